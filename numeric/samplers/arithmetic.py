@@ -98,7 +98,7 @@ class Arithmetic:
 
         def derivative(more: tuple[int, ...]) -> Array:
             total = tuple(a + b for a, b in zip(orders, more, strict=True))
-            value = _derivative(stage, number, total)(*values)
+            value = derivative_of(stage, number, total)(*values)
             found: Array = np.broadcast_to(value, values[0].shape)
             return found
 
@@ -147,7 +147,7 @@ class Arithmetic:
 
 
 @lru_cache(maxsize=256)
-def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
+def derivative_of(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
     """A derivative of a function of collective variables, of arrays."""
     symbols = [mean.symbol for mean in stage.means]
     expression = stage.functions[function]

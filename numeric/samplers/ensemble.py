@@ -257,7 +257,7 @@ class Ensemble:
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
         """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
         weights, variance = self.weights_at(layer), matrix.variance
-        return replace(weights, C_W=variance.expr) if isinstance(variance, Value) else weights
+        return _of_variance(weights, variance) if isinstance(variance, Value) else weights
 
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
@@ -295,6 +295,12 @@ class Ensemble:
         self.activation().activate(Z)
 
 
+@lru_cache(maxsize=64)  # asked for at every matrix
+def _of_variance(weights: WeightEnsemble, variance: Value) -> WeightEnsemble:
+    return replace(weights, C_W=variance.expr)
+
+
+@lru_cache(maxsize=256)
 def number_of(value: Value) -> float:
     """A layer's number; an InputError for a symbol."""
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -94,7 +94,7 @@ class _Vectors:
         return self._arithmetic.rows(self.jet)
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """The right side of an equation: what is carried, what each matrix meets, and a bias."""
 
     carried: _Vectors | None
@@ -172,16 +172,16 @@ class LayerSampler(Sampler):
 
     def _parts(
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
-    ) -> dict[Kind, _Parts]:
+    ) -> dict[Kind, Parts]:
         """What each equation of a stage adds up."""
-        at = _Evaluated(self.ensemble, place.layer, stage, state, arithmetic)
+        at = Evaluated(self.ensemble, place.layer, stage, state, arithmetic)
         return {kind: at.parts(equation) for kind, equation in stage.equations}
 
     def _after(
         self,
         stage: Stage,
         place: Place,
-        parts: Mapping[Kind, _Parts],
+        parts: Mapping[Kind, Parts],
         arithmetic: Arithmetic,
     ) -> State:
         """The variables after a stage."""
@@ -200,13 +200,13 @@ class LayerSampler(Sampler):
         self,
         stage: Stage,
         place: Place,
-        parts: Mapping[Kind, _Parts],
+        parts: Mapping[Kind, Parts],
         arithmetic: Arithmetic,
     ) -> dict[tuple[Kind, int], Array]:
         """Each matrix on all that the equations give it, at once."""
         found = {}
         for k in sorted({k for each in parts.values() for k in each.bodies}):
-            matrix = _matrix(stage, k)
+            matrix = matrix_of(stage, k)
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
             own = [parts[kind].bodies[k] for kind in kinds]
             joined = arithmetic.joined([each.jet for each in own])
@@ -230,7 +230,7 @@ class LayerSampler(Sampler):
         )
         one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
         stream = place.biases(number)
-        return self._applied(Gaussian(C_b), rate, one, n, stream, arithmetic)
+        return self._applied(_gaussian(C_b), rate, one, n, stream, arithmetic)
 
     def _applied(
         self,
@@ -287,6 +287,11 @@ class ExplicitLayerSampler(LayerSampler):
         return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
 
 
+@lru_cache(maxsize=64)  # asked for at every layer of every draw
+def _gaussian(variance: float) -> Gaussian:
+    return Gaussian(variance)
+
+
 def check_indices(term: Product) -> None:
     """Refuse products of a matrix and what has the index on the left."""
     if any(isinstance(each, Variable | Function) and each.at == LEFT for each in term.factors):
@@ -307,14 +312,14 @@ def sum_of(
     biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
     return Sum(
         ensemble.widths[layer],
-        tuple((ensemble.ensemble_of(layer, _matrix(stage, k)), n) for k, n in n_in.items()),
+        tuple((ensemble.ensemble_of(layer, matrix_of(stage, k)), n) for k, n in n_in.items()),
         carried,
         biases if bias else None,
         float(ensemble.lambda_W[layer - 1]),
     )
 
 
-class _Evaluated:
+class Evaluated:
     """A stage's products at given variables; each argument and collective variable once."""
 
     def __init__(
@@ -329,7 +334,7 @@ class _Evaluated:
         self._values = ensemble.symbols_at(layer)
         self._kept: dict[Any, Array] = {}
 
-    def parts(self, equation: Equation) -> _Parts:
+    def parts(self, equation: Equation) -> Parts:
         """What the equation adds up."""
         carried: list[Array] = []
         terms: dict[int, list[Array]] = {}
@@ -346,7 +351,7 @@ class _Evaluated:
             (body,) = bodies.values()
             bodies = a.read(self._stage.taps, body)
         met = {matrix: _Vectors(body, a) for matrix, body in bodies.items()}
-        return _Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
+        return Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""
@@ -412,6 +417,6 @@ class _Evaluated:
         return self._arithmetic.divided(self._summed(values), values[0].shape[3])
 
 
-def _matrix(stage: Stage, number: int) -> Matrix:
-    """A matrix of a stage, or one of the taps' of a stage that has one matrix."""
+def matrix_of(stage: Stage, number: int) -> Matrix:
+    """A matrix of a stage by its number, or one of the taps' of a stage that has one matrix."""
     return stage.matrices[0 if stage.taps is not None else number]

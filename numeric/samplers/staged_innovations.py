@@ -52,7 +52,7 @@ from ..random.lazy import COLUMN, GAUSSIAN, HAAR
 from .arithmetic import Arithmetic
 from .ensemble import Ensemble
 from .innovations import kernels
-from .staged import LayerSampler, Place, State, _Parts, _Vectors, layer_of
+from .staged import LayerSampler, Parts, Place, State, _Vectors, layer_of
 
 Key = tuple[int, int]
 """0 and a stream; of what is carried a layer, and less than 0."""
@@ -272,7 +272,7 @@ class InnovatingSampler(LayerSampler):
 
     def _parts(
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
-    ) -> dict[Kind, _Parts]:
+    ) -> dict[Kind, Parts]:
         assert isinstance(arithmetic, Noted)
         if arithmetic.means is not None and stage.matrices:
             for _, equation in stage.equations:
@@ -392,7 +392,7 @@ class InnovatingSampler(LayerSampler):
         self,
         stage: Stage,
         place: Place,
-        parts: dict[Kind, _Parts],  # type: ignore[override]
+        parts: dict[Kind, Parts],  # type: ignore[override]
         arithmetic: Arithmetic,
     ) -> State:
         assert isinstance(arithmetic, Noted)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
+from derive.layers import Layer
 from derive.network import Network
 
 from ..arrays import Array
@@ -32,12 +33,19 @@ def checked_network(net: object, depth: int | None) -> Network:
         raise InputError("weights", str(net.weights), wanted)
     deep = net.depth or depth
     if isinstance(deep, int):
-        for layer in {net.layer_at(at, deep) for at in range(2, deep + 1)}:
-            if layer.keep is not None:
-                raise InputError("layer", str(layer), "none with masks, drawn anew each time")
+        for layer in layers(net, deep):
             if layer.reason is not None:
                 raise InputError("layer", str(layer), layer.reason)
     return net
+
+
+def layers(net: Network, depth: int) -> set[Layer]:
+    """What the network's layers are; InputError for those that cannot be trained here."""
+    found = {net.layer_at(at, depth) for at in range(2, depth + 1)}
+    for layer in found:
+        if layer.keep is not None:
+            raise InputError("layer", str(layer), "none with masks, drawn anew each time")
+    return found
 
 
 def given(

@@ -21,10 +21,13 @@ from ..runs.work import Work
 from ..samplers.ensemble import Ensemble
 from .networks import Networks
 from .optimizers import Optimizer
+from .staged import Part, StagedNetworks, parts
 from .stopping import Patience, Stopping
 
 _NUMBER_SECONDS = 6e-10
 """Of a network's forward and backward pass, for each weight and each input."""
+_STAGED = 2
+"""How many times as long it takes where a layer's equations are evaluated one by one."""
 _DRAWN_SECONDS = 3e-8
 """Of drawing a weight."""
 _UNINTERRUPTED = 0.2
@@ -97,9 +100,17 @@ class Training(Work):
         """n_0, …, and the outputs."""
         return *self.ensemble.widths[:-1], self.targets.shape[1]
 
-    @property
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The parameters, layer by layer, where layers are not dense."""
+        return parts(self.ensemble, self.targets.shape[1])
+
+    @cached_property
     def _entries(self) -> int:
-        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+        """Of all matrices."""
+        if self.ensemble.net.layer.is_dense:
+            return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+        return sum(part.size for part in self.parts)
 
     @property
     def seconds(self) -> float:
@@ -107,7 +118,8 @@ class Training(Work):
         looks = 1 if self.patience is None else 2
         passes = looks * self._signs * max(self.steps, default=0) * len(self.ensemble.inputs)
         passes += self.readouts * len(self.ensemble.inputs) * self.targets.shape[1]
-        return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS))
+        each = _NUMBER_SECONDS * (1 if self.ensemble.net.layer.is_dense else _STAGED)
+        return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * each))
 
     @property
     def chunk(self) -> int:
@@ -202,7 +214,8 @@ class Training(Work):
         given_up: Event | None = None,
     ) -> Array:
         """What these networks come to, (draws, numbers)."""
-        networks = Networks(self, self.first + np.arange(start, stop))
+        made = Networks if self.ensemble.net.layer.is_dense else StagedNetworks
+        networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()
         parts = [networks.started(self.readouts)] if self.origin else []
         for sign in range(self._signs if self.steps else 0):

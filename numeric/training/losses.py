@@ -23,6 +23,20 @@ def per_input(z: Array, targets: Array, loss: str) -> Array:
     return np.asarray(-(targets * log_softmax(logs)).sum(axis=-1))
 
 
+def slope(z: Array, targets: Array, loss: str) -> Array:
+    """The losses' derivatives by the outputs, (…, inputs, outputs), of targets that add to 1 where
+    they are probabilities.
+
+    >>> slope(np.zeros((1, 4)), np.eye(4)[:1], "cross-entropy")
+    array([[-0.75,  0.25,  0.25,  0.25]])
+    """
+    if loss == "squared":
+        return np.asarray(z - targets)
+    logs = z if loss == "cross-entropy" else -np.logaddexp(0, -z)
+    off = np.exp(log_softmax(logs)) - targets
+    return np.asarray(off if loss == "cross-entropy" else off * np.exp(-np.logaddexp(0, z)))
+
+
 def log_softmax(z: Array) -> Array:
     """log(e^{z_i} / Σ_j e^{z_j}), over the last axis."""
     from_most = z - z.max(axis=-1, keepdims=True)

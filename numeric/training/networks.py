@@ -59,12 +59,7 @@ class Networks:
 
     def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
         self.work, ensemble = work, work.ensemble
-        k0, k1 = (int(word) for word in ensemble.key)
-        key = k0 + (k1 << 32)
-        self.streams = [
-            np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
-            for draw in draws
-        ]
+        self.streams = self.generators(draws)
         shapes = list(zip(work.widths, work.widths[1:], strict=False))
         ends = np.cumsum([(n_in + 1) * n_out for n_in, n_out in shapes])
         self.parameters = np.empty((len(draws), ends[-1]))
@@ -79,6 +74,15 @@ class Networks:
         fan_in = np.array(work.widths[:-1])
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
         self.begin(self.parameters)
+
+    def generators(self, draws: NDArray[np.int64]) -> list[np.random.Generator]:
+        """The random numbers of each network."""
+        k0, k1 = (int(word) for word in self.work.ensemble.key)
+        key = k0 + (k1 << 32)
+        return [
+            np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
+            for draw in draws
+        ]
 
     def begin(self, parameters: Array) -> None:
         """At these parameters, before the first step."""
@@ -122,6 +126,10 @@ class Networks:
         kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
         return found
 
+    def at(self, x: Array) -> Array:
+        """The same, of a few inputs."""
+        return self.forward(np.broadcast_to(x, (len(self.parameters), *x.shape)))[0][-1]
+
     def descend(self, steps: int) -> None:
         """So many steps of the optimizer."""
         work = self.work
@@ -154,7 +162,7 @@ class Networks:
         kernel = ensemble.C_b[-1] + ensemble.C_W[-1] * own
         parts = [entering[-1], self.kernel(entering, slopes), kernel]
         for _ in range(1, readouts):
-            self._draw(len(self.weights), _readout)
+            self._draw(len(self.weights), readout)
             entering[-1] = hidden @ self.weights[-1].transpose(0, 2, 1) + self.biases[-1]
             parts += [entering[-1], self.kernel(entering, slopes), kernel]
         return self._joined(parts)
@@ -195,7 +203,7 @@ class Networks:
         return found
 
 
-def _readout(law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def readout(law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """As `weight_matrix`, but of a Haar matrix the few rows that are wanted alone."""
     n_out, n_in = shape
     if isinstance(law, Orthogonal) and n_out < n_in:

@@ -22,6 +22,9 @@ MOMENTUM = 0.9
 _SECOND, _TINY = 0.999, 1e-8
 """Of Adam's second moments, and what keeps its steps finite (Kingma and Ba, 2015)."""
 
+_SMALL = 1e-2
+"""What a smaller matrix is taken as by clipping."""
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -44,6 +47,11 @@ class Optimizer:
             raise InputError("optimizer", self.kind, f"one of {', '.join(KINDS)}")
         if self.clip is not None:
             positive("clip", self.clip, "a number above 0, or None")
+
+    @property
+    def moments(self) -> int:
+        """Numbers that are kept for each parameter from step to step."""
+        return {"momentum": 1, "adam": 2}.get(self.kind, 0)
 
     def started(self, parameters: Array, rates: Array) -> Descent:
         """The rule for these networks' parameters (networks, …), and λ of the matrices and of the
@@ -78,3 +86,40 @@ class Descent:
             kernels.sigma_and_slope(activation),
         )  # fmt: skip
         self.count += order.shape[1]
+
+
+def stepped(
+    rule: Optimizer,
+    part: Array,
+    gradient: Array,
+    moments: Array,
+    rate: float,
+    count: int,
+    *,
+    clips: bool,
+) -> None:
+    """Step number `count` of one matrix or biases of many networks, (networks, size), in place.
+
+    What `kernels.take` is for one network.
+
+    Arguments:
+        moments: of `Optimizer.moments`, (moments, networks, size), which change too.
+        rate: λ, of tensorial descent.
+        clips: whether the rule's clip is heeded, as for a matrix.
+    """
+    if clips and rule.clip:
+        own, largest = (np.sqrt((each**2).sum(axis=1)) for each in (gradient, part))
+        limit = rule.clip * np.maximum(largest, _SMALL)
+        gradient = gradient * np.where(own > limit, limit / np.maximum(own, limit), 1.0)[:, None]
+    if rule.kind == "momentum":
+        moments[0] = MOMENTUM * moments[0] + gradient
+        part -= rule.eta * moments[0]
+    elif rule.kind == "adam":
+        first, second = moments
+        first[:] = MOMENTUM * first + (1 - MOMENTUM) * gradient
+        second[:] = _SECOND * second + (1 - _SECOND) * gradient**2
+        mean, square = first / (1 - MOMENTUM**count), second / (1 - _SECOND**count)
+        part -= rule.eta * mean / (np.sqrt(square) + _TINY)
+    else:
+        gradient *= rule.eta * (rate if rule.kind == "tensorial" else 1.0)
+        part -= gradient

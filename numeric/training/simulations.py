@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
-from derive.network import Network, dense_network
+from derive.layers import Layer
+from derive.network import Network
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
@@ -24,10 +25,11 @@ from ..arrays import Array
 from ..runs import chunks
 from ..samplers.ensemble import checked_ensemble
 from . import control, layout
-from .arguments import Data, checked_rate, checked_steps, checked_targets, given
+from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers
 from .ensembles import Training
 from .losses import LOSSES
 from .optimizers import Optimizer
+from .staged import reads_alone
 from .stopping import Patience
 
 _ELSEWHERE = 1 << 60
@@ -68,7 +70,8 @@ def simulate(
     """Train networks of one width on the same data, and measure what `flow` derives.
 
     Arguments:
-        net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ.
+        net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ. Behind a layer
+            that carries z to its end, as a skip does, the outputs are the first of its n neurons.
         width: n; by default the network's own.
         eta: η, above 0.
         steps: at which numbers of steps the networks are looked at.
@@ -86,8 +89,8 @@ def simulate(
         test_targets: for patience: those of the test inputs, as `targets`.
         ntk: whether the tangent kernel is measured.
         antithetic: whether each network is trained a second time, from the negative of its readout
-            (its last layer's parameters), for means with less variance; where controls apply, and
-            rotations keep the weights' law.
+            (its last layer's parameters), for means with less variance; where controls apply,
+            rotations keep the weights' law, and nothing is carried past the last matrix.
         executor, window, run, progress: those of `numeric.simulate`.
 
     Returns:
@@ -99,21 +102,27 @@ def simulate(
         (`control`): with much less noise. `antithetic` is then an attribute.
 
     Raises:
-        InputError: for arguments that cannot be used, and where training diverges.
+        InputError: for arguments that cannot be used, convolutions and dropout among them, and
+            where training diverges.
 
     >>> from derive import Network
     >>> table = simulate(Network("tanh"), [1.0, 0.5], 1.0, width=8, depth=2, steps=5, draws=20)
     >>> sorted(map(str, table.data_vars))[:4]
     ['covariance', 'covariance_se', 'loss', 'loss_se']
     """
-    net = dense_network("net", net)
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     width = net.width if width is None else width
     depth = net.depth if depth is None else depth
     if width is None or depth is None:
         raise InputError("width, depth", (width, depth), "both, or a network with widths")
+    rotates = all(each.reason is None for each in _layers(net, whole("depth", depth, 1)))
     ensemble = checked_ensemble(net, data.X, width, depth, seed)
+    if data.targets.shape[1] > ensemble.widths[-1] and not reads_alone(ensemble):
+        wanted = f"{ensemble.widths[-1]} or fewer outputs, as many as the last layer's neurons"
+        raise InputError("targets", data.targets.shape[1], wanted)
     times = checked_steps(steps, continuous=False)
     if not all(map(np.isfinite, times)):
         raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
@@ -128,7 +137,9 @@ def simulate(
     linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
     linear &= stop is None
     ntk = flag("ntk", ntk)
-    signs = flag("antithetic", antithetic) and linear and net.keeps_rotations
+    alone = reads_alone(ensemble)
+    linear &= alone or net.keeps_rotations
+    signs = flag("antithetic", antithetic) and linear and alone and net.keeps_rotations
     work = Training(
         ensemble, data.targets, rule, loss, size, counts, ntk, draws,
         origin=linear, patience=stop, antithetic=signs,
@@ -137,6 +148,7 @@ def simulate(
     untrained = replace(
         work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
     )
+    dearer = 1 if net.layer.is_dense else max(1, len(work.parts) / depth)
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
     each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
     held = 8 * (draws * work.row + more * (untrained.row + each))
@@ -154,10 +166,10 @@ def simulate(
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = control.known(ensemble, control.lazy(work.seconds, ensemble) * draws)
+            means = control.known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
-                mirrored=net.keeps_rotations,
+                mirrored=net.keeps_rotations and (alone or rotates),
             )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
         if (largest := float(abs(data.targets).max())) > _LARGE:
@@ -173,6 +185,14 @@ def simulate(
         **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
+
+
+def _layers(net: Network, depth: int) -> set[Layer]:
+    """What the network's layers are; InputError for those that cannot be trained."""
+    if net.layer.positions is not None:
+        wanted = "a layer whose inputs have no positions: convolutions are not trained here"
+        raise InputError("layer", str(net.layer), wanted)
+    return layers(net, depth)
 
 
 def _patience(

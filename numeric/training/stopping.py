@@ -62,7 +62,6 @@ class Stopping:
     def _losses(self) -> Array:
         work = self.networks.work
         x = work.ensemble.inputs[len(work.targets) :]
-        x = np.broadcast_to(x, (len(self.networks.parameters), *x.shape))
         with np.errstate(over="ignore", invalid="ignore"):
-            z = self.networks.forward(x)[0][-1]
+            z = self.networks.at(x)
             return np.asarray(per_input(z, self.targets, work.loss).sum(axis=1))

@@ -1,0 +1,196 @@
+"""Trained networks of layers other than dense: gradients, tangent kernels, and theory."""
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Network, layers
+from derive.errors import InputError
+from numeric import compare
+from numeric import flow as tensors_of
+from numeric import simulate as simulate_start
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.training import flow, simulate
+from numeric.training.ensembles import Training
+from numeric.training.losses import LOSSES, per_input
+from numeric.training.networks import Networks
+from numeric.training.optimizers import KINDS, Optimizer
+from numeric.training.staged import StagedNetworks
+
+RNG = np.random.default_rng(7)
+INPUTS, TARGETS = RNG.standard_normal((3, 5)), RNG.standard_normal((3, 2))
+TESTS = RNG.standard_normal((1, 5))
+PROBABILITIES = np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.7]])
+OWN = layers.Layer(
+    "q = z[a] z[a]/n",
+    "y[i] = z[i]/sqrt(q + eps)",
+    "h[i] = W1[i,a] y[a]",
+    "g[i] = b[i] + W3[i,a] y[a]",
+    "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a]) g[a]",
+    gamma=0.7,
+    eps="1e-2",
+    C={"W1": 2},
+    ratio={"h": 2},
+)
+LAYERS = {
+    "residual": layers.residual(1, norm="rms", C=(1, 2), ratio=2),
+    "gated": layers.gated(1, norm="layer", eps="1e-3"),
+    "normalized": layers.normalized("layer"),
+    "skip": layers.skip("1/2"),
+    "own": OWN,
+    "twice": layers.Layer("h[i] = b[i] + W1[i,a] s(z[a])", "z[i] = b[i] + W2[i,a] s(h[a])"),
+}
+
+
+def training(layer, rule="tensorial", loss="squared", draws=2, clip=None, width=6, depth=3):
+    """Work of so many networks."""
+    net = Network("tanh", "orthogonal", C_b=0.1, lambda_b=0.3, lambda_W=1.3, layer=layer)
+    ensemble = checked_ensemble(net, np.concatenate([INPUTS, TESTS]), width, depth, 1)
+    y = TARGETS if loss == "squared" else PROBABILITIES
+    rule = Optimizer(rule, 0.05, clip)
+    return Training(ensemble, y, rule, loss, 3, (), True, draws)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_step_is_down_the_gradient(layer, loss):
+    """A step of descent over its rates, along a direction, is what the loss changes by."""
+    work = training(LAYERS[layer], "ordinary", loss)
+    networks = StagedNetworks(work, np.arange(2))
+    start = networks.parameters.copy()
+    along, small = RNG.standard_normal(start.shape), 1e-6
+
+    def losses(parameters):
+        networks.parameters[:] = parameters
+        return per_input(networks.outputs(INPUTS), work.targets, loss).sum(axis=1)
+
+    slopes = (losses(start + small * along) - losses(start - small * along)) / (2 * small)
+    networks.begin(start)
+    networks.descend(1)
+    step = (start - networks.parameters) / 0.05
+    assert (step * along).sum(axis=1) == pytest.approx(slopes, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_tangent_kernel_is_that_of_all_parameters(layer):
+    """H = Σ_μ λ_μ ∂z ∂z, by differences of every parameter, a network for each."""
+    work = training(LAYERS[layer], width=4, depth=2)
+    one = StagedNetworks(work, np.arange(1))
+    start, size, small = one.parameters[0].copy(), one.parameters.shape[1], 1e-5
+    many = StagedNetworks(work, np.arange(size))
+    X, moved = work.ensemble.inputs, []
+    for sign in (1, -1):
+        many.parameters[:] = start + sign * small * np.eye(size)
+        moved.append(many.outputs(X))
+    jacobian = (moved[0] - moved[1]) / (2 * small)
+    rates = np.empty(size)
+    for part in one.parts:
+        fan_in = part.shape[0] if part.law is not None else None
+        rates[one.places[part.key]] = 0.3 if fan_in is None else 1.3 / fan_in
+    H = np.einsum("p,pai,pbj->abij", rates, jacobian, jacobian)
+    found = one.observed()[0, X.shape[0] * 2 : -1].reshape(H.shape)
+    assert found == pytest.approx(H, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize("rule", KINDS)
+def test_dense_networks_descend_as_the_compiled_ones(rule, clip):
+    """The same networks by two programs: parameters agree after some steps of every rule."""
+    work = training(layers.dense(), rule, clip=clip)
+    staged, compiled = StagedNetworks(work, np.arange(2)), Networks(work, np.arange(2))
+    staged.begin(compiled.parameters)
+    assert staged.observed() == pytest.approx(compiled.observed(), rel=1e-12)
+    for networks in (staged, compiled):
+        networks.descend(7)
+    assert staged.parameters == pytest.approx(compiled.parameters, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("layer", ["residual", "normalized", "skip"])
+def test_networks_start_with_the_kernels_of_their_ensemble(layer):
+    """H(0) and the covariance of outputs are Θ and K of the same width: 20 numbers, |z| < 5."""
+    net = Network("tanh", "gaussian", C_b=0.1, lambda_b=0.3, layer=LAYERS[layer])
+    made = simulate(net, INPUTS, TARGETS, TESTS, 8, 3, 0.1, 0, draws=4000, clip=1e9)
+    table = simulate_start(
+        net, np.concatenate([INPUTS, TESTS]), 8, 3, 20000, tensors=("K", "Theta"), seed=5
+    )
+    for name, tensor in (("covariance", "K"), ("ntk", "Theta")):
+        for k in range(2):
+            own, error = (made[each].to_numpy()[0, ..., k, k] for each in (name, f"{name}_se"))
+            theirs, other = (table[each].to_numpy()[-1] for each in (tensor, f"{tensor}_se"))
+            assert abs((own - theirs) / np.hypot(error, other)).max() < 5
+
+
+def _compared(layer, weights, widths, draws, eta):
+    net = Network("tanh", weights, C_b=0.1, lambda_b=0.3, layer=layer)
+    x, y, steps = INPUTS[:2], TARGETS[:2, :1], [0, 1, 5]
+    theta = tensors_of(net, x, 3, "Theta")["Theta"].to_numpy()[-1]
+    eta /= np.linalg.eigvalsh(theta)[-1]
+    theory = flow(net, x, y, TESTS, 3, eta, steps)
+    made = [simulate(net, x, y, TESTS, n, 3, eta, steps, draws, seed=3) for n in widths]
+    return compare(theory, made, degree=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["residual", "normalized"])
+def test_trained_ensembles_of_layers_agree_with_theory(layer):
+    """Seen would be two thirds of the coefficient of 1/n of the trained kernel."""
+    given = layers.residual(1, norm="rms") if layer == "residual" else LAYERS[layer]
+    scores = _compared(given, "orthogonal", (16, 32), 2000, 0.5)
+    assert scores.agrees, scores.table
+    shares = [row.share for row in scores.rows if row.tensor == "ntk1" and row.layer == 5]
+    assert min(shares) < 0.67
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["gated", "own"])
+def test_gates_agree_with_theory(layer):
+    """At a small η: products of matrices have large coefficients of 1/n²."""
+    given = layers.gated(norm="rms") if layer == "gated" else OWN
+    scores = _compared(given, "gaussian", (32, 64), 1000, 0.2)
+    assert scores.agrees, scores.table
+    shares = [row.share for row in scores.rows if row.tensor == "ntk" and row.layer == 5]
+    assert max(shares) < 0.25
+
+
+def test_mirrored_readouts_change_no_mean():
+    """Of a layer whose outputs are odd in its last matrix; behind a skip there is no mirror."""
+    net = Network("tanh", layer=LAYERS["normalized"])
+    given = net, INPUTS, TARGETS, TESTS, 8, 2, 0.05, [0, 3], 2000
+    both, one = (simulate(*given, antithetic=a) for a in (True, False))
+    assert (both.attrs["antithetic"], one.attrs["antithetic"]) == (1, 0)
+    for name in ("prediction", "covariance", "ntk", "loss"):
+        off = both[name] - one[name]
+        error = np.hypot(both[f"{name}_se"], one[f"{name}_se"])
+        assert (abs(off) <= 5.5 * error + 1e-12).all()
+    behind = Network("tanh", layer=LAYERS["residual"])
+    assert simulate(behind, *given[1:6], 0.05, 1, 20).attrs["antithetic"] == 0
+
+
+def test_early_stopping_and_runs_of_layers(tmp_path):
+    """Networks of any layer stop as dense ones do, and a run resumes to the same bits."""
+    net = Network("tanh", layer=LAYERS["residual"])
+    given = net, INPUTS, TARGETS, TESTS, 8, 2, 0.3, [0, 40], 40
+    stopped = simulate(*given, patience=1, test_targets=[[5.0, 5.0]])["stopped"].to_numpy()
+    assert 0 < stopped[1] <= 1
+    whole = simulate(*given[:6], 0.05, [0, 4], 40)
+    kept = [simulate(*given[:6], 0.05, [0, 4], 40, run=tmp_path) for _ in range(2)]
+    assert all(whole.equals(each) for each in kept)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (layers.dropout("1/2"), "masks"),
+        (layers.convolution(3, 4), "positions"),
+        (layers.residual(skip=sympy.Symbol("g")), "number"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_with_the_reason(layer, reason):
+    with pytest.raises(InputError, match=reason):
+        simulate(Network("tanh", layer=layer), INPUTS, TARGETS, None, 8, 2, 0.1, 1, 10)
+
+
+def test_a_skip_has_no_more_outputs_than_neurons():
+    net = Network("tanh", layer=LAYERS["residual"])
+    with pytest.raises(InputError, match="outputs"):
+        simulate(net, INPUTS, np.ones((3, 9)), None, 8, 2, 0.1, 1, 10)
