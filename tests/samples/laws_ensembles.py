@@ -269,7 +269,8 @@ class Laws:
         keep = self.net.layer.keep
         p = 1.0 if keep is None else float(keep)
         z = u = np.sqrt(self.K[0]) * rng.standard_normal((n, B))
-        g = None
+        normals: list[tuple[np.ndarray, float]] = []
+        """g of each W so far, and its deviation in u."""
         for at in range(self.depth - 1):
             K, size = self.K[at], 1.0 if self.norm is None else np.sqrt(self.K[at])
             x = z
@@ -287,7 +288,7 @@ class Laws:
             yield Layer(
                 gamma**2 * A / n + C_b + q,
                 four,
-                self._of_layer(u, g, size, K, masks if p < 1 else None),
+                self._of_layer(u, normals, size, K, masks if p < 1 else None),
                 np.zeros((0, B)),
             )
             limit = C_W * mean(self.sigma(np.sqrt(K) / size * U)[0] ** 2, NORMAL) / p
@@ -295,14 +296,20 @@ class Laws:
             own = g / np.sqrt((g**2).mean(0)) if haar else g
             z = gamma * z + b + np.sqrt(C_W * ((masks * s) ** 2).mean(0)) * own
             u = gamma * u + b + np.sqrt(limit) * g
+            normals = [(each, gamma * of_g) for each, of_g in normals if gamma]
+            normals.append((g, np.sqrt(limit)))
 
     def _of_layer(
-        self, u: np.ndarray, g: np.ndarray | None, size: float, K: float, masks: np.ndarray | None
+        self,
+        u: np.ndarray,
+        normals: Sequence[tuple[np.ndarray, float]],
+        size: float,
+        K: float,
+        masks: np.ndarray | None,
     ) -> np.ndarray:
         s, slope = self.sigma(u / size)
         of_law, slope_of_law = self.sigma(np.sqrt(K) / size * U)
-        square = mean(of_law**2, NORMAL)
-        found = [s**2 - square]
+        found = [s**2 - mean(of_law**2, NORMAL)]
         if masks is not None:
             found.append((masks - 1) * s**2)
         response = mean(np.sqrt(K) * U * slope_of_law, NORMAL)
@@ -310,16 +317,12 @@ class Laws:
             found += [u**2 - K, u * slope - response]
             if self.norm == "layer":
                 found += [u, slope - mean(slope_of_law, NORMAL)]
-        if g is not None:
-            # E[g f(u)] = E[u g] E[u f(u)]/K, and g stands in u with the deviation of W x
-            of_g = np.sqrt(K - self.gamma**2 * self._before(K) - self.C_b)
+        for g, of_g in normals:
+            # E[g f(u)] = E[u g] E[u f(u)]/K
             found.append(g * slope - of_g * response / K)
-            if isinstance(self.net.weights, Orthogonal):
-                found += [g**2 - 1, u * g - of_g]
+        for g, of_g in normals[-1:] if isinstance(self.net.weights, Orthogonal) else ():
+            found += [g**2 - 1, u * g - of_g]
         return np.array(found)
-
-    def _before(self, K: float) -> float:
-        return float(self.K[list(self.K).index(K) - 1])
 
     def _drawn(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Of layers 2 … depth targets K_n − K and M − K² − 2K (K_n − K), (B, 2), and controls."""

@@ -108,9 +108,11 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """All of them."""
+    """All of them, such that any first ones are of many kinds."""
     every = [Cell(law, sigma) for law, sigma in product(ENTRIES, SIGMAS)]
-    return every + [Cell(law, sigma, each) for each, sigma, law in product(LAYERS, SIGMAS, BEHIND)]
+    every += [Cell(law, sigma, layer) for layer, sigma, law in product(LAYERS, SIGMAS, BEHIND)]
+    step = 13  # prime to their number
+    return [every[k * step % len(every)] for k in range(len(every))]
 
 
 if __name__ == "__main__":
