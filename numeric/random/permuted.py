@@ -5,12 +5,11 @@ modulo n_in, k = p n_in: the columns then have p n_out each.
 
 Moments of four weights are all that enters at order 1/n if, with w_i the rows of W₀ at C_W = 1,
 
-    n E x²/(1 + |x|) → 0    for x = (|w_i|² − 1)², Σ_j W_ij⁴, (w_i·w_k)² of two rows.
+    n E x²/(1 + x) → 0    for x = (|w_i|² − 1)², Σ_j W_ij⁴, (w_i·w_k)² of two rows.
 
 Given the layer below, two neurons are normal of covariance w_i·w_k but for Σ_j W_ij⁴ and the like,
-and each x is of order 1/n on average. Then an average over them is its Taylor series up to |x|, but
-for E |x|^{3/2} ≤ (E |x| E x²)^{1/2} = o(1/n), and where x is of order one in a few rows or pairs,
-for E x. Otherwise a part 1/n of the rows, or of the pairs, differs in the limit, and all its
+and each x is of order 1/n on average. Then an average over them is its Taylor series up to x, but for
+E x^{3/2} ≤ (E x E x²)^{1/2} = o(1/n) where x is small, and for E x elsewhere. Otherwise a part 1/n of the rows, or of the pairs, differs in the limit, and all its
 cumulants are of order 1/n. Derived here.
 """
 
@@ -34,7 +33,7 @@ of 15 degrees is beyond with probability 5e-8."""
 _LIMIT = ((128, 16), (512, 16))
 """Widths at which rows are looked at for the limit, and how many matrices of each."""
 _FALLS, _NOTHING = 0.4, 1e-4
-"""What of n E x²/(1 + |x|) may be left at the second width, where x² ~ n^{-2} leaves a quarter and
+"""What of n E x²/(1 + x) may be left at the second width, where x² ~ n^{-2} leaves a quarter and
 a limit other than 0 all; and what is too little to be seen."""
 _ROUNDING = 1e-6
 """Of a moment, or of 1/n_in² where that is larger: what single precision may bring."""
@@ -91,9 +90,9 @@ def _check_moments(law: Permuted, n_in: int, n_out: int) -> None:
 
 
 _TAILS = (
-    "rows of other lengths: n E (|w_i|² − 1)⁴",
-    "rows of few large entries: n E (Σ_j W_ij⁴)²",
-    "pairs of rows along each other: n E (w_i·w_k)⁴",
+    "(|w_i|² − 1)², rows of other lengths",
+    "Σ_j W_ij⁴, rows of few large entries",
+    "(w_i·w_k)², rows along each other",
 )
 
 
@@ -127,17 +126,16 @@ def _check_limit(law: Permuted, r_in: float, r_out: float) -> None:
     (n, _), (more, _) = _LIMIT
     for name, one, other in zip(_TAILS, *found, strict=True):
         if other > max(_FALLS * one, _NOTHING):
-            got = f"{name}, over 1 + the root of it, is {one:.3g} at n = {n}, {other:.3g} at {more}"
+            got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
             wanted = (
-                "a number that falls: else moments of six weights and more enter K, V and G1 at "
-                "order 1/n too, and those of four do not tell them"
+                "one that falls as 1/n: else moments of six weights and more enter at order 1/n"
             )
             raise InputError("matrix", got, wanted)
     _check_moments(law, round(r_in * n), round(r_out * n))
 
 
 def tails(W: Array) -> tuple[float, float, float]:
-    """Averages of x²/(1 + |x|) over the rows of W, and their pairs, for the x of `_TAILS`."""
+    """Averages of x²/(1 + x) over the rows of W, and their pairs, for the x of `_TAILS`."""
     gram = W @ W.T
     rows = len(W)
     lengths = np.diagonal(gram).copy()
