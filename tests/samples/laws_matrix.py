@@ -4,7 +4,7 @@
     python tests/samples/laws_matrix.py DIR --table      # what there is, as a table
 
 A cell is an ensemble or a layer and σ, of dropout and skips around one matrix with Gaussian and
-with orthogonal weights; layers 2 to 6, one input, C_W = 1.5 and C_b = 0.1. Ensembles of two widths,
+with orthogonal weights; layers 2 to 6, one input, C_W = 1.5 and C_b = 0.5. Ensembles of two widths,
 many networks to a matrix and with controls of mean zero (`laws_ensembles`), are extrapolated by a
 line in 1/n. A cell is drawn until V and G^{1} resolve to 5 % in each layer or, with `--of K`, G^{1}
 to 5 % of K. A file for each cell keeps what its chunks of 8192 networks came to.
@@ -27,7 +27,7 @@ SIGMAS = "tanh", "gelu", "relu"
 ENTRIES = (
     "uniform",
     "rademacher",
-    "student-t(9)",
+    "student(9)",
     "truncated-normal",
     "sparse(1/4)",
     "regular-sparse(1/4)",
@@ -35,7 +35,7 @@ ENTRIES = (
 )
 LAYERS = "dropout(4/5)", "skip(1/2)", "skip(1/2, norm=rms)", "skip(1/2, norm=layer)"
 BEHIND = "gaussian", "orthogonal"
-C_W, C_b = 1.5, 0.1
+C_W, C_b = 1.5, 0.5
 WIDTHS = (96, 384)
 GOAL = 0.05
 _n = sympy.Symbol("n_in")
