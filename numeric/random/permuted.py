@@ -8,9 +8,10 @@ Moments of four weights are all that enters at order 1/n if, with w_i the rows o
     n E x²/(1 + x) → 0    for x = (|w_i|² − 1)², Σ_j W_ij⁴, (w_i·w_k)² of two rows.
 
 Given the layer below, two neurons are normal of covariance w_i·w_k but for Σ_j W_ij⁴ and the like,
-and each x is of order 1/n on average. Then an average over them is its Taylor series up to x, but for
-E x^{3/2} ≤ (E x E x²)^{1/2} = o(1/n) where x is small, and for E x elsewhere. Otherwise a part 1/n of the rows, or of the pairs, differs in the limit, and all its
-cumulants are of order 1/n. Derived here.
+and each x is of order 1/n on average. An average over them is its Taylor series up to x, but for
+E x^{3/2} ≤ (E x E x²)^{1/2} = o(1/n) where x is small, and for E x elsewhere. Otherwise a part 1/n
+of the rows, or of the pairs, is another in the limit, and all its cumulants are of order 1/n.
+Derived here.
 """
 
 from __future__ import annotations

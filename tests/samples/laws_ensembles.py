@@ -324,7 +324,7 @@ class Laws:
             found += [g**2 - 1, u * g - of_g]
         return np.array(found)
 
-    def _drawn(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def drawn(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Of layers 2 … depth targets K_n − K and M − K² − 2K (K_n − K), (B, 2), and controls."""
         layers = list(self.layers(number))
         of = np.repeat(np.arange(len(layers)), [len(each.functions) for each in layers])
@@ -344,7 +344,7 @@ class Laws:
         """β of each layer, from the pilot."""
         if not self._slopes:
             blocks = range(_OFFSET, _OFFSET + PILOT // self.together)
-            for at, each in enumerate(zip(*map(self._drawn, blocks), strict=True)):
+            for at, each in enumerate(zip(*map(self.drawn, blocks), strict=True)):
                 y, c = (np.concatenate(some) for some in zip(*each, strict=True))
                 scale = np.maximum(c.std(0), 1e-300)
                 found = np.linalg.lstsq(c / scale, y - y.mean(0), rcond=1e-8)[0]
@@ -356,7 +356,7 @@ class Laws:
         slopes, count = self.slopes(), CHUNK // self.together
         found = np.zeros((count, self.depth, 2))
         for k in range(count):
-            for at, (y, c) in enumerate(self._drawn(number * count + k)):
+            for at, (y, c) in enumerate(self.drawn(number * count + k)):
                 found[k, at + 1] = y.mean(0) - c.mean(0) @ slopes[at]
         covariances = [np.cov(found[:, at], rowvar=False) / count for at in range(self.depth)]
         return Part(CHUNK, found.mean(0), np.array(covariances))
@@ -385,13 +385,3 @@ class Laws:
         return layout.dataset(
             variables, range(1, self.depth + 1), about, net=self.net, inputs=self.inputs
         )
-
-
-def controls_are_centred(given: Laws, blocks: int) -> np.ndarray:
-    """The z-scores of all controls' means, of so many sets of matrices."""
-    every = []
-    for number in range(blocks):
-        *_, (_, c) = given._drawn(number)
-        every.append(c.mean(0))
-    found = np.array(every)
-    return found.mean(0) / np.maximum(found.std(0), 1e-300) * np.sqrt(blocks)
