@@ -219,14 +219,14 @@ class Laws:
         else:
             column, apart, around = 1 / n**2, 1 / n**2, 0.0
         z = u = np.sqrt(self.K[0]) * rng.standard_normal((n, B))
-        others = np.zeros((0, B))
+        others, wy = np.zeros((0, B)), None
         for weights, spread, y, h in self._known:
             s, _ = self.sigma(z)
             S, S4 = (s**2).sum(0), (s**4).sum(0)
             q = self.C_W * S / n
             pairs = column * S4 + (apart + 2 * around) * (S**2 - S4)
             four = self.C_b**2 + 2 * self.C_b * q + self.C_W**2 * pairs
-            yield Layer(self.C_b + q, four, self._functions(u, spread, weights), others)
+            yield Layer(self.C_b + q, four, self._functions(u, wy, spread, weights), others)
             rank = rng.permuted(np.tile(np.arange(n)[:, None], (1, B)), axis=0)
             signs = rng.choice([-1.0, 1.0], (n, B))
             x = np.take_along_axis(np.sort(np.abs(s), axis=0), rank, 0)
@@ -254,14 +254,16 @@ class Laws:
                 others = ((v - self.C_W * (x**2).mean(0)) * wy * slope).mean(0)
             others = others[None]
 
-    def _functions(self, u: np.ndarray, spread: float, weights: np.ndarray) -> np.ndarray:
+    def _functions(
+        self, u: np.ndarray, wy: np.ndarray | None, spread: float, weights: np.ndarray
+    ) -> np.ndarray:
         s, slope = self.sigma(u)
         of_law, slope_of_law = self.sigma(spread * U)
-        functions = [
-            s**2 - mean(of_law**2, weights),
-            u * slope - mean(spread * U * slope_of_law, weights),
-        ]
-        return np.array(functions)
+        response, moving = mean(spread * U * slope_of_law, weights), u
+        if wy is not None and isinstance(self.net.weights, FourMoments):
+            # of normal u: E[wy f(u)] = E[u wy] E[u f(u)]/E u²
+            moving, response = wy, (1 - self.C_b / spread**2) * response
+        return np.array([s**2 - mean(of_law**2, weights), moving * slope - response])
 
     def _of_rotations(self, rng: np.random.Generator) -> Iterator[Layer]:
         n, B, C_b, C_W, gamma = self.n, self.together, self.C_b, self.C_W, self.gamma
