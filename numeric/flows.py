@@ -5,6 +5,7 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -23,7 +24,7 @@ from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
-from derive.weights import IndependentEntries, WeightEnsemble
+from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
@@ -35,6 +36,7 @@ from .layers.precise import tables as precise
 from .layers.run import Layers, input_means
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
+from .random.permuted import check_limit
 from .tables import layout
 
 _RATE = 5000
@@ -112,6 +114,7 @@ def flow(
     data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
+    _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
@@ -128,6 +131,14 @@ def flow(
         if precision is None:
             return _table(asked, _in_floats(asked, seconds=seconds), {})
         return _table(asked, _in_balls(asked, precision), {"precision": precision})
+
+
+def _check_weights(net: Network, depth: int) -> None:
+    """Refuse drawn weights of which moments of four do not tell what enters at order 1/n."""
+    if isinstance(net.weights, FourMoments):
+        ratios = [float(net.width_ratio_at(layer)) for layer in range(1, depth + 1)]
+        for r_in, r_out in sorted(set(itertools.pairwise(ratios))):
+            check_limit(net.weights, r_in, r_out)
 
 
 Change: TypeAlias = "Callable[[Step], Step]"

@@ -113,12 +113,15 @@ class IndependentEntries(PermutationInvariant):
         return True
 
     def check_symmetric(self) -> None:
-        """Raise InputError for a skewed law, whose tensors have half powers of n."""
+        """Raise InputError for a skewed law, whose tensors have half powers of n.
+
+        κ_3(z) = C_W^{3/2} κ_3 ⟨σ³⟩ n^{-1/2} adds κ_3(z) ⟨∂³f⟩/6 to E f(z). Derived here.
+        """
         if not self.is_symmetric:
             wanted = (
-                "entries with a symmetric law: odd cumulants of a skewed one bring terms of order "
-                "n^{-1/2}; they do not enter K, V and G1 in `flow` where σ is odd and the law of "
-                "layer 1 is symmetric"
+                "entries with a symmetric law: κ_3 of a skewed one adds to K itself "
+                "C_W^{5/2} κ_3 ⟨σ³⟩ ⟨∂³(σ²)⟩/6 n^{-1/2}, a half power of n; odd cumulants do not "
+                "enter K, V and G1 in `flow` where σ is odd and the law of layer 1 is symmetric"
             )
             raise InputError("weights", str(self), wanted)
 

@@ -13,7 +13,7 @@ import sympy
 from ..errors import InputError
 from ..expressions import parse_number
 from ..groups.pairings import double_factorial_pairings
-from .entries import IndependentEntries
+from .entries import IndependentEntries, PermutationInvariant
 
 
 @dataclass(frozen=True)
@@ -125,19 +125,13 @@ class TruncatedNormal(IndependentEntries):
         return (k - 1) * self._plain(k - 2) - 2 * c ** (k - 1) * edge
 
 
-@dataclass(frozen=True)
-class Sparse(IndependentEntries):
-    """Entries that are 0 but for a part p of them, each chosen by itself.
-
-    E[x^{2k}] = m_{2k}/p^{k−1}, m_{2k} of the law of those.
+@dataclass(frozen=True, init=False)
+class Masked(PermutationInvariant):
+    """Entries that are 0 but for a part of them.
 
     Attributes:
-        C_W: n_in E[W_ij²].
-        p: the part that is not 0, in (0, 1], or a symbol; InputError outside.
-        of: the law of those, normal if left out. By definition.
-
-    >>> Sparse("1/10").cumulant(4)
-    27
+        p: the part that is not 0, in (0, 1], or a symbol.
+        of: the law of those, normal if None.
     """
 
     p: sympy.Expr | float = field(kw_only=True)
@@ -151,8 +145,41 @@ class Sparse(IndependentEntries):
     ) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
-        object.__setattr__(self, "p", checked_part(p, of))
+        value = parse_number("p", p)
+        if value.is_number and not 0 < value <= 1:
+            raise InputError("p", p, "a part in (0, 1], or a symbol")
+        if of is not None and not isinstance(of, IndependentEntries):
+            raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
+        object.__setattr__(self, "p", value)
         object.__setattr__(self, "of", of)
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among p, C_W and the parameters of the entries' law."""
+        found: set[sympy.Symbol] = sympy.Tuple(self.C_W, self.p).free_symbols
+        return found | (self.of.free_symbols if self.of else set())
+
+    def own_moment(self, k: int) -> sympy.Expr:
+        """E[x^k] of an entry that is not 0, at variance 1."""
+        if self.of is None:
+            return sympy.Integer(0 if k % 2 else double_factorial_pairings(k))
+        return self.of.standard_moment(k)
+
+
+@dataclass(frozen=True, init=False)
+class Sparse(Masked, IndependentEntries):
+    """Entries that are 0 but for a part p of them, each chosen by itself.
+
+    E[x^{2k}] = m_{2k}/p^{k−1}, m_{2k} of the law of those.
+
+    Attributes:
+        C_W: n_in E[W_ij²].
+        p: the part that is not 0, in (0, 1], or a symbol; InputError outside.
+        of: the law of those, normal if left out. By definition.
+
+    >>> Sparse("1/10").cumulant(4)
+    27
+    """
 
     @property
     def is_symmetric(self) -> bool:
@@ -161,18 +188,4 @@ class Sparse(IndependentEntries):
 
     def standard_moment(self, k: int) -> sympy.Expr:
         """The moment of an entry: p times that of x/√p."""
-        if self.of is None:
-            own = sympy.Integer(0 if k % 2 else double_factorial_pairings(k))
-        else:
-            own = self.of.standard_moment(k)
-        return own / self.p ** (sympy.Rational(k, 2) - 1) if k else sympy.Integer(1)
-
-
-def checked_part(p: sympy.Expr | float | str, of: IndependentEntries | None) -> sympy.Expr:
-    """The part p of entries that are not 0; InputError for another, and for no law of those."""
-    value = parse_number("p", p)
-    if value.is_number and not 0 < value <= 1:
-        raise InputError("p", p, "a part in (0, 1], or a symbol")
-    if of is not None and not isinstance(of, IndependentEntries):
-        raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
-    return value
+        return self.own_moment(k) / self.p ** (sympy.Rational(k, 2) - 1) if k else sympy.Integer(1)

@@ -38,7 +38,7 @@ from ..expressions import as_expression
 from ..groups.pairings import Blocks
 from ..symbols import r_in, r_out
 from .entries import IndependentEntries, PermutationInvariant
-from .laws import checked_part
+from .laws import Masked
 from .rotations import atoms_of, fraction
 
 _T = sympy.Dummy("t", positive=True)
@@ -204,13 +204,12 @@ class Permuted(FourMoments):
             no samples.
         C_W: n_in E[W_ij²].
 
-    Recursions give the tensors of leading order, G1 and Theta1, under the assumption that connected
-    averages of six weights and more bring nothing of order 1/n; InputError where those of four are
-    too large. So the third and higher cumulants of a row's squared length must be O(n^{-2}), which
-    no moment of four shows: where a few rows have another length, such as dead neurons, each
-    cumulant is of order 1/n, and G1, Theta1 and what they enter are wrong. With one row of squared
-    length c, the others (n − c)/(n − 1), tanh, C_W = 1.5 and K = 0.59, G1 is −0.161 at c = 0 and
-    −8.09 at c = 10 where the exact term is −0.261 and −1.76. Derived here.
+    Recursions give the tensors of leading order, G1 and Theta1, of a law whose averages of six
+    weights and more bring nothing of order 1/n; InputError where those of four are too large. Such
+    is W₀, w_i its rows at C_W = 1, if n E x² → 0 for x = |w_i|² − 1 squared, Σ_j W_ij⁴ and, of two
+    rows, (w_i·w_k)². It is not if a few rows have another length, as dead neurons have, or large
+    entries, or each row another one along it. `flow` draws `matrix` and refuses those; without it
+    the moments are taken to be all. Derived here.
 
     >>> n = sympy.Symbol("n")
     >>> haar = 1 / (n * (n - 1) * (n + 2))
@@ -263,8 +262,8 @@ class Permuted(FourMoments):
         return f"Permuted({', '.join(values)})"
 
 
-@dataclass(frozen=True)
-class RegularSparse(FourMoments):
+@dataclass(frozen=True, init=False)
+class RegularSparse(Masked, FourMoments):
     """Entries that are 0 but for exactly p n_in in each row and p n_out in each column.
 
     The mask is any such one, its rows and columns permuted: one matrix of shuffled groups is of
@@ -284,27 +283,15 @@ class RegularSparse(FourMoments):
     RegularSparse(C_W=1, p=1/4, of=None)
     """
 
-    p: sympy.Expr | float = field(kw_only=True)
-    of: IndependentEntries | None = field(kw_only=True)
-
     def __init__(
         self,
         p: sympy.Expr | float | str,
         of: IndependentEntries | None = None,
         C_W: sympy.Expr | float = 1,
     ) -> None:
-        object.__setattr__(self, "C_W", C_W)
-        super().__post_init__()
-        object.__setattr__(self, "p", checked_part(p, of))
-        if of is not None:
-            of.check_symmetric()
-        object.__setattr__(self, "of", of)
-
-    @property
-    def free_symbols(self) -> set[sympy.Symbol]:
-        """The symbols among p, C_W and the parameters of the entries' law."""
-        found: set[sympy.Symbol] = sympy.Tuple(self.C_W, self.p).free_symbols
-        return found | (self.of.free_symbols if self.of else set())
+        super().__init__(p, of, C_W)
+        if self.of is not None:
+            self.of.check_symmetric()
 
     def joint(
         self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
@@ -321,7 +308,7 @@ class RegularSparse(FourMoments):
     def moments(self, n_in: sympy.Expr, n_out: sympy.Expr) -> tuple[sympy.Expr, ...]:
         """Those of the mask times (p n_in)^{-2}, and E[x⁴] of an entry."""
         p, scale = self.p, (self.p * n_in) ** -2
-        own = sympy.Integer(3) if self.of is None else self.of.standard_moment(4)
+        own = self.own_moment(4)
         beside = (p * n_in - 1) / (n_in - 1)
         below = (p * n_out - 1) / (n_out - 1)
         apart = p * (p * n_in - below) / (n_in - 1)

@@ -2,6 +2,16 @@
 
 Of a regular sparse one W₀'s row i has its entries in the columns i k, …, i k + k − 1, counted
 modulo n_in, k = p n_in: the columns then have p n_out each.
+
+Moments of four weights are all that enters at order 1/n if, with w_i the rows of W₀ at C_W = 1,
+
+    n E x²/(1 + x) → 0    for x = (|w_i|² − 1)², Σ_j W_ij⁴, (w_i·w_k)² of two rows.
+
+Given the layer below, two neurons are normal of covariance w_i·w_k but for Σ_j W_ij⁴ and the like,
+and each x is of order 1/n on average. An average over them is its Taylor series up to x, but for
+E x^{3/2} ≤ (E x E x²)^{1/2} = o(1/n) where x is small, and for E x elsewhere. Otherwise a part 1/n
+of the rows, or of the pairs, is another in the limit, and all its cumulants are of order 1/n.
+Derived here.
 """
 
 from __future__ import annotations
@@ -21,6 +31,11 @@ from .entries import entries
 _MATRICES, _BOUND = 16, 10.0
 """Matrices whose moments are looked at, and how many standard errors they may be off: Student's t
 of 15 degrees is beyond with probability 5e-8."""
+_LIMIT = ((128, 16), (512, 16))
+"""Widths at which rows are looked at for the limit, and how many matrices of each."""
+_FALLS, _NOTHING = 0.4, 1e-4
+"""What of n E x²/(1 + x) may be left at the second width, where x² ~ n^{-2} leaves a quarter and
+a limit other than 0 all; and what is too little to be seen."""
 _ROUNDING = 1e-6
 """Of a moment, or of 1/n_in² where that is larger: what single precision may bring."""
 
@@ -73,6 +88,64 @@ def _check_moments(law: Permuted, n_in: int, n_out: int) -> None:
                 f"{_MATRICES} matrices; they do not know of what none of them shows"
             )
             raise InputError("matrix", got, wanted)
+
+
+_TAILS = (
+    "(|w_i|² − 1)², rows of other lengths",
+    "Σ_j W_ij⁴, rows of few large entries",
+    "(w_i·w_k)², rows along each other",
+)
+
+
+def check_limit(law: FourMoments, r_in: float, r_out: float) -> None:
+    """Raise InputError where W₀ is drawn and more than its moments of four enters at order 1/n.
+
+    Arguments:
+        law: any; those without a W₀ of the user's pass.
+        r_in, r_out: the widths in units of n.
+    """
+    if isinstance(law, Permuted) and law.matrix is not None:
+        _check_limit(law, r_in, r_out)
+
+
+@lru_cache(maxsize=64)
+def _check_limit(law: Permuted, r_in: float, r_out: float) -> None:
+    wanted = (
+        "a function that draws W₀ of {} too, so that `flow` can tell whether moments of four "
+        "weights are enough; without matrix=… it takes them for that"
+    )
+    found = []
+    for n, count in _LIMIT:
+        n_in, n_out = round(r_in * n), round(r_out * n)
+        rng = np.random.default_rng(0)
+        try:
+            drawn = [tails(_core(law, n_out, n_in, rng)) for _ in range(count)]
+        except Exception as error:
+            got = f"{type(error).__name__}: {error}"
+            raise InputError("matrix", got, wanted.format(f"shape {(n_out, n_in)}")) from error
+        found.append(n * np.mean(drawn, axis=0))
+    (n, _), (more, _) = _LIMIT
+    for name, one, other in zip(_TAILS, *found, strict=True):
+        if other > max(_FALLS * one, _NOTHING):
+            got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
+            wanted = (
+                "one that falls as 1/n: else moments of six weights and more enter at order 1/n"
+            )
+            raise InputError("matrix", got, wanted)
+    _check_moments(law, round(r_in * n), round(r_out * n))
+
+
+def tails(W: Array) -> tuple[float, float, float]:
+    """Averages of x²/(1 + x) over the rows of W, and their pairs, for the x of `_TAILS`."""
+    gram = W @ W.T
+    rows = len(W)
+    lengths = np.diagonal(gram).copy()
+    np.fill_diagonal(gram, 0.0)
+    each = (lengths - 1.0) ** 2, (W**4).sum(axis=1), gram**2
+    return tuple(  # type: ignore[return-value]
+        float((x**2 / (1.0 + x)).sum() / count)
+        for x, count in zip(each, (rows, rows, rows * max(1, rows - 1)), strict=True)
+    )
 
 
 def sums(W: Array) -> tuple[float, ...]:

@@ -132,6 +132,19 @@ def test_a_skewed_law_with_an_odd_activation():
     assert all(np.array_equal(theory[name], flow(even, X[0], 4, TENSORS)[name]) for name in TENSORS)
 
 
+def test_what_a_skew_adds_to_K():
+    """C_W^{5/2} κ_3 ⟨σ³⟩ ⟨∂³(σ²)⟩/6 n^{-1/2} for ReLU, as the refusal says; by 60 matrices."""
+    n, rng, found = 100, np.random.default_rng(0), []
+    for _ in range(60):
+        below = np.maximum(rng.standard_normal((n, 50)), 0)
+        z = weight_matrix(SKEWED, (n, n), rng) @ below
+        found.append((np.maximum(z, 0) ** 2 - z**2 / 2).mean() * 2)
+    half = np.sqrt(2 / np.pi)  # ⟨σ³⟩ and ⟨∂³(σ²)⟩ at K = 1, which C_W = 2 keeps
+    expected = 2**2.5 * float(SKEWED.cumulant(3)) * half**2 / 6 / np.sqrt(n)
+    error = np.std(found) / np.sqrt(len(found))
+    assert abs(np.mean(found) - expected) <= 5 * error < expected / 2
+
+
 @pytest.mark.parametrize("first", ["gaussian", "orthogonal", "rademacher"])
 def test_the_two_samplers_agree(first):
     """The same networks: one averages each layer's weights, the other reads the layer itself."""

@@ -12,6 +12,7 @@ from derive import Gaussian, InputError, Network, Permuted, RegularSparse, Spars
 from derive.weights import as_weights
 from numeric import compare, flow, simulate
 from numeric.random.matrices import weight_matrix
+from numeric.random.permuted import tails
 from numeric.training import flow as training_flow
 
 KAPPA = "kappa(z,z,z,z|0123)"
@@ -191,6 +192,94 @@ def test_a_function_without_a_hash():
         weight_matrix(each, (8, 8), np.random.default_rng(0)) for each in (law, LAWS["columns"])
     )
     assert (one == other).all()
+
+
+def normal(n_out, n_in, rng):
+    return rng.standard_normal((n_out, n_in)) / np.sqrt(n_in)
+
+
+def one_row(c):
+    def drawn(n_out, n_in, rng):
+        squares = np.full((n_out, 1), (n_out - c) / (n_out - 1))
+        squares[0] = c
+        return np.sqrt(squares) * normal(n_out, n_in, rng)
+
+    return drawn
+
+
+def one_axis(n_out, n_in, rng):
+    W = normal(n_out, n_in, rng)
+    W[0] = np.eye(n_in)[0]
+    return W
+
+
+def pairs_of_rows(n_out, n_in, rng):
+    W = normal(n_out, n_in, rng)
+    W[1::2] = W[::2]
+    return W
+
+
+def independent(matrix):
+    even = dict.fromkeys(("row", "column", "apart"), 1 / n_in**2)
+    return Permuted(**even, fourth=3 / n_in**2, around=0, matrix=matrix, C_W=2)
+
+
+BEYOND = {
+    "a dead row": (one_row(0), "rows of other lengths"),
+    "a long row": (one_row(10), "rows of other lengths"),
+    "a row along an axis": (one_axis, "few large entries"),
+    "rows in pairs": (pairs_of_rows, "along each other"),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_what_four_moments_do_not_tell(what):
+    """Each at n^{-1} of the rows or their pairs, within what the five moments allow."""
+    matrix, reason = BEYOND[what]
+    with pytest.raises(InputError, match=reason):
+        flow(Network("tanh", independent(matrix), "gaussian"), X[0], 3, ["G1"])
+    bare = Network("tanh", replace(independent(matrix), matrix=None), "gaussian")
+    assert flow(bare, X[0], 3, ["G1"])["G1"].notnull().all()
+
+
+def test_what_four_moments_tell():
+    """Normal entries, and heavy tails, whose x² have a mean."""
+
+    def heavy(n_out, n_in, rng):
+        return rng.standard_t(12, (n_out, n_in)) * np.sqrt(10 / 12 / n_in)
+
+    tails_of_t = replace(independent(heavy), fourth=sympy.Rational(15, 4) / n_in**2)
+    gaussian = flow(Network("tanh", Gaussian(2), "gaussian"), X[0], 3, TENSORS[:3])
+    for law in (independent(normal), tails_of_t):
+        found = flow(Network("tanh", law, "gaussian"), X[0], 3, TENSORS)
+        assert np.allclose(found["V"], gaussian["V"])
+        assert np.allclose(found["G1"], gaussian["G1"]) == (law is not tails_of_t)
+
+
+def test_rows_are_looked_at_one_by_one():
+    W = np.random.default_rng(0).standard_normal((5, 7))
+
+    def part(x):
+        return x**2 / (1 + x)
+
+    lengths = [part((sum(w**2) - 1) ** 2) for w in W]
+    entries = [part(sum(w**4)) for w in W]
+    pairs = [part(sum(W[i] * W[k]) ** 2) for i in range(5) for k in range(5) if i != k]
+    assert np.allclose(tails(W), [np.mean(each) for each in (lengths, entries, pairs)])
+
+
+def test_a_matrix_of_one_width_has_no_theory():
+    def given(n_out, n_in, rng):
+        return np.eye(24)
+
+    with pytest.raises(InputError, match="without matrix"):
+        flow(Network("tanh", independent(given), "gaussian"), X[0], 3, ["V"])
+
+
+def test_moments_are_those_of_the_matrices():
+    law = replace(independent(normal), column=sympy.Rational(11, 10) / n_in**2)
+    with pytest.raises(InputError, match="column moment"):
+        flow(Network("tanh", law, "gaussian"), X[0], 3, ["V"])
 
 
 REFUSED = {
