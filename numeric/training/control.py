@@ -18,7 +18,7 @@ the readout's.
 At both levels what is left is regressed on features whose means over the readout are 0 exactly,
 given all layers below: z(0), where it has one sign, and z(0)z(0) less its covariance there. At the
 second it is on that covariance and on H(0) too, whose means come from more networks yet, of which
-no matrix is built (`numeric.simulate`). The coefficients of a network come from the other networks,
+no matrix is built (`means`). The coefficients of a network come from the other networks,
 so that no mean is changed.
 """
 
@@ -31,10 +31,10 @@ import numpy as np
 
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
-from ..simulations import simulate
 from ..tables.layout import averaged
 from .ensembles import Course, Start
 from .losses import per_input
+from .means import Known
 
 _FOLDS = 5
 """The parts whose coefficients of regression come from the other parts."""
@@ -48,9 +48,7 @@ _NOISIER = 4.0
 """How much larger the variance of what they measure is, roughly."""
 READOUTS = 8
 """Of an untrained network."""
-_BATCHES = 16
-"""The parts that E H(0) is sampled in."""
-_LOOSER, _MOST_LAZY = 100.0, 256
+_LOOSER, _MOST_LAZY = 4.0, 64
 """How much larger the variance of E H(0) from one network is, roughly, and the networks for it, for
 each that is trained, at most."""
 _LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
@@ -58,31 +56,6 @@ _LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
 _SIGNS = (1.0, -1.0)
 _COPIES = 3
 """Arrays as large as those that are regressed, at a time."""
-
-
-class Known(NamedTuple):
-    """Independent estimates of means, (batches, samples, samples).
-
-    Attributes:
-        tangent: of H(0) of an output.
-        kernel: of the covariance of an output.
-    """
-
-    tangent: Array
-    kernel: Array
-
-
-def known(ensemble: Ensemble, draws: int) -> Known:
-    """From so many networks, a few more at most."""
-    each = max(2, -(-draws // _BATCHES))
-    net, depth = ensemble.net, ensemble.depth
-    seeds = np.random.SeedSequence([ensemble.seed, _BATCHES]).generate_state(_BATCHES, np.uint64)
-    names = ("Theta", "K")
-    tables = [
-        simulate(net, ensemble.inputs, ensemble.width, depth, each, tensors=names, seed=int(seed))
-        for seed in seeds
-    ]
-    return Known(*(np.array([table[name].to_numpy()[-1] for table in tables]) for name in names))
 
 
 def more(seconds: float) -> int:

@@ -27,6 +27,7 @@ from . import control, layout
 from .arguments import Data, checked_rate, checked_steps, checked_targets, given
 from .ensembles import Training
 from .losses import LOSSES
+from .means import known
 from .optimizers import Optimizer
 from .stopping import Patience
 
@@ -154,7 +155,7 @@ def simulate(
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = control.known(ensemble, control.lazy(work.seconds, ensemble) * draws)
+            means = known(ensemble, control.lazy(work.seconds, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
                 mirrored=net.keeps_rotations,
