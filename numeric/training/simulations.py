@@ -130,14 +130,17 @@ def simulate(
     linear &= stop is None
     ntk = flag("ntk", ntk)
     signs = flag("antithetic", antithetic) and linear and net.keeps_rotations
+    changes = linear and depth > 1 and net.layer.is_dense and net.keeps_rotations
+    changes &= control.bears(draws, len(data.X), data.targets, mirrored=signs)
     work = Training(
         ensemble, data.targets, rule, loss, size, counts, ntk, draws,
-        origin=linear, patience=stop, antithetic=signs,
+        origin=linear, patience=stop, antithetic=signs, changes=changes,
     )  # fmt: skip
     what = f"training {number(draws)} networks of width {number(width)}"
     untrained = replace(
-        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
-    )
+        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS,
+        antithetic=False, changes=False,
+    )  # fmt: skip
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
     each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
     held = 8 * (draws * work.row + more * (untrained.row + each))
@@ -159,6 +162,7 @@ def simulate(
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
                 mirrored=net.keeps_rotations,
+                changes=work.changed(rows) if changes else None,
             )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
         if (largest := float(abs(data.targets).max())) > _LARGE:
