@@ -35,6 +35,8 @@ WIDTHS = (24, 48, 96)
 SPENT = (0.15, 0.25, 0.6)
 """The part of the seconds that each of them takes."""
 STEPS = (1, 5, 20)
+DRAWS = 3000
+"""Networks of a chunk: so many that they bear the controls of H(0) of ten inputs."""
 TESTS = 2
 GOAL = 0.05
 NAMES = "prediction", "covariance", "ntk", "loss"
@@ -57,11 +59,6 @@ class Cell:
         own = self.sigma == "own"
         sigma = activations.from_expr("z/sqrt(1 + z**2)") if own else self.sigma
         return Network(sigma, self.weights, C_b=0.05)
-
-    @property
-    def draws(self) -> int:
-        """Networks of a chunk: so many that they bear every control where inputs are few."""
-        return 3000 if self.points <= 2 else 1200
 
     @property
     def name(self) -> str:
@@ -109,8 +106,7 @@ class Problem:
     def chunk(self, width: int, seed: int) -> xarray.Dataset:
         """Some networks, each chunk with a seed of its own."""
         depth = self.cell.depth
-        draws = self.cell.draws
-        return training.simulate(*self._given, width, depth, self.eta, STEPS, draws, seed)
+        return training.simulate(*self._given, width, depth, self.eta, STEPS, DRAWS, seed)
 
 
 class Kept:
@@ -118,7 +114,6 @@ class Kept:
     there."""
 
     def __init__(self, folder: Path, cell: Cell) -> None:
-        self._draws = cell.draws
         self._path = folder / f"{cell.name}.json"
         self.parts: dict[str, list[dict[str, list[float]]]] = {str(n): [] for n in WIDTHS}
         self.seconds = 0.0
@@ -145,7 +140,7 @@ class Kept:
             errors = np.sqrt(squares) / len(own)
             for twin, numbers in ((name, values), (f"{name}_se", errors)):
                 found[twin] = shape.copy(data=numbers.reshape(shape.shape))
-        draws = self._draws * len(own)
+        draws = DRAWS * len(own)
         about = {"width": width, "draws": draws, "blocks": draws}
         return xarray.Dataset(found).assign_attrs(like.attrs | about)
 
