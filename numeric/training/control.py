@@ -16,9 +16,11 @@ layers below: each is a network of the ensemble, and most of the noise of z(0)z(
 the readout's.
 
 At both levels what is left is regressed on features whose means over the readout are 0 exactly,
-given all layers below: z(0), where it has one sign, and z(0)z(0) less its covariance there. At the
-second it is on that covariance and on H(0) too, whose means come from more networks yet, of which
-no matrix is built (`numeric.simulate`). The coefficients of a network come from the other networks,
+given all layers below: z(0), where it has one sign, z(0)z(0) less its covariance there, and of
+trained networks z(0) times what first changes them (`changes`), if the networks are many. At the
+second z(0)z(0) is also descended by the H of the network's other readouts (`crossed`), and it is
+on that covariance and on H(0), whose means come from more networks yet, of which
+no matrix is built (`means`). The coefficients of a network come from the other networks,
 so that no mean is changed.
 """
 
@@ -31,10 +33,10 @@ import numpy as np
 
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
-from ..simulations import simulate
 from ..tables.layout import averaged
 from .ensembles import Course, Start
 from .losses import per_input
+from .means import Known
 
 _FOLDS = 5
 """The parts whose coefficients of regression come from the other parts."""
@@ -42,15 +44,17 @@ _PER_FEATURE = 20
 """So many networks for each feature, or it is left out."""
 _ROUNDING = 1e-12
 """Of the largest value: what is left below it of a regression is rounding."""
+_SEEN = 1e-9
+"""Of the largest feature: what is smaller may be rounding, and is left out."""
+_AT_ONCE = 512
+"""Networks whose matrices are held together."""
 _LEAST, _MOST = 1, 32
 """Untrained networks for each that is trained."""
-_NOISIER = 4.0
+_NOISIER = 2.0
 """How much larger the variance of what they measure is, roughly."""
 READOUTS = 8
 """Of an untrained network."""
-_BATCHES = 16
-"""The parts that E H(0) is sampled in."""
-_LOOSER, _MOST_LAZY = 100.0, 256
+_LOOSER, _MOST_LAZY = 4.0, 64
 """How much larger the variance of E H(0) from one network is, roughly, and the networks for it, for
 each that is trained, at most."""
 _LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
@@ -58,31 +62,6 @@ _LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
 _SIGNS = (1.0, -1.0)
 _COPIES = 3
 """Arrays as large as those that are regressed, at a time."""
-
-
-class Known(NamedTuple):
-    """Independent estimates of means, (batches, samples, samples).
-
-    Attributes:
-        tangent: of H(0) of an output.
-        kernel: of the covariance of an output.
-    """
-
-    tangent: Array
-    kernel: Array
-
-
-def known(ensemble: Ensemble, draws: int) -> Known:
-    """From so many networks, a few more at most."""
-    each = max(2, -(-draws // _BATCHES))
-    net, depth = ensemble.net, ensemble.depth
-    seeds = np.random.SeedSequence([ensemble.seed, _BATCHES]).generate_state(_BATCHES, np.uint64)
-    names = ("Theta", "K")
-    tables = [
-        simulate(net, ensemble.inputs, ensemble.width, depth, each, tensors=names, seed=int(seed))
-        for seed in seeds
-    ]
-    return Known(*(np.array([table[name].to_numpy()[-1] for table in tables]) for name in names))
 
 
 def more(seconds: float) -> int:
@@ -96,6 +75,14 @@ def lazy(seconds: float, ensemble: Ensemble) -> int:
     entries = ensemble.width * len(ensemble.inputs) ** 2 * ensemble.depth
     own = _LAZY_SECONDS + _ENTRY_SECONDS * entries
     return int(np.clip(round(np.sqrt(_LOOSER * seconds / own)), _LEAST, _MOST_LAZY))
+
+
+def bears(draws: int, inputs: int, targets: Array, *, mirrored: bool) -> bool:
+    """Whether so many trained networks bear the features of `changes` beside the others."""
+    training, outputs = targets.shape
+    z = inputs * outputs
+    others = z * (z + 1) // 2 + (0 if mirrored else z)
+    return bool(draws >= _PER_FEATURE * (others + training * inputs**3 * outputs))
 
 
 def numbers(outputs: int, steps: int) -> int:
@@ -131,6 +118,7 @@ def controlled(
     steps: Sequence[int],
     *,
     mirrored: bool,
+    changes: Array | None = None,
 ) -> dict[str, Array]:
     """The same from three levels.
 
@@ -141,10 +129,12 @@ def controlled(
         means: of what is to be known of the start.
         targets: (training, outputs).
         mirrored: whether a readout has the law of its negative.
+        changes: of the networks that are trained, (draws, features).
     """
     outputs = targets.shape[1]
     signs, both = _SIGNS[: course.outputs.shape[1]], _SIGNS[: 1 + mirrored]
     first, second = _features(start, signs), _features(untrained, both)
+    first += [] if changes is None else [_scaled(changes)]
     rows, columns = np.triu_indices(untrained.outputs[0, 0].size)
     samples = np.triu_indices(untrained.kernel.shape[-1])
     kernels = means.tangent[..., None, None] * np.eye(outputs)
@@ -154,7 +144,8 @@ def controlled(
     )
     estimates = _joined(_matrices(kernels)[:, rows, columns], means.kernel[:, *samples])
     middle = estimates.mean(axis=0)
-    second.append(of_start - middle)
+    place = len(second)
+    second += [of_start - middle, _scaled(crossed(untrained, targets.size, eta, steps))]
     lines = [
         linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
     ]
@@ -164,8 +155,8 @@ def controlled(
         trained, other = regressed(differences, first), regressed(base, second)
         (off, off_se), (mean, mean_se) = (averaged(each.left) for each in (trained, other))
         found[name], errors = off + mean, [off_se, mean_se]
-        if len(other.slopes) == len(second):
-            moved = (estimates - middle) @ other.slopes[-1]
+        if len(other.slopes) > place:
+            moved = (estimates - middle) @ other.slopes[place]
             errors.append(averaged(moved)[1].reshape(mean.shape))
         found[f"{name}_se"] = np.sqrt(sum(np.square(error) for error in errors))
 
@@ -195,18 +186,54 @@ def linear(
     """
     draws, readouts, m, outputs = start.outputs.shape
     size = targets.size
-    H = _matrices(start.tangent)
-    values, U = np.linalg.eigh(H[..., :size, :size])
-    rates = np.clip(1 - eta * values, -1.0, 1.0)
+    U, pulls, summed = _descent(_matrices(start.tangent), size, eta, steps)
     own = start.outputs.reshape(draws, readouts, -1)
     z = own[:, :, None] * np.array(signs)[:, None]  # (draws, readouts, signs, samples of outputs)
     off = np.einsum("drij,drsi->drsj", U, z[..., :size] - targets.reshape(-1))
-    pulls, found = H[..., :size] @ U, []
-    for step in steps:
-        summed = np.full_like(rates, float(step))  # Σ_{s<t} (1 − ηλ)^s
-        np.divide(1 - rates**step, 1 - rates, out=summed, where=1 - rates > _ROUNDING)
-        found.append(z - eta * np.einsum("drij,drsj->drsi", pulls, summed[:, :, None] * off))
+    found = [
+        z - eta * np.einsum("drij,drsj->drsi", pulls, each[:, :, None] * off) for each in summed
+    ]
     return np.stack(found, axis=3).reshape(draws, -1, len(steps), m, outputs)
+
+
+def crossed(start: Start, size: int, eta: float, steps: Sequence[int]) -> Array:
+    """z(0)z(0) less its mean over a network's own readout, descended by the mean H of the other
+    ones: of mean 0 given these, (draws, steps · pairs of outputs).
+
+    Arguments:
+        size: outputs that are trained.
+    """
+    draws, readouts, m, outputs = start.outputs.shape
+    if readouts == 1:
+        return np.empty((draws, 0))
+    z, pairs, parts = start.outputs.reshape(draws, readouts, -1), np.triu_indices(m * outputs), []
+    for begin in range(0, draws, _AT_ONCE):
+        own = slice(begin, begin + _AT_ONCE)
+        H = _matrices(start.tangent[own])
+        others = (H.sum(axis=1, keepdims=True) - H) / (readouts - 1)
+        U, pulls, summed = _descent(others, size, eta, steps)
+        squares = z[own, :, :, None] * z[own, :, None]
+        squares -= np.kron(start.kernel[own], np.eye(outputs))
+        at_steps = []
+        for each in summed:
+            P = np.zeros_like(H) + np.eye(m * outputs)
+            P[..., :size] -= eta * (pulls * each[:, :, None]) @ U.swapaxes(2, 3)
+            at_steps.append((P @ squares @ P.swapaxes(2, 3)).mean(axis=1)[:, *pairs])
+        parts.append(np.concatenate(at_steps, axis=1))
+    return np.concatenate(parts)
+
+
+def _descent(
+    H: Array, size: int, eta: float, steps: Sequence[int]
+) -> tuple[Array, Array, list[Array]]:
+    """The eigenvectors U of H on the training set, H U, and Σ_{s<t} (1 − ηλ)^s at each step."""
+    values, U = np.linalg.eigh(H[..., :size, :size])
+    rates, found = np.clip(1 - eta * values, -1.0, 1.0), []
+    for step in steps:
+        summed = np.full_like(rates, float(step))
+        np.divide(1 - rates**step, 1 - rates, out=summed, where=1 - rates > _ROUNDING)
+        found.append(summed)
+    return U, H[..., :size] @ U, found
 
 
 class Regression(NamedTuple):
@@ -248,12 +275,14 @@ def _features(start: Start, signs: Sequence[float]) -> list[Array]:
     rows, columns = np.triu_indices(size)
     squares = products.reshape(draws, -1, size, size)[:, :, rows, columns]
     odd = [z.reshape(draws, -1, size)] if len(signs) == 1 else []
-    scaled = []
-    for each in (*odd, squares):
-        mean = each.mean(axis=1)
-        size_of = np.sqrt((mean**2).mean(axis=0))
-        scaled.append(mean / np.where(size_of > 0, size_of, 1.0))
-    return scaled
+    return [_scaled(each.mean(axis=1)) for each in (*odd, squares)]
+
+
+def _scaled(values: Array) -> Array:
+    """In units of their own size, (draws, features)."""
+    sizes = np.sqrt((values**2).mean(axis=0))
+    seen = sizes > _SEEN * sizes.max(initial=0.0)
+    return np.asarray(np.where(seen, values, 0.0) / np.where(seen, sizes, 1.0))
 
 
 def _joined(*parts: Array) -> Array:

@@ -78,6 +78,7 @@ class Training(Work):
         first: the number of the first draw.
         readouts: last layers that an untrained network has, one after the other.
         antithetic: whether each is trained again from the negative of its readout.
+        changes: whether a row has `changes.changes`, behind the start.
         patience: when a network stops; None is never.
     """
 
@@ -94,6 +95,7 @@ class Training(Work):
     patience: Patience | None = None
     readouts: int = 1
     antithetic: bool = False
+    changes: bool = False
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -152,7 +154,19 @@ class Training(Work):
     def row(self) -> int:
         """Numbers that a network comes to."""
         start, course = self._sizes
-        return self.readouts * sum(start) + self._signs * len(self.steps) * sum(course)
+        before = self.readouts * sum(start) + self._changes
+        return before + self._signs * len(self.steps) * sum(course)
+
+    @property
+    def _changes(self) -> int:
+        """How many numbers `changes` has."""
+        m, (training, outputs) = len(self.ensemble.inputs), self.targets.shape
+        return training * m**3 * outputs if self.changes else 0
+
+    def changed(self, rows: Array) -> Array:
+        """`changes.changes` of these rows, (draws, numbers)."""
+        begin = self.readouts * sum(self._sizes[0])
+        return rows[:, begin : begin + self._changes]
 
     def start(self, rows: Array) -> Start:
         """Of these rows, which have it."""
@@ -168,7 +182,7 @@ class Training(Work):
     def course(self, rows: Array) -> Course:
         """Of these rows."""
         start, course = self._sizes
-        begin = self.readouts * sum(start)
+        begin = self.readouts * sum(start) + self._changes
         by_step = rows[:, begin:].reshape(len(rows), self._signs, len(self.steps), -1)
         parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=3))
         shape, (outputs, kernel) = by_step.shape[:3], self._shapes
@@ -201,6 +215,7 @@ class Training(Work):
             "first": self.first,
             "readouts": self.readouts,
             "antithetic": self.antithetic,
+            "changes": self.changes,
             "patience": self.patience and [digest(self.patience.targets), self.patience.steps],
         }
 
@@ -218,6 +233,7 @@ class Training(Work):
         networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()
         parts = [networks.started(self.readouts)] if self.origin else []
+        parts += [networks.changes()] if self.changes else []
         for sign in range(self._signs if self.steps else 0):
             if sign:
                 networks.begin(initial)

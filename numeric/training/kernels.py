@@ -30,6 +30,8 @@ BLAS_FROM = 8
 _ALONE, _LEAST = 1 << 18, 16
 """A product of so many multiplications at most is one that OpenBLAS does not share out among
 threads: of so many inputs, but not of fewer than these, is each call's."""
+NARROW = 4
+"""Outputs of a matrix up to which a row of it is too short for a loop of its own."""
 _AT_ONCE = 128
 """Inputs that are taken through all layers at once, where they are only looked at."""
 
@@ -56,12 +58,10 @@ def forward(W: Array, b: Array, x: Array, z: Array) -> None:
         put_row(z[a], b)
     i = 0
     while i + 4 <= n:
-        w0, w1, w2, w3 = W[i], W[i + 1], W[i + 2], W[i + 3]
         for a in range(count):
             x0, x1, x2, x3 = x[a, i], x[a, i + 1], x[a, i + 2], x[a, i + 3]
-            row = z[a]
-            for k in range(row.size):
-                row[k] += x0 * w0[k] + x1 * w1[k] + x2 * w2[k] + x3 * w3[k]
+            for k in range(b.size):
+                z[a, k] += x0 * W[i, k] + x1 * W[i + 1, k] + x2 * W[i + 2, k] + x3 * W[i + 3, k]
         i += 4
     while i < n:
         for a in range(count):
@@ -77,18 +77,23 @@ def put_row(row: Array, values: Array) -> None:
 
 
 @driver
-def add_products(w: Array, factor: float, x: Array, back: Array, i: int) -> None:
-    """w[k] += factor Σ_a x[a, i] back[a, k], four inputs at a time."""
+def add_products(
+    W: Array, start: int, n_out: int, factor: float, x: Array, back: Array, i: int
+) -> None:
+    """W[start + k] += factor Σ_a x[a, i] back[a, k], four inputs at a time."""
     count, a = back.shape[0], 0
     while a + 4 <= count:
         c0, c1 = factor * x[a, i], factor * x[a + 1, i]
         c2, c3 = factor * x[a + 2, i], factor * x[a + 3, i]
-        b0, b1, b2, b3 = back[a], back[a + 1], back[a + 2], back[a + 3]
-        for k in range(w.size):
-            w[k] += c0 * b0[k] + c1 * b1[k] + c2 * b2[k] + c3 * b3[k]
+        for k in range(n_out):
+            W[start + k] += (
+                c0 * back[a, k] + c1 * back[a + 1, k] + c2 * back[a + 2, k] + c3 * back[a + 3, k]
+            )
         a += 4
     while a < count:
-        add_multiple(w, factor * x[a, i], back[a])
+        c0 = factor * x[a, i]
+        for k in range(n_out):
+            W[start + k] += c0 * back[a, k]
         a += 1
 
 
@@ -108,7 +113,7 @@ def add_gradient(
     """What these inputs add to a matrix and its biases, each with a factor of its own."""
     n_out = b.size
     for i in range(x.shape[1]):
-        add_products(W[i * n_out : (i + 1) * n_out], factor, x, back, i)
+        add_products(W, i * n_out, n_out, factor, x, back, i)
     for a in range(x.shape[0]):
         add_multiple(b, own_factor, back[a])
 
@@ -149,6 +154,45 @@ def add_gradient_blas(
         add_multiple(W, factor, flat)
     for a in range(x.shape[0]):
         add_multiple(b, own_factor, back[a])
+
+
+@driver
+def forward_narrow(W: Array, b: Array, x: Array, z: Array) -> None:
+    """z = x W + b of few outputs."""
+    for a in range(x.shape[0]):
+        for k in range(b.size):
+            total = b[k]
+            for i in range(x.shape[1]):
+                total += x[a, i] * W[i, k]
+            z[a, k] = total
+
+
+@driver
+def back_narrow(W: Array, back: Array, out: Array) -> None:
+    """out = back Wᵀ of few outputs."""
+    for a in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            total = 0.0
+            for k in range(W.shape[1]):
+                total += W[i, k] * back[a, k]
+            out[a, i] = total
+
+
+@driver
+def add_gradient_narrow(
+    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array
+) -> None:
+    """What these inputs add to a matrix of few outputs and its biases, as `add_gradient`."""
+    n_out = b.size
+    for i in range(x.shape[1]):
+        for k in range(n_out):
+            total = 0.0
+            for a in range(x.shape[0]):
+                total += x[a, i] * back[a, k]
+            W[i * n_out + k] += factor * total
+    for a in range(x.shape[0]):
+        for k in range(n_out):
+            b[k] += own_factor * back[a, k]
 
 
 @driver
@@ -270,6 +314,8 @@ def descend(
                 z = rows(scratch[1], batch, widths, layer + 1)
                 if by_blas:
                     forward_blas(W, own[middle:end], x, z)
+                elif widths[layer + 1] <= NARROW:
+                    forward_narrow(W, own[middle:end], x, z)
                 else:
                     forward(W, own[middle:end], x, z)
                 if layer < layers - 1:
@@ -285,6 +331,8 @@ def descend(
                 if layer:
                     if by_blas:
                         back_blas(own[start:middle].reshape(n_in, n_out), back, below)
+                    elif n_out <= NARROW:
+                        back_narrow(own[start:middle].reshape(n_in, n_out), back, below)
                     else:
                         for i in range(n_in):
                             row = own[start + i * n_out : start + (i + 1) * n_out]
@@ -300,6 +348,8 @@ def descend(
                 if by_blas:
                     product = room[: n_in * n_out].reshape(n_in, n_out)
                     add_gradient_blas(W, b, rate, own_rate, x, back, product)
+                elif n_out <= NARROW:
+                    add_gradient_narrow(W, b, rate, own_rate, x, back)
                 else:
                     add_gradient(W, b, rate, own_rate, x, back)
                 if numbers[1]:
@@ -364,11 +414,13 @@ def slopes(z, value, slope):
 def descent() -> ModuleType:
     """`descend` and `outputs`, compiled once for every σ."""
     called = (
-        rows, put_row, forward, forward_blas, back_to, back_blas, multiply, add_gradient,
-        add_gradient_blas, residual, clipped, take,
+        rows, put_row, forward, forward_blas, forward_narrow, back_to, back_blas, back_narrow,
+        multiply, add_gradient, add_gradient_blas, add_gradient_narrow, residual, clipped, take,
     )  # fmt: skip
     source = _DESCEND
-    for name, value in (("MOMENTUM", MOMENTUM), ("BLAS_FROM", BLAS_FROM), ("AT_ONCE", _AT_ONCE)):
+    for name, value in (
+        ("MOMENTUM", MOMENTUM), ("BLAS_FROM", BLAS_FROM), ("NARROW", NARROW), ("AT_ONCE", _AT_ONCE),
+    ):  # fmt: skip
         source = source.replace(name, str(value))
     return load_kernels("descent", "Descent of networks, one after another.", (), source, called)
 

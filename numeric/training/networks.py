@@ -14,6 +14,7 @@ from ..arrays import Array
 from ..random.matrices import frame, weight_matrix
 from ..samplers.ensemble import Ensemble
 from . import kernels
+from .changes import changes
 from .losses import per_input
 from .optimizers import Optimizer
 
@@ -166,6 +167,13 @@ class Networks:
             entering[-1] = hidden @ self.weights[-1].transpose(0, 2, 1) + self.biases[-1]
             parts += [entering[-1], self.kernel(entering, slopes), kernel]
         return self._joined(parts)
+
+    def changes(self) -> Array:
+        """`changes.changes` of each network, (networks, numbers)."""
+        entering, slopes = self._passed()
+        variance = self.work.ensemble.C_W[-1] / entering[-2].shape[2]
+        given = entering, slopes, self.weights, self.rates, variance, len(self.work.targets)
+        return self._joined([changes(*given)])
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""

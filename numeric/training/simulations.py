@@ -28,6 +28,7 @@ from . import control, layout
 from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers
 from .ensembles import Training
 from .losses import LOSSES
+from .means import known
 from .optimizers import Optimizer
 from .staged import reads_alone
 from .stopping import Patience
@@ -140,14 +141,17 @@ def simulate(
     alone = reads_alone(ensemble)
     linear &= alone or net.keeps_rotations
     signs = flag("antithetic", antithetic) and linear and alone and net.keeps_rotations
+    changes = linear and depth > 1 and net.layer.is_dense and net.keeps_rotations
+    changes &= control.bears(draws, len(data.X), data.targets, mirrored=signs)
     work = Training(
         ensemble, data.targets, rule, loss, size, counts, ntk, draws,
-        origin=linear, patience=stop, antithetic=signs,
+        origin=linear, patience=stop, antithetic=signs, changes=changes,
     )  # fmt: skip
     what = f"training {number(draws)} networks of width {number(width)}"
     untrained = replace(
-        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
-    )
+        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS,
+        antithetic=False, changes=False,
+    )  # fmt: skip
     dearer = 1 if net.layer.is_dense else max(1, len(work.parts) / depth)
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
     each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
@@ -166,10 +170,11 @@ def simulate(
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = control.known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
+            means = known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
                 mirrored=net.keeps_rotations and (alone or rotates),
+                changes=work.changed(rows) if changes else None,
             )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
         if (largest := float(abs(data.targets).max())) > _LARGE:
