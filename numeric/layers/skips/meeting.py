@@ -54,7 +54,9 @@ def _bracket(bracket: Bracket, to: Mapping[int, int]) -> Expansion:
     total: Expansion = {}
     for factors, count in products.items():
         merged = tuple(sorted((to.get(label, label), order) for label, order in factors))
-        for each, value in normal_form(bracket._replace(factors=merged, outer=outer)).items():
+        found = bracket._replace(factors=merged, outer=outer)
+        raised_once = max(order for _, order in merged) > 1
+        for each, value in (normal_form(found) if raised_once else {found: Fraction(1)}).items():
             add(total, {(power(each, 1), 0): value * count})
     return total
 
