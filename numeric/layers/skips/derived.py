@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from derive.activations.functions import Activation
@@ -63,6 +64,12 @@ class Derived(NamedTuple):
     functionals: dict[str, list[Term]]
     gamma: list[Term]
     scale: Response | None
+
+    @property
+    def every(self) -> list[Term]:
+        """All terms but γ."""
+        met = [terms for each in self.merged.values() for terms in each.values()]
+        return list(chain(*self.tensors.values(), *met, *self.functionals.values()))
 
 
 def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:

@@ -1,8 +1,8 @@
 """Terms of a layer where samples meet: those of labels apart, with some of the labels equal.
 
 Derivatives outside of a bracket go inside, each onto the factors of its own label, before labels
-are equal: ⟨∂₁∂₂(σ'₁σ'₂)⟩ + ⟨∂₁∂₁(σ'₁σ'₂)⟩ becomes ⟨σ''σ'' + σ'''σ'⟩ = ½⟨∂∂(σ'σ')⟩, which σ with kinks
-have where either of the two grows beyond bounds.
+are equal: ⟨∂₁∂₂(σ'₁σ'₂)⟩ + ⟨∂₁∂₁(σ'₁σ'₂)⟩ becomes ⟨σ''σ'' + σ'''σ'⟩ = ½⟨∂∂(σ'σ')⟩, a number for σ
+with kinks, where neither of the two is.
 """
 
 from __future__ import annotations

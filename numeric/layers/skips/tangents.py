@@ -111,13 +111,7 @@ class TangentLayers:
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, activation, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
-        every = [
-            term
-            for each in self._layers
-            for group in (each.tensors, *each.merged.values(), each.functionals)
-            for terms in group.values()
-            for term in terms
-        ]
+        every = [term for each in self._layers for term in each.every]
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
         found = {(kind, product_of(local, m)[0]) for kind, local in known}
