@@ -280,13 +280,15 @@ class _Pass:
 
     def _all_responses(self, noise: Array) -> dict[tuple[str, Orders], Array]:
         """X(σσ) for each functional and product, (copies + 1, m, …), with what is left out: the
-        samples of X, then those of the product; sizes last."""
-        signs = np.array([0.0, *(1.0 if k % 2 else -1.0 for k in range(1, self._copies))])
+        samples of X, then those of the product; sizes last. What is left out has one sign in a
+        copy, and others by turns in the next, as a sum of them may cancel in either."""
         found, count = {}, 2 * len(self._pairs)
         for place, (kind, orders) in enumerate(self._layers.responses):
             if kind not in self._state.values:
                 continue
             rank = RANKS[kind]
+            turns = [1.0 if k % 2 or place % 2 else -1.0 for k in range(1, self._copies)]
+            signs = np.array([0.0, *turns])
             each = np.zeros((self._copies + 1, *(self._m,) * (rank + len(orders))))
             spread = (-1, *(1,) * rank)
             bend = self._layers.bends.get(orders)
