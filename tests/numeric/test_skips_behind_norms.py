@@ -204,12 +204,15 @@ def rounded_off(kinks: dict[int, int], width: float) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sigma", "kinks", "off"), [("hard_tanh", {-1: 1, 1: -1}, "- 1"), ("relu", {0: 1}, "")]
+    ("sigma", "kinks", "off", "names"),
+    [
+        ("hard_tanh", {-1: 1, 1: -1}, "- 1", ["G1", "V", *TOWER]),
+        ("relu", {0: 1}, "", ["Theta1", "D"]),
+    ],
 )
-def test_kinks_are_the_limit_of_corners_rounded_off(sigma, kinks, off):
+def test_kinks_are_the_limit_of_corners_rounded_off(sigma, kinks, off, names):
     """Of which all has numbers, also where samples meet; the limit of a polynomial through four
     widths, as averages of kinks where samples meet have odd powers of the width too."""
-    names = ["G1", "V", *TOWER]
     table = flow(network(sigma, "rms"), PAIR, 3, names, width=2)
     widths = [0.2, 0.15, 0.1, 0.0625]
     smooth = [
