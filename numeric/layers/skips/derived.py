@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Expansion
-from derive.engine.exchangeable import Local
+from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.tangents import (
@@ -24,8 +25,19 @@ from derive.engine.trees import STREAM
 from derive.errors import InputError
 
 from .hermite import Orders
+from .meeting import met
 
-_G1 = named("G1")
+MEETING: dict[Name | str, tuple[tuple[Pair, ...], ...]] = {
+    named("G1"): (((1, 2),),),
+    named("Theta1"): (((1, 2),),),
+    named("D"): (((3, 4),),),
+    named("A"): (((1, 2),), ((3, 4),), ((1, 2), (3, 4))),
+    "Own": (((1, 2),),),
+    "Apart": (((1, 2),),),
+}
+"""The pairs of labels that must be equal before there are numbers, where their samples are and σ
+has kinks, behind a norm: derivatives of ⟨σσ⟩ and ⟨σ'σ'⟩ do not exist apart. Later ones are of more
+of them."""
 
 
 class Term(NamedTuple):
@@ -44,14 +56,20 @@ class Term(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors, also with labels equal where they need
-    others of their own; and of functionals; γ; f of a norm."""
+    """What is derived of one layer: the terms of tensors and functionals, also with labels of
+    `MEETING` equal; γ; f of a norm."""
 
     tensors: dict[Name, list[Term]]
-    merged: dict[Name, list[Term]]
+    merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]]
     functionals: dict[str, list[Term]]
     gamma: list[Term]
     scale: Response | None
+
+    @property
+    def every(self) -> list[Term]:
+        """All terms but γ."""
+        met = [terms for each in self.merged.values() for terms in each.values()]
+        return list(chain(*self.tensors.values(), *met, *self.functionals.values()))
 
 
 def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
@@ -76,8 +94,17 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    if norm is not None and activation.kinks:
-        _check_kinks(names, str(scheme.layer), activation, m)
+    meet = norm is not None and m > 1 and bool(activation.kinks)
+    merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
+
+    def with_merged(key: Name | str, terms: Expansion) -> list[Term]:
+        """The terms, and beside them those where labels are equal."""
+        if meet and key in MEETING:
+            merged[key] = {
+                pairs: listed(met(terms, {b: a for a, b in pairs})) for pairs in MEETING[key]
+            }
+        return listed(terms)
+
     tensors: dict[Name, list[Term]] = {}
     functionals: dict[str, list[Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
@@ -85,10 +112,10 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
         for name in sorted(wanted_names - tensors.keys()):
             count = len(name.subscripts)
             samples = tuple(range(1, count + 1)) if m > 1 else (1,) * count
-            tensors[name] = listed(recursion_of(name, stages, weights, samples))
+            tensors[name] = with_merged(name, recursion_of(name, stages, weights, samples))
         for kind in sorted(wanted_kinds - functionals.keys()):
             found = functional_of(kind, stages, weights, several=m > 1)
-            functionals[kind] = listed(found)
+            functionals[kind] = with_merged(kind, found)
             wanted_names.add(MEMBERS[kind][0])
         for terms in (*tensors.values(), *functionals.values()):
             own, kinds = _needs(terms)
@@ -97,21 +124,7 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
     scale = None if norm is None else norm.scale(1)
-    merged = {}
-    if norm is not None and m > 1 and activation.kinks and _G1 in tensors:
-        merged[_G1] = listed(recursion_of(_G1, stages, weights, (1, 1)))
     return Derived(tensors, merged, functionals, listed(gamma), scale)
-
-
-def _check_kinks(names: Sequence[Name], layer: str, activation: Activation, m: int) -> None:
-    """Refuse tensors behind a norm in which σ'' stands that kinks do not have."""
-    tower = set(names) - set(CLOSED[:2])
-    if tower and m > 1:
-        wanted = "σ without kinks, or one input, for the tangent kernel's tensors behind a norm"
-        raise InputError("layer", layer, wanted)
-    if tower and any(kink != 0 for kink in activation.kinks):  # y σ'' is 0 at a kink at 0
-        wanted = "σ with no kinks but at 0, for the tangent kernel's tensors behind a norm"
-        raise InputError("layer", layer, wanted)
 
 
 def listed(terms: Expansion) -> list[Term]:
@@ -144,3 +157,31 @@ def product_of(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
     ordered = sorted((tuple(sorted(orders)), sample) for sample, orders in own)
     assert len(ordered) < 3, "a product of three samples"
     return tuple(orders for orders, _ in ordered), tuple(sample for _, sample in ordered)
+
+
+class Bent(NamedTuple):
+    """z_a ∂_a of a product of σ's: `place` is that of z_a among its samples, `share` what of it."""
+
+    orders: Orders
+    place: int
+    share: float
+
+
+_BENT = {
+    ((-1, 2), (1,)): Bent(((1,), (1,)), 0, 1.0),
+    ((1,), (-1, 2)): Bent(((1,), (1,)), 1, 1.0),
+    ((-1, 1, 2),): Bent(((1, 1),), 0, 0.5),
+}
+
+
+def bent_of(orders: Orders, activation: Activation) -> Bent | None:
+    """How a functional of y σ'' σ' is had where kinks leave it no number at each z: y σ'' σ' of two
+    samples is y ∂(σ'σ'), of one ½ y ∂(σ'σ'); None where it needs none, as y σ'' is 0 at a kink
+    at 0."""
+    if all(order < 2 for own in orders for order in own):
+        return None
+    if all(kink == 0 for kink in activation.kinks) and orders in _BENT:
+        return None
+    if activation.kinks and orders not in _BENT:
+        raise InputError("activation", str(activation), "one without kinks")
+    return _BENT[orders] if activation.kinks else None

@@ -22,7 +22,7 @@ from derive.engine.tangents import MEMBERS, RANKS, member_of
 from derive.engine.tensors import Name, identify, named
 
 from ...arrays import Array
-from .hermite import Basis, Contraction, basis, block, of_tensor, raised
+from .hermite import Basis, Contraction, basis, block, of_tensor, raised, removal
 
 Pairs = Sequence[tuple[int, int]]
 """Pairs of inputs, each once, the first of a pair no later one than the second."""
@@ -37,11 +37,13 @@ class Functionals(NamedTuple):
         bases: of each pair of inputs.
         values: by functional, of each pair: (copies, m, …, size), an axis for each of `RANKS`.
         beyond: the lengths beyond N of the first copy's, (m, …).
+        weighted: those of |β| + 2 times the first copy's.
     """
 
     bases: list[Basis]
     values: dict[str, list[Array]]
     beyond: dict[str, list[Array]]
+    weighted: dict[str, list[Array]]
 
     def with_members(self, tensors: Mapping[Name, Array], pairs: Pairs) -> Functionals:
         """With the members that are tensors, (copies, m, …) each."""
@@ -88,7 +90,7 @@ def at_first(
         for kind, shape in shapes.items()
     }
     beyond = {kind: [np.zeros(shape)] * len(bases) for kind, shape in shapes.items()}
-    found = Functionals(bases, values, beyond).with_members(tensors, pairs)
+    found = Functionals(bases, values, beyond, beyond).with_members(tensors, pairs)
     if "One" in values:  # E :zzzz: is V of three pairings, over n
         V = tensors[named("V")]
         quartic = V + V.transpose(0, 1, 3, 2, 4) + V.transpose(0, 1, 4, 3, 2)
@@ -123,14 +125,41 @@ class Move:
             found = raised(self._above, place, found)
         return found
 
-    def growth(self, count: int) -> float:
-        """A bound on what so many derivatives multiply the length beyond N with; ∞ where none."""
+    def growth(self, count: int, *, weighted: bool = False) -> float:
+        """A bound on what so many derivatives multiply the length beyond N with, or |β| + 2 times
+        its; ∞ where none."""
         lift, scale = self._lift, self._scale
         if lift == 0.0 or scale == 0.0:
             return 0.0
-        peak = count / (-2.0 * math.log(lift)) if lift < _KEPT else math.inf
-        b = max(self._above.degree + 1.0, peak if count else 0.0)
-        return float((b**0.5 * scale) ** count * lift ** (b - count)) if b < math.inf else math.inf
+        power = count / 2.0 + weighted
+        peak = power / -math.log(lift) if lift < _KEPT else math.inf
+        b = max(self._above.degree + 1.0, peak if power else 0.0)
+        if b == math.inf:
+            return b
+        weight = (1.0 + 2.0 / (self._above.degree + 1.0)) * b if weighted else 1.0
+        return float(weight * (b**0.5 * scale) ** count * lift ** (b - count))
+
+
+def bent(own: Basis, a: int, values: Array) -> Array:
+    """X(z_a ∂_a f) at f = he_β, from X(he_β), (…, size); a is a place in the basis' samples, and
+    where these are one variable ∂ is that by it."""
+    moved = np.zeros(values.shape)
+    for k in range(own.rank):
+        rows, places, scale = removal(own.rank, own.degree, k)
+        moved[..., places] += own.L[a, k] * scale * values[..., rows]
+        moved[..., rows] += own.L[a, k] * scale * values[..., places]
+    return raised(own, a, moved)
+
+
+def bent_tail(own: Basis, a: int, values: Array, weighted: Array) -> Array:
+    """The length beyond N of what `bent` makes, from the first copy's coefficients, (…, size), and
+    the weighted lengths of what was beyond N before: of degree b it is at most
+
+        |L_a| |L⁻¹_a| (b |X_b| + b |X_{b−2}|) .
+    """
+    edge = values[..., slice(block(own.rank, max(own.degree - 1, 0)).start, None)]
+    scale = float(np.linalg.norm(own.L[a]) * np.linalg.norm(own.inverse[:, a]))
+    return np.asarray(2.0 * scale * np.hypot(weighted, (own.degree + 2) * length(edge)))
 
 
 def tails(values: Array, lengths: Array, own: Basis, count: int) -> Array:

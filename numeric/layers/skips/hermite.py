@@ -149,7 +149,7 @@ def _of_degree(rank: int, degree: int) -> NDArray[np.int64]:
 
 
 @cache
-def _removal(rank: int, N: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+def removal(rank: int, N: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
     """∂_k he_β = scale · he_lower: which β have one, the place of the lower, and the scale."""
     all_of = degrees(rank, N)
     lower = all_of.copy()
@@ -165,7 +165,7 @@ def raised(own: Basis, a: int, values: Array) -> Array:
     samples."""
     result = np.zeros(values.shape)
     for k in range(own.rank):
-        rows, places, scale = _removal(own.rank, own.degree, k)
+        rows, places, scale = removal(own.rank, own.degree, k)
         result[..., rows] += own.inverse[k, a] * scale * values[..., places]
     return result
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
@@ -45,8 +46,17 @@ from ..accuracy import CAUTION, RUNS
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
-from .derived import Derived, Term, derived, product_of
-from .functionals import Functionals, Move, at_first, length, placed, tails
+from .derived import Derived, Term, bent_of, derived, product_of
+from .functionals import (
+    Functionals,
+    Move,
+    at_first,
+    bent,
+    bent_tail,
+    length,
+    placed,
+    tails,
+)
 from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
 _K, _THETA = map(named, ("K", "Theta"))
@@ -101,23 +111,17 @@ class TangentLayers:
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, activation, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
-        every = [
-            term
-            for each in self._layers
-            for group in (each.tensors, each.merged, each.functionals)
-            for terms in group.values()
-            for term in terms
-        ]
+        every = [term for each in self._layers for term in each.every]
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
         found = {(kind, product_of(local, m)[0]) for kind, local in known}
         self.responses = sorted(found)
         tests = {product_of(term.of[1], m)[0] for term in every if term.test is not None}
-        self.products = {
-            each: Products(activation, each)
-            for each in sorted(tests | {orders for _, orders in found})
-            if each
-        }
+        bends = {orders: bent_of(orders, activation) for orders in {o for _, o in found} | tests}
+        self.bends = {orders: bend for orders, bend in bends.items() if bend}
+        assert not tests & self.bends.keys()
+        plain = {bend.orders if bend else orders for orders, bend in bends.items()}
+        self.products = {each: Products(activation, each) for each in sorted(plain) if each}
         crossed = {each[::-1] for each in self.products} - self.products.keys()
         self.products |= {each: Products(activation, each) for each in sorted(crossed)}
         self.checks = {
@@ -276,22 +280,28 @@ class _Pass:
 
     def _all_responses(self, noise: Array) -> dict[tuple[str, Orders], Array]:
         """X(σσ) for each functional and product, (copies + 1, m, …), with what is left out: the
-        samples of X, then those of the product; sizes last."""
-        signs = np.array([0.0, *(1.0 if k % 2 else -1.0 for k in range(1, self._copies))])
+        samples of X, then those of the product; sizes last. What is left out has one sign in a
+        copy, and others by turns in the next, as a sum of them may cancel in either."""
         found, count = {}, 2 * len(self._pairs)
         for place, (kind, orders) in enumerate(self._layers.responses):
             if kind not in self._state.values:
                 continue
             rank = RANKS[kind]
+            turns = [1.0 if k % 2 or place % 2 else -1.0 for k in range(1, self._copies)]
+            signs = np.array([0.0, *turns])
             each = np.zeros((self._copies + 1, *(self._m,) * (rank + len(orders))))
             spread = (-1, *(1,) * rank)
-            for p, samples, f, f_beyond in self._entries(orders):
+            bend = self._layers.bends.get(orders)
+            plain = bend.orders if bend else orders
+            for p, samples, f, f_beyond in self._entries(plain):
                 values, beyond = self._state.values[kind][p], self._state.beyond[kind][p]
+                if bend:
+                    values, beyond = self._bent(kind, p, samples[bend.place], bend.share)
                 self._check_bound(beyond, p)
                 own = length(values[0])
                 size, left = float(np.linalg.norm(f)) * own, beyond * f_beyond
-                if orders in self._layers.checks:
-                    known = self._brackets[self._layers.checks[orders]][0]
+                if plain in self._layers.checks:
+                    known = self._brackets[self._layers.checks[plain]][0]
                     at = samples if self._m > 1 else ()
                     left = left + abs(float(known[at].item()) - float(f[0])) * own
                 of_noise = noise[:, count * place + 2 * p + (samples[0] > samples[-1])]
@@ -302,6 +312,16 @@ class _Pass:
                 each[sizes] = size
             found[kind, orders] = each
         return found
+
+    def _bent(self, kind: str, p: int, sample: int, share: float) -> tuple[Array, Array]:
+        """What share X(z ∂f) is at he_β of a pair, z being that of a sample, and the lengths beyond
+        N; where both are one variable, half of its derivative is by either."""
+        own, values = self._state.bases[p], self._state.values[kind][p]
+        place = own.samples.index(sample) if own.rank > 1 else 0
+        if own.rank == 1 and share == 1.0:
+            share = 0.5
+        tail = bent_tail(own, place, values[0], self._state.weighted[kind][p])
+        return share * bent(own, place, values), share * tail
 
     def _check_bound(self, beyond: Array, p: int) -> None:
         """Refuse a functional whose length beyond N has no bound: of z that a layer lengthens by γ
@@ -321,11 +341,9 @@ class _Pass:
         for name, shape in zip(self._layers.own, like, strict=True):
             rank = len(name.subscripts)
             total = self._total(self._derived.tensors.get(name, ()), rank)
-            if name in self._derived.merged:
-                own = self._total(self._derived.merged[name], 1)
-                for a, b in product(range(self._m), repeat=2):
-                    if self._first[a] == self._first[b]:
-                        total[:, a, b] = own[:, self._first[a]]
+            for pairs, terms in self._derived.merged.get(name, {}).items():
+                alike = self._alike(pairs, rank)
+                total = np.where(alike, self._total(terms, rank), total)
             values.append(total[:-1].reshape(shape.shape[1:]))
             sizes.append(total[-1].reshape(shape.shape[2:]))
         return values, sizes
@@ -347,11 +365,20 @@ class _Pass:
         for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
             if a != b and own.rank == 1:
                 if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
-                    wanted = "none of them, for G1 of σ with kinks behind a norm and a skip"
+                    wanted = "none of them, for σ with kinks behind a norm and a skip"
                     got = f"{self._called(a, b)}, too near to multiples of one another"
                     raise InputError("inputs", got, wanted)
                 first[b] = min(first[b], a)
         return first
+
+    def _alike(self, pairs: Sequence[tuple[int, int]], rank: int) -> NDArray[np.bool_]:
+        """Where the samples of each of these pairs of labels are the same, over so many labels."""
+        alike = np.equal.outer(self._first, self._first)
+        found = np.ones((1,) * rank, bool)
+        for a, b in pairs:
+            shape = [self._m if label in (a, b) else 1 for label in range(1, rank + 1)]
+            found = found & alike.reshape(shape)
+        return found
 
     def after(self, K: Array) -> Functionals:
         """The functionals above, where the kernel is this; members that are tensors are put in
@@ -361,28 +388,47 @@ class _Pass:
         moves = [Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)]
         values: dict[str, list[Array]] = {}
         beyond: dict[str, list[Array]] = {}
+        weighted: dict[str, list[Array]] = {}
         for kind in self._layers.kinds:
             rank = RANKS[kind]
-            total = [np.zeros((self._copies, *(self._m,) * rank, each.size)) for each in bases]
-            grown = [np.zeros((self._m,) * rank) for _ in bases]
             terms = self._derived.functionals.get(kind, ())
-            for by in sorted({term.of[1].tested or () for term in terms}):
-                own = [term for term in terms if term.of[1].tested == by]
-                scalars = [self._scalar(term, rank + 2) for term in own]
-                places = tuple(label - rank - 1 for label in by) if self._m > 1 else (0,) * len(by)
-                for p, (c, d) in enumerate(self._pairs):
-                    if c == d and any(places):  # f is of one sample alone
-                        continue
-                    found, lengths = self._below(own, scalars, p, rank, len(by))
-                    total[p] += moves[p](places, found)
-                    grown[p] += np.where(lengths == 0.0, 0.0, moves[p].growth(len(by)) * lengths)
+            total, grown, heavy = self._functional(terms, rank, bases, moves)
+            for pairs, terms in self._derived.merged.get(kind, {}).items():
+                alike = self._alike(pairs, rank)
+                own, *of_own = self._functional(terms, rank, bases, moves)
+                total = [np.where(alike[..., None], *each) for each in zip(own, total, strict=True)]
+                grown, heavy = (
+                    [np.where(alike, *each) for each in zip(*both, strict=True)]
+                    for both in zip(of_own, (grown, heavy), strict=True)
+                )
             if self._derived.merged:  # the same input twice: functions of one
                 for p, (c, d) in enumerate(self._pairs):
                     if c != d and self._first[c] == self._first[d]:
                         q = self._pairs.index((self._first[c], self._first[c]))
-                        total[p], grown[p] = total[q], grown[q]
-            values[kind], beyond[kind] = total, grown
-        return Functionals(bases, values, beyond)
+                        total[p], grown[p], heavy[p] = total[q], grown[q], heavy[q]
+            values[kind], beyond[kind], weighted[kind] = total, grown, heavy
+        return Functionals(bases, values, beyond, weighted)
+
+    def _functional(
+        self, terms: Sequence[Term], rank: int, bases: Sequence[Basis], moves: Sequence[Move]
+    ) -> tuple[list[Array], list[Array], list[Array]]:
+        """Σ terms of a functional at so many samples: of each pair, (copies, m, …, size), and the
+        lengths beyond N, (m, …), plain and weighted."""
+        total = [np.zeros((self._copies, *(self._m,) * rank, each.size)) for each in bases]
+        grown, heavy = ([np.zeros((self._m,) * rank) for _ in bases] for _ in range(2))
+        for by in sorted({term.of[1].tested or () for term in terms}):
+            own = [term for term in terms if term.of[1].tested == by]
+            scalars = [self._scalar(term, rank + 2) for term in own]
+            places = tuple(label - rank - 1 for label in by) if self._m > 1 else (0,) * len(by)
+            for p, (c, d) in enumerate(self._pairs):
+                if c == d and any(places):  # f is of one sample alone
+                    continue
+                found, lengths = self._below(own, scalars, p, rank, len(by))
+                total[p] += moves[p](places, found)
+                for part, heavily in ((grown, False), (heavy, True)):
+                    growth = moves[p].growth(len(by), weighted=heavily)
+                    part[p] += np.where(lengths == 0.0, 0.0, growth * lengths)
+        return total, grown, heavy
 
     def _below(
         self, terms: Sequence[Term], scalars: Sequence[Array], p: int, rank: int, count: int

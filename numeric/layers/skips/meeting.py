@@ -1,0 +1,89 @@
+"""Terms of a layer where samples meet: those of labels apart, with some of the labels equal.
+
+Derivatives outside of a bracket go inside, each onto the factors of its own label, before labels
+are equal: ⟨∂₁∂₂(σ'₁σ'₂)⟩ + ⟨∂₁∂₁(σ'₁σ'₂)⟩ becomes ⟨σ''σ'' + σ'''σ'⟩ = ½⟨∂∂(σ'σ')⟩, a number for σ
+with kinks, where neither of the two is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply, power
+from derive.engine.exchangeable import Across, Apart, Local, Mean, One, Own, Square, Two, two
+from derive.engine.tensors import Tensor, tensor
+from derive.engine.through import Response
+from derive.gaussian.brackets import Bracket, normal_form
+
+
+def met(terms: Expansion, to: Mapping[int, int]) -> Expansion:
+    """The terms with labels put in the place of others."""
+    total: Expansion = {}
+    for (mono, at), value in terms.items():
+        term: Expansion = {(UNIT, at): value}
+        for atom, exponent in mono:
+            if isinstance(atom, Bracket):
+                for _ in range(exponent):
+                    term = multiply(term, _bracket(atom, to), at)
+            else:
+                own = power(_atom(atom, to), exponent)
+                term = multiply(term, {(own, 0): Fraction(1)}, at)
+        add(total, term)
+    return total
+
+
+def _bracket(bracket: Bracket, to: Mapping[int, int]) -> Expansion:
+    labels = bracket.samples
+    places = Counter(to.get(label, label) for label in labels)
+    apart = {label for label in labels if places[to.get(label, label)] == 1}
+    products = Counter({bracket.factors: 1})
+    for label in bracket.outer:
+        if label not in apart:
+            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
+            for factors, count in products.items():
+                for k, (own, order) in enumerate(factors):
+                    if own == label:
+                        moved = (*factors[:k], (own, order + 1), *factors[k + 1 :])
+                        raised[tuple(sorted(moved))] += count
+            products = raised
+    outer = tuple(sorted(to.get(label, label) for label in bracket.outer if label in apart))
+    total: Expansion = {}
+    for factors, count in products.items():
+        merged = tuple(sorted((to.get(label, label), order) for label, order in factors))
+        found = bracket._replace(factors=merged, outer=outer)
+        raised_once = max(order for _, order in merged) > 1
+        for each, value in (normal_form(found) if raised_once else {found: Fraction(1)}).items():
+            add(total, {(power(each, 1), 0): value * count})
+    return total
+
+
+def _atom(atom: Any, to: Mapping[int, int]) -> Any:
+    if isinstance(atom, Tensor):
+        samples = tuple(to.get(each, each) for each in atom.samples)
+        return tensor(atom.fields, atom.order, atom.pairing, samples)
+    if isinstance(atom, Response):
+        return atom._replace(limits=tuple((symbol, _atom(own, to)) for symbol, own in atom.limits))
+    if isinstance(atom, Two):
+        return two(_local(atom.one, to), _local(atom.other, to))
+    if isinstance(atom, Mean | One | Own | Apart | Across | Square):
+        changed: dict[str, Any] = {}
+        for field in fields(atom):
+            value = getattr(atom, field.name)
+            if isinstance(value, Local):
+                changed[field.name] = _local(value, to)
+            else:
+                samples = tuple(to.get(each, each) for each in value)
+                ordered = isinstance(atom, Own | Apart)
+                changed[field.name] = tuple(sorted(samples)) if ordered else samples
+        return replace(atom, **changed)
+    return atom
+
+
+def _local(of: Local, to: Mapping[int, int]) -> Local:
+    tested = None if of.tested is None else tuple(sorted(to.get(each, each) for each in of.tested))
+    factors = tuple(sorted((to.get(sample, sample), order) for sample, order in of.factors))
+    return Local(tuple(sorted(to.get(each, each) for each in of.labels)), factors, tested)
