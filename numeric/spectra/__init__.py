@@ -16,6 +16,7 @@ from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
 
+from .branches.spectrum import spectrum_of
 from .simulations import simulate, weight_matrix
 from .solver import Solution
 from .spectrum import Spectrum
@@ -83,7 +84,7 @@ def jacobian(
     law = symbolic.jacobian(
         activation, weights, depth, q_star, critical=critical, layer=layer, C_b=C_b
     )
-    return Spectrum(law)
+    return spectrum_of(law)
 
 
 def layered(
@@ -125,7 +126,7 @@ def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectru
     >>> s.atoms, s.moments(2).round(9)  # m_2 = 1 + 3 (2 − 1 + 1)
     ({0.0: 0.5}, array([1., 7.]))
     """
-    return Spectrum(symbolic.of_network(net, q_first, depth))
+    return spectrum_of(symbolic.of_network(net, q_first, depth))
 
 
 def zero_padded(
