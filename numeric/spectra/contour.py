@@ -106,29 +106,34 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Masked):
         return _masked(law, nodes(law.law, alone, more))
     wanted = "atoms, a density, or the slopes of an activation"
-    if isinstance(law, Moments):
+    if not is_known(law):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = (
-            "one without gates, and skips around one branch without a skip of its own: a gate's "
-        )
-        wanted += (
-            "h σ'(g), h Gaussian, has no largest value, so that the curve has no upper edge to "
-        )
-        wanted += "be followed from, and of several branches no S-transform is a function of one "
-        wanted += "coordinate; moments and atoms of both are known"
+        wanted = "one without gates, and skips around one branch without a skip of its own: others "
+        wanted += "have no S-transform of one coordinate (`branches` solves them)"
     raise InputError("law", str(law), wanted)
 
 
+def is_known(law: Law) -> bool:
+    """Whether all of its parts are known by more than moments."""
+    if isinstance(law, Scaled | Masked):
+        return is_known(law.law)
+    if isinstance(law, Product):
+        return all(map(is_known, law.factors))
+    if isinstance(law, Around):
+        return all(map(is_known, law.branches))
+    return not isinstance(law, Moments)
+
+
 def has_nodes(law: Law) -> bool:
-    """Whether more is known of it than moments and atoms, as it is not of gates, of skips around
-    several branches, and of skips in the branch of a skip."""
+    """Whether its S-transform is known by one coordinate, as it is not of gates, of several
+    branches, and of skips in the branch of a skip."""
     if isinstance(law, Scaled | Masked):
         return has_nodes(law.law)
     if isinstance(law, Around):
         parts = [part for branch in law.branches for part in parts_of(branch)]
         inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
-        return len(law.branches) == 1 and not inner
+        return law.skip != 0 and len(law.branches) == 1 and not inner
     return not isinstance(law, Gates | HaarGates | Moments)
 
 

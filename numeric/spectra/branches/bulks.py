@@ -16,9 +16,11 @@ RESOLVED = 1e-12
 
 _NODES = 16
 _LEFT = 1e-13  # λρ(λ) beyond which nothing is integrated
-_CLOSE = 1e-11  # what the last terms of a panel's series may have
-_LEVELS, _MOST = 44, 6000  # halvings; panels of a bulk
+_CLOSE = 1e-10  # what the last terms of a panel's series may have
+_AT_POLE = 1e-4  # log λ from a pole, within which a panel is not halved
+_LEVELS, _MOST = 24, 2000  # halvings; panels of a bulk
 _LOST = 1e-5  # the length of a panel whose points may be lost, beside a pole
+_FADES = 1e-8  # λρ(λ) next to where it is rounding: a density that ends is larger there
 _SMALL = 1e-7  # λρ(λ) of a panel whose points may be lost
 _NEAREST = 1e-7  # log λ from an edge to the last point that it is read off
 _DEEPEST = 60.0  # below log of the mean, to where an edge is looked for
@@ -183,12 +185,14 @@ class Search:
 
     def _edge(self, outside: float, inside: float) -> tuple[float, float]:
         """Where a density ends, and by how much the last two estimates of it differ: its square, or
-        one over it, is regular there."""
+        one over it, is regular there. ∓∞ where it only falls below what is resolved."""
         for _ in range(3):
             marks = np.linspace(inside, outside, 17)
             on = np.nan_to_num(self.at(marks[1:-1])) > 0.0
             last = int(np.argmin(np.append(on, False)))
             inside, outside = marks[last], marks[last + 1]
+        if self.at(np.array([inside]))[0] < _FADES:
+            return (-np.inf if outside < inside else np.inf), 0.0
         away = abs(inside - outside)
         sign = np.sign(inside - outside)
         edge, change = 0.5 * (inside + outside), np.inf
@@ -198,6 +202,8 @@ class Search:
             if not (np.isfinite(values).all() and values.all()):
                 break
             squares = values**2 if values[0] < values[2] else values**-2
+            if len(set(squares)) < len(squares):
+                break
             new = _at_zero(squares, spots)
             if not min(outside, inside) <= new <= max(outside, inside):
                 break
@@ -243,13 +249,16 @@ class Search:
             v = todo.mean(axis=1, keepdims=True) + half * nodes
             s = height(span, kind, v)
             rho = self.at(s.ravel()).reshape(s.shape)
-            lost = ~np.isfinite(rho)
-            if lost.any():
-                rho = self._beside(rho, s)
             rows = rho * _rate(span, kind, v)
+            if not np.isfinite(rho).all():
+                rows = self._beside(rows, s)
             grown = np.exp(np.minimum(powers[:, None, None] * s, _FAR)) / scale[:, None, None]
             series = np.abs(_series(rows * grown, nodes)) * half
             enough = series[..., -2:].max(axis=(0, 2)) < _CLOSE
+            beside = [(np.abs(s - pole).min(axis=1) < _AT_POLE) for pole in self.poles]
+            enough |= np.any([*beside, np.zeros(len(s), bool)], axis=0) & (
+                np.ptp(s, axis=1) < _AT_POLE
+            )
             enough |= level == _LEVELS - 1 or len(todo) > _MOST
             ends.append(todo[enough])
             values.append(rows[enough])

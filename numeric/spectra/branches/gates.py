@@ -36,7 +36,7 @@ NODES = 12
 _FINEST, _ZERO = 2.0**-7, 2.0**-14  # the shortest piece of the path, and at a zero of σ
 _LARGEST = 2**15  # of arrays, points times nodes
 _FAR = 144.0  # |T| from which on φ is its asymptotic series, which leaves out e^{−T/2}
-_TERMS = 12
+_SERIES = [(n + 1.0) * float(factorial2(2 * n + 3)) for n in range(12)]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ def slopes(law: Gates | HaarGates, more: int = 0) -> Slopes:
             continue
         strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
         value = logistic_to_tanh(piece.expr)
-        f, df = (compiled(each.subs(z, scale * z)) for each in (value**2, 2 * value * value.diff(z)))
+        f, df = (
+            compiled(each.subs(z, scale * z)) for each in (value**2, 2 * value * value.diff(z))
+        )
         path = Path(f, df, normal, 0.5 * strip / scale, lower, upper, finest=_FINEST)
         path.smallest, path.nodes_of_piece, path.at_zero = _NEGLIGIBLE, NODES, _ZERO
         g, dg = path.line(more)
@@ -122,8 +124,8 @@ def _of_square(T: Complex) -> tuple[list[Complex], list[Complex]]:
     found = [np.empty(T.shape, complex) for _ in range(5)]
     inverse = 1.0 / T[~near]
     twice = np.zeros(inverse.shape, complex)  # ⟨h⁴/(1 − h²/T)²⟩, from which the others follow
-    for n in reversed(range(_TERMS)):
-        twice = twice * inverse + (n + 1.0) * factorial2(2 * n + 3)
+    for n in reversed(range(len(_SERIES))):
+        twice = twice * inverse + _SERIES[n]
     psi = (1.0 + 2.0 * inverse**2 * twice) / (1.0 - 3.0 * inverse)
     phi, once = 1.0 + psi * inverse, psi + twice * inverse
     for array, part in zip(found, (phi, psi, 0.5 * (phi + psi), once, twice), strict=True):

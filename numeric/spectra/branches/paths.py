@@ -111,9 +111,7 @@ class Paths:
             reached = done[active] + part
             reached[1.0 - reached < 1e-13] = 1.0
             goals = np.where(reached == 1.0, CLOSE, ON_THE_WAY)
-            new, off, ahead = self._corrected(
-                guess, start[active] + reached * way[active], goals
-            )
+            new, off, ahead = self._corrected(guess, start[active] + reached * way[active], goals)
             moved = np.abs(new - u[active]).max(axis=1, keepdims=True) + 1e-6
             ok = (off <= np.maximum(goals, _ROUNDED)) & (
                 np.abs(new - guess) <= _FARTHEST * moved

@@ -17,13 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import note
 from derive.errors import InputError
-from derive.spectra import Jacobian, Law, Masked, Moments, Scaled
-from derive.spectra.laws import Product as FreeProduct
+from derive.spectra import Jacobian
 from derive.spectra.skips import Around
 
 from ...arrays import Array
 from .. import accuracy, kernel
-from ..contour import exact_powers, has_nodes, real_number
+from ..contour import exact_powers, has_nodes, is_known, real_number
 from ..edges import Bulk
 from ..masses import LEAST_MISSING
 from ..solver import Complex, Solution
@@ -262,18 +261,7 @@ def spectrum_of(law: Jacobian) -> Spectrum:
     parts = [each.law for each in law.factors]
     if all(has_nodes(each) for each in parts) or any(each.scale != 1 for each in law.factors):
         return Spectrum(law)
-    return Branched(law) if all(map(_solvable, parts)) else Spectrum(law)
-
-
-def _solvable(law: Law) -> bool:
-    """Whether all of its parts are known by more than moments."""
-    if isinstance(law, Scaled | Masked):
-        return _solvable(law.law)
-    if isinstance(law, FreeProduct):
-        return all(map(_solvable, law.factors))
-    if isinstance(law, Around):
-        return all(map(_solvable, law.branches))
-    return not isinstance(law, Moments)
+    return Branched(law) if all(map(is_known, parts)) else Spectrum(law)
 
 
 def _to(order: int) -> range:

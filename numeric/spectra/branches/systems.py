@@ -253,9 +253,7 @@ class Product:
             log_x, d_x = log_x + n * each.log_x, d_x + n * each.d_x
         defects = [pair for each in found for pair in each.defects]
         defects += [(_turned(each.log_m - one.log_m), each.d_m - one.d_m) for each in found[1:]]
-        return Known(
-            one.log_m, one.log_grown, log_x, one.d_m, one.d_grown, d_x, tuple(defects)
-        )
+        return Known(one.log_m, one.log_grown, log_x, one.d_m, one.d_grown, d_x, tuple(defects))
 
 
 @dataclass(frozen=True)
@@ -358,7 +356,9 @@ def _all(parts: Sequence[Part], u: Complex, first: int) -> list[Known]:
     return found
 
 
-def _of_log_x(log_x: Complex, M: Complex, grown: Complex, rate: Complex, u: Complex, at: int) -> Known:
+def _of_log_x(
+    log_x: Complex, M: Complex, grown: Complex, rate: Complex, u: Complex, at: int
+) -> Known:
     """Of a leaf whose unknown is log x, with dM/d log x."""
     return Known(
         _log(M), np.log(grown), log_x,
