@@ -68,8 +68,8 @@ class Around(Law):
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
-        """γ², where A is 0 on more than half of the space: what 0 has over ½, on both sides; without
-        a skip 0, where its symmetrized law is whole.
+        """γ², where A is 0 on more than half of the space: what 0 has over ½, on both sides; 0
+        where there is no skip, with all that 0 has.
 
         An atom a + b of a sum has mass μ({a}) + ν({b}) − 1 (Bercovici and Voiculescu, 1998); the
         symmetrized law of γU has masses of ½.

@@ -283,6 +283,7 @@ class Path:
     smallest: float = _SMALLEST
     nodes_of_piece: int = NODES
     at_zero: float = _ZERO
+    beside: tuple[Function, Function] | None = None  # another function that turns little, and its'
 
     def __post_init__(self) -> None:
         self.factor = 1.0
@@ -295,7 +296,7 @@ class Path:
         values[np.abs(values) < 1e-14 * np.abs(values).max()] = 0.0
         marks = [self.lower, self.upper]
         for i in range(_SCAN - 1):
-            if 0 < i and values[i] == 0.0 > values[i - 1] * values[i + 1]:
+            if i > 0 and values[i] == 0.0 > values[i - 1] * values[i + 1]:
                 marks.append(float(grid[i]))
             elif values[i] * values[i + 1] < 0:
                 marks.append(
@@ -379,6 +380,9 @@ class Path:
             value, slope = abs(self.f(at)[0]), abs(self.df(at)[0])
             with np.errstate(over="ignore"):
                 turn = _TURN * value / slope if slope > 0 else np.inf
+                if self.beside is not None:
+                    other, rate = (abs(each(at)[0]) for each in self.beside)
+                    turn = min(turn, 0.5 * _TURN * other / rate if rate > 0 else np.inf)
             return tilt * min(_SLOPE * min(ends, default=np.inf), turn, _DEEPEST, 0.5 * self.strip)
 
         def wide(s: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from derive import BiInvariant, InputError, layers
+from derive import BiInvariant, InputError
 from derive.layers import Layer
 from numeric import spectra
 from numeric.spectra.branches.spectrum import Branched

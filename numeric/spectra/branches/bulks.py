@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -52,7 +54,7 @@ class Panels:
     ends: Array
     values: Array
 
-    def sums(self, powers: Array) -> Array:
+    def sums(self, powers: NDArray[Any]) -> Array:
         """∫ λ^k ρ dλ for each k."""
         nodes, weights = legendre.leggauss(_NODES)
         half = 0.5 * (self.ends[:, 1:] - self.ends[:, :1])
@@ -77,7 +79,7 @@ class Panels:
     @property
     def ascending(self) -> bool:
         """Whether log λ grows with the coordinate."""
-        return self.kind == (False, False) or self.kind == (True, False)
+        return self.kind in ((False, False), (True, False))
 
 
 def height(span: tuple[float, float], kind: tuple[bool, bool], v: Array) -> Array:
@@ -133,10 +135,13 @@ class Search:
         grid = self._grid()
         values = self.at(grid)
         first = int(np.argmax(np.isfinite(values)))
-        grid, on = grid[first:], np.nan_to_num(values[first:]) > 0.0
+        grid, sizes = grid[first:], np.nan_to_num(values[first:])
+        on = sizes > 0.0
         changes = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
         found: list[Interval] = []
         for i, j in zip(changes[::2], changes[1::2] - 1, strict=True):
+            if sizes[i : j + 1].max() < _FADES:
+                continue
             low, high = (-np.inf, 0.0), (np.inf, 0.0)
             if i > 0:
                 low = self._edge(grid[i - 1], grid[i])
@@ -149,10 +154,7 @@ class Search:
         """Panels on which λ^k ρ/scale_k is resolved, k = 0 … order, between poles inside."""
         inner = [p for p in self.poles if interval.low < p < interval.high]
         marks = [interval.low, *inner, interval.high]
-        return [
-            self._halved(low, high, order, scale)
-            for low, high in zip(marks[:-1], marks[1:], strict=True)
-        ]
+        return [self._halved(low, high, order, scale) for low, high in pairwise(marks)]
 
     def _parted(self, found: list[Interval]) -> list[Interval]:
         """Without gaps that are nothing but a point that was lost."""

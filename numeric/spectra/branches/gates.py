@@ -28,7 +28,6 @@ from ..contour import REACH, Path, compiled, normal, real_number
 
 Complex = NDArray[np.complex128]
 
-_NOTHING = np.zeros(1, complex)
 _NEGLIGIBLE = 1e-12  # σ² over its largest, where its phase is of no concern
 NODES = 12
 """The most, of Gauss and Legendre's rule, on a piece of the path of g."""
@@ -72,7 +71,7 @@ class Slopes:
         r = a[:, 1:] * self.slope
         small = np.abs(r) < 1e-300
         T = np.where(small, 1e300, q) / np.where(small, 1.0, r)
-        first, second = _of_square(T)
+        first, second = _of_square(np.asarray(T, complex))
         once = self.weights / q
         twice = once / q
         p = np.stack([(first[0] * once) @ self.value, (first[1] * once) @ self.slope], axis=1)
@@ -94,21 +93,25 @@ def slopes(law: Gates | HaarGates, more: int = 0) -> Slopes:
         if lower >= upper:
             continue
         if not piece.expr.has(z):
-            mass = float(np.diff(ndtr([lower, upper]))[0])
-            columns.append((np.array([float(piece.expr) ** 2 + 0j]), _NOTHING, _NOTHING + mass))
+            share = float(np.diff(ndtr([lower, upper]))[0])
+            constants = (float(piece.expr) ** 2, 0.0, share)
+            first, second, third = (np.full(1, each, complex) for each in constants)
+            columns.append((first, second, third))
             continue
         strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
         value = logistic_to_tanh(piece.expr)
-        f, df = (
-            compiled(each.subs(z, scale * z)) for each in (value**2, 2 * value * value.diff(z))
-        )
+        pairs = []
+        for form in (value**2, value.diff(z) ** 2):
+            scaled = form.subs(z, scale * z)
+            pairs.append((compiled(scaled), compiled(scaled.diff(z))))
+        (f, df), beside = pairs
         path = Path(f, df, normal, 0.5 * strip / scale, lower, upper, finest=_FINEST)
+        path.beside = beside
         path.smallest, path.nodes_of_piece, path.at_zero = _NEGLIGIBLE, NODES, _ZERO
         g, dg = path.line(more)
         weights = normal(g) * dg
         kept = np.abs(weights) > 1e-17
-        slope = compiled(value.diff(z).subs(z, scale * z))(g)
-        columns.append((f(g)[kept], (K_h * slope**2)[kept], weights[kept]))
+        columns.append((f(g)[kept], K_h * beside[0](g)[kept], weights[kept]))
     value, slope, mass = (np.concatenate(column) for column in zip(*columns, strict=True))
     if not abs(mass.sum() - 1.0) < 1e-9:
         raise InputError("law", str(law), f"one that quadrature reaches (mass {mass.sum():.9g})")

@@ -31,6 +31,7 @@ from .bulks import Interval, Panels, Search, density
 from .paths import Paths
 from .systems import system
 
+_PLACES, _RESOLVED = 24, 1e-7  # of an interval; how far λρ may be off by the nodes
 _MORE = 4  # nodes on each piece, of the solution that tells errors
 
 
@@ -96,6 +97,17 @@ class Branched(Spectrum):
         return 1.0 - sum(self.atoms.values()) - mass
 
     @cached_property
+    def _off(self) -> float:
+        """The largest departure of λρ from a solution with more nodes, at places of all intervals:
+        its mass and moments would be right with any nodes."""
+        finer = Search(self._finer, 1.0, 1.0, ())
+        ends = [(each.span[0], each.span[1]) for each in self._panels(1)]
+        places = [low + (high - low) * np.arange(1, _PLACES) / _PLACES for low, high in ends]
+        every = np.concatenate(places)
+        apart = np.abs(finer.at(every) - self._search.at(every))
+        return float(np.max(apart[np.isfinite(apart)], initial=0.0))
+
+    @cached_property
     def edges(self) -> tuple[tuple[float, float], ...]:
         """The intervals on which there is a density; from 0 and to ∞ where it does not end."""
         return tuple((float(np.exp(each.low)), float(np.exp(each.high))) for each in self._spans)
@@ -142,6 +154,10 @@ class Branched(Spectrum):
             raise ArithmeticError(
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"
+            )
+        if not self._off <= _RESOLVED:
+            raise ArithmeticError(
+                f"the nodes of the factors' laws do not resolve the density: {self._off:.1e}"
             )
         found[inside] = values
         return found

@@ -99,9 +99,9 @@ class Exact:
 
     def at(self, u: Complex, first: int) -> Known:
         """x = y/S, M = 1/(y − 1)."""
-        y = np.exp(u[:, first])
-        less = y - 1.0
-        M, rate = 1.0 / less, -y / less  # d log M/du
+        y = np.asarray(np.exp(u[:, first]), complex)
+        M = np.asarray(1.0 / (y - 1.0), complex)
+        rate = np.asarray(-y * M, complex)  # d log M/du
         inner = 1.0 + self.slopes * M[:, None]
         log_s = (self.powers * np.log(inner)).sum(axis=1) - np.log(self.mean)
         slope = (self.powers * self.slopes / inner).sum(axis=1) * M * rate
@@ -161,7 +161,7 @@ class Gate:
     def at(self, u: Complex, first: int) -> Known:
         """M = Σ C_j p_j."""
         own, C = u[:, first], np.array(self.variances)
-        x, back = _above(self.mean * np.exp(own), own)
+        x, back = _above(np.asarray(self.mean * np.exp(own), complex), own)
         p, by_x, _ = self.slopes.averages(x, np.broadcast_to(C + 0j, (len(x), 2)))
         M, rate = _back(p @ C, back), _back(x * (by_x @ C), back)
         return _of_log_x(own + np.log(self.mean), M, 1.0 + M, rate, u, first)
@@ -184,7 +184,7 @@ class HaarGate:
     def at(self, u: Complex, first: int) -> Known:
         """With two equations for the a's."""
         own, C = u[:, first], np.array(self.variances)
-        x, back = _above(self.mean * np.exp(own), own)
+        x, back = _above(np.asarray(self.mean * np.exp(own), complex), own)
         a = C * _back(np.exp(u[:, first + 1 : first + 3]), back)
         p, by_x, by_a = self.slopes.averages(x, a)
         M = (a * p).sum(axis=1)
