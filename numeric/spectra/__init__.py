@@ -61,12 +61,12 @@ def jacobian(
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
         C_b: of such a layer's biases.
 
-    Behind norms and around skips with one branch there is all of it; of gates, of skips around
-    several branches and of skips within a branch the moments and atoms.
+    Of gates, of several branches and of skips within a branch the density is that of a system of
+    equations (`branches`): without `precision`, and gates without an upper edge.
 
     Raises:
         InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
-            no density: they are refused where a number is asked for, as is that of gates.
+            no density: they are refused where a number is asked for.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)

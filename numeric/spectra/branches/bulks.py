@@ -221,11 +221,12 @@ class Search:
         powers = np.arange(order + 1)
 
         def reach(start: float, steps: Array) -> float:
-            """The first place beyond which nothing is left, or nothing is known."""
+            """The first place from which on nothing is left, or nothing is known."""
             places = start + steps
             sizes = self.at(places) * np.exp(np.minimum(np.outer(powers, places), _FAR))
             done = ~((sizes / scale[:, None]).max(axis=0) > _LEFT)
-            return float(places[max(int(np.argmax(np.append(done, True))) - 1, 0)])
+            first = int(np.argmax(np.append(done, True)[: len(places)]))
+            return float(places[first if np.isfinite(sizes[0, first]) else max(first - 1, 0)])
 
         middle = np.log(self.mean)
         if np.isinf(low):

@@ -108,7 +108,7 @@ class Exact:
         log_m = _log(M)
         return Known(
             log_m, log_m + u[:, first], u[:, first] - log_s, _unit(u, first, rate),
-            _unit(u, first, 1.0 + rate), _unit(u, first, 1.0 - slope),
+            _unit(u, first, np.asarray(-M, complex)), _unit(u, first, 1.0 - slope),
         )  # fmt: skip
 
 
