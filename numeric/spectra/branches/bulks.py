@@ -23,7 +23,7 @@ _AT_POLE = 1e-4  # log λ from a pole, within which a panel is not halved
 _LEVELS, _MOST = 24, 2000  # halvings; panels of a bulk
 _LOST = 1e-5  # the length of a panel whose points may be lost, beside a pole
 _FADES = 1e-8  # λρ(λ) next to where it is rounding: a density that ends is larger there
-_SMALL = 1e-7  # λρ(λ) of a panel whose points may be lost
+_SMALL = 1e-5  # λρ(λ) of a panel whose points may be lost
 _NEAREST = 1e-7  # log λ from an edge to the last point that it is read off
 _DEEPEST = 60.0  # below log of the mean, to where an edge is looked for
 _FAR = 700.0  # |log λ|
@@ -225,7 +225,7 @@ class Search:
             places = start + steps
             sizes = self.at(places) * np.exp(np.minimum(np.outer(powers, places), _FAR))
             done = ~((sizes / scale[:, None]).max(axis=0) > _LEFT)
-            first = int(np.argmax(np.append(done, True)[: len(places)]))
+            first = min(int(np.argmax(np.append(done, True))), len(places) - 1)
             return float(places[first if np.isfinite(sizes[0, first]) else max(first - 1, 0)])
 
         middle = np.log(self.mean)
