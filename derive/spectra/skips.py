@@ -1,4 +1,4 @@
-"""The law of |γ + A₁ + A₂ + …|², γ a number, the A's free and R-diagonal: a skip around branches.
+"""The law of |γ + A₁ + A₂ + …|², γ a number, the A's free and R-diagonal: a skip and branches.
 
 A matrix whose law rotations of its rows and of its columns keep is R-diagonal as it grows. With
 f(t) = Σ κ_{2n} t^n, κ_{2n} the free cumulants of the symmetrized singular values,
@@ -33,10 +33,10 @@ class Around(Law):
     """The law of the eigenvalues of JJᵀ, J = γ + Σ A, derived as above.
 
     Attributes:
-        skip: γ, not 0.
+        skip: γ; 0 for none, around two branches or more.
         branches: the laws of the A's squared singular values, one or more.
 
-    Raises InputError for a γ of 0 and for no branches.
+    Raises InputError for no branches, and for a γ of 0 around one, which is no sum.
 
     >>> from derive.spectra.ensembles import gaussian
     >>> around = Around(sympy.Integer(1), (gaussian(sympy.Integer(1)),))
@@ -48,8 +48,9 @@ class Around(Law):
     branches: tuple[Law, ...]
 
     def __post_init__(self) -> None:
-        if self.skip == 0 or not self.branches:
-            raise InputError("skip", self.skip, "a skip other than 0, around one branch or more")
+        if len(self.branches) < (2 if self.skip == 0 else 1):
+            wanted = "a skip other than 0 around one branch or more, or two branches or more"
+            raise InputError("skip", self.skip, wanted)
 
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem."""
@@ -67,7 +68,8 @@ class Around(Law):
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
-        """γ², where A is 0 on more than half of the space: what 0 has over ½, on both sides.
+        """γ², where A is 0 on more than half of the space: what 0 has over ½, on both sides; 0
+        where there is no skip, with all that 0 has.
 
         An atom a + b of a sum has mass μ({a}) + ν({b}) − 1 (Bercovici and Voiculescu, 1998); the
         symmetrized law of γU has masses of ½.
@@ -75,6 +77,8 @@ class Around(Law):
         zero = sympy.S.One
         for each in self.branches:
             zero = larger(sympy.S.Zero, zero + each.atoms.get(sympy.S.Zero, sympy.S.Zero) - 1)
+        if self.skip == 0:
+            return {sympy.S.Zero: zero} if zero.is_positive else {}
         mass = sympy.simplify(2 * zero - 1)
         return {self.skip**2: mass} if mass.is_positive else {}
 
@@ -84,12 +88,14 @@ class Around(Law):
         return bool(self._first.is_number)
 
     def __str__(self) -> str:
-        return f"|{' + '.join([str(self.skip), *(f'√({each})·O' for each in self.branches)])}|²"
+        skip = [] if self.skip == 0 else [str(self.skip)]
+        return f"|{' + '.join([*skip, *(f'√({each})·O' for each in self.branches)])}|²"
 
     def latex(self) -> str:
         """The sum in LaTeX, O Haar matrices that are free from all else."""
         parts = [rf"\sqrt{{{each.latex()}}}\,O" for each in self.branches]
-        return rf"\left|{' + '.join([sympy.latex(self.skip), *parts])}\right|^2"
+        skip = [] if self.skip == 0 else [sympy.latex(self.skip)]
+        return rf"\left|{' + '.join([*skip, *parts])}\right|^2"
 
 
 @lru_cache(maxsize=2**8)

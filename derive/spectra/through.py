@@ -70,8 +70,6 @@ class _Derivative:
         if self.scalar == 0 and len(self.branches) == 1:
             return self.branches[0].factors
         parts = tuple(_product(each.factors) for each in self.branches)
-        if self.scalar == 0:
-            raise InputError("layer", "a sum of branches", "one branch, or a skip around them")
         return (Around(self.scalar, parts),)
 
     @property

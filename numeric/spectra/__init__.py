@@ -16,6 +16,7 @@ from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
 
+from .branches.spectrum import spectrum_of
 from .simulations import simulate, weight_matrix
 from .solver import Solution
 from .spectrum import Spectrum
@@ -60,12 +61,12 @@ def jacobian(
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
         C_b: of such a layer's biases.
 
-    Behind norms and around skips with one branch there is all of it; of gates, of skips around
-    several branches and of skips within a branch the moments and atoms.
+    Of gates, of several branches and of skips within a branch the density is that of a system of
+    equations (`branches`): without `precision`, and gates without an upper edge.
 
     Raises:
         InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
-            no density: they are refused where a number is asked for, as is that of gates.
+            no density: they are refused where a number is asked for.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
@@ -83,7 +84,7 @@ def jacobian(
     law = symbolic.jacobian(
         activation, weights, depth, q_star, critical=critical, layer=layer, C_b=C_b
     )
-    return Spectrum(law)
+    return spectrum_of(law)
 
 
 def layered(
@@ -125,7 +126,7 @@ def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectru
     >>> s.atoms, s.moments(2).round(9)  # m_2 = 1 + 3 (2 − 1 + 1)
     ({0.0: 0.5}, array([1., 7.]))
     """
-    return Spectrum(symbolic.of_network(net, q_first, depth))
+    return spectrum_of(symbolic.of_network(net, q_first, depth))
 
 
 def zero_padded(

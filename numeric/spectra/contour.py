@@ -106,29 +106,34 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Masked):
         return _masked(law, nodes(law.law, alone, more))
     wanted = "atoms, a density, or the slopes of an activation"
-    if isinstance(law, Moments):
+    if not is_known(law):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = (
-            "one without gates, and skips around one branch without a skip of its own: a gate's "
-        )
-        wanted += (
-            "h σ'(g), h Gaussian, has no largest value, so that the curve has no upper edge to "
-        )
-        wanted += "be followed from, and of several branches no S-transform is a function of one "
-        wanted += "coordinate; moments and atoms of both are known"
+        wanted = "one without gates, and skips around one branch without a skip of its own: others "
+        wanted += "have no S-transform of one coordinate (`branches` solves them)"
     raise InputError("law", str(law), wanted)
 
 
+def is_known(law: Law) -> bool:
+    """Whether all of its parts are known by more than moments."""
+    if isinstance(law, Scaled | Masked):
+        return is_known(law.law)
+    if isinstance(law, Product):
+        return all(map(is_known, law.factors))
+    if isinstance(law, Around):
+        return all(map(is_known, law.branches))
+    return not isinstance(law, Moments)
+
+
 def has_nodes(law: Law) -> bool:
-    """Whether more is known of it than moments and atoms, as it is not of gates, of skips around
-    several branches, and of skips in the branch of a skip."""
+    """Whether its S-transform is known by one coordinate, as it is not of gates, of several
+    branches, and of skips in the branch of a skip."""
     if isinstance(law, Scaled | Masked):
         return has_nodes(law.law)
     if isinstance(law, Around):
         parts = [part for branch in law.branches for part in parts_of(branch)]
         inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
-        return len(law.branches) == 1 and not inner
+        return law.skip != 0 and len(law.branches) == 1 and not inner
     return not isinstance(law, Gates | HaarGates | Moments)
 
 
@@ -178,7 +183,7 @@ def _slopes(law: Slopes, finest: float, more: int) -> Nodes:
     support: list[tuple[float, float]] = []
     least, mean = 0.0, real_number(law.mean)
     for piece in _pieces(law, finest):
-        if isinstance(piece, _Path):
+        if isinstance(piece, Path):
             least = max(least, piece.smallest * piece.largest)
             parts.append(piece.nodes(more))
             support.append(piece.range)
@@ -190,11 +195,11 @@ def _slopes(law: Slopes, finest: float, more: int) -> Nodes:
 
 
 @lru_cache(maxsize=64)
-def _pieces(law: Slopes, finest: float) -> tuple[_Path | tuple[float, float], ...]:
+def _pieces(law: Slopes, finest: float) -> tuple[Path | tuple[float, float], ...]:
     """Of each piece of the activation the path, or φ'² over its mean and the mass where that is
     constant."""
     scale, mean = real_number(sympy.sqrt(law.variance)), real_number(law.mean)
-    found: list[_Path | tuple[float, float]] = []
+    found: list[Path | tuple[float, float]] = []
     for piece in law.activation.pieces:
         lower, upper = (
             float(np.clip(float(end) / scale, -REACH, REACH)) for end in (piece.lower, piece.upper)
@@ -210,9 +215,9 @@ def _pieces(law: Slopes, finest: float) -> tuple[_Path | tuple[float, float], ..
         paths = []
         for form in (slope, _without_cancellation(slope)):
             square = (form**2 / mean).subs(z, scale * z)
-            f, df = _compiled(square), _compiled(square.diff(z))
+            f, df = compiled(square), compiled(square.diff(z))
             even = law.activation.is_odd
-            path = _Path(f, df, _normal, strip / scale, lower, upper, even, finest)
+            path = Path(f, df, normal, strip / scale, lower, upper, even, finest)
             path.smallest = _lost(square, f, path)
             paths.append(path)
         best = min(paths, key=lambda each: each.smallest)
@@ -226,8 +231,8 @@ def _pieces(law: Slopes, finest: float) -> tuple[_Path | tuple[float, float], ..
 def _density(law: Density, more: int) -> Nodes:
     mean = real_number(law.mean)
     lower, upper = real_number(law.lower) / mean, real_number(law.upper) / mean
-    rho = _compiled(law.expr.subs(law.variable, mean * z) * mean)
-    path = _Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
+    rho = compiled(law.expr.subs(law.variable, mean * z) * mean)
+    path = Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
     return _assembled([path.nodes(more)], [(lower, upper)], mean, str(law))
 
 
@@ -264,7 +269,7 @@ def _assembled(
 
 
 @dataclass
-class _Path:
+class Path:
     """A path below the real interval [lower, upper] on which Im f ≤ 0."""
 
     f: Function
@@ -276,6 +281,9 @@ class _Path:
     even: bool = False
     finest: float = _FINEST
     smallest: float = _SMALLEST
+    nodes_of_piece: int = NODES
+    at_zero: float = _ZERO
+    beside: tuple[Function, Function] | None = None  # another function that turns little, and its'
 
     def __post_init__(self) -> None:
         self.factor = 1.0
@@ -288,7 +296,9 @@ class _Path:
         values[np.abs(values) < 1e-14 * np.abs(values).max()] = 0.0
         marks = [self.lower, self.upper]
         for i in range(_SCAN - 1):
-            if values[i] * values[i + 1] < 0:
+            if i > 0 and values[i] == 0.0 > values[i - 1] * values[i + 1]:
+                marks.append(float(grid[i]))
+            elif values[i] * values[i + 1] < 0:
                 marks.append(
                     root(lambda s: float(self.df(np.array([s + 0j]))[0].real), *grid[i : i + 2])
                 )
@@ -315,14 +325,16 @@ class _Path:
 
     def nodes(self, more: int = 0) -> tuple[Complex, Complex]:
         """Positions f and weights along the path, with so many more on each piece."""
-        positions, weights = [], []
-        for left, right in pairwise(self.marks):
-            h, dh = self._between(left, right, more)
-            positions.append(self.f(h))
-            weights.append(self.factor * self.weight(h) * dh)
-        kept_f, kept_p = np.concatenate(positions), np.concatenate(weights)
-        kept = np.abs(kept_p) > 1e-20
-        return kept_f[kept], kept_p[kept]
+        h, dh = self.line(more)
+        weights = self.factor * self.weight(h) * dh
+        kept = np.abs(weights) > 1e-20
+        return self.f(h)[kept], weights[kept]
+
+    def line(self, more: int = 0) -> tuple[Complex, Complex]:
+        """The nodes themselves, and dh."""
+        pieces = [self._between(left, right, more) for left, right in pairwise(self.marks)]
+        h, dh = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        return h, dh
 
     def _between(self, left: float, right: float, more: int) -> tuple[Complex, Complex]:
         """Gauss–Legendre nodes on straight pieces between two critical points."""
@@ -347,7 +359,7 @@ class _Path:
             decay = 2 * np.arcsinh(max(-centre.imag / abs(half), 0.5))
             weight = np.abs(self.weight(np.array([start, stop]))).max()
             count = int(np.ceil((36 + min(np.log(weight + 1e-30), 0.0)) / decay)) if weight else 4
-            y, v = np.polynomial.legendre.leggauss(min(max(count, 4), NODES) + more)
+            y, v = np.polynomial.legendre.leggauss(min(max(count, 4), self.nodes_of_piece) + more)
             nodes.append(centre + half * y)
             weights.append(half * v)
         return np.concatenate(nodes), np.concatenate(weights)
@@ -368,13 +380,16 @@ class _Path:
             value, slope = abs(self.f(at)[0]), abs(self.df(at)[0])
             with np.errstate(over="ignore"):
                 turn = _TURN * value / slope if slope > 0 else np.inf
+                if self.beside is not None:
+                    other, rate = (abs(each(at)[0]) for each in self.beside)
+                    turn = min(turn, 0.5 * _TURN * other / rate if rate > 0 else np.inf)
             return tilt * min(_SLOPE * min(ends, default=np.inf), turn, _DEEPEST, 0.5 * self.strip)
 
         def wide(s: float) -> float:
             """How wide a piece may be at s: twice the depth, and freely where f is negligible."""
             matters = abs(self.f(np.array([s + 0j]))[0]) > self.smallest * largest
             near_zero = min(abs(s - each) for each in zeros) < 0.25 if zeros else False
-            finest = min(_ZERO, self.finest) if near_zero else self.finest
+            finest = min(self.at_zero, self.finest) if near_zero else self.finest
             return max(2 * depth(s), finest) if matters or near_zero else _DEEPEST / 2
 
         def climb(start: float) -> list[float]:
@@ -406,7 +421,7 @@ def _without_cancellation(expr: sympy.Expr) -> sympy.Expr:
     return expr
 
 
-def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
+def _lost(expr: sympy.Expr, f: Function, path: Path) -> float:
     """f/max f below which cancellation leaves its double precision value unknown."""
     exact = sympy.lambdify(z, expr, "mpmath")
     grid = np.linspace(path.lower, path.upper, 60)[1:-1]
@@ -425,7 +440,8 @@ def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
     return max(wrong, default=_SMALLEST)
 
 
-def _compiled(expr: sympy.Expr) -> Function:
+def compiled(expr: sympy.Expr) -> Function:
+    """A function of complex numbers, of any shape."""
     function = sympy.lambdify(z, stable(expr), [OWN, "scipy", "numpy"])
 
     def evaluate(h: Complex) -> Complex:
@@ -435,7 +451,8 @@ def _compiled(expr: sympy.Expr) -> Function:
     return evaluate
 
 
-def _normal(h: Complex) -> Complex:
+def normal(h: Complex) -> Complex:
+    """The Gaussian's density."""
     return np.asarray(np.exp(-h * h / 2) / np.sqrt(2 * np.pi))
 
 

@@ -261,10 +261,11 @@ def test_the_error_bounds_what_is_off() -> None:
 
 
 def test_what_has_no_density_is_named() -> None:
-    """Gates, several branches, and digits."""
-    gates = spectra.jacobian("tanh", "gaussian", 1, 1, layer="gated(skip=1)")
-    several = spectra.jacobian("tanh", "gaussian", 1, 1, layer=TWO_BRANCHES)
-    for s in (gates, several):
+    """Gates and several branches by one coordinate, and digits."""
+    gates = symbolic.jacobian("tanh", "gaussian", 1, 1, layer="gated(skip=1)")
+    several = symbolic.jacobian("tanh", "gaussian", 1, 1, layer=TWO_BRANCHES)
+    for law in (gates, several):
+        s = spectra.Spectrum(law)
         assert not s.has_density
         with pytest.raises(InputError, match="skips around one branch"):
             s.density(1.0)

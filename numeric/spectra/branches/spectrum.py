@@ -1,0 +1,291 @@
+"""Spectra of layers with several branches and gates: densities by `systems`, not by S alone.
+
+Of several branches M is no function of one coordinate, and a gate's slope h σ'(g), h Gaussian, has
+no largest value; so there is no curve to follow from its upper edge, and M is followed to each λ
+from the negative axis instead. What certifies it: the residual of the equations, that ρ is not
+negative, that density and atoms have the mass 1, and the law's exact moments.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import sympy
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from derive.citations import note
+from derive.errors import InputError
+from derive.spectra import Jacobian
+from derive.spectra.skips import Around
+
+from ...arrays import Array
+from .. import accuracy, kernel
+from ..contour import exact_powers, has_nodes, is_known, real_number
+from ..edges import Bulk
+from ..masses import LEAST_MISSING
+from ..solver import Complex, Solution
+from ..spectrum import Spectrum
+from .bulks import Interval, Panels, Search, density
+from .paths import Paths
+from .systems import system
+
+_PLACES, _RESOLVED = 24, 1e-7  # of an interval; how far λρ may be off by the nodes
+_MORE = 4  # nodes on each piece, of the solution that tells errors
+
+
+class Branched(Spectrum):
+    """A `Spectrum` whose law has gates, several branches, or skips within a branch.
+
+    An upper edge of ∞ is that of gates. There is no `precision`, and no `problem`: those are of
+    curves that are known by the S-transforms of single factors.
+    """
+
+    @property
+    def has_density(self) -> bool:
+        """True: laws that are known by their moments alone are refused by `spectrum_of`."""
+        return True
+
+    @cached_property
+    def _paths(self) -> Paths:
+        note("pennington2018")
+        assert isinstance(self.law, Jacobian)
+        return Paths(system(self.law))
+
+    @cached_property
+    def _search(self) -> Search:
+        mean, square = (self._float(self.law.moment(k)) for k in (1, 2))
+        deviation = np.sqrt(max(square - mean**2, 1e-12 * mean**2))
+        return Search(self._paths, mean, float(deviation), self._poles)
+
+    @cached_property
+    def _poles(self) -> tuple[float, ...]:
+        """log λ of the product of what the skips alone and multiples of Haar matrices have."""
+        total = 0.0
+        assert isinstance(self.law, Jacobian)
+        for each in self.law.factors:
+            of = each.law
+            if isinstance(of, Around) and of.skip != 0:
+                total += real_number(each.count * sympy.log(of.skip**2))
+            elif exact_powers(of) == []:
+                total += real_number(each.count * sympy.log(of.mean))
+            else:
+                return ()
+        return (total,)
+
+    @cached_property
+    def _spans(self) -> tuple[Interval, ...]:
+        return self._search.intervals()
+
+    @cached_property
+    def _found(self) -> dict[int, list[Panels]]:
+        return {}
+
+    def _panels(self, order: int) -> list[Panels]:
+        """Of all intervals, good for this many moments."""
+        if order not in self._found:
+            scale = np.concatenate([[1.0], [self._float(self.law.moment(k)) for k in _to(order)]])
+            self._found[order] = [
+                each for span in self._spans for each in self._search.panels(span, order, scale)
+            ]
+        return self._found[order]
+
+    @cached_property
+    def _missing(self) -> float:
+        mass = sum(float(each.sums(np.zeros(1))[0]) for each in self._panels(1))
+        return 1.0 - sum(self.atoms.values()) - mass
+
+    @cached_property
+    def _off(self) -> float:
+        """The largest departure of λρ from a solution with more nodes, at places of all intervals:
+        its mass and moments would be right with any nodes."""
+        finer = Search(self._finer, 1.0, 1.0, ())
+        ends = [(each.span[0], each.span[1]) for each in self._panels(1)]
+        places = [low + (high - low) * np.arange(1, _PLACES) / _PLACES for low, high in ends]
+        every = np.concatenate(places)
+        apart = np.abs(finer.at(every) - self._search.at(every))
+        return float(np.max(apart[np.isfinite(apart)], initial=0.0))
+
+    @cached_property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals on which there is a density; from 0 and to ∞ where it does not end."""
+        return tuple((float(np.exp(each.low)), float(np.exp(each.high))) for each in self._spans)
+
+    @cached_property
+    def edges_error(self) -> tuple[tuple[float, float], ...]:
+        """The errors of `edges`, by those of a solution with more nodes; infinite where it has
+        other intervals, 0 of 0 and ∞."""
+        finer = Branched(self.law)
+        finer.__dict__["_paths"] = self._finer
+        if len(finer.edges) != len(self.edges):
+            return tuple((np.inf, np.inf) for _ in self.edges)
+        found = []
+        for span, edges, others in zip(self._spans, self.edges, finer.edges, strict=True):
+            errors = []
+            for off, edge, other in zip(span.off, edges, others, strict=True):
+                exact = edge == other
+                apart = 0.0 if exact else accuracy.CAUTION * abs(edge - other)
+                size = 0.0 if np.isinf(edge) else edge
+                errors.append(apart + size * (accuracy.CAUTION * off + 1e-15))
+            found.append((errors[0], errors[1]))
+        return tuple(found)
+
+    @property
+    def intervals(self) -> tuple[Bulk, ...]:
+        """Refused: the edges of these laws are no critical points of one curve."""
+        raise InputError("layer", str(self.law), _ONE_CURVE)
+
+    def log_density(self, heights: ArrayLike) -> Array:
+        """λ ρ(λ) at log λ = heights, of any shape; 0 where it is less than 1e-12 |M|.
+
+        Raises ArithmeticError as of any spectrum; at a pole of the density too.
+        """
+        t = _finite(heights)
+        found = np.zeros(t.shape)
+        inside = self._inside(t)
+        values = self._search.at(t[inside])
+        if not np.isfinite(values).all():
+            raise ArithmeticError(
+                f"{int((~np.isfinite(values)).sum())} of {values.size} points of the spectrum are "
+                "not certified"
+            )
+        if not abs(self._missing) <= LEAST_MISSING:
+            raise ArithmeticError(
+                f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
+                "not 1"
+            )
+        if not self._off <= _RESOLVED:
+            raise ArithmeticError(
+                f"the nodes of the factors' laws do not resolve the density: {self._off:.1e}"
+            )
+        found[inside] = values
+        return found
+
+    def solve(self, heights: ArrayLike) -> Solution:
+        """M at λ + i0 for log λ = heights; 0 outside the edges, where it is not solved."""
+        t = _finite(heights)
+        M, residual = np.zeros(t.shape, complex), np.zeros(t.shape)
+        status = np.zeros(t.shape, np.int64)
+        inside = self._inside(t)
+        with np.errstate(all="ignore"):
+            found = self._paths.above(t[inside], np.zeros(int(inside.sum())))
+            rho = density(found)
+        M[inside], residual[inside] = found.M, found.residual
+        status[inside] = np.where(np.isfinite(rho), kernel.SOLVED, kernel.NO_CONVERGENCE)
+        return Solution(M, residual, status)
+
+    def density_error(self, eigenvalues: ArrayLike) -> Array:
+        """The errors of `density`, by a solution with more nodes at λ a rounding apart."""
+        lam = np.asarray(eigenvalues, float)
+        values = self.density(lam)
+        flat = np.log(lam.ravel()) * (1.0 + 4e-16) + 4e-16
+        finer = Search(self._finer, 1.0, 1.0, ()).at(flat).reshape(lam.shape) / lam
+        inside = self._inside(np.log(lam))
+        return np.where(inside, accuracy.departure(values, [finer]), 0.0) + 1e-15 / lam
+
+    def curve(self, points: int = 600) -> tuple[Array, Array]:
+        """As of any spectrum; of an interval without end, up to where 10⁻⁴ of the mass is left."""
+        found = list(self.edges)
+        if found and np.isinf(found[-1][1]):
+            found[-1] = (found[-1][0], self._quantile(1.0 - 1e-4))
+        copy = Branched(self.law)
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__["edges"] = tuple(found)
+        return Spectrum.curve(copy, points)
+
+    def generating_function(self, points: ArrayLike) -> Complex:
+        """M(z) at points of the open upper half plane."""
+        return self._generated(self._paths, points)
+
+    def generating_function_error(self, points: ArrayLike) -> Array:
+        """By a solution with more nodes."""
+        values = self.generating_function(points)
+        return accuracy.departure(values, [self._generated(self._finer, points)])
+
+    def integrated_moments(self, order: int) -> Array:
+        """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
+        order = len(self.moments(order))
+        powers = np.arange(order + 1)
+        total = np.zeros(order + 1)
+        for at, mass in self.atoms.items():
+            total += mass * at**powers if at else mass * (powers == 0)
+        for each in self._panels(max(order, 1)):
+            total += each.sums(powers)
+        return total
+
+    def table(
+        self, eigenvalues: ArrayLike = (), order: int = 4, *, precision: int | None = None
+    ) -> xarray.Dataset:
+        """As of any spectrum, in floats: there are no balls around what a gate's averages are."""
+        if precision is not None:
+            raise InputError("precision", precision, f"None, for {self.law}: {_ONE_CURVE}")
+        return super().table(eigenvalues, order)
+
+    @cached_property
+    def _finer(self) -> Paths:
+        assert isinstance(self.law, Jacobian)
+        return Paths(system(self.law, _MORE))
+
+    def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
+        """By the panels that resolve mass and mean, whatever the number of points."""
+        del points
+        found, everything = np.zeros(lam.shape), sum(self.atoms.values(), 0.0)
+        for each in self._panels(1):
+            found += each.below(np.log(lam))
+            everything += float(each.sums(np.zeros(1))[0])
+        for at, mass in self.atoms.items():
+            found = found + mass * (lam >= at)
+        return found, everything
+
+    def _quantile(self, share: float) -> float:
+        low, high = (each.span for each in (self._panels(1)[0], self._panels(1)[-1]))
+        bottom, top = low[0], high[1]
+        for _ in range(40):
+            middle = 0.5 * (bottom + top)
+            if self._cumulative(np.array([np.exp(middle)]), 0)[0][0] < share:
+                bottom = middle
+            else:
+                top = middle
+        return float(np.exp(top))
+
+    def _inside(self, heights: Array) -> NDArray[np.bool_]:
+        found = np.zeros(heights.shape, bool)
+        for each in self._spans:
+            found |= (heights > each.low) & (heights < each.high)
+        return found
+
+    def _generated(self, paths: Paths, points: ArrayLike) -> Complex:
+        z = np.asarray(points, complex)
+        if not (z.imag > 0).all():
+            raise InputError("points", points, "numbers with positive imaginary part")
+        with np.errstate(all="ignore"):
+            found = paths.above(np.log(np.abs(z)).ravel(), np.angle(z).ravel())
+        if not found.solved.all():
+            raise ArithmeticError("the spectrum's equations are not solved at all of the points")
+        return np.asarray(found.M.reshape(z.shape))
+
+
+_ONE_CURVE = (
+    "only where M is a function of one coordinate, as it is not of several branches and gates"
+)
+
+
+def spectrum_of(law: Jacobian) -> Spectrum:
+    """A law's spectrum: by one curve where its factors have S-transforms of one coordinate each,
+    else by a system of equations; by moments and atoms alone where no more is known."""
+    parts = [each.law for each in law.factors]
+    if all(has_nodes(each) for each in parts) or any(each.scale != 1 for each in law.factors):
+        return Spectrum(law)
+    return Branched(law) if all(map(is_known, parts)) else Spectrum(law)
+
+
+def _to(order: int) -> range:
+    return range(1, order + 1)
+
+
+def _finite(heights: ArrayLike) -> Array:
+    t = np.asarray(heights, float)
+    if not np.isfinite(t).all():
+        raise InputError("heights", heights, "finite logarithms of eigenvalues")
+    return t

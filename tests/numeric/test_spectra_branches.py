@@ -1,0 +1,172 @@
+"""Densities of gates and of several branches: closed forms, both roads, exact moments, matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from derive import BiInvariant, InputError
+from derive.layers import Layer
+from numeric import spectra
+from numeric.spectra.branches.spectrum import Branched
+
+TWO = Layer(
+    "h[i] = W1[i,a] z[a]",
+    "g[i] = W2[i,a] z[a]",
+    "z[i] = gamma z[i] + W3[i,a] s(h[a]) + W4[i,a] s(g[a])",
+    gamma=1,
+)
+NESTED = Layer(
+    "h[i] = W1[i,a] z[a]",
+    "k[i] = z[i] + W2[i,a] s(h[a])",
+    "u[i] = W3[i,a] k[a]",
+    "z[i] = z[i] + W4[i,a] s(u[a])",
+)
+
+
+def check_moments(s: spectra.Spectrum, order: int, within: float) -> None:
+    """Mass 1 and the exact moments, which come from another road: series and partitions."""
+    assert type(s) is Branched
+    integrated = s.integrated_moments(order)
+    assert abs(integrated[0] - 1.0) < within
+    np.testing.assert_allclose(integrated[1:], s.moments(order), rtol=within)
+
+
+@pytest.mark.parametrize(
+    ("activation", "weights", "layer", "depth"),
+    [
+        ("linear", "gaussian", "dense", 2),
+        ("tanh", "gaussian", "residual(skip=1)", 2),
+        ("relu", "orthogonal", "residual(skip=1/2)", 3),
+    ],
+)
+def test_both_roads_agree(activation, weights, layer, depth) -> None:
+    """Where one coordinate is enough, the system of equations has the same density and edges."""
+    one = spectra.jacobian(activation, weights, depth, 1, layer=layer)
+    assert type(one) is not Branched
+    other = Branched(one.law)
+    (low, high), *_ = one.edges
+    lam = np.geomspace(low + 0.05 * (high - low), 0.97 * high, 5)
+    np.testing.assert_allclose(other.density(lam), one.density(lam), rtol=1e-10)
+    np.testing.assert_allclose(other.edges, one.edges, rtol=1e-9)
+    np.testing.assert_allclose(other.cumulative(lam), one.cumulative(lam), atol=1e-7)
+    z = np.array([0.5 + 0.3j, -2 + 0.1j])
+    np.testing.assert_allclose(other.generating_function(z), one.generating_function(z), rtol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [1, 0])
+def test_two_gaussian_branches_are_one_with_the_sum_of_their_variances(gamma) -> None:
+    both = Layer(
+        "z[i] = gamma z[i] + W1[i,a] z[a] + W2[i,a] z[a]",
+        gamma=gamma,
+        C={"W1": "3/10", "W2": "1/2"},
+    )
+    one = Layer("z[i] = gamma z[i] + W[i,a] z[a]", gamma=gamma, C={"W": "4/5"})
+    found, known = (spectra.jacobian("linear", "gaussian", 1, 1, layer=x) for x in (both, one))
+    lam = np.linspace(0.2, 2.5, 5)
+    np.testing.assert_allclose(found.density(lam), known.density(lam), rtol=1e-11)
+    np.testing.assert_allclose(found.edges, known.edges, rtol=1e-9, atol=1e-12)
+
+
+def test_three_haar_matrices_have_the_law_of_kesten_and_mckay() -> None:
+    """Of degree 3, on singular values up to 2√2; and with a skip of 1 that of degree 4."""
+    sums = {
+        3: Layer("z[i] = W1[i,a] z[a] + W2[i,a] z[a] + W3[i,a] z[a]"),
+        4: Layer("z[i] = z[i] + W1[i,a] z[a] + W2[i,a] z[a] + W3[i,a] z[a]"),
+    }
+    for d, layer in sums.items():
+        s = spectra.jacobian("linear", "orthogonal", 1, 1, layer=layer)
+        values = np.sqrt(4.0 * (d - 1)) * np.linspace(0.1, 0.95, 5)
+        expected = d * np.sqrt(4.0 * (d - 1) - values**2) / (np.pi * (d**2 - values**2))
+        np.testing.assert_allclose(s.singular_density(values), expected, rtol=1e-11)
+        assert s.edges == ((0.0, pytest.approx(4.0 * (d - 1), rel=1e-9)),)
+
+
+@pytest.mark.parametrize(
+    ("activation", "weights", "layer", "depth", "order"),
+    [
+        ("relu", "gaussian", "gated", 1, 4),
+        ("relu", "orthogonal", "gated", 1, 3),
+        pytest.param("relu", "orthogonal", "gated", 1, 7, marks=pytest.mark.slow),
+        pytest.param("relu", "orthogonal", "gated(skip=1)", 1, 4, marks=pytest.mark.slow),
+        pytest.param("silu", "orthogonal", "gated(skip=1/2)", 2, 4, marks=pytest.mark.slow),
+        pytest.param("tanh", "gaussian", "gated(skip=1, norm=rms)", 3, 4, marks=pytest.mark.slow),
+        ("tanh", "orthogonal", TWO, 1, 4),
+        ("linear", "gaussian", NESTED, 1, 4),
+        pytest.param("tanh", "gaussian", NESTED, 2, 4, marks=pytest.mark.slow),
+    ],
+)
+def test_densities_have_the_exact_moments(activation, weights, layer, depth, order) -> None:
+    check_moments(spectra.jacobian(activation, weights, depth, 1, layer=layer), order, 1e-7)
+
+
+def test_a_gate_has_no_upper_edge_and_relu_s_zeros_are_an_atom() -> None:
+    s = spectra.jacobian("relu", "orthogonal", 1, 1, layer="gated")
+    assert s.atoms == {0.0: 0.5}
+    assert s.edges[-1][1] == np.inf
+    assert s.has_density
+    assert s.density([100.0])[0] < s.density([10.0])[0]
+    values, density = s.curve(20)
+    assert np.isfinite(values).all()
+    assert (density > 0.0).all()
+    assert (s.density_error([0.5, 2.0]) < 1e-9).all()
+
+
+def haar(rng, n):
+    q, r = np.linalg.qr(rng.normal(size=(n, n)))
+    return q * np.sign(np.diag(r))
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
+def test_explicit_matrices_have_this_law(weights) -> None:
+    """γ + W₃ (D₁ W₁ + D₂ W₂) of 500 neurons at the points of a scrambled net, so that the law of D
+    does not vary: the distance, of rigid eigenvalues some log(n)/n, is below 0.015; with D₂ and
+    D₁ of other neurons, of the same laws but independent, it is above."""
+    n, rng = 512, np.random.default_rng(5)
+    draws = qmc.Sobol(2, rng=rng).random(n)
+    h, g = ndtri(draws).T
+    W1, W2, W3 = (
+        rng.normal(size=(n, n)) / np.sqrt(n) if weights == "gaussian" else haar(rng, n)
+        for _ in range(3)
+    )
+    law = spectra.jacobian("relu", weights, 1, 1, layer="gated(skip=1/2)")
+
+    def distance(second) -> float:
+        M = np.maximum(g, 0.0)[:, None] * W1 + (h * (second > 0.0))[:, None] * W2
+        J = 0.5 * np.eye(n) + W3 @ M
+        found = np.sort(np.linalg.svd(J, compute_uv=False) ** 2)
+        return float(np.abs(law.cumulative(found) - (np.arange(n) + 0.5) / n).max())
+
+    assert distance(g) < 0.015
+    assert distance(-g) > 0.03
+
+
+def test_a_density_that_lacks_mass_is_an_error() -> None:
+    s = spectra.jacobian("tanh", "orthogonal", 1, 1, layer=TWO)
+    (span,) = s._spans
+    s.__dict__["_spans"] = (type(span)(span.low, span.high - 0.5, span.off),)
+    with pytest.raises(ArithmeticError, match="mass"):
+        s.density([0.5])
+
+
+def test_what_cannot_be_had_is_named() -> None:
+    """Digits, edges as points of one curve, and branches that are known by their moments alone."""
+    s = spectra.jacobian("tanh", "gaussian", 1, 1, layer=TWO)
+    with pytest.raises(InputError, match="one coordinate"):
+        s.table([1.0], precision=20)
+    with pytest.raises(InputError, match="one coordinate"):
+        _ = s.intervals
+    with pytest.raises(InputError, match="positive imaginary"):
+        s.generating_function([1.0])
+    with pytest.raises(InputError, match="finite"):
+        s.log_density([np.inf])
+    moments = BiInvariant(1, moments=(1, 2, 5, 14, 42))
+    unknown = spectra.jacobian("tanh", moments, 1, 1, layer=TWO)
+    assert not unknown.has_density
+    with pytest.raises(InputError, match="moments have no density"):
+        unknown.density([1.0])
+    table = s.table([1.0], order=2)
+    assert float(table["density_error"][0]) < 1e-9
+    assert np.isfinite(table["edges_error"]).all()
