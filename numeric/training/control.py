@@ -118,6 +118,7 @@ def controlled(
     steps: Sequence[int],
     *,
     mirrored: bool,
+    alone: bool = True,
     changes: Array | None = None,
 ) -> dict[str, Array]:
     """The same from three levels.
@@ -129,6 +130,7 @@ def controlled(
         means: of what is to be known of the start.
         targets: (training, outputs).
         mirrored: whether a readout has the law of its negative.
+        alone: whether nothing is carried past the readout, which z(0) is then linear in.
         changes: of the networks that are trained, (draws, features).
     """
     outputs = targets.shape[1]
@@ -145,7 +147,9 @@ def controlled(
     estimates = _joined(_matrices(kernels)[:, rows, columns], means.kernel[:, *samples])
     middle = estimates.mean(axis=0)
     place = len(second)
-    second += [of_start - middle, _scaled(crossed(untrained, targets.size, eta, steps))]
+    second.append(of_start - middle)
+    if alone:
+        second.append(_scaled(crossed(untrained, targets.size, eta, steps)))
     lines = [
         linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
     ]

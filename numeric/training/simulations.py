@@ -173,7 +173,7 @@ def simulate(
             means = known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
-                mirrored=net.keeps_rotations and (alone or rotates),
+                mirrored=net.keeps_rotations and (alone or rotates), alone=alone,
                 changes=work.changed(rows) if changes else None,
             )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
