@@ -41,7 +41,7 @@ from .norms import Norm
 from .stages import Stage, linear
 from .sums import Contraction, Sum, Sums
 from .through import Summand, lines
-from .trees import STREAM, H
+from .trees import STREAM
 
 
 def moment(
@@ -67,7 +67,7 @@ def moment(
     equations = (
         tuple(
             found
-            for line in lines(plain, H, *tangent)
+            for line in lines(plain, tangent.tree, tangent.neurons, tangent.samples)
             for each in line.degree(0)
             for found in _through(norm, each)
         )

@@ -100,26 +100,26 @@ class Sums:
     @property
     def order(self) -> int:
         """That of 1/n of its largest part."""
-        apart = any(self._ends(each)[0] != self._ends(each)[1] for each in self._fields)
+        apart = any(self._named(each).is_apart for each in self._fields)
         return self._power - len(set(self._name)) + apart
 
-    def _ends(self, each: Placed) -> Pair:
-        """The neurons of H by their names; of one that is carried past the weights, j < 0."""
-        i, j = (j if j < 0 else self._name[j] for j in each.neurons)
-        return i, j
+    def _named(self, each: Placed) -> Tangent:
+        """H with the names of its neurons; of one that is carried past the weights, j < 0."""
+        ends = tuple(j if j < 0 else self._name[j] for j in each.neurons)
+        return Tangent(ends, each.samples, each.field)
 
     def canonical(self, more: int = 0) -> Sum:
         """The sum with its neurons in an order of its own; with so many 1/n more."""
         content: dict[int, list[Pair]] = {j: [] for j in set(self._name)}
         for j, factor in self.factors:
             content[self._name[j]].append(factor)
-        fields = [(self._ends(each), each.samples) for each in self._fields]
-        first = dict.fromkeys(j for ends, _ in fields for j in ends if j >= 0)
+        fields = [self._named(each) for each in self._fields]
+        first = dict.fromkeys(j for each in fields for j in each.neurons if j >= 0)
         places = {j: tuple(sorted(factors)) for j, factors in content.items()}
         ordered = [*first, *sorted(places.keys() - first, key=places.__getitem__)]
         number = {j: at for at, j in enumerate(ordered)}
         tangents = tuple(
-            Tangent((number.get(i, i), number.get(j, j)), (a, b)) for (i, j), (a, b) in fields
+            each._replace(neurons=tuple(number.get(j, j) for j in each.neurons)) for each in fields
         )
         neurons = tuple(places[j] for j in ordered)
         return Sum(tuple(self._left), neurons, tangents, self._power + more)
@@ -161,5 +161,4 @@ class Sum(NamedTuple):
 
 def _moved(each: Tangent, homes: Sequence[int]) -> Tangent:
     """H where its neurons are these; of one that is carried past the weights, −1 − j."""
-    i, j = (-1 - j if j < 0 else homes[j] for j in each.neurons)
-    return Tangent((i, j), each.samples)
+    return each._replace(neurons=tuple(-1 - j if j < 0 else homes[j] for j in each.neurons))
