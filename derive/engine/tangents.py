@@ -9,7 +9,9 @@ function,
 
 of which V, G1, Θ1, D, F and B are the members at :zz:, :zz:, 1, :zz:, z and 1; A is a number. Each
 moves by a recursion that is linear in them, for f(z') of whatever kind, as it is for :z'^b:, the
-members of a sequence. Derived here.
+members of a sequence. A tree φ = dH or ddH of which two neurons have two nodes each, z counted as
+one, is of order 1/n at once, and has no entries but those of the degree that signs ask for, 0 or 1,
+at one of the neurons: f stands at the other (`BRANCHES`). Derived here.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from ..arithmetic.polynomials import (
     multiply_all,
     power,
 )
+from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
 from .exchangeable import (
@@ -58,8 +61,10 @@ from .stages import LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import STREAM, Z, automorphisms
 
-CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
+CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRSTU")))
 """The tensors that have an exact recursion under a skip around one matrix."""
+LARGER = CLOSED[7:]
+"""Those of dH and ddH, which are derived where there is no norm."""
 
 
 class Left(NamedTuple):
@@ -143,7 +148,13 @@ for _kind in BRANCHES:
 def recursion_of(
     name: Name, stages: tuple[Stage, ...], weights: WeightEnsemble, samples: Labels
 ) -> Expansion:
-    """The terms of a tensor behind the layer of these stages, with these sample labels."""
+    """The terms of a tensor behind the layer of these stages, with these sample labels.
+
+    Raises InputError for those of dH and ddH behind a norm.
+    """
+    if name in LARGER and norm_of(stages) is not None:
+        wanted = "no norm before a skip around one matrix, for cumulants of dH and ddH"
+        raise InputError("tensors", str(name), wanted)
     return _Reduction(stages).of(_connected(left_of(name, samples), stages, weights))
 
 
