@@ -97,7 +97,7 @@ class Recursion(Step):
 
 
 class SequenceRecursion(Recursion):
-    """G1, V, Θ1, D, F, A, B or P … U behind a skip around one matrix, closed on sequences;
+    """G1, V, Θ1, D, F, A, B or P … T behind a skip around one matrix, closed on sequences;
     behind a norm V_e, V_v and V_w are V_s with yσσ', yσ'² and yσ'σ'' in the place of σ².
 
     V = n Cov(z_i², z_j²), D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and

@@ -373,7 +373,7 @@ def _layers(
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
             if larger and activation.kinks:  # X(σσ'') of a functional X has no Hermite series
-                wanted = "σ without kinks, for tensors of dH and ddH behind a skip around one matrix"
+                wanted = "σ without kinks, for dH and ddH behind a skip around one matrix"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
             return TangentLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout

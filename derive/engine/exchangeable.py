@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..arithmetic.polynomials import Expansion, add, constant, monomial, multiply_all
 from .tensors import Tensor, tensor
-from .trees import AnyField, H
+from .trees import DH, AnyField, H
 
 Labels = tuple[int, ...]
 Pair = tuple[int, int]
@@ -190,8 +190,9 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             assert one.neurons != other.neurons, "a variance of H at one neuron"
             put(_paired(one.samples + other.samples), [], [f, g])
     elif any(fields[k].tree != H for k in apart):
-        if len(apart) == 1:  # a tree and an H that is apart are of order n^{-2} together
+        if len(apart) == 1:
             _put_grown(fields[apart[0]], content, apart, put)
+        _check_together([fields[k] for k in apart])
     elif len(apart) == 1:
         (i, j), samples, _ = fields[apart[0]]
         put(Across(samples, content[i], content[j]), [i, j], apart)
@@ -203,6 +204,19 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             i, j = one.neurons
             put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
     return total
+
+
+def _check_together(trees: Sequence[Tangent]) -> None:
+    """E dH_{j;ii} H_ij f(z_i) is of order 1/n, by γ³ Θ³ σ''σ' W_ji W_ji, and no functional here.
+
+    Other products of a tree and H that are apart are of order n^{-2}.
+    """
+    if len(trees) == 2:
+        small, large = sorted(trees, key=lambda each: each.tree.nodes)
+        if small.tree == H and large.tree == DH:
+            j, *ends = large.neurons
+            together = ends[0] == ends[1] and {j, ends[0]} == set(small.neurons)
+            assert not together, "E dH_{j;ii} H_ij"
 
 
 def _put_grown(

@@ -11,7 +11,8 @@ of which V, G1, Θ1, D, F and B are the members at :zz:, :zz:, 1, :zz:, z and 1;
 moves by a recursion that is linear in them, for f(z') of whatever kind, as it is for :z'^b:, the
 members of a sequence. A tree φ = dH or ddH of which two neurons have two nodes each, z counted as
 one, is of order 1/n at once, and has no entries but those of the degree that signs ask for, 0 or 1,
-at one of the neurons: f stands at the other (`BRANCHES`). Derived here.
+at one of the neurons: f stands at the other (`BRANCHES`). U has E dH_{j;ii} H_ij f(z_i) too, which
+is of order 1/n where rotations do not keep the law, and is not derived. Derived here.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from .stages import LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import STREAM, Z, automorphisms
 
-CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRSTU")))
+CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRST")))
 """The tensors that have an exact recursion under a skip around one matrix."""
 LARGER = CLOSED[7:]
 """Those of dH and ddH, which are derived where there is no norm."""
@@ -96,10 +97,10 @@ RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4}
 
 BRANCHES: dict[str, tuple[Name, int]] = {
     f"{label}{block}": (named(label), block)
-    for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1), ("U", 1))
+    for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1))
     for block in range(blocks)
 }
-"""Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T and U both
+"""Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T both
 pairs are alike. A z in the other pair is the first of its samples, those of the tree the rest."""
 
 
