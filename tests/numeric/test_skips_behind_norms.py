@@ -185,7 +185,7 @@ def test_tower_of_inputs_that_are_alike():
         ("relu", PAIR, "D", "σ without kinks, or one input"),
         ("hard_tanh", PAIR[0], "D", "no kinks but at 0"),
         ("relu", [[0.8, 0.6], [1.6, 1.2]], "G1", "inputs 0 and 1, too near"),
-        ("tanh", PAIR[0], "P", "every power of z"),
+        ("tanh", PAIR[0], "P", "no norm"),
     ],
 )
 def test_what_a_norm_leaves_out(sigma, inputs, tensor, says):
