@@ -97,7 +97,7 @@ class Recursion(Step):
 
 
 class SequenceRecursion(Recursion):
-    """G1, V, Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants;
+    """G1, V, Θ1, D, F, A, B or P … T behind a skip around one matrix, closed on sequences;
     behind a norm V_e, V_v and V_w are V_s with yσσ', yσ'² and yσ'σ'' in the place of σ².
 
     V = n Cov(z_i², z_j²), D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and
@@ -186,7 +186,7 @@ class SequenceRecursion(Recursion):
             sequence, terms, scale = functionals.SEQUENCE[kind], self._moves(kind), self._scale
             for factors in sorted(products):
                 value = functionals.value_of(kind, factors, scale)
-                found[tensor_symbol(f"{name}_{functionals.suffix_of(factors)}")] = value
+                found[tensor_symbol(functionals.value_name(kind, factors))] = value
             found[sequence[degree]] = tensor_symbol(str(name))
             for b in (*functionals.special(kind, terms), None):
                 left = sequence[functionals.B if b is None else b]
@@ -243,14 +243,21 @@ _ABOVE = {
 
 
 def _closed(
-    given: str | Name | Sequence[str | AnyField], pairing: Blocks | str | None, order: int
+    given: str | Name | Sequence[str | AnyField],
+    pairing: Blocks | str | None,
+    order: int,
+    stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
+    if not tangents.closes(tuple(stages)):
+        return None
+    behind = norm_of(stages) is not None
+    known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]
     if isinstance(given, str | Name):
         name = named(given) if isinstance(given, str) else given
     else:
         name = target(checked_fields(given), pairing, order)
-    return next((each for each in tangents.CLOSED if each == canonical(name)), None)
+    return next((each for each in known if each == canonical(name)), None)
 
 
 def _check_plain(square: bool | None, corrections: int | None) -> None:
@@ -308,7 +315,7 @@ def recursion(
     repeated = None if layer is None else as_layer(layer)
     if repeated is not None and repeated.reason is not None and not first_layer:
         stages = repeated.stages
-        name = _closed(tensor_name, pairing, order) if tangents.closes(stages) else None
+        name = _closed(tensor_name, pairing, order, stages)
         if name is not None:
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)

@@ -382,6 +382,10 @@ def _layers(
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
+            larger = [name for name in own if name in tangents.LARGER]
+            if larger and activation.kinks:  # X(σσ'') of a functional X has no Hermite series
+                wanted = "σ without kinks, for dH and ddH behind a skip around one matrix"
+                raise InputError("tensors", ", ".join(map(str, larger)), wanted)
             return TangentLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:

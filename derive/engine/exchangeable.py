@@ -11,7 +11,7 @@ and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..arithmetic.polynomials import Expansion, add, constant, monomial, multiply_all
 from .tensors import Tensor, tensor
-from .trees import H
+from .trees import DH, AnyField, H
 
 Labels = tuple[int, ...]
 Pair = tuple[int, int]
@@ -119,14 +119,39 @@ class Square:
     other: Local
 
 
-Atom = Mean | One | Two | Own | Apart | Across | Square
+@dataclass(frozen=True)
+class Grown:
+    """n E φ f(z_i) g(z_j) of a tree φ = dH or ddH with nodes at both of two neurons.
+
+    Arguments:
+        tree: φ.
+        places: of each node, 0 at i and 1 at j.
+        samples: of each node.
+        one: f.
+        other: g.
+    """
+
+    tree: AnyField
+    places: Labels
+    samples: Samples
+    one: Local
+    other: Local
+
+
+Atom = Mean | One | Two | Own | Apart | Across | Square | Grown
 
 
 class Tangent(NamedTuple):
-    """H of two neurons, each with a sample."""
+    """H, or a larger tree: the neuron of each node, and its sample."""
 
-    neurons: Pair
-    samples: Pair
+    neurons: Labels
+    samples: Labels
+    tree: AnyField = H
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is of order n^{-1/2}: all but H at one neuron."""
+        return self.tree != H or self.neurons[0] != self.neurons[1]
 
 
 def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) -> Expansion:
@@ -134,7 +159,7 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
     assert order < 2, "order 1/n is all that is known of the layer below"
     total: Expansion = {}
     means = [_mean(each) for each in content]
-    apart = [k for k, each in enumerate(fields) if each.neurons[0] != each.neurons[1]]
+    apart = [k for k, each in enumerate(fields) if each.is_apart]
     together = [k for k in range(len(fields)) if k not in apart]
 
     def put(atom: Atom | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
@@ -155,8 +180,7 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
         for j, k in combinations(live, 2):
             put(two(content[j], content[k]), [j, k], [])
         for f in together:
-            (i, _), ends = fields[f]
-            samples = tuple(sorted(ends))
+            (i, _), samples = fields[f].neurons, tuple(sorted(fields[f].samples))
             put(Own(samples, content[i]), [i], [f])
             for k in live:
                 if k != i:
@@ -165,8 +189,12 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             one, other = fields[f], fields[g]
             assert one.neurons != other.neurons, "a variance of H at one neuron"
             put(_paired(one.samples + other.samples), [], [f, g])
+    elif any(fields[k].tree != H for k in apart):
+        if len(apart) == 1:
+            _put_grown(fields[apart[0]], content, apart, put)
+        _check_together([fields[k] for k in apart])
     elif len(apart) == 1:
-        (i, j), samples = fields[apart[0]]
+        (i, j), samples, _ = fields[apart[0]]
         put(Across(samples, content[i], content[j]), [i, j], apart)
     else:
         one, other = (fields[k] for k in apart)
@@ -176,6 +204,34 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             i, j = one.neurons
             put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
     return total
+
+
+def _check_together(trees: Sequence[Tangent]) -> None:
+    """E dH_{j;ii} H_ij f(z_i) is of order 1/n, by γ³ Θ³ σ''σ' W_ji W_ji, and no functional here.
+
+    Other products of a tree and H that are apart are of order n^{-2}.
+    """
+    if len(trees) == 2:
+        small, large = sorted(trees, key=lambda each: each.tree.nodes)
+        if small.tree == H and large.tree == DH:
+            j, *ends = large.neurons
+            together = ends[0] == ends[1] and {j, ends[0]} == set(small.neurons)
+            assert not together, "E dH_{j;ii} H_ij"
+
+
+def _put_grown(
+    each: Tangent,
+    content: Sequence[Local],
+    apart: Sequence[int],
+    put: Callable[[Atom, Sequence[int], Sequence[int]], None],
+) -> None:
+    """A tree at two neurons, of which one has two nodes; others are of higher order."""
+    neurons = sorted(set(each.neurons), key=each.neurons.index)
+    assert len(neurons) > 1, "a tree at one neuron"
+    if len(neurons) == 2 and 2 in map(each.neurons.count, neurons):
+        i, j = neurons
+        places = tuple(map(neurons.index, each.neurons))
+        put(Grown(each.tree, places, each.samples, content[i], content[j]), neurons, apart)
 
 
 def _mean(of: Local) -> Expansion:

@@ -17,7 +17,7 @@ from ..gaussian.brackets import Component
 from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
 from .exchangeable import Labels, Local, Mean, Pair
-from .tangents import MEMBERS, functional_in, subscripts
+from .tangents import BRANCHES, MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {
     "s": ("σ²", r"\sigma^{2}"),
@@ -26,6 +26,10 @@ _PRODUCTS = {
     "e": ("y σσ'", r"y \sigma \sigma'"),
     "v": ("y σ'²", r"y \sigma'^{2}"),
     "w": ("y σ'σ''", r"y \sigma' \sigma''"),
+    "c": ("σσ''", r"\sigma \sigma''"),
+    "h": ("σ'σ''", r"\sigma' \sigma''"),
+    "k": ("σ''²", r"\sigma''^{2}"),
+    "m": ("σ'σ'''", r"\sigma' \sigma'''"),
 }
 
 
@@ -33,7 +37,7 @@ class Derivative(sympy.Expr):
     """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
 
     Of σσ', σ'² and, behind a norm, yσσ', yσ'² and yσ'σ'', by the letters "u", "t", "e", "v" and
-    "w" where "s" is σ².
+    "w" where "s" is σ²; of σσ'', σ'σ'', σ''² and σ'σ''' by "c", "h", "k" and "m".
     """
 
     is_commutative = True
@@ -72,6 +76,7 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
     "Apart": sympy.IndexedBase("d", real=True),
     "Across": sympy.IndexedBase("f", real=True),
     "Square": sympy.IndexedBase("beta", real=True),
+    **{kind: sympy.IndexedBase(kind, real=True) for kind in BRANCHES},
 }
 """X_b of each functional."""
 _SUFFIX = {
@@ -81,6 +86,10 @@ _SUFFIX = {
     (-1, 0, 1): "e",
     (-1, 1, 1): "v",
     (-1, 1, 2): "w",
+    (0, 2): "c",
+    (1, 2): "h",
+    (2, 2): "k",
+    (1, 3): "m",
 }
 
 
@@ -99,10 +108,15 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
         return SEQUENCE[kind][len(of.labels)]
     if not of.factors:
         return Component(f"{MEMBERS[kind][0]}_{len(of.labels)}", (*subscripts(atom), *of.labels))
-    name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
+    name = value_name(kind, of.factors)
     if len(set(samples)) == 1:
         return tensor_symbol(name)
     return Component(name, (*subscripts(atom), *_in_order(of.factors)))
+
+
+def value_name(kind: str, factors: tuple[Pair, ...]) -> str:
+    """D_t of "Apart" at σ'σ': of dH and ddH with the block at which the function stands, P1_t."""
+    return f"{kind if kind in BRANCHES else MEMBERS[kind][0]}_{suffix_of(factors)}"
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
@@ -119,7 +133,7 @@ def _in_order(factors: tuple[Pair, ...]) -> Labels:
 
 def value_of(kind: str, factors: tuple[Pair, ...], scale: sympy.Expr) -> sympy.Expr:
     """Σ_b X_b ⟨∂^b F⟩/b!; of those that are 0 at b = 0 from b = 1 on; `scale` is ∂/∂z of y."""
-    first = 0 if kind in ("Own", "Across", "Square") else 1
+    first = 1 if kind in ("kappa", "One", "Apart") else 0
     term = SEQUENCE[kind][B] * scale**B * Derivative(B, suffix_of(factors)) / sympy.factorial(B)
     return sympy.Sum(term, (B, first, sympy.oo))
 

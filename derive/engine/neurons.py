@@ -16,8 +16,7 @@ left is averaged over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Deri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -37,12 +36,12 @@ from ..arithmetic.polynomials import (
 )
 from ..groups.pairings import coset_type, pair_partitions, pairings
 from ..weights import WeightEnsemble
-from .cumulants import coincidences, ways_of
-from .exchangeable import Labels, Local, Mean, Pair, Tangent, distinct
+from .exchangeable import Labels, Local, Mean, Pair, Tangent
 from .norms import Norm
 from .stages import Stage, linear
+from .sums import Contraction, Sum, Sums
 from .through import Summand, lines
-from .trees import STREAM, H, Placed
+from .trees import STREAM
 
 
 def moment(
@@ -63,12 +62,12 @@ def moment(
         norm: of what σ is taken.
         arguments: the samples that f is a function of.
     """
-    total: Expansion = {}
+    scales: dict[Sum, Expansion] = {}
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (
         tuple(
             found
-            for line in lines(plain, H, *tangent)
+            for line in lines(plain, tangent.tree, tangent.neurons, tangent.samples)
             for each in line.degree(0)
             for found in _through(norm, each)
         )
@@ -83,8 +82,12 @@ def moment(
                 any(part.far for part in parts),
             )
             made = _Average(stage, weights, whole, neurons, norm, arguments, through)
-            for averaged in made.all():
-                add(total, averaged)
+            for each, scale in made.all():
+                add(scales.setdefault(each, {}), scale)
+    total: Expansion = {}
+    for each, scale in scales.items():
+        if scale:
+            add(total, multiply(scale, each.averaged(), 1))
     return total
 
 
@@ -160,11 +163,6 @@ def leading(found: Expansion) -> Expansion:
     return {(mono, at): value for (mono, at), value in found.items() if at == 0}
 
 
-Element = tuple[bool, int]
-"""A weight of H', by its neuron, or a ξ, (True, its sample)."""
-Contraction = tuple[Element, Element]
-
-
 class _Row(NamedTuple):
     """How the weights of a row, explicit and in ξ, are contracted; and what is left of the test."""
 
@@ -203,8 +201,8 @@ class _Average:
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
 
-    def all(self) -> Iterator[Expansion]:
-        """Of every way to contract the weights."""
+    def all(self) -> Iterator[tuple[Sum, Expansion]]:
+        """The sums of every way to contract the weights, with what is before each."""
         for rows in product(*self._rows):
             pairs = [pair for row in rows for pair in row.pairs]
             loose = [pair for pair in pairs if all(of_xi for of_xi, _ in pair)]
@@ -219,70 +217,74 @@ class _Average:
             if not scale:
                 continue
             left = [row.left for row in rows]
-            found = self._wick(left, [pair for pair in pairs if pair not in loose], loose)
+            found = list(self._wick(left, [pair for pair in pairs if pair not in loose], loose))
             for kept in combinations(range(len(pairs)), 2):
                 rest = [pair for k, pair in enumerate(pairs) if k not in kept]
                 if not any(pair in loose for pair in rest):
-                    add(found, self._fourth(left, [pairs[k] for k in kept], rest))
-            yield multiply(scale, found, 1)
+                    found += self._fourth(left, [pairs[k] for k in kept], rest)
+            for each, own in found:
+                yield each, multiply(scale, own, 1)
 
     def _wick(
         self, left: Sequence[Local], pairs: Sequence[Contraction], loose: Sequence[Contraction]
-    ) -> Expansion:
-        """Pairs of equal weights, 1/n each, and those of ξ less what they are in the limit."""
-        total: Expansion = {}
+    ) -> Iterator[tuple[Sum, Expansion]]:
+        """Pairs of equal weights, 1/n each, and those of ξ less what they are in the limit.
+
+        What fluctuates is of order 1/n already, where the rest is not.
+        """
+        base = Sums(self._whole, left)
+        for pair in pairs:
+            base.contract(pair)
+        if base.order > (0 if loose else 1):
+            return
         for kept in product((True, False), repeat=len(loose)):
             limits = [
                 {(monomial([Mean(Local(factors=_squared(pair)))]), 0): Fraction(-1)}
                 for pair, whole in zip(loose, kept, strict=True)
                 if not whole
             ]
-            sums = _Sums(self._whole, left)
-            for pair in pairs:
-                sums.contract(pair)
+            sums = base.copy()
             groups = [-1] * len(sums.factors)
             for number, (pair, whole) in enumerate(zip(loose, kept, strict=True)):
                 if whole:
                     sums.contract(pair)
                     groups += [number] * (len(sums.factors) - len(groups))
-            for scale, each in self._fluctuating(sums, groups, len(loose)):
-                add(total, multiply_all([*limits, scale, each.averaged()], 1))
-        return total
+            most = self._fluctuations if base.order == 0 else 0
+            for scale, each in self._fluctuating(sums, groups, len(loose), most):
+                yield each.canonical(), multiply_all([*limits, scale], 1)
 
     def _fluctuating(
-        self, sums: _Sums, groups: Sequence[int], loose: int
-    ) -> Iterator[tuple[Expansion, _Sums]]:
-        """The terms of the Taylor series of all factors in what the norm fluctuates, to second
+        self, sums: Sums, groups: Sequence[int], loose: int, most: int
+    ) -> Iterator[tuple[Expansion, Sums]]:
+        """The terms of the Taylor series of all factors in what the norm fluctuates, to so high an
         order together with the differences in whose product one of these factors stands."""
         if self._norm is None:
             yield constant(1), sums
             return
         places = [k for k, (_, (_, order)) in enumerate(sums.factors) if order >= 0]
         count = len(places) + len(self._slopes)
-        for orders in _orders(count, self._fluctuations):
+        for orders in _orders(count, most):
             degrees = Counter(dict.fromkeys(range(loose), 0))
             for k, each in zip(places, orders, strict=False):
                 degrees[groups[k]] += sum(each)
             spent = degrees.pop(-1, 0) + sum(map(sum, orders[len(places) :]))
-            if spent + sum(max(1, degree) for degree in degrees.values()) <= self._fluctuations:
+            if spent + sum(max(1, degree) for degree in degrees.values()) <= most:
                 changes = zip(places, orders, strict=False)
                 slopes = zip(self._slopes, orders[len(places) :], strict=True)
                 yield from sums.changed(self._norm, tuple(changes), tuple(slopes))
 
     def _fourth(
         self, left: Sequence[Local], pairs: Sequence[Contraction], rest: Sequence[Contraction]
-    ) -> Expansion:
+    ) -> Iterator[tuple[Sum, Expansion]]:
         """Four weights of whose pairing that of the columns is another, or C(p, q) not n^{-2}."""
-        total: Expansion = {}
         for q, value in _pairings(self._weights):
-            sums = _Sums(self._whole, left)
+            sums = Sums(self._whole, left)
             ends = [sums.column(element) for pair in pairs for element in pair]
             for a, b in q:
                 sums.identify(ends[a], ends[b])
             for pair in rest:
                 sums.contract(pair)
-            add(total, multiply(value, sums.averaged(3), 1))
-        return total
+            yield sums.canonical(3), value
 
 
 @cache
@@ -354,99 +356,3 @@ def _one_less(test: Local, arguments: Labels) -> Iterator[tuple[int, Local]]:
         yield sample, test.differentiated((sample,))
     for k, sample in enumerate(test.labels):
         yield sample, test._replace(labels=test.labels[:k] + test.labels[k + 1 :])
-
-
-class _Sums:
-    """A product over summed neurons of the layer below, and neurons outside of the sums."""
-
-    def __init__(self, whole: Summand, left: Sequence[Local]) -> None:
-        self._left, self._fields = left, whole.fields
-        self.factors = [(j, (sample, order)) for j, sample, order, _ in whole.factors]
-        self._name = list(range(len(whole.neurons)))
-        self._power = len(whole.means)
-
-    def column(self, element: Element) -> int:
-        """The neuron of a weight's column; of ξ = Σ_j W_ij σ_j a new one."""
-        of_xi, at = element
-        if not of_xi:
-            return at
-        self._name.append(len(self._name))
-        self.factors.append((len(self._name) - 1, (at, 0)))
-        return len(self._name) - 1
-
-    def identify(self, a: int, b: int) -> None:
-        """Two summed neurons are one."""
-        i, j = self._name[a], self._name[b]
-        self._name = [i if other == j else other for other in self._name]
-
-    def contract(self, pair: Contraction) -> None:
-        """Two weights are equal, of variance 1/n."""
-        one, other = pair
-        self.identify(self.column(one), self.column(other))
-        self._power += 1
-
-    def changed(
-        self, norm: Norm, changes: Sequence[tuple[int, Pair]], slopes: Sequence[tuple[int, Pair]]
-    ) -> Iterator[tuple[Expansion, _Sums]]:
-        """With these factors, and f of these samples, as the terms of their Taylor series of these
-        orders in δq and m, each with what is before it."""
-        of_slopes = [norm.placed(norm.scale_term(*orders), at) for at, orders in slopes]
-        moved = [(at, *orders) for at, orders in slopes]
-        moved += [(self.factors[k][1][0], *orders) for k, orders in changes]
-        squares = [sample for sample, of_q, _ in moved for _ in range(of_q)]
-        centres = [sample for sample, _, of_m in moved for _ in range(of_m)]
-        for terms in product(*(norm.term(self.factors[k][1][1], *each) for k, each in changes)):
-            made, scales = self._copy(), [*of_slopes]
-            for (k, _), (orders, value) in zip(changes, terms, strict=True):
-                at, (sample, _) = self.factors[k]
-                *more, last = orders
-                made.factors[k] = at, (sample, last)
-                made.factors += [(at, (sample, order)) for order in more]
-                scales.append(norm.placed(value, sample))
-            for sample in centres:
-                made._put([(sample, -1)])
-            scale = multiply_all(scales, 0)
-            for kept in product((True, False), repeat=len(squares)) if scale else ():
-                each, limits = made._copy(), [scale]
-                for sample, whole in zip(squares, kept, strict=True):
-                    length = ((sample, -1), (sample, -1))
-                    if whole:
-                        each._put(length)
-                    else:
-                        limits.append({(monomial([Mean(Local(factors=length))]), 0): Fraction(-1)})
-                yield multiply_all(limits, 0), each
-
-    def _copy(self) -> _Sums:
-        found = copy(self)
-        found.factors, found._name = [*self.factors], [*self._name]
-        return found
-
-    def _put(self, factors: Sequence[Pair]) -> None:
-        """1/n times these at a new neuron."""
-        self._name.append(len(self._name))
-        self.factors += [(len(self._name) - 1, factor) for factor in factors]
-        self._power += 1
-
-    def averaged(self, more: int = 0) -> Expansion:
-        """n^{-power} Σ_j E[…], through order 1/n; with so many 1/n more."""
-        outside, spent = len(self._left), self._power + more
-        summed = sorted(set(self._name))
-        own = [range(outside)] * len(summed)
-        total: Expansion = {}
-        for homes, free in coincidences([STREAM.space] * len(summed), own, outside, spent - 1):
-            place = dict(zip(summed, homes, strict=True))
-            content = [*self._left, *(Local() for _ in free)]
-            for j, factor in self.factors:
-                at = place[self._name[j]]
-                content[at] = content[at].with_factor(factor)
-            fields = [self._placed(each, place) for each in self._fields]
-            averaged = distinct(content, fields, 1 - spent + len(free))
-            ways = ways_of(None, len(free), outside)
-            found = multiply(multiply(averaged, ways, 1), constant(1, spent), 1)
-            add(total, found)
-        return total
-
-    def _placed(self, each: Placed, place: Mapping[int, int]) -> Tangent:
-        """H at the places of its neurons: of one that is carried past the weights, −1 − j."""
-        i, j = (-1 - j if j < 0 else place[self._name[j]] for j in each.neurons)
-        return Tangent((i, j), (each.samples[0], each.samples[1]))

@@ -30,6 +30,7 @@ from .scheme import Layered, Scheme
 from .stages import DENSE, Stage
 from .taps import Ties, moved
 from .tensors import (
+    FIRST_ORDER,
     MOST_ORDER,
     NAMES,
     Name,
@@ -459,10 +460,14 @@ def step(
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-        if str(chosen) in ("G1", "V", "Theta1", "D", "F", "A", "B"):
+        if str(chosen) == "U":
+            wanted += "U needs E dH_{j;ii} H_ij f(z_i), of order 1/n there, which is not derived"
+        elif str(chosen) in FIRST_ORDER:
             wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
+            if any(field.nodes > 2 for field in chosen.fields):
+                wanted += ", without a norm"
         else:
-            wanted += "cumulants of dH and ddH with every power of z enter, and are not derived"
+            wanted += "cumulants with every power of z enter, and are not derived"
         raise InputError("tensors", str(chosen), wanted)
     made = Step(
         chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage

@@ -9,12 +9,16 @@ function,
 
 of which V, G1, Θ1, D, F and B are the members at :zz:, :zz:, 1, :zz:, z and 1; A is a number. Each
 moves by a recursion that is linear in them, for f(z') of whatever kind, as it is for :z'^b:, the
-members of a sequence. Derived here.
+members of a sequence. A tree φ = dH or ddH of which two neurons have two nodes each, z counted as
+one, is of order 1/n at once, and has no entries but those of the degree that signs ask for, 0 or 1,
+at one of the neurons: f stands at the other (`BRANCHES`). U has E dH_{j;ii} H_ij f(z_i) too, which
+is of order 1/n where rotations do not keep the law, and is not derived. Derived here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -31,12 +35,15 @@ from ..arithmetic.polynomials import (
     multiply_all,
     power,
 )
+from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
 from .exchangeable import (
     TEST,
     Across,
     Apart,
+    Atom,
+    Grown,
     Labels,
     Local,
     Mean,
@@ -53,10 +60,12 @@ from .norms import norm_of
 from .skips import is_plain_skip, is_skip
 from .stages import LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
-from .trees import STREAM, H, Z
+from .trees import STREAM, Z, automorphisms
 
-CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
+CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRST")))
 """The tensors that have an exact recursion under a skip around one matrix."""
+LARGER = CLOSED[7:]
+"""Those of dH and ddH, which are derived where there is no norm."""
 
 
 class Left(NamedTuple):
@@ -86,6 +95,34 @@ RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4}
 """At how many samples each is."""
 
 
+BRANCHES: dict[str, tuple[Name, int]] = {
+    f"{label}{block}": (named(label), block)
+    for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1))
+    for block in range(blocks)
+}
+"""Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T both
+pairs are alike. A z in the other pair is the first of its samples, those of the tree the rest."""
+
+
+def _slot_is_z(name: Name, slot: int) -> bool:
+    return name.fields[0] == Z and slot == 0
+
+
+def _branching(kind: str) -> Callable[[Labels], Left]:
+    """What `left_of` says of a tensor, with f in the place of what stands at one pair."""
+    name, block = BRANCHES[kind]
+
+    def found(samples: Labels) -> Left:
+        at_test = [slot for slot in name.pairing[block] if _slot_is_z(name, slot)]
+        labels = (*(samples[0] for _ in at_test), *samples)
+        by_slot = {slot: labels[slot] for slot in range(4)}
+        left = left_of(name, [by_slot[slot] for slot in name.subscripts])
+        neurons = [TEST if k == block else each for k, each in enumerate(left.neurons)]
+        return left._replace(neurons=tuple(neurons))
+
+    return found
+
+
 def left_of(name: Name, samples: Sequence[int]) -> Left:
     """A tensor's fields, with these labels of its subscripts."""
     label = dict(zip(name.subscripts, samples, strict=True))
@@ -93,23 +130,32 @@ def left_of(name: Name, samples: Sequence[int]) -> Left:
     labels: list[Labels] = [()] * len(name.pairing)
     tangents, slot = [], 0
     for field in name.fields:
+        ends = range(slot, slot + field.nodes)
         if field == Z:
             labels[home[slot]] += (label[slot],)
         else:
-            assert field == H
-            ends = slot, slot + 1
-            tangents.append(
-                Tangent((home[ends[0]], home[ends[1]]), (label[ends[0]], label[ends[1]]))
-            )
+            places, own = (tuple(map(of.__getitem__, ends)) for of in (home, label))
+            tangents.append(Tangent(places, own, field))
         slot += field.nodes
     return Left(tuple(Local(each) for each in labels), tuple(tangents))
+
+
+for _kind in BRANCHES:
+    SEQUENCES[_kind] = _branching(_kind)
+    RANKS[_kind] = 3 if _kind in ("P0", "Q0") else 4
 
 
 @cache
 def recursion_of(
     name: Name, stages: tuple[Stage, ...], weights: WeightEnsemble, samples: Labels
 ) -> Expansion:
-    """The terms of a tensor behind the layer of these stages, with these sample labels."""
+    """The terms of a tensor behind the layer of these stages, with these sample labels.
+
+    Raises InputError for those of dH and ddH behind a norm.
+    """
+    if name in LARGER and norm_of(stages) is not None:
+        wanted = "no norm before a skip around one matrix, for cumulants of dH and ddH"
+        raise InputError("tensors", str(name), wanted)
     return _Reduction(stages).of(_connected(left_of(name, samples), stages, weights))
 
 
@@ -176,10 +222,8 @@ def _connected(
 def _groups(left: Left) -> list[set[int]]:
     groups = [{k} for k in range(len(left.neurons))]
     for each in left.tangents:
-        i, j = each.neurons
-        joined = next(group for group in groups if i in group) | next(
-            group for group in groups if j in group
-        )
+        own = set(each.neurons)
+        joined = set[int]().union(*(group for group in groups if group & own))
         groups = [joined, *(group for group in groups if not group & joined)]
     return groups
 
@@ -189,7 +233,7 @@ def _restricted(left: Left, group: set[int]) -> Left:
     return Left(
         tuple(left.neurons[k] for k in sorted(group)),
         tuple(
-            Tangent((place[each.neurons[0]], place[each.neurons[1]]), each.samples)
+            each._replace(neurons=tuple(place[k] for k in each.neurons))
             for each in left.tangents
             if each.neurons[0] in group
         ),
@@ -215,7 +259,7 @@ class _Reduction:
         for (mono, at), value in found.items():
             term: Expansion = {(UNIT, at): value}
             for atom, exponent in mono:
-                if isinstance(atom, Mean | One | Two | Own | Apart | Across | Square):
+                if isinstance(atom, Atom):
                     assert exponent > 0
                     for _ in range(exponent):
                         term = multiply(term, self._atom(atom), 1)
@@ -224,7 +268,7 @@ class _Reduction:
             add(total, term)
         return {key: value for key, value in total.items() if value}
 
-    def _atom(self, atom: Mean | One | Two | Own | Apart | Across | Square) -> Expansion:
+    def _atom(self, atom: Atom) -> Expansion:
         if isinstance(atom, Mean):
             return self._mean(atom.of)
         if isinstance(atom, One):
@@ -243,6 +287,8 @@ class _Reduction:
             return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
         if isinstance(atom, Two):
             return self._two(atom)
+        if isinstance(atom, Grown):
+            return self._grown(atom)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
 
     def _mean(self, of: Local) -> Expansion:
@@ -286,7 +332,7 @@ class _Reduction:
         if not factors:
             return constant(1)
         plain = Bracket(factors, tuple(sorted(outer)), self._kernel)
-        if max(order for _, order in factors) < 2:
+        if self._norm is None or max(order for _, order in factors) < 2:
             return _alone(plain)
         found = normal_form(plain)
         return {(power(each, 1), 0): value for each, value in found.items()}
@@ -358,6 +404,20 @@ class _Reduction:
         add(total, multiply_all([one, other, _square((a, b, c, d), Local())], 0), -1)
         return total
 
+    def _grown(self, atom: Grown) -> Expansion:
+        """Entries of the degree that signs ask for, 0 or 1, at one of the two places."""
+        one, other = (atom.places.count(at) % 2 for at in (0, 1))
+        total: Expansion = {}
+        for labels, value in self._parts(atom.one, one):
+            add(total, multiply(value, _branch(atom, 1, labels, atom.other), 0))
+        if atom.one.factors or atom.one.tested is not None or len(atom.one.labels) != one:
+            for labels, value in self._parts(atom.other, other):
+                add(total, multiply(value, _branch(atom, 0, labels, atom.one), 0))
+                for bent_by, bent in self._parts(atom.one, one):
+                    both = _branch(atom, 0, labels, Local(bent_by))
+                    add(total, multiply_all([value, bent, both], 0), -1)
+        return total
+
     def _mean_of(self, of: Local) -> Expansion:
         """⟨f⟩."""
         return {} if of.labels and not of.factors else self._mean(of)
@@ -391,6 +451,31 @@ def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     return _alone(member_of("Square", samples) if of.is_one else Square(samples, Local(), of))
 
 
+@dataclass(frozen=True)
+class Branch:
+    """A functional of one function of a tree larger than H, at samples as `SEQUENCES` has them."""
+
+    kind: str
+    samples: Labels
+    of: Local
+
+
+def _branch(atom: Grown, at: int, labels: Labels, of: Local) -> Expansion:
+    """n E φ f(z), f at one of the places, and :z: of these labels at the other."""
+    found = []
+    for kind, (name, block) in BRANCHES.items():
+        tree, before = name.fields[-1], len(name.fields) - 1
+        for order in automorphisms(atom.tree) if tree == atom.tree else ():
+            inside = [before + k in name.pairing[block] for k in range(tree.nodes)]
+            if inside == [atom.places[k] == at for k in order]:
+                found.append((kind, (*labels, *(atom.samples[k] for k in order))))
+    kind, samples = min(found)
+    name, block = BRANCHES[kind]
+    if of.factors or of.tested is not None or len(of.labels) != MEMBERS[kind][1]:
+        return _alone(Branch(kind, samples, of))
+    return _alone(member_of(kind, samples, of.labels))
+
+
 def functional_in(atom: object) -> tuple[str, Local] | None:
     """Which of `SEQUENCES` an atom is, "Mean" too, and of what function; None for other atoms."""
     if isinstance(atom, Mean):
@@ -401,6 +486,8 @@ def functional_in(atom: object) -> tuple[str, Local] | None:
         return type(atom).__name__, atom.of
     if isinstance(atom, Across | Square):
         return type(atom).__name__, atom.other
+    if isinstance(atom, Branch):
+        return atom.kind, atom.of
     return None
 
 
@@ -415,13 +502,15 @@ MEMBERS: dict[str, tuple[Name, int]] = {
         ("Square", "B", 0),
     )
 }
+for _kind, (_tensor, _block) in BRANCHES.items():
+    MEMBERS[_kind] = _tensor, sum(_slot_is_z(_tensor, slot) for slot in _tensor.pairing[_block])
 """The tensor that is a functional's value at :z^b:, and b."""
 
 
 def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
     """A functional's value at :z_S: with S = `of`, `MEMBERS` of them, as a tensor."""
     name, _ = MEMBERS[kind]
-    if kind in ("Apart", "Own", "Square", "One"):
+    if kind in BRANCHES or kind in ("Apart", "Own", "Square", "One"):
         labels = of + samples
     else:
         labels = (*samples[:1], *of, *samples[1:]) if kind == "Across" else samples + of
@@ -432,7 +521,7 @@ def subscripts(atom: object) -> Labels:
     """The samples of a functional, as `SEQUENCES` has them."""
     if isinstance(atom, Two):
         return atom.one.labels
-    if isinstance(atom, Own | Apart):
+    if isinstance(atom, Own | Apart | Branch):
         return atom.samples
     if isinstance(atom, Across):
         return (*atom.one.labels, *atom.samples)

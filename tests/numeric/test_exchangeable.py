@@ -244,9 +244,9 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
 @pytest.mark.parametrize(
     ("layer", "tensor", "says"),
     [
-        ("skip(1/2)", "P", "every power of z"),
+        ("skip(1/2)", "U", "U needs"),
         ("skip(1/2)", "V2", "only permutations keep"),
-        ("skip(1/2, norm=rms)", "P", "every power of z"),
+        ("skip(1/2, norm=rms)", "P", "no norm"),
         ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
         ("skip(gamma)", "V", "numbers for gamma"),
     ],

@@ -94,6 +94,8 @@ def test_functionals_have_the_tensors_as_members(monkeypatch, sigma, norm):
     table = flow(network(sigma, norm), PAIR[0], 4, ["G1", "V", *TOWER], width=2)
     for layer in (2, 3, 4):
         for kind, (name, degree) in MEMBERS.items():
+            if kind in BRANCHES:  # of P … T, which are refused behind norms
+                continue
             value = float(table[str(name)][layer - 1])
             assert seen.member(layer, kind, degree) == pytest.approx(value, rel=1e-9, abs=1e-12)
 
@@ -306,7 +308,7 @@ def test_what_bends_leave_out_is_in_the_error(monkeypatch, inputs):
     [
         ("relu", [PAIR[0], PAIR[0] + [1e-7, -1e-7]], "G1", "inputs 0 and 1, too near"),
         ("relu", [[0.8, 0.6], [1.6, 1.2]], "G1", "inputs 0 and 1, too near"),
-        ("tanh", PAIR[0], "P", "every power of z"),
+        ("tanh", PAIR[0], "P", "no norm"),
     ],
 )
 def test_what_a_norm_leaves_out(sigma, inputs, tensor, says):

@@ -316,12 +316,6 @@ def test_two_inputs_in_ensembles(sigma, weights, C_b):
     assert found.agrees
 
 
-def test_second_derivatives_are_refused():
-    net = Network("tanh", layer="skip(1/2)")
-    with pytest.raises(InputError, match="dH and ddH"):
-        flow(net, [1.0], 3, "P")
-
-
 def test_printed_with_its_sequences():
     made = recursion("B", layer="skip(gamma)").single_input()
     text = str(made)
