@@ -21,7 +21,7 @@ from derive.arithmetic.polynomials import (
     multiply_all,
     power,
 )
-from derive.engine.tangents import MEMBERS, recursion_of
+from derive.engine.tangents import BRANCHES, MEMBERS, recursion_of
 from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
