@@ -13,7 +13,7 @@ from numeric import flow as tensors_of
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import control, flow, simulate
 from numeric.training.ensembles import Start, Training
-from numeric.training.networks import Networks, _readout
+from numeric.training.networks import Networks, readout
 from numeric.training.optimizers import Optimizer
 
 RNG = np.random.default_rng(22)
@@ -299,7 +299,7 @@ def test_changes_have_mean_zero_over_the_readout(weights):
     networks = Networks(work, np.arange(8))
     made = []
     for _ in range(400):
-        networks._draw(3, _readout)
+        networks._draw(3, readout)
         made.append(networks.changes())
     found = np.array(made)
     scores = found.mean(axis=0) / (found.std(axis=0) / 20)
