@@ -20,6 +20,8 @@ from .forward_kernels import LANES, WORDS, add_squares, fill_normals
 def draw(
     G: Array,
     length: Array,
+    square: Array,
+    squared: bool,
     factors: tuple[NDArray[np.int64], Array],
     which: tuple[int, int],
     key: NDArray[np.uint64],
@@ -29,6 +31,7 @@ def draw(
 
     Arguments:
         G: room for the normals of the widest factor.
+        square: room for a number of each network; where this is `squared`, |G|² afterwards.
         factors: rows (kind, big, size, stream, use), and their scales, of all matrices.
         which: the rows of this one, from and to; a bias is a matrix on the vector 1.
 
@@ -36,7 +39,7 @@ def draw(
     """
     wide_vectors()
     rows, scales = factors
-    square, words = np.empty(LANES), np.empty((WORDS, LANES), np.uint64)
+    words = np.empty((WORDS, LANES), np.uint64)
     for t in range(which[0], which[1]):
         kind, size = rows[t, 0], rows[t, 2]
         drawn = rows[t, 1] if kind == HAAR else size
@@ -50,15 +53,18 @@ def draw(
         for s in range(LANES):
             square[s] = 0.0
         fill_normals(G[:whole], square, words, key, networks, rows[t, 3], rows[t, 4])
-        if kind != HAAR:
-            for s in range(LANES):
-                square[s] = 1.0
-        elif whole > drawn:
+        last = squared and t + 1 == which[1]
+        if whole > drawn and (kind == HAAR or last):
             for s in range(LANES):
                 square[s] = 0.0
             add_squares(G[:drawn], square)
         for s in range(LANES):
-            length[s] = scales[t] * math.sqrt(length[s] / square[s])
+            over = square[s] if kind == HAAR else 1.0
+            length[s] = scales[t] * math.sqrt(length[s] / over)
+        if last and drawn > size:
+            for s in range(LANES):
+                square[s] = 0.0
+            add_squares(G[:size], square)
 
 
 @driver
