@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
+from ..emit.vectors import all_lanes, load_row, store_row
 from ..random.lazy import HAAR
 from .forward_kernels import LANES, WORDS, add_squares, fill_normals
 
@@ -70,13 +71,17 @@ def draw(
 @driver
 def add_columns(X: Array, total: Array) -> None:
     """Add the sum of each column of X (n, LANES) to `total`."""
-    whole = X.shape[0] - X.shape[0] % 4
-    for i in range(0, whole, 4):  # as in `add_squares`
-        for s in range(LANES):
-            total[s] += (X[i, s] + X[i + 1, s]) + (X[i + 2, s] + X[i + 3, s])
-    for i in range(whole, X.shape[0]):
-        for s in range(LANES):
-            total[s] += X[i, s]
+    wide_vectors()
+    low, high = load_row(total, 0), load_row(total, 1)
+    other_low = other_high = all_lanes(0.0)
+    whole = X.shape[0] - X.shape[0] % 2
+    for i in range(0, 2 * whole, 4):  # rows are two vectors; a sum waits for the one before
+        low, high = low + load_row(X, i), high + load_row(X, i + 1)
+        other_low, other_high = other_low + load_row(X, i + 2), other_high + load_row(X, i + 3)
+    for i in range(2 * whole, 2 * X.shape[0], 2):
+        low, high = low + load_row(X, i), high + load_row(X, i + 1)
+    store_row(total, 0, low + other_low)
+    store_row(total, 1, high + other_high)
 
 
 PARTS = fill_normals, add_squares, add_columns, draw

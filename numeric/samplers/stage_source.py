@@ -342,7 +342,7 @@ class _Writer:
             row, own = self._parts(terms[0], at)
             if len(own) == 1 and isinstance(own[0], Function):
                 total = self._activated(own[0], space)
-                return self._new(_times([_row(row), row and _row(row), _row(total)]))
+                return self._new(_times([_row(row), _row(row), _row(total)]))
         return self._sum([self._total(terms, at, space)] * 2, space)
 
     def _activated(self, factor: Function, space: str) -> int:
