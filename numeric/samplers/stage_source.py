@@ -41,7 +41,8 @@ def forward(networks, key, span, tables, factors, rooms, rows, squares):
     Squares are (depth, sources, groups, lanes). Source 0 of layer 1 is |x|². The first room, times
     row 1 where a matrix alone makes z, is z of the layer before the first, and of the last when it
     returns. Tables have a row for each layer: where each matrix's factors begin, how many neurons
-    loops are over, and the numbers in products. Factors are as in `stage_kernels.draw`.
+    loops are over, and the numbers in products. Factors are as in `stage_kernels.draw`. Row 2
+    is |room|² of the first room where row 1 is used.
     """
     wide_vectors()
     bounds, sizes, numbers = tables
