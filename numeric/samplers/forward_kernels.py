@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
+from ..emit.vectors import load_row, store_row
 from ..random.philox import circle, philox, twice_minus_log
 
 LANES = 16
@@ -76,12 +77,16 @@ def fill_normals(
 @driver
 def add_squares(X: Array, total: Array) -> None:
     """Add the squared length of each column of X (n, LANES) to `total`."""
+    wide_vectors()
     whole = X.shape[0] - X.shape[0] % 4
-    for i in range(0, whole, 4):  # a sum waits for the one before: fewer of them
-        for s in range(LANES):
-            low = X[i, s] * X[i, s] + X[i + 1, s] * X[i + 1, s]
-            high = X[i + 2, s] * X[i + 2, s] + X[i + 3, s] * X[i + 3, s]
-            total[s] += low + high
-    for i in range(whole, X.shape[0]):
-        for s in range(LANES):
-            total[s] += X[i, s] * X[i, s]
+    for half in range(2):  # rows are two vectors
+        square = load_row(total, half)
+        for i in range(half, 2 * whole, 8):  # a sum waits for the one before: fewer of them
+            first, second = load_row(X, i), load_row(X, i + 2)
+            third, fourth = load_row(X, i + 4), load_row(X, i + 6)
+            low, high = first * first + second * second, third * third + fourth * fourth
+            square = square + (low + high)
+        for i in range(2 * whole + half, 2 * X.shape[0], 2):
+            last = load_row(X, i)
+            square = square + last * last
+        store_row(total, half, square)

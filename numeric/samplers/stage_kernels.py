@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
+from ..emit.vectors import all_lanes, load_row, store_row
 from ..random.lazy import HAAR
 from .forward_kernels import LANES, WORDS, add_squares, fill_normals
 
@@ -20,6 +21,8 @@ from .forward_kernels import LANES, WORDS, add_squares, fill_normals
 def draw(
     G: Array,
     length: Array,
+    square: Array,
+    squared: bool,
     factors: tuple[NDArray[np.int64], Array],
     which: tuple[int, int],
     key: NDArray[np.uint64],
@@ -29,6 +32,7 @@ def draw(
 
     Arguments:
         G: room for the normals of the widest factor.
+        square: room for a number of each network; where this is `squared`, |G|² afterwards.
         factors: rows (kind, big, size, stream, use), and their scales, of all matrices.
         which: the rows of this one, from and to; a bias is a matrix on the vector 1.
 
@@ -36,7 +40,7 @@ def draw(
     """
     wide_vectors()
     rows, scales = factors
-    square, words = np.empty(LANES), np.empty((WORDS, LANES), np.uint64)
+    words = np.empty((WORDS, LANES), np.uint64)
     for t in range(which[0], which[1]):
         kind, size = rows[t, 0], rows[t, 2]
         drawn = rows[t, 1] if kind == HAAR else size
@@ -50,27 +54,34 @@ def draw(
         for s in range(LANES):
             square[s] = 0.0
         fill_normals(G[:whole], square, words, key, networks, rows[t, 3], rows[t, 4])
-        if kind != HAAR:
-            for s in range(LANES):
-                square[s] = 1.0
-        elif whole > drawn:
+        last = squared and t + 1 == which[1]
+        if whole > drawn and (kind == HAAR or last):
             for s in range(LANES):
                 square[s] = 0.0
             add_squares(G[:drawn], square)
         for s in range(LANES):
-            length[s] = scales[t] * math.sqrt(length[s] / square[s])
+            over = square[s] if kind == HAAR else 1.0
+            length[s] = scales[t] * math.sqrt(length[s] / over)
+        if last and drawn > size:
+            for s in range(LANES):
+                square[s] = 0.0
+            add_squares(G[:size], square)
 
 
 @driver
 def add_columns(X: Array, total: Array) -> None:
     """Add the sum of each column of X (n, LANES) to `total`."""
-    whole = X.shape[0] - X.shape[0] % 4
-    for i in range(0, whole, 4):  # as in `add_squares`
-        for s in range(LANES):
-            total[s] += (X[i, s] + X[i + 1, s]) + (X[i + 2, s] + X[i + 3, s])
-    for i in range(whole, X.shape[0]):
-        for s in range(LANES):
-            total[s] += X[i, s]
+    wide_vectors()
+    low, high = load_row(total, 0), load_row(total, 1)
+    other_low = other_high = all_lanes(0.0)
+    whole = X.shape[0] - X.shape[0] % 2
+    for i in range(0, 2 * whole, 4):  # rows are two vectors; a sum waits for the one before
+        low, high = low + load_row(X, i), high + load_row(X, i + 1)
+        other_low, other_high = other_low + load_row(X, i + 2), other_high + load_row(X, i + 3)
+    for i in range(2 * whole, 2 * X.shape[0], 2):
+        low, high = low + load_row(X, i), high + load_row(X, i + 1)
+    store_row(total, 0, low + other_low)
+    store_row(total, 1, high + other_high)
 
 
 PARTS = fill_normals, add_squares, add_columns, draw

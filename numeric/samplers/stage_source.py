@@ -41,7 +41,8 @@ def forward(networks, key, span, tables, factors, rooms, rows, squares):
     Squares are (depth, sources, groups, lanes). Source 0 of layer 1 is |x|². The first room, times
     row 1 where a matrix alone makes z, is z of the layer before the first, and of the last when it
     returns. Tables have a row for each layer: where each matrix's factors begin, how many neurons
-    loops are over, and the numbers in products. Factors are as in `stage_kernels.draw`.
+    loops are over, and the numbers in products. Factors are as in `stage_kernels.draw`. Row 2
+    is |room|² of the first room where row 1 is used.
     """
     wide_vectors()
     bounds, sizes, numbers = tables
@@ -67,8 +68,21 @@ _ROOM = re.compile(r"r(\d+)\[i, s\]")
 STREAM_ROOM, NORMALS, BODY = range(3)
 """The first rooms: z, a matrix's normals, and what a matrix acts on."""
 
-STREAM_ROW = 1
-"""The row that z's room is times, if it is; before it is |x|²."""
+STREAM_ROW, SQUARE_ROW = 1, 2
+"""The row that z's room is times, if it is, and |room|² then; before them is |x|²."""
+
+_ACTIVATED = '''\
+@driver
+def {name}({arguments}, total):
+    """Add Σ_i σ({order})({argument})² of each column to `total`."""
+    wide_vectors()
+    n = {room}.shape[0]
+    for k in range(0, n, 2):  # as in `forward.add_activated`
+        j, there = (k + 1, 1.0) if k + 1 < n else (k, 0.0)
+        for s in range({lanes}):
+            first, second = sigma({first})[{order}], sigma({second})[{order}]
+            total[s] += first * first + there * (second * second)
+'''
 
 
 class Size(NamedTuple):
@@ -106,7 +120,7 @@ class Written:
     numbers: list[tuple[int, Product]] = field(default_factory=list)
     sources: list[Size] = field(default_factory=list)
     rooms: int = 3
-    rows: int = 2
+    rows: int = 3
     orders: int = 1
 
 
@@ -180,8 +194,9 @@ class _Writer:
     def stem(self, size: Size, stream: _Scaled) -> None:
         """Write layer 1, of |x|² in row 0."""
         if stream.row is not None:
-            row = self._drawn(0, 0, STREAM_ROOM)
+            row = self._drawn(0, 0, STREAM_ROOM, SQUARE_ROW)
             self._each_network(f"{_row(stream.row)} = {_row(row)}")
+            self._sums[_square_of(STREAM_ROOM, STREAM)] = SQUARE_ROW
         else:
             self._applied(0, 0, STREAM_ROOM, "=", self.size_text(size))
             if self._biased:
@@ -242,7 +257,11 @@ class _Writer:
         if value != into:
             self._each_neuron(Size(self._number, STREAM), f"{into} = {value}")
         if stream.row is not None:
-            self._each_network(f"{_row(stream.row)} = {_row(variable.row)}")
+            square = self._sums[_square_of(variable.room, STREAM)]
+            self._each_network(
+                f"{_row(stream.row)} = {_row(variable.row)}",
+                f"{_row(SQUARE_ROW)} = {_row(square)}",
+            )
 
     def _room(self, kind: Kind, others: State) -> int:
         """z's room for z and new ones for others, unless its old numbers are wanted."""
@@ -283,7 +302,8 @@ class _Writer:
         if self.is_drawn(equation):
             ((k, row),) = rows.items()
             self._made.places.append(Drawn(self._number, k, bias=False))
-            return _Scaled(room, self._drawn(len(self._made.places) - 1, row, room))
+            square = self._sums[_square_of(room, kind)] = self._put_row("0.0")
+            return _Scaled(room, self._drawn(len(self._made.places) - 1, row, room, square))
         if carried and not rows:
             self._each_neuron(size, f"r{room}[i, s] {begins} 0.0")
         for k, row in rows.items():
@@ -304,11 +324,13 @@ class _Writer:
             f"        r{room}[i, s] {begins} rows[{used}, s] * r{NORMALS}[i, s]",
         ]
 
-    def _drawn(self, place: int, row: int | None, room: int) -> int:
-        """Write the normals of a matrix, or of biases, into a room; the row that they are times."""
+    def _drawn(self, place: int, row: int | None, room: int, square: int | None = None) -> int:
+        """Write the normals of a matrix, or of biases, into a room, and |room|² into row `square`;
+        the row that they are times."""
         used = self._put_row("1.0" if row is None else _row(row))
         which = f"(bounds[at, {place}], bounds[at, {place + 1}])"
-        self._lines.append(f"draw(r{room}, rows[{used}], factors, {which}, key, who)")
+        into = f"rows[{used}], rows[{square or 0}], {square is not None}"
+        self._lines.append(f"draw(r{room}, {into}, factors, {which}, key, who)")
         return used
 
     def _square(self, terms: Sum, at: int, space: str) -> int:
@@ -317,7 +339,43 @@ class _Writer:
         if alone is not None:
             total = self._sum([f"r{alone.room}[i, s]"] * 2, space)
             return self._new(_times([_row(alone.row), _row(alone.row), _row(total)]))
+        if len(terms) == 1:
+            row, own = self._parts(terms[0], at)
+            if len(own) == 1 and isinstance(own[0], Function):
+                total = self._activated(own[0], space)
+                return self._new(_times([_row(row), _row(row), _row(total)]))
         return self._sum([self._total(terms, at, space)] * 2, space)
+
+    def _activated(self, factor: Function, space: str) -> int:
+        """The row of Σ_i σ²: where nothing but this is asked of σ, it needs no room."""
+        argument = self._total(self._stage.arguments[factor.argument], HERE, space)
+        key = f"σ({factor.order})({argument})", space
+        if key in self._sums:
+            return self._sum([f"r{self._sums[key]}[i, s]"] * 2, space)
+        squared = f"{key[0]}²", space
+        if squared not in self._sums:
+            self._made.orders = max(self._made.orders, factor.order + 1)
+            rooms = sorted(set(re.findall(r"r\d+(?=\[i, s\])", argument)))
+            rows = sorted(set(re.findall(r"rows\[(\d+), s\]", argument)))
+            local = re.sub(r"rows\[(\d+), s\]", r"row_\1[s]", argument)
+            name = f"add_activated_{len(self.functions)}"
+            self.functions.append(
+                _ACTIVATED.format(
+                    name=name,
+                    arguments=", ".join([*rooms, *(f"row_{row}" for row in rows)]),
+                    argument=argument,
+                    room=rooms[0],
+                    lanes=LANES,
+                    order=factor.order,
+                    first=local.replace("[i, s]", "[k, s]"),
+                    second=local.replace("[i, s]", "[j, s]"),
+                )
+            )
+            total, size = self._put_row("0.0"), self.size_text(Size(self._number, space))
+            given = [*(f"{room}[: {size}]" for room in rooms), *(f"rows[{row}]" for row in rows)]
+            self._lines.append(f"{name}({', '.join(given)}, rows[{total}])")
+            self._sums[squared] = total
+        return self._sums[squared]
 
     def _alone(self, terms: Sum, at: int) -> _Scaled | None:
         """Where it is one variable times a number."""
@@ -486,6 +544,11 @@ def _place(item: T, items: list[T]) -> int:
     if item not in items:
         items.append(item)
     return items.index(item)
+
+
+def _square_of(room: int, kind: Kind) -> tuple[str, str]:
+    """What |room|² is known by."""
+    return f"r{room}[i, s] * r{room}[i, s]", kind.space
 
 
 def _row(row: int | None) -> str:

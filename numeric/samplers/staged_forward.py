@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import groupby
 from types import ModuleType
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..emit.templates import sigma_source
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
-from .base import evaluated_once
+from .base import evaluated
 from .ensemble import Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES, grouped, whole_groups
@@ -67,18 +68,27 @@ class LayerForwardSampler(LayerSampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        for _, block in self.blocks(draws):
+            yield from block
+
+    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+        """The statistics of layers that are sums of the same, at a time."""
         ensemble, count, tables = self.ensemble, draws.size, self._tables
         networks = grouped(draws)
         sources = max(len(given.matrices) + given.carried for given in tables.sums)
         squares = np.empty((ensemble.depth, sources, *networks.shape))
         squares[0, 0] = ensemble.inputs[0] @ ensemble.inputs[0]
         self._run(networks, squares)
-        for layer, given in enumerate(tables.sums):
+        first = 0
+        for given, alike in groupby(tables.sums):
+            these = slice(first, first + len(list(alike)))
             structure, coefficients = compiled(self.plan, given, self.probes)
             n = np.array([*(n_in for _, n_in in given.matrices), *[given.n] * given.carried])
-            vectors = squares[layer, : n.size].reshape(n.size, -1)[:, :count] / n[:, None]
-            factors = np.ascontiguousarray(vectors.T)
-            yield evaluated_once((structure, coefficients), factors)
+            vectors = squares[these, : n.size].reshape(these.stop - first, n.size, -1)
+            factors = np.ascontiguousarray((vectors[..., :count] / n[:, None]).swapaxes(1, 2))
+            repeated = np.broadcast_to(coefficients, (these.stop - first, coefficients.size)).copy()
+            yield first, evaluated((structure, repeated), factors)
+            first = these.stop
 
     def _run(self, networks: NDArray[np.uint64], squares: Array) -> None:
         """Fill in the squares, some groups or some layers of one group in a call."""

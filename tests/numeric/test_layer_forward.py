@@ -76,6 +76,26 @@ def test_the_networks_are_those_of_the_stages(name, weights):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rms", "layer"])
+def test_lengths_read_off_the_normals_are_those_of_the_neurons(name):
+    """No width is a multiple of four, as normals come; some matrices are wider than high."""
+    uneven = {"width_ratio": lambda layer: 1 + layer % 3 / 9}
+    cases = [
+        (Gaussian(1.5), uneven),
+        (Orthogonal(1.5), uneven),
+        (LowRankGaussian(1.5, gamma="1/3"), {}),
+    ]
+    draws = np.arange(LANES)
+    for weights, widths in cases:
+        made = sampler(LAYERS[name], weights, C_b=0, **widths)
+        assert type(made) is LayerForwardSampler
+        one_by_one = LayerSampler(made.ensemble, PLAN, made.probes)
+        np.testing.assert_allclose(
+            made.statistics(draws), one_by_one.statistics(draws), rtol=1e-11, atol=1e-14
+        )
+
+
 def test_no_network_depends_on_those_beside_it():
     made, draws = sampler(LAYERS["gated"], Orthogonal(1.5)), np.arange(40)
     together = made.statistics(draws)
