@@ -148,7 +148,8 @@ def controlled(
     middle = estimates.mean(axis=0)
     place = len(second)
     second.append(of_start - middle)
-    if alone:
+    ends = sum(each.shape[1] for each in second) + len(steps) * len(rows)
+    if alone and _PER_FEATURE * ends <= len(second[0]):
         second.append(_scaled(crossed(untrained, targets.size, eta, steps)))
     lines = [
         linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
