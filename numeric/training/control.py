@@ -148,7 +148,8 @@ def controlled(
     middle = estimates.mean(axis=0)
     place = len(second)
     second.append(of_start - middle)
-    if alone:
+    ends = sum(each.shape[1] for each in second) + len(steps) * len(rows)
+    if alone and _PER_FEATURE * ends <= len(second[0]):
         second.append(_scaled(crossed(untrained, targets.size, eta, steps)))
     lines = [
         linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
@@ -230,14 +231,16 @@ def crossed(start: Start, size: int, eta: float, steps: Sequence[int]) -> Array:
 def _descent(
     H: Array, size: int, eta: float, steps: Sequence[int]
 ) -> tuple[Array, Array, list[Array]]:
-    """The eigenvectors U of H on the training set, H U, and Σ_{s<t} (1 − ηλ)^s at each step."""
+    """The eigenvectors U of H on the training set, H U, and Σ_{s<t} (1 − ηλ)^s at each step; with
+    ηλ at most 2: H is made smaller where it is too large."""
     values, U = np.linalg.eigh(H[..., :size, :size])
     rates, found = np.clip(1 - eta * values, -1.0, 1.0), []
     for step in steps:
         summed = np.full_like(rates, float(step))
         np.divide(1 - rates**step, 1 - rates, out=summed, where=1 - rates > _ROUNDING)
         found.append(summed)
-    return U, H[..., :size] @ U, found
+    slower = 2 / np.maximum(eta * values, 2)
+    return U, (H[..., :size] @ U) * slower[..., None, :], found
 
 
 class Regression(NamedTuple):

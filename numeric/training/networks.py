@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.weights import Orthogonal, WeightEnsemble
+from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsemble
 
 from ..arrays import Array
 from ..random.matrices import frame, weight_matrix
@@ -71,7 +71,7 @@ class Networks:
             assert np.shares_memory(W, self.parameters)
             self.weights.append(W)
             self.biases.append(own[:, None, -n_out:])
-            self._draw(layer, weight_matrix)
+            self._draw(layer, first_rows)
         fan_in = np.array(work.widths[:-1])
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
         self.begin(self.parameters)
@@ -92,11 +92,13 @@ class Networks:
         self.waiting = np.empty((len(self.parameters), 0), np.int64)
 
     def _draw(self, layer: int, matrix: Callable[..., Array]) -> None:
-        """A layer's parameters anew, its matrices from a law, a shape and a generator."""
+        """A layer's parameters anew, its matrices from a law, a shape, a generator and the rows of
+        the whole matrix."""
         W, b, ensemble = self.weights[layer - 1], self.biases[layer - 1], self.work.ensemble
         law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
+        rows = ensemble.widths[layer]
         for k, rng in enumerate(self.streams):
-            W[k] = matrix(law, W[k].shape, rng)
+            W[k] = matrix(law, W[k].shape, rng, rows)
         for k, rng in enumerate(self.streams):
             b[k] = size * rng.standard_normal(b[k].shape)
 
@@ -211,10 +213,24 @@ class Networks:
         return found
 
 
-def readout(law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """As `weight_matrix`, but of a Haar matrix the few rows that are wanted alone."""
+def first_rows(
+    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
+) -> Array:
+    """The first rows, (n_out, n_in), of a matrix of so many rows, or of n_out if these are more:
+    its rank is a part of all of them."""
     n_out, n_in = shape
-    if isinstance(law, Orthogonal) and n_out < n_in:
-        rows = frame(n_in, n_out, rng.standard_normal).T
-        return np.asarray(np.sqrt(float(law.C_W)) * rows)
-    return weight_matrix(law, shape, rng)
+    if isinstance(law, Gaussian | IndependentEntries):
+        return weight_matrix(law, shape, rng)
+    return weight_matrix(law, (max(rows, n_out), n_in), rng)[:n_out]
+
+
+def readout(
+    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
+) -> Array:
+    """As `first_rows`, but of a Haar matrix the few that are wanted alone, where its rows are
+    orthogonal: those of a block with more rows than columns are not."""
+    n_out, n_in = shape
+    if isinstance(law, Orthogonal) and n_out < n_in and rows <= n_in:
+        found = frame(n_in, n_out, rng.standard_normal).T
+        return np.asarray(np.sqrt(float(law.C_W)) * found)
+    return first_rows(law, shape, rng, rows)

@@ -100,7 +100,8 @@ def simulate(
         the networks that have, which are then what they were at their best. With tensorial descent
         of all inputs on the squared loss, without patience, they are measured by what differs from
         descent by each network's own H(0), and that by more networks, which are not trained
-        (`control`): with much less noise. `antithetic` is then an attribute.
+        (`control`): with much less noise where η is stable for nearly every network's H(0).
+        `antithetic` is then an attribute.
 
     Raises:
         InputError: for arguments that cannot be used, convolutions and dropout among them, and
@@ -195,7 +196,7 @@ def simulate(
 def _layers(net: Network, depth: int) -> set[Layer]:
     """What the network's layers are; InputError for those that cannot be trained."""
     if net.layer.positions is not None:
-        wanted = "a layer whose inputs have no positions: convolutions are not trained here"
+        wanted = "a layer whose inputs have no positions, as those of convolutions have"
         raise InputError("layer", str(net.layer), wanted)
     return layers(net, depth)
 

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.trees import STREAM, Kind
-from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsemble
+from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..random.matrices import weight_matrix
 from ..samplers.ensemble import Ensemble
 from ..samplers.staged import Evaluated, Parts, matrix_of
 from .losses import per_input, slope
@@ -61,9 +60,7 @@ class Part:
         n_in, n_out = self.shape
         if self.law is None:
             return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
-        if isinstance(self.law, Gaussian | IndependentEntries | Orthogonal):
-            return readout(self.law, (n_out, n_in), rng).T
-        return weight_matrix(self.law, (self.rows, n_in), rng)[:n_out].T
+        return readout(self.law, (n_out, n_in), rng, self.rows).T
 
 
 def parts(ensemble: Ensemble, outputs: int) -> list[Part]:

@@ -13,7 +13,7 @@ from numeric import flow as tensors_of
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import control, flow, simulate
 from numeric.training.ensembles import Start, Training
-from numeric.training.networks import Networks, readout
+from numeric.training.networks import Networks, first_rows, readout
 from numeric.training.optimizers import Optimizer
 
 RNG = np.random.default_rng(22)
@@ -220,6 +220,32 @@ def test_readouts_on_the_same_layers_are_of_the_ensemble(weights):
     assert np.abs(z.mean(axis=1) / (z.std(axis=1) / np.sqrt(399))).max() < 5
 
 
+@pytest.mark.parametrize("drawn", [first_rows, readout])
+@pytest.mark.parametrize(
+    ("weights", "shape", "rows", "fourth"),
+    [
+        ("orthogonal", (2, 4), 8, 2**2 * 3 / (8 * 10)),
+        ("orthogonal", (2, 8), 4, 3 / (8 * 10)),
+        (LowRankOrthogonal(gamma="1/2"), (1, 8), 8, 2**2 * 3 / (8 * 10) * (4 * 6) / (8 * 10)),
+    ],
+)
+def test_few_rows_are_those_of_the_whole_matrix(drawn, weights, shape, rows, fourth):
+    """E W⁴ by the moments of uniform frames, of a network with fewer outputs than neurons; within
+    5 of its error."""
+    law, rng = Network("tanh", weights).weights, np.random.default_rng(8)
+    made = np.array([drawn(law, shape, rng, rows) for _ in range(6000)])
+    assert made.shape[1:] == shape
+    means = (made**4).mean(axis=(1, 2))
+    assert abs(means.mean() - fourth) < 5 * means.std() / np.sqrt(len(means))
+
+
+def test_one_output_of_low_rank_weights():
+    """Its rank is that of all neurons: half of one output would be none."""
+    net = Network("tanh", LowRankOrthogonal(gamma="1/2"), first_weights="gaussian")
+    table = simulate(net, INPUTS, TARGETS[:, :1], None, 8, 2, 0.1, [0, 1], 20)
+    assert np.isfinite(table["prediction"]).all()
+
+
 def test_controls_change_no_mean_but_its_noise():
     """With and without them the same networks say the same."""
     given = NET, INPUTS, TARGETS, TESTS, 24, 2, 0.2, [0, 6]
@@ -265,6 +291,17 @@ def test_descent_by_a_networks_own_kernel():
         assert values == pytest.approx(2 + (1 - eta * H) ** step * (z - 2))
     wild = control.linear(start, np.array([[2.0]]), 5.0, [1000])
     assert np.abs(wild).max() < 100  # an η too large for H is no infinity
+
+
+def test_modes_that_are_too_fast_change_their_signs_alone():
+    """1 − ηλ is −1 where ηλ is above 2, on the training set; other modes are as they are."""
+    values, eta, y = np.array([30.0, 0.5]), 0.2, np.array([[1.0], [2.0]])
+    U = np.array([[0.6, -0.8], [0.8, 0.6]])
+    H, z = (U * values @ U.T)[None, None, :, :, None, None], np.array([[[[3.0], [-1.0]]]])
+    found = control.linear(Start(z, H, H[..., 0, 0]), y, eta, [0, 1, 4])[0, 0, :, :, 0]
+    off = U.T @ (z[0, 0] - y)[:, 0]
+    for step, row in zip((0, 1, 4), found, strict=True):
+        assert row - y[:, 0] == pytest.approx(U @ (np.array([-1.0, 0.9]) ** step * off))
 
 
 def test_features_take_out_what_they_explain():
