@@ -189,8 +189,8 @@ def test_errors_next_to_edges_and_of_integrals_bound_what_is_off() -> None:
     ("activation", "depth", "layer"), [("silu", 2, "gated"), ("relu", 1, "gated(skip=1)")]
 )
 def test_mass_far_down_and_next_to_a_pole_is_found(activation, depth, layer) -> None:
-    """λρ falls as a small power of λ for two gates: 2·10⁻⁵ of the mass are below e^{−60} of the mean.
-    And a ReLU's gates, half of them shut, leave a pole at γ²."""
+    """λρ falls as a small power of λ for two gates: 2·10⁻⁵ of the mass are below e^{−60} of the
+    mean. And a ReLU's gates, half of them shut, leave a pole at γ²."""
     s = spectra.jacobian(activation, "gaussian", depth, 1, layer=layer)
     check_moments(s, 1, 2e-7)
 
