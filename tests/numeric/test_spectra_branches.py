@@ -151,6 +151,50 @@ def test_a_density_that_lacks_mass_is_an_error() -> None:
         s.density([0.5])
 
 
+def test_nodes_that_do_not_resolve_are_an_error_of_every_number() -> None:
+    """Those of another law stand for too few: mass and moments are right with any nodes."""
+    s = spectra.jacobian("tanh", "orthogonal", 1, 1, layer=TWO)
+    s.__dict__["_off"] = 1e-6
+    for ask in (
+        lambda: s.density([0.5]),
+        lambda: s.cumulative([0.5]),
+        lambda: s.integrated_moments(1),
+    ):
+        with pytest.raises(ArithmeticError, match="nodes"):
+            ask()
+    coarse = spectra.jacobian("tanh", "orthogonal", 1, 1, layer=TWO)
+    other = spectra.jacobian("tanh", "gaussian", 1, 1, layer=TWO)
+    coarse.__dict__["_paths"] = other._paths
+    with pytest.raises(ArithmeticError, match="nodes"):
+        coarse.generating_function([0.5 + 0.1j])
+
+
+def test_errors_next_to_edges_and_of_integrals_bound_what_is_off() -> None:
+    """Against one branch with the sum of the variances, by another road."""
+    both = Layer("z[i] = z[i] + W1[i,a] z[a] + W2[i,a] z[a]", C={"W1": "3/10", "W2": "1/2"})
+    one = Layer("z[i] = z[i] + W[i,a] z[a]", C={"W": "4/5"})
+    found, known = (spectra.jacobian("linear", "gaussian", 1, 1, layer=x) for x in (both, one))
+    ((low, high),) = known.edges
+    away = np.array([1e-8, 1e-6, 1e-4])
+    lam = np.concatenate([low * (1.0 + away), high * (1.0 - away)])
+    stated = found.density_error(lam)
+    assert (np.abs(found.density(lam) - known.density(lam)) <= stated).all()
+    assert (stated < 1e-3 * known.density(lam)).all()
+    middle = np.array([0.1, 1.0, 3.0])
+    stated = found.cumulative_error(middle) + known.cumulative_error(middle)
+    assert (np.abs(found.cumulative(middle) - known.cumulative(middle)) <= stated).all()
+
+
+@pytest.mark.parametrize(
+    ("activation", "depth", "layer"), [("silu", 2, "gated"), ("relu", 1, "gated(skip=1)")]
+)
+def test_mass_far_down_and_next_to_a_pole_is_found(activation, depth, layer) -> None:
+    """λρ falls as a small power of λ for two gates: 2·10⁻⁵ of the mass are below e^{−60} of the
+    mean. And a ReLU's gates, half of them shut, leave a pole at γ²."""
+    s = spectra.jacobian(activation, "gaussian", depth, 1, layer=layer)
+    check_moments(s, 1, 2e-7)
+
+
 def test_what_cannot_be_had_is_named() -> None:
     """Digits, edges as points of one curve, and branches that are known by their moments alone."""
     s = spectra.jacobian("tanh", "gaussian", 1, 1, layer=TWO)

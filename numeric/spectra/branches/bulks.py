@@ -19,13 +19,13 @@ RESOLVED = 1e-12
 _NODES = 16
 _LEFT = 1e-13  # λρ(λ) beyond which nothing is integrated
 _CLOSE = 1e-10  # what the last terms of a panel's series may have
-_AT_POLE = 1e-4  # log λ from a pole, within which a panel is not halved
+_AT_POLE = 1e-5  # log λ from a pole, within which a panel is not halved
 _LEVELS, _MOST = 24, 2000  # halvings; panels of a bulk
 _LOST = 1e-5  # the length of a panel whose points may be lost, beside a pole
 _FADES = 1e-8  # λρ(λ) next to where it is rounding: a density that ends is larger there
 _SMALL = 1e-5  # λρ(λ) of a panel whose points may be lost
 _NEAREST = 1e-7  # log λ from an edge to the last point that it is read off
-_DEEPEST = 60.0  # below log of the mean, to where an edge is looked for
+_DEEPEST = 200.0  # below log of the mean, to where an edge is looked for, and mass
 _FAR = 700.0  # |log λ|
 
 

@@ -116,8 +116,7 @@ class Branched(Spectrum):
     def edges_error(self) -> tuple[tuple[float, float], ...]:
         """The errors of `edges`, by those of a solution with more nodes; infinite where it has
         other intervals, 0 of 0 and ∞."""
-        finer = Branched(self.law)
-        finer.__dict__["_paths"] = self._finer
+        finer = self._other
         if len(finer.edges) != len(self.edges):
             return tuple((np.inf, np.inf) for _ in self.edges)
         found = []
@@ -155,10 +154,7 @@ class Branched(Spectrum):
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"
             )
-        if not self._off <= _RESOLVED:
-            raise ArithmeticError(
-                f"the nodes of the factors' laws do not resolve the density: {self._off:.1e}"
-            )
+        _check_resolved(self._off)
         found[inside] = values
         return found
 
@@ -179,10 +175,19 @@ class Branched(Spectrum):
         """The errors of `density`, by a solution with more nodes at λ a rounding apart."""
         lam = np.asarray(eigenvalues, float)
         values = self.density(lam)
-        flat = np.log(lam.ravel()) * (1.0 + 4e-16) + 4e-16
-        finer = Search(self._finer, 1.0, 1.0, ()).at(flat).reshape(lam.shape) / lam
-        inside = self._inside(np.log(lam))
-        return np.where(inside, accuracy.departure(values, [finer]), 0.0) + 1e-15 / lam
+        heights, finer = np.log(lam), Search(self._finer, 1.0, 1.0, ())
+        size = np.finfo(float).eps * (1.0 + np.abs(heights))
+        moved = [(heights + sign * size).ravel() for sign in (-1.0, 1.0)]
+        copies = [finer.at(each).reshape(lam.shape) / lam for each in moved]
+        inside = self._inside(heights)
+        return np.where(inside, accuracy.departure(values, copies), 0.0) + 1e-15 / lam
+
+    def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
+        """The errors of `cumulative`: by panels of a solution with more nodes, and the mass that is
+        missing."""
+        error = super().cumulative_error(eigenvalues, points)
+        values, finer = (each.cumulative(eigenvalues) for each in (self, self._other))
+        return np.asarray(error + accuracy.departure(values, [finer]))
 
     def curve(self, points: int = 600) -> tuple[Array, Array]:
         """As of any spectrum; of an interval without end, up to where 10⁻⁴ of the mass is left."""
@@ -195,8 +200,12 @@ class Branched(Spectrum):
         return Spectrum.curve(copy, points)
 
     def generating_function(self, points: ArrayLike) -> Complex:
-        """M(z) at points of the open upper half plane."""
-        return self._generated(self._paths, points)
+        """M(z) at points of the open upper half plane; ArithmeticError where nodes do not resolve
+        it."""
+        values, finer = (self._generated(each, points) for each in (self._paths, self._finer))
+        apart = np.abs(finer - values) / (1.0 + np.abs(values))
+        _check_resolved(float(apart.max(initial=0.0)))
+        return values
 
     def generating_function_error(self, points: ArrayLike) -> Array:
         """By a solution with more nodes."""
@@ -206,6 +215,7 @@ class Branched(Spectrum):
     def integrated_moments(self, order: int) -> Array:
         """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
         order = len(self.moments(order))
+        _check_resolved(self._off)
         powers = np.arange(order + 1)
         total = np.zeros(order + 1)
         for at, mass in self.atoms.items():
@@ -227,9 +237,18 @@ class Branched(Spectrum):
         assert isinstance(self.law, Jacobian)
         return Paths(system(self.law, _MORE))
 
+    @cached_property
+    def _other(self) -> Branched:
+        """The same law, solved with more nodes."""
+        other = Branched(self.law)
+        other.__dict__["_paths"] = self._finer
+        other.__dict__["_off"] = self._off
+        return other
+
     def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
         """By the panels that resolve mass and mean, whatever the number of points."""
         del points
+        _check_resolved(self._off)
         found, everything = np.zeros(lam.shape), sum(self.atoms.values(), 0.0)
         for each in self._panels(1):
             found += each.below(np.log(lam))
@@ -278,6 +297,13 @@ def spectrum_of(law: Jacobian) -> Spectrum:
     if all(has_nodes(each) for each in parts) or any(each.scale != 1 for each in law.factors):
         return Spectrum(law)
     return Branched(law) if all(map(is_known, parts)) else Spectrum(law)
+
+
+def _check_resolved(off: float) -> None:
+    if not off <= _RESOLVED:
+        raise ArithmeticError(
+            f"the nodes of the factors' laws do not resolve the density: {off:.1e}"
+        )
 
 
 def _to(order: int) -> range:
