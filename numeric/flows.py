@@ -114,7 +114,8 @@ def flow(
     data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_weights(net, depth)
+    if any(name.pairs + name.order > 1 for name in names):
+        _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
