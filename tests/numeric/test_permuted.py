@@ -387,3 +387,11 @@ def test_layer_one_of_a_law_for_one_width():
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         REFUSED[what]()
+
+
+@pytest.mark.parametrize("layer", ["skip(1/2)", "skip(1/2, norm=rms)"])
+def test_all_of_a_skip_says_which_there_are(layer):
+    """In place of one obstacle after another."""
+    net = Network("relu", layer=layer, C_b=1)
+    with pytest.raises(InputError, match=r"among K, G1, V, .*, B behind .* with a"):
+        flow(net, X[0], 2, "all")
