@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
+from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step, closures, hidden
-from derive.engine.tensors import Name, identify, named, tensor
+from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
@@ -114,7 +115,8 @@ def flow(
     data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_weights(net, depth)
+    if any(name.pairs + name.order > 1 for name in names):
+        _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
@@ -383,8 +385,11 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
-            if larger and activation.kinks:  # X(σσ'') of a functional X has no Hermite series
-                wanted = "σ without kinks, for dH and ddH behind a skip around one matrix"
+            normed = any(each.layer and norm_of(each.layer.stages) for each in schemes)
+            if larger and (normed or activation.kinks):  # with kinks X(σσ'') has no Hermite series
+                there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
+                what = "a norm" if normed else "a σ with kinks"
+                wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
             return TangentLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout

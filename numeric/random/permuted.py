@@ -16,6 +16,7 @@ Derived here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, singledispatch
 
 import numpy as np
@@ -24,6 +25,7 @@ import sympy
 from derive.errors import InputError
 from derive.weights import FourMoments, Permuted, RegularSparse
 from derive.weights.permuted import MOMENTS
+from derive.work.resources import check_memory
 
 from ..arrays import Array
 from .entries import entries
@@ -31,11 +33,19 @@ from .entries import entries
 _MATRICES, _BOUND = 16, 10.0
 """Matrices whose moments are looked at, and how many standard errors they may be off: Student's t
 of 15 degrees is beyond with probability 5e-8."""
-_LIMIT = ((128, 16), (512, 16))
-"""Widths at which rows are looked at for the limit, and how many matrices of each."""
+_LIMIT = ((128, 16), (512, 16), (2048, 2))
+"""The larger width where rows are looked at for the limit, and how many matrices of each: the last
+where the others do not tell."""
+_LEAST = 32
+"""The smaller width beside 512."""
 _FALLS, _NOTHING = 0.4, 1e-4
-"""What of n E x²/(1 + x) may be left at the second width, where x² ~ n^{-2} leaves a quarter and
-a limit other than 0 all; and what is too little to be seen."""
+"""What of n E x²/(1 + x) may be left at a width four times larger, where x² ~ n^{-2} leaves a
+quarter and a limit other than 0 all; and what is too little to be seen."""
+_LARGE, _FEW = 0.5, 0.1
+"""n E[x; x > 1/2] is a half and more of one such row, whatever the others are, and falls faster
+than any power in their absence; what of it may be there."""
+_STAYS, _RARE = 0.7, 0.05
+"""What of that is left at the next width, and of n at most, if it is said to be constant."""
 _ROUNDING = 1e-6
 """Of a moment, or of 1/n_in² where that is larger: what single precision may bring."""
 
@@ -110,42 +120,98 @@ def check_limit(law: FourMoments, r_in: float, r_out: float) -> None:
 
 @lru_cache(maxsize=64)
 def _check_limit(law: Permuted, r_in: float, r_out: float) -> None:
-    wanted = (
-        "a function that draws W₀ of {} too, so that `flow` can tell whether moments of four "
-        "weights are enough; without matrix=… it takes them for that"
-    )
-    found = []
-    for n, count in _LIMIT:
-        n_in, n_out = round(r_in * n), round(r_out * n)
-        rng = np.random.default_rng(0)
-        try:
-            drawn = [tails(_core(law, n_out, n_in, rng)) for _ in range(count)]
-        except Exception as error:
-            got = f"{type(error).__name__}: {error}"
-            raise InputError("matrix", got, wanted.format(f"shape {(n_out, n_in)}")) from error
-        found.append(n * np.mean(drawn, axis=0))
-    (n, _), (more, _) = _LIMIT
-    for name, one, other in zip(_TAILS, *found, strict=True):
-        if other > max(_FALLS * one, _NOTHING):
-            got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
+    widths = [
+        (round(r_in * n / max(r_in, r_out)), round(r_out * n / max(r_in, r_out))) for n, _ in _LIMIT
+    ]
+    if min(widths[1]) < _LEAST:
+        wanted = (
+            f"{_LEAST} or more neurons beside {_LIMIT[1][0]} for drawn weights, to be looked at; "
+            "without matrix=… their moments of four are taken to be enough"
+        )
+        raise InputError("width_ratio", f"layers of {widths[1][0]} and {widths[1][1]}", wanted)
+    list(_drawn(law, *widths[1], 1))  # of these widths at all
+    _check_moments(law, *widths[1])
+    found = [
+        _looked_at(law, *sizes, count)
+        for sizes, (_, count) in zip(widths[:2], _LIMIT[:2], strict=True)
+    ]
+    if not _told(found, widths):
+        what = f"matrices of {widths[2][1]} x {widths[2][0]}"
+        check_memory("matrix", str(law), 6 * 8 * max(widths[2]) ** 2, what)
+        found.append(_looked_at(law, *widths[2], _LIMIT[2][1]))
+        if not _told(found, widths):
+            large = found[-1][1]
+            at = int(np.argmax(large))
+            got = f"n E[x; x > 1/2] = {large[at]:.3g} at n = {widths[2][1]} for x = {_TAILS[at]}"
             wanted = (
-                "one that falls as 1/n: else moments of six weights and more enter at order 1/n"
+                "next to none: whether moments of six weights and more enter at order 1/n cannot "
+                "be told at this width (independent sparse entries are Sparse(p), without matrix)"
             )
             raise InputError("matrix", got, wanted)
-    _check_moments(law, round(r_in * n), round(r_out * n))
+    n, more = (sizes[1] for sizes in widths[len(found) - 2 : len(found)])
+    for name, one, other in zip(_TAILS, found[-2][0], found[-1][0], strict=True):
+        if other > max(_FALLS * one, _NOTHING):
+            got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
+            raise InputError("matrix", got, _FALLING)
 
 
-def tails(W: Array) -> tuple[float, float, float]:
-    """Averages of x²/(1 + x) over the rows of W, and their pairs, for the x of `_TAILS`."""
+_FALLING = "one that falls as 1/n: else moments of six weights and more enter at order 1/n"
+
+
+def _told(found: list[tuple[Array, Array]], widths: list[tuple[int, int]]) -> bool:
+    """Whether there are no large x at the last width; InputError where they stay as they are."""
+    (_, before), (_, large) = found[-2:]
+    n, more = (sizes[1] for sizes in widths[len(found) - 2 : len(found)])
+    for name, one, other in zip(_TAILS, before, large, strict=True):
+        if other > max(_STAYS * one, _FEW) and other < _RARE * more:
+            got = f"n E[x; x > 1/2] = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
+            wanted = "one that goes to 0: else moments of six weights and more enter at order 1/n"
+            raise InputError("matrix", got, wanted)
+    return bool((large <= _FEW).all())
+
+
+def _looked_at(law: Permuted, n_in: int, n_out: int, count: int) -> tuple[Array, Array]:
+    """n_out times the averages of `tails` over so many matrices."""
+    each = [tails(W) for W in _drawn(law, n_in, n_out, count)]
+    smooth, large = n_out * np.mean(each, axis=0)
+    return smooth, large
+
+
+def _drawn(law: Permuted, n_in: int, n_out: int, count: int) -> Iterator[Array]:
+    """So many W₀; InputError where `matrix` draws none of these widths."""
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        try:
+            yield _core(law, n_out, n_in, rng)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if isinstance(error, InputError) and not isinstance(error, _OtherShapeError):
+                raise
+            got = f"{type(error).__name__}: {error}"
+            wanted = (
+                f"a function that draws W₀ of shape {(n_out, n_in)} too, so that `flow` can tell "
+                "whether moments of four weights are enough; without matrix=… it takes them for "
+                "that"
+            )
+            raise InputError("matrix", got, wanted) from error
+
+
+def tails(W: Array) -> tuple[list[float], list[float]]:
+    """Averages over the rows of W, and their pairs, for the x of `_TAILS`: of x²/(1 + x), and of x
+    where it is above 1/2."""
     gram = W @ W.T
     rows = len(W)
     lengths = np.diagonal(gram).copy()
     np.fill_diagonal(gram, 0.0)
     each = (lengths - 1.0) ** 2, (W**4).sum(axis=1), gram**2
-    return tuple(  # type: ignore[return-value]
-        float((x**2 / (1.0 + x)).sum() / count)
-        for x, count in zip(each, (rows, rows, rows * max(1, rows - 1)), strict=True)
-    )
+    counts = (rows, rows, rows * max(1, rows - 1))
+    smooth = [
+        float((x**2 / (1.0 + x)).sum() / count) for x, count in zip(each, counts, strict=True)
+    ]
+    return smooth, [
+        float(x[x > _LARGE].sum() / count) for x, count in zip(each, counts, strict=True)
+    ]
 
 
 def sums(W: Array) -> tuple[float, ...]:
@@ -164,6 +230,10 @@ def sums(W: Array) -> tuple[float, ...]:
     )
 
 
+class _OtherShapeError(InputError):
+    """A matrix of other widths than was asked for."""
+
+
 @singledispatch
 def _core(law: FourMoments, n_out: int, n_in: int, rng: np.random.Generator) -> Array:
     raise InputError("weights", str(law), "an ensemble that can be sampled")
@@ -180,8 +250,10 @@ def _(law: Permuted, n_out: int, n_in: int, rng: np.random.Generator) -> Array:
         raise InputError("matrix", "rows of unequal lengths", wanted) from None
     if found.dtype.kind not in "biuf":
         raise InputError("matrix", f"an array of type {found.dtype}", wanted)
-    if found.shape != (n_out, n_in) or not np.isfinite(found).all():
-        raise InputError("matrix", f"numbers of shape {found.shape}", wanted)
+    if found.shape != (n_out, n_in):
+        raise _OtherShapeError("matrix", f"numbers of shape {found.shape}", wanted)
+    if bad := int((~np.isfinite(found)).sum()):
+        raise InputError("matrix", f"{bad} numbers that are infinite or NaN", wanted)
     return np.array(found, float)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from derive import Gaussian, InputError, Network, Permuted, RegularSparse, Spars
 from derive.weights import as_weights
 from numeric import compare, flow, simulate
 from numeric.random.matrices import weight_matrix
-from numeric.random.permuted import tails
+from numeric.random.permuted import check_limit, tails
 from numeric.training import flow as training_flow
 
 KAPPA = "kappa(z,z,z,z|0123)"
@@ -224,21 +225,46 @@ def independent(matrix):
     return Permuted(**even, fourth=3 / n_in**2, around=0, matrix=matrix, C_W=2)
 
 
+def law_of_rows(c, matrix, p=1):
+    """One row of squared length c, of normal entries a part p of which is there."""
+    own = (c**2 + (n - c) ** 2 / (n - 1)) / n
+    two = (n - own) / (n - 1)
+    moments = {"fourth": 3 / sympy.sympify(p) * own, "row": own, "column": two, "apart": two}
+    return Permuted(**{k: v / n**2 for k, v in moments.items()}, around=0, matrix=matrix, C_W=2)
+
+
+def sparse(p, c=1):
+    """Independent ones, but for a row."""
+
+    def drawn(n_out, n_in, rng):
+        return one_row(c)(n_out, n_in, rng) * (rng.random((n_out, n_in)) < p) / np.sqrt(p)
+
+    return law_of_rows(c, drawn, sympy.nsimplify(p))
+
+
+AXIS = replace(independent(one_axis), fourth=(4 - 3 / n) / n**2, row=(1 - 1 / n) / n**2)
+PAIRS = replace(
+    independent(pairs_of_rows), column=(1 + 2 / (n - 1)) / n**2, around=1 / (n - 1) / n**2
+)
 BEYOND = {
-    "a dead row": (one_row(0), "rows of other lengths"),
-    "a long row": (one_row(10), "rows of other lengths"),
-    "a row along an axis": (one_axis, "few large entries"),
-    "rows in pairs": (pairs_of_rows, "along each other"),
+    "a dead row": (law_of_rows(0, one_row(0)), "rows of other lengths"),
+    "a long row": (law_of_rows(10, one_row(10)), "rows of other lengths"),
+    "a row along an axis": (AXIS, "few large entries"),
+    "rows in pairs": (PAIRS, "along each other"),
+    "a dead row among sparse ones": (sparse(0.1, 0), "rows of other lengths.*cannot be told"),
+    "a long row among sparse ones": (sparse(0.1, 3), "rows of other lengths"),
+    "sparse rows": (sparse(0.05), r"rows of other lengths.*cannot be told.*Sparse\(p\)"),
 }
 
 
 @pytest.mark.parametrize("what", BEYOND)
 def test_what_four_moments_do_not_tell(what):
     """Each at n^{-1} of the rows or their pairs, within what the five moments allow."""
-    matrix, reason = BEYOND[what]
+    law, reason = BEYOND[what]
     with pytest.raises(InputError, match=reason):
-        flow(Network("tanh", independent(matrix), "gaussian"), X[0], 3, ["G1"])
-    bare = Network("tanh", replace(independent(matrix), matrix=None), "gaussian")
+        flow(Network("tanh", law, "gaussian"), X[0], 3, ["G1"])
+    assert flow(Network("tanh", law, "gaussian"), X[0], 3, ["K"])["K"].notnull().all()
+    bare = Network("tanh", replace(law, matrix=None), "gaussian")
     assert flow(bare, X[0], 3, ["G1"])["G1"].notnull().all()
 
 
@@ -250,6 +276,7 @@ def test_what_four_moments_tell():
 
     tails_of_t = replace(independent(heavy), fourth=sympy.Rational(15, 4) / n_in**2)
     gaussian = flow(Network("tanh", Gaussian(2), "gaussian"), X[0], 3, TENSORS[:3])
+    check_limit(sparse(0.1), 1.0, 1.0)
     for law in (independent(normal), tails_of_t):
         found = flow(Network("tanh", law, "gaussian"), X[0], 3, TENSORS)
         assert np.allclose(found["V"], gaussian["V"])
@@ -262,10 +289,46 @@ def test_rows_are_looked_at_one_by_one():
     def part(x):
         return x**2 / (1 + x)
 
-    lengths = [part((sum(w**2) - 1) ** 2) for w in W]
-    entries = [part(sum(w**4)) for w in W]
-    pairs = [part(sum(W[i] * W[k]) ** 2) for i in range(5) for k in range(5) if i != k]
-    assert np.allclose(tails(W), [np.mean(each) for each in (lengths, entries, pairs)])
+    lengths = [(sum(w**2) - 1) ** 2 for w in W]
+    entries = [sum(w**4) for w in W]
+    pairs = [sum(W[i] * W[k]) ** 2 for i in range(5) for k in range(5) if i != k]
+    for k, x in enumerate(map(np.array, (lengths, entries, pairs))):
+        found = [each[k] for each in tails(W)]
+        assert np.allclose(found, [np.mean(part(x)), np.mean(np.where(x > 0.5, x, 0))])
+
+
+def test_unequal_widths_are_looked_at():
+    """Of sixteen times as many neurons at most; normal entries pass, a dead row does not."""
+    for ratio in (6, sympy.Rational(1, 12)):
+        net = Network("tanh", independent(normal), "gaussian", width_ratio=partial(pow, ratio))
+        assert flow(net, X[0], 3, ["V"])["V"].notnull().all()
+        check_limit(net.weights, 1.0, float(ratio))
+        with pytest.raises(InputError, match="rows of other lengths"):
+            check_limit(law_of_rows(0, one_row(0)), float(ratio), float(ratio))
+    for r_in, r_out in ((1.0, 0.005), (1.0, 100.0)):
+        with pytest.raises(InputError, match=r"width_ratio.*to be looked at"):
+            check_limit(independent(normal), r_in, r_out)
+
+
+def test_what_a_matrix_function_raises():
+    """Its own errors are passed on, and NaN is called so."""
+
+    def of(value):
+        def drawn(n_out, n_in, rng):
+            if isinstance(value, Exception):
+                raise value
+            return np.full((n_out, n_in), value)
+
+        return independent(drawn)
+
+    with pytest.raises(MemoryError):
+        check_limit(of(MemoryError()), 1.0, 1.0)
+    with pytest.raises(InputError, match=r"^matrix: got '262144 numbers that are infinite or NaN"):
+        check_limit(of(np.nan), 1.0, 1.0)
+    with pytest.raises(InputError, match=r"^p: got 2; wanted 1$"):
+        check_limit(of(InputError("p", 2, "1")), 1.0, 1.0)
+    with pytest.raises(InputError, match=r"ZeroDivisionError: .*without matrix"):
+        check_limit(of(ZeroDivisionError("of none")), 1.0, 1.0)
 
 
 def test_a_matrix_of_one_width_has_no_theory():
@@ -324,3 +387,11 @@ def test_layer_one_of_a_law_for_one_width():
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         REFUSED[what]()
+
+
+@pytest.mark.parametrize("layer", ["skip(1/2)", "skip(1/2, norm=rms)"])
+def test_all_of_a_skip_says_which_there_are(layer):
+    """In place of one obstacle after another."""
+    net = Network("relu", layer=layer, C_b=1)
+    with pytest.raises(InputError, match=r"among K, G1, V, .*, B behind .* with a"):
+        flow(net, X[0], 2, "all")

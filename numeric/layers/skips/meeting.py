@@ -14,7 +14,19 @@ from fractions import Fraction
 from typing import Any
 
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply, power
-from derive.engine.exchangeable import Across, Apart, Local, Mean, One, Own, Square, Two, two
+from derive.engine.exchangeable import (
+    Across,
+    Apart,
+    Grown,
+    Local,
+    Mean,
+    One,
+    Own,
+    Square,
+    Two,
+    two,
+)
+from derive.engine.tangents import Branch
 from derive.engine.tensors import Tensor, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket, normal_form
@@ -80,6 +92,8 @@ def _atom(atom: Any, to: Mapping[int, int]) -> Any:
                 ordered = isinstance(atom, Own | Apart)
                 changed[field.name] = tuple(sorted(samples)) if ordered else samples
         return replace(atom, **changed)
+    if isinstance(atom, Branch | Grown):
+        raise TypeError(f"{type(atom).__name__} where samples meet: cumulants of dH are of others")
     return atom
 
 
