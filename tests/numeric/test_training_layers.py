@@ -194,3 +194,53 @@ def test_a_skip_has_no_more_outputs_than_neurons():
     net = Network("tanh", layer=LAYERS["residual"])
     with pytest.raises(InputError, match="outputs"):
         simulate(net, INPUTS, np.ones((3, 9)), None, 8, 2, 0.1, 1, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("weights", "seed"), [("gaussian", 1), ("orthogonal", 2)])
+def test_tangent_kernels_of_gates_bend_as_theory_says(weights, seed):
+    """What a step adds to H at η² y² is half of H's second derivative along ∂z at the start, of a
+    single input: at width 256, of 200 networks, |z| < 5, where half of it would be seen."""
+    net = Network("tanh", weights, C_b=0.1, lambda_b=0.3, layer=layers.gated(norm="rms"))
+    x, n, etas = INPUTS[:1], 256, np.array([0.01, 0.02])
+
+    def bent(y):
+        """The coefficient of η² of ntk1 after a step."""
+        tables = [flow(net, x, [y], None, 3, eta, [0, 1]) for eta in etas]
+        moved = [np.diff(table["ntk1"].to_numpy().ravel())[0] for table in tables]
+        return np.linalg.solve(etas[:, None] ** [1, 2], moved)[1]
+
+    theory = bent(1.0) - bent(0.0)
+    ensemble, rule = checked_ensemble(net, x, n, 3, seed), Optimizer("tensorial", 1.0, None)
+    work = Training(ensemble, np.zeros((1, 1)), rule, "squared", 1, (), True, 200)
+    bends, small = [], 1e-3
+    for draws in np.split(np.arange(200), 20):
+        networks = StagedNetworks(work, draws)
+        start, z = networks.parameters.copy(), networks.outputs(x).reshape(-1, 1)
+        networks.descend(1)
+        along, H = (start - networks.parameters) / z, []
+        for k in (-1, 0, 1):
+            networks.parameters[:] = start + k * small * along
+            H.append(networks.observed()[:, 1])
+        bends.append(n * (H[0] - 2 * H[1] + H[2]) / (2 * small**2))
+    values = np.concatenate(bends)
+    error = values.std(ddof=1) / np.sqrt(values.size)
+    assert 5 * error < 0.5 * abs(theory)
+    assert abs(values.mean() - theory) < 5 * error
+
+
+@pytest.mark.parametrize("layer", ["residual", "skip"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_controls_change_no_mean_of_a_layer(layer, outputs):
+    """Controlled and plain means of other networks at n = 8, |z| < 5.5 of some 150 numbers."""
+    given = layers.residual(1, norm="rms") if layer == "residual" else LAYERS[layer]
+    net = Network("tanh", C_b=0.1, lambda_b=0.3, layer=given)
+    x, y, steps = INPUTS[:2], TARGETS[:2, :outputs], [0, 1, 5]
+    both = [
+        simulate(net, x, y, TESTS, 8, 3, 0.05, steps, 4000, seed=seed, **other)
+        for seed, other in ((1, {}), (2, {"clip": 1e9}))
+    ]
+    for name in ("prediction", "covariance", "ntk", "loss"):
+        off = both[0][name] - both[1][name]
+        error = np.hypot(both[0][f"{name}_se"], both[1][f"{name}_se"])
+        assert (abs(off) <= 5.5 * error + 1e-12).all()
