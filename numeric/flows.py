@@ -385,7 +385,8 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
-            normed = any(each.layer and norm_of(each.layer.stages) for each in schemes)
+            alone = [each.layer for each in schemes if each.layer and each.layer.reason is not None]
+            normed = any(norm_of(each.stages) for each in alone)
             if larger and (normed or activation.kinks):  # with kinks X(σσ'') has no Hermite series
                 there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
                 what = "a norm" if normed else "a σ with kinks"
