@@ -11,7 +11,7 @@ average, so they exist for kinked activations, where σ'' does not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -81,6 +81,22 @@ def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
                 found[each] = found.get(each, Fraction(0)) + coefficient * value
         return {each: value for each, value in found.items() if value}
     return {bracket: Fraction(1)}
+
+
+def inside(bracket: Bracket, kept: Container[int]) -> Counter[tuple[tuple[int, int], ...]]:
+    """The products of σ^{(order)}, each with its count, once the derivatives outside are taken
+    inside, but those of the samples that are kept."""
+    products = Counter({tuple(bracket.factors): 1})
+    for sample in bracket.outer:
+        if sample not in kept:
+            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
+            for factors, count in products.items():
+                for k, (own, order) in enumerate(factors):
+                    if own == sample:
+                        moved = (*factors[:k], (own, order + 1), *factors[k + 1 :])
+                        raised[tuple(sorted(moved))] += count
+            products = raised
+    return products
 
 
 class Average(sympy.Expr):

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
-from derive.gaussian.brackets import Bracket
+from derive.gaussian.brackets import Bracket, inside
 from derive.gaussian.shapes import Shape, SingleShape
 
 from ..arrays import Array
@@ -319,19 +319,10 @@ def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> l
     to = dict(zip(labels, samples, strict=True))
     alone = {member for member in samples if list(samples).count(member) == 1}
     outer = Counter(to[label] for label in bracket.outer if to[label] in alone)
-    terms = Counter({tuple(bracket.factors): 1})
-    for label in bracket.outer:
-        if to[label] not in alone:
-            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
-            for factors, times in terms.items():
-                for k, (at, order) in enumerate(factors):
-                    if at == label:
-                        moved = (*factors[:k], (at, order + 1), *factors[k + 1 :])
-                        raised[tuple(sorted(moved))] += times
-            terms = raised
+    kept = {label for label in bracket.outer if to[label] in alone}
     members = tuple(sorted(set(samples)))
     found: Counter[tuple[SingleShape, ...]] = Counter()
-    for factors, times in terms.items():
+    for factors, times in inside(bracket, kept).items():
         orders = (
             tuple(sorted(order for label, order in factors if to[label] == member))
             for member in members

@@ -29,7 +29,7 @@ from derive.engine.exchangeable import (
 from derive.engine.tangents import Branch
 from derive.engine.tensors import Tensor, tensor
 from derive.engine.through import Response
-from derive.gaussian.brackets import Bracket, normal_form
+from derive.gaussian.brackets import Bracket, inside, normal_form
 
 
 def met(terms: Expansion, to: Mapping[int, int]) -> Expansion:
@@ -52,19 +52,9 @@ def _bracket(bracket: Bracket, to: Mapping[int, int]) -> Expansion:
     labels = bracket.samples
     places = Counter(to.get(label, label) for label in labels)
     apart = {label for label in labels if places[to.get(label, label)] == 1}
-    products = Counter({bracket.factors: 1})
-    for label in bracket.outer:
-        if label not in apart:
-            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
-            for factors, count in products.items():
-                for k, (own, order) in enumerate(factors):
-                    if own == label:
-                        moved = (*factors[:k], (own, order + 1), *factors[k + 1 :])
-                        raised[tuple(sorted(moved))] += count
-            products = raised
     outer = tuple(sorted(to.get(label, label) for label in bracket.outer if label in apart))
     total: Expansion = {}
-    for factors, count in products.items():
+    for factors, count in inside(bracket, apart).items():
         merged = tuple(sorted((to.get(label, label), order) for label, order in factors))
         found = bracket._replace(factors=merged, outer=outer)
         raised_once = max(order for _, order in merged) > 1
