@@ -38,16 +38,13 @@ def test_at_zero_it_is_one_over_the_slope(slope):
     assert "K* = 0" in found.reason
 
 
-@pytest.mark.slow
-def test_of_mish():
-    """σ'(0) = tanh(log 2) = 3/5, and K* = 0 attracts."""
-    found = criticality(a.from_expr("mish(z)")).gain
-    assert sympy.simplify(found.value - R(5, 3)) == 0
-    assert "half-stable: attracts from below" in found.reason
+MISH = a.from_expr("mish(z)")
 
 
-@pytest.mark.parametrize("sigma", [a.gelu, a.silu], ids=str)
-def test_of_half_stable_ones(sigma):
+@pytest.mark.parametrize(
+    ("sigma", "at_zero"), [(a.gelu, "2"), (a.silu, "2"), (MISH, "1.66667")], ids=str
+)
+def test_of_half_stable_ones(sigma, at_zero):
     """C_W ⟨σ'σ'⟩ = 1, K* = C_b + C_W ⟨σσ⟩ and ⟨σσ''⟩ = 0, by enclosures of the integrals."""
     found = criticality(sigma)
     gain, star = found.gain, found.K_star
@@ -58,7 +55,7 @@ def test_of_half_stable_ones(sigma):
     assert means[0, 2] == pytest.approx(0, abs=1e-14)
     assert float(gain) == pytest.approx(math.sqrt(C_W), rel=1e-15)
     assert gain.std_b == pytest.approx(math.sqrt(C_b), rel=1e-15)
-    for said in ("half-stable", "also critical: K* = 0 at √C_W = 2 is unstable"):
+    for said in ("half-stable", f"also critical: K* = 0 at √C_W = {at_zero} is unstable"):
         assert said in str(gain)
 
 
