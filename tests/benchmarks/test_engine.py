@@ -11,13 +11,13 @@ from derive import Gaussian, Orthogonal, recursion
 from derive.engine import fields as field_module
 from derive.engine import tensors, through
 from derive.engine.cumulants import insertions, products
-from derive.engine.step import _coefficient
+from derive.engine.step.coefficients import coefficient
 from derive.engine.tensors import FIRST_ORDER
 
 
 def forget():
     for cached in (
-        _coefficient,
+        coefficient,
         products._equation,
         insertions.around_gaussian,
         insertions._insert,
