@@ -19,7 +19,8 @@ from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.recursions import GAMMA, average
 from derivations.section import show
 from derive import criticality, layers
-from derive.depth.layered import LayerCriticality, LayerFunction
+from derive.depth.layer_functions import LayerFunction
+from derive.depth.layered import LayerCriticality
 from derive.symbols import C_W, C_b, K, ell
 
 R = sympy.Rational

@@ -18,7 +18,6 @@ as ℓ^{ζ−1}.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -28,124 +27,19 @@ import sympy
 
 from ..activations.functions import Activation, as_activation
 from ..citations import rests_on
-from ..display.objects import Shown, lines_latex
-from ..engine.step import Step, step
+from ..display.objects import lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..gaussian.brackets import Average, Bracket, unspecified
-from ..gaussian.small_kernel import around_zero, average_at
 from ..layers import Layer, as_layer
-from ..symbols import C_W, C_b, K, tensor
+from ..symbols import C_b
 from ..weights import WeightEnsemble, as_weights
 from . import criticality as dense
+from .affine import affine, against_one
 from .criticality import Criticality
 from .gains import Gain
-from .kernel_functions import number
+from .layer_functions import LayerFunction, float_to, functions
+from .layer_points import POWERS, isolated_points, neutral_point, slope_one, zero_point
 from .points import CriticalPoint
-
-THETA = tensor("Theta")
-_AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
-_POWERS = 4  # of K, among which K' − K at K* = 0 has its first
-
-
-@dataclass(frozen=True, repr=False)
-class LayerFunction(Shown):
-    """A function of K, C_W and C_b with brackets: K', a χ, or what is made of them.
-
-    Attributes:
-        name: what it is.
-        activation: σ.
-        expr: the function, with brackets of the unspecified σ.
-        kernels: of the brackets other than at K, by their labels.
-    """
-
-    name: str
-    activation: Activation
-    expr: sympy.Expr
-    kernels: tuple[tuple[str, sympy.Expr], ...] = ()
-
-    def kernel(self, average: Average) -> sympy.Expr:
-        """At which K a bracket is taken."""
-        return dict(self.kernels).get(average.bracket.kernel, K)
-
-    @property
-    def averages(self) -> tuple[Average, ...]:
-        """Its brackets, those in kernels not included."""
-        return tuple(sorted(self.expr.atoms(Average), key=str))
-
-    def derivative(self, name: str) -> LayerFunction:
-        """By K, with Price's theorem: d⟨f⟩/dK = ½⟨f''⟩ at the bracket's own kernel."""
-        return LayerFunction(name, self.activation, self._diff(self.expr), self.kernels)
-
-    def _diff(self, expr: sympy.Expr) -> sympy.Expr:
-        plain = {each: sympy.Dummy() for each in expr.atoms(Average)}
-        bare = expr.xreplace(plain)
-        total = bare.diff(K)
-        for each, symbol in plain.items():
-            factors, outer, label = each.bracket
-            sample = factors[0][0]
-            curved = unspecified(Bracket(factors, tuple(sorted((*outer, sample, sample))), label))
-            total += bare.diff(symbol) * curved / 2 * self._diff(self.kernel(each))
-        return sympy.expand(total.xreplace({symbol: each for each, symbol in plain.items()}))
-
-    @property
-    def closed(self) -> sympy.Expr | None:
-        """The function with every bracket in closed form; None where one has none."""
-        value = self._closed(self.expr)
-        return None if value is None else sympy.simplify(value)
-
-    def _closed(self, expr: sympy.Expr) -> sympy.Expr | None:
-        known = {}
-        for each in expr.atoms(Average):
-            factors, outer, _ = each.bracket
-            orders = tuple(order for _, order in factors)
-            value = self.activation.average_outer(orders, len(outer), K)
-            at = self._closed(self.kernel(each))
-            if value is None or at is None:
-                return None
-            known[each] = value.subs(K, at)
-        return expr.xreplace(known)
-
-    def __call__(
-        self, at: sympy.Expr | float, C_W: object = 1, C_b: object = 0, digits: int = 20
-    ) -> mpmath.mpf:
-        """The value at K = `at` and these variances, to this many digits."""
-        with mpmath.workdps(digits + 10):
-            known = {"K": number(at), "C_W": number(C_W), "C_b": number(C_b)}
-            return self._value(self.expr, known, digits)
-
-    def _value(self, expr: sympy.Expr, known: dict[str, mpmath.mpf], digits: int) -> mpmath.mpf:
-        averages = sorted(expr.atoms(Average), key=str)
-        values = []
-        for each in averages:
-            factors, outer, _ = each.bracket
-            orders = tuple(order for _, order in factors)
-            here = self._value(self.kernel(each), known, digits)
-            values.append(average_at(self.activation, orders, len(outer), here, digits + 5))
-        plain = [sympy.Dummy() for _ in averages]
-        bare = expr.xreplace(dict(zip(averages, plain, strict=True)))
-        free = bare.free_symbols - set(plain) - {K, C_W, C_b}
-        if free:
-            raise InputError("layer", ", ".join(sorted(map(str, free))), "numbers, for a value")
-        compiled = sympy.lambdify([K, C_W, C_b, *plain], bare, "mpmath")
-        return mpmath.mpf(compiled(known["K"], known["C_W"], known["C_b"], *values))
-
-    def _text(self, printed: Callable[[Any], str], at: str) -> str:
-        used = {each.bracket.kernel for each in self.averages}
-        return "".join(
-            at.format(printed(sympy.Symbol(label)), printed(kernel))
-            for label, kernel in self.kernels
-            if label in used
-        )
-
-    def latex(self) -> str:
-        """The function in LaTeX, with the kernels of its brackets."""
-        names = {"χ_∥": r"\chi_\parallel", "χ_⊥": r"\chi_\perp", "ζ": r"\zeta", "C_b": "C_b"}
-        left = names.get(self.name, "K'")
-        return rf"{left} = {sympy.latex(self.expr)}" + self._text(sympy.latex, r",\quad {} = {}")
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.expr}" + self._text(str, ", {} = {}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,7 +109,7 @@ class LayerCriticality(Criticality):
             if self.every_C_W:
                 bias, every = sympy.S.Zero, "every C_W, with C_b = 0"
             else:
-                bias = _float(self.bias(weight, digits), digits)
+                bias = float_to(self.bias(weight, digits), digits)
                 every = "every C_W that has this C_b"
             star = f"K* = {mpmath.nstr(self.kernel_map(sympy.S.One, weight, bias, 15), 6)}"
             reason = f"the norm makes {star} attract and χ_⊥ = 1 at {every}"
@@ -324,22 +218,6 @@ def criticality(
 
 
 @cache
-def functions(
-    activation: Activation, layer: Layer
-) -> tuple[LayerFunction, LayerFunction, LayerFunction]:
-    """K', χ_∥ and χ_⊥ of a layer, from its derived recursions."""
-    kernel, tangent = (step(name, layer=layer).single_input() for name in ("K", "Theta"))
-    move = LayerFunction("K'", activation, *_composed(kernel))
-    expr, kernels = _composed(tangent)
-    perp = LayerFunction("χ_⊥", activation, sympy.expand(expr).coeff(THETA, 1), kernels)
-    return move, move.derivative("χ_∥"), perp
-
-
-def _composed(made: Step) -> tuple[sympy.Expr, tuple[tuple[str, sympy.Expr], ...]]:
-    return made.composed.expr, tuple(made.composed.kernels.items())
-
-
-@cache
 def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCriticality:
     def found(
         kind: str, points: tuple[CriticalPoint, ...] = (), reason: str = "", **others: Any
@@ -350,9 +228,9 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
         return found("none", reason="σ jumps, so χ_⊥ is infinite")
     if all(piece.expr == 0 for piece in activation.pieces):
         return found("none", reason="σ = 0 leaves the skip alone")
-    law = _affine(activation, layer)
+    law = affine(activation, layer)
     if law is not None:
-        gain = _against_one(law.gain)
+        gain = against_one(law.gain)
         if gain > 0:
             return found("none", reason=f"K grows as ({law.gain})**l")
         if gain == 0:
@@ -365,7 +243,7 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
                 rate=law.function(f"({1 - law.gain}) K*", law.added),
                 line=law.function("C_b", line),
             )
-    neutral = _homogeneous(activation, layer)
+    neutral = neutral_point(activation, layer)
     if neutral is not None:
         return (
             found("scale-invariant", (neutral,))
@@ -374,8 +252,8 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
                 "none", reason="K grows by the same factor at every layer, for every C_W > 0"
             )
         )
-    at_zero = _at_zero(activation, layer)
-    isolated, reason = _isolated(activation, layer, digits)
+    at_zero = zero_point(activation, layer)
+    isolated, reason = isolated_points(activation, layer, digits)
     if at_zero is not None and at_zero.stability == "stable":
         return found("K* = 0", (at_zero, *isolated))
     unstable = () if at_zero is None else (at_zero,)
@@ -383,248 +261,9 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
         return found("half-stable", (*isolated, *unstable))
     if at_zero is not None:
         reason = "the one critical point, K* = 0, repels: K grows away from it"
-    elif flat := _slope_one(activation, layer)[0]:
+    elif flat := slope_one(activation, layer)[0]:
         reason = (
             f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
-            f"through K^{_POWERS}, which is solved for the dense layer alone"
+            f"through K^{POWERS}, which is solved for the dense layer alone"
         )
     return found("none", unstable, reason or "χ_∥ = χ_⊥ = 1 has no solution with C_W > 0, C_b ≥ 0")
-
-
-@dataclass(frozen=True)
-class _Affine:
-    """F = gain·K + added and χ_⊥ = gain + spread/K, at every K, or up to what falls at large K."""
-
-    activation: Activation
-    gain: sympy.Expr
-    added: sympy.Expr
-    spread: sympy.Expr
-    kernels: tuple[tuple[str, sympy.Expr], ...]
-    exact: bool
-
-    def function(self, name: str, expr: sympy.Expr) -> LayerFunction:
-        return LayerFunction(name, self.activation, expr, self.kernels)
-
-
-def _affine(activation: Activation, layer: Layer) -> _Affine | None:
-    """The law at large K where all brackets have kernels that stay finite there."""
-    move, _, perp = functions(activation, layer)
-    if any(kernel.has(Average) and kernel.has(K) for _, kernel in move.kernels):
-        return None
-    limits = tuple((label, sympy.limit(at, K, sympy.oo)) for label, at in move.kernels)
-    at = {each: move.kernel(each) for each in (*move.averages, *perp.averages)}
-    ends = {each: sympy.limit(kernel, K, sympy.oo) for each, kernel in at.items()}
-    if any(end.has(sympy.oo) for end in ends.values()):
-        return None
-    plain = {each: sympy.Dummy(positive=True) for each in at}
-    back = {symbol: each for each, symbol in plain.items()}
-    one, other = (each.expr.xreplace(plain) for each in (move, perp))
-    gain = sympy.limit(one / K, K, sympy.oo)
-    added = sympy.limit(sympy.expand(one - gain * K), K, sympy.oo)
-    spread = sympy.limit(sympy.expand((other - gain) * K), K, sympy.oo)
-    if not all(each.is_finite is not False for each in (gain, added, spread)):
-        return None
-    exact = not any(kernel.has(K) for kernel in at.values())
-    exact = exact and all(
-        sympy.simplify(each) == 0 for each in (one - gain * K - added, (other - gain) * K - spread)
-    )
-    gain, added, spread = (sympy.factor_terms(e.xreplace(back)) for e in (gain, added, spread))
-    return _Affine(activation, gain, added, spread, limits, exact)
-
-
-def _against_one(gain: sympy.Expr) -> int:
-    """The sign of gain − 1; a symbol stands for a skip below 1."""
-    if not gain.is_number:
-        return -1
-    return int(sympy.sign(sympy.nsimplify(gain) - 1))
-
-
-def _homogeneous(activation: Activation, layer: Layer) -> CriticalPoint | None:
-    """The critical point where every K is fixed; C_W = 0 where K' = fK with f > 1 always."""
-    if not activation.is_scale_invariant:
-        return None
-    move, _, perp = functions(activation, layer)
-    closed, other = (each.closed for each in (move, perp))
-    if closed is None or other is None:
-        return None
-    factor = sympy.simplify(closed.subs(C_b, 0) / K)
-    if factor.has(K) or sympy.simplify(factor - other) != 0:
-        return None
-    zero = sympy.Integer(0)
-    roots = _positive_roots(factor - 1)
-    stability = "neutral: K does not move"
-    return CriticalPoint(zero, roots[0] if roots else zero, None, zero, zero, stability)
-
-
-def _at_zero(activation: Activation, layer: Layer) -> CriticalPoint | None:
-    """K* = 0 with C_b = 0 and F'(0) = χ_⊥(0) = 1, where K' − K has a power of K."""
-    weights, powers = _slope_one(activation, layer)
-    zero = sympy.Integer(0)
-    for weight in weights:
-        for power in sorted(each for each in powers if each > 1):
-            coefficient = sympy.simplify(powers[power].subs(C_W, weight))
-            if coefficient != 0:
-                stability = "stable" if _sign(coefficient) < 0 else "unstable"
-                return CriticalPoint(zero, weight, zero, coefficient, power - 1, stability)
-    return None
-
-
-def _slope_one(
-    activation: Activation, layer: Layer
-) -> tuple[list[sympy.Expr], dict[sympy.Rational, sympy.Expr]]:
-    """The C_W of F'(0) = χ_⊥(0) = 1 at C_b = 0, and F by powers of K."""
-    move, _, perp = functions(activation, layer)
-    series, tangent = _small(move, _POWERS), _small(perp, 1)
-    if series is None or tangent is None:
-        return [], {}
-    powers = _by_powers(series.subs(C_b, 0))
-    if any(power < 1 and sympy.simplify(value) != 0 for power, value in powers.items()):
-        return [], {}
-    slope = powers.get(sympy.S.One, sympy.S.Zero)
-    if sympy.simplify(slope - tangent.subs(K, 0)) != 0:
-        return [], {}
-    return list(_positive_roots(slope - 1)), powers
-
-
-def _small(function: LayerFunction, power: int) -> sympy.Expr | None:
-    """The function for small K, through K^power; None where a kernel does not vanish with K."""
-
-    def expanded(expr: sympy.Expr) -> sympy.Expr | None:
-        known = {}
-        for each in sorted(expr.atoms(Average), key=str):
-            at = expanded(function.kernel(each))
-            if at is None or at.subs(K, 0) != 0:
-                return None
-            small = around_zero(function.activation, each.bracket, sympy.Integer(power))
-            parts = (_raised(at, exponent, power).items() for exponent in small)
-            terms = zip(small.values(), parts, strict=True)
-            known[each] = sympy.Add(*(v * c * K**e for v, part in terms for e, c in part))
-        value = expr.xreplace(known)
-        rational = {each for each in value.atoms(sympy.Pow) if each.exp.is_negative and each.has(K)}
-        value = value.xreplace({each: _taylor(each, power) for each in rational})
-        cut = {e: c for e, c in _by_powers(value).items() if e <= power}
-        return sympy.Add(*(c * K**e for e, c in cut.items()))
-
-    return expanded(function.expr)
-
-
-def _by_powers(value: sympy.Expr) -> dict[sympy.Rational, sympy.Expr]:
-    """{e: coefficient of K^e}."""
-    found: dict[sympy.Rational, sympy.Expr] = {}
-    for term in sympy.Add.make_args(sympy.expand(value)):
-        rest, exponent = term.as_coeff_exponent(K)
-        found[exponent] = found.get(exponent, sympy.S.Zero) + rest
-    return found
-
-
-def _taylor(value: sympy.Expr, power: int) -> sympy.Expr:
-    """A function that is regular at K = 0, through K^power."""
-    total = sympy.S.Zero
-    for k in range(power + 1):
-        total += sympy.simplify(value.subs(K, 0)) * K**k / sympy.factorial(k)
-        value = value.diff(K)
-    return total
-
-
-def _raised(
-    at: sympy.Expr, exponent: sympy.Rational, power: int
-) -> dict[sympy.Rational, sympy.Expr]:
-    """(c K (1 + r))^exponent by the binomial series, through K^power, `at` being c K + …"""
-    lead = at.coeff(K, 1)
-    rest = sympy.expand((at - lead * K) / (lead * K))
-    factor, total = sympy.S.One, sympy.S.One
-    for k in range(1, power + 1):
-        factor = factor * (exponent - k + 1) / k
-        total += factor * rest**k
-    terms = _by_powers(lead**exponent * K**exponent * total)
-    return {e: c for e, c in terms.items() if e <= power}
-
-
-def _isolated(
-    activation: Activation, layer: Layer, digits: int
-) -> tuple[tuple[CriticalPoint, ...], str]:
-    """K* > 0 with χ_∥ = χ_⊥ = 1, and why there is none.
-
-    Where χ_∥ − χ_⊥ is a multiple of ⟨σσ''⟩ at the one kernel that moves, that kernel is at a zero
-    of the dense layer's equation.
-    """
-    move, parallel, perp = functions(activation, layer)
-    squares = [each for each in parallel.averages if each.bracket.outer]
-    labels = {each.bracket.kernel for each in squares}
-    if len(labels) != 1 or move.kernel(squares[0]).has(Average):
-        return (), _AT_ZERO_ALONE
-    (label,) = labels
-    slope = unspecified(Bracket(((1, 1), (1, 1)), (), label))
-    curved = unspecified(Bracket(((1, 0), (1, 0)), (1, 1), label))
-    balance = sympy.Dummy()
-    off = sympy.expand((parallel.expr - perp.expr).xreplace({curved: 2 * (balance + slope)}))
-    if sympy.simplify(off.subs(balance, 0)) != 0:
-        return (), _AT_ZERO_ALONE
-    if layer.free_symbols:
-        return (), "numbers for the layer's symbols are needed to look for K* > 0"
-    points = []
-    for point in dense.criticality(activation, digits).points:
-        if point.K is None or point.K == 0:
-            continue
-        points += list(_matched(activation, layer, point.K, squares[0], digits))
-    return tuple(points), ""
-
-
-def _matched(
-    activation: Activation, layer: Layer, inner: sympy.Expr, bracket: Average, digits: int
-) -> list[CriticalPoint]:
-    """The critical points at which the moving kernel is `inner`."""
-    move, parallel, perp = functions(activation, layer)
-    kernel = move.kernel(bracket)
-    with mpmath.workdps(digits + 10):
-        known = {}
-        for each in {*move.averages, *perp.averages}:
-            factors, outer, _ = each.bracket
-            orders = tuple(order for _, order in factors)
-            value = average_at(activation, orders, len(outer), number(inner), digits + 5)
-            known[each] = sympy.Float(value, digits + 5)
-        found = []
-        for at in sympy.solve(kernel - inner, K):
-            for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1):
-                star = at.subs(C_W, weight)
-                bias = star - move.expr.xreplace(known).subs({C_b: 0, K: star, C_W: weight})
-                if not (star > 0 and bias >= 0):
-                    continue
-                curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2
-                side = "below" if curvature > 0 else "above"
-                found.append(
-                    CriticalPoint(
-                        C_b=_float(bias, digits),
-                        C_W=_float(weight, digits),
-                        K=_float(star, digits),
-                        coefficient=_float(curvature, digits),
-                        exponent=sympy.Integer(1),
-                        stability=f"half-stable: attracts from {side}",
-                    )
-                )
-        return found
-
-
-def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
-    """The C_W > 0 that solve it, ascending; symbols stand for skips below 1."""
-    cleared = sympy.numer(sympy.together(equation))
-    if not cleared.has(C_W):
-        return []
-    unsigned = sympy.Dummy()
-    roots = sympy.solve(cleared.subs(C_W, unsigned), unsigned)
-    kept = [root for root in roots if _sign(root) > 0]
-    return sorted(kept, key=lambda root: float(_tried(root)))
-
-
-def _tried(value: sympy.Expr) -> sympy.Expr:
-    """With ½ for every symbol."""
-    return sympy.N(value.subs(dict.fromkeys(value.free_symbols, sympy.Rational(1, 2))))
-
-
-def _sign(value: sympy.Expr) -> int:
-    tried = _tried(value)
-    return int(sympy.sign(tried)) if tried.is_real else 0
-
-
-def _float(value: object, digits: int) -> sympy.Expr:
-    return sympy.Float(sympy.N(value, digits + 5), digits)

@@ -44,7 +44,8 @@ from ..gaussian.brackets import Bracket
 from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer
 from ..symbols import K, ell
-from .layered import LayerCriticality, criticality, functions
+from .layer_functions import functions
+from .layered import LayerCriticality, criticality
 from .points import CriticalPoint
 from .systems import Quantity, Solution, System, in_layers, label_of, without_layer
 

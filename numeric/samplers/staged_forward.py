@@ -32,7 +32,8 @@ from .ensemble import Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES, grouped, whole_groups
 from .stage_kernels import PARTS
-from .stage_source import Drawn, Size, Written, written
+from .stage_source import written
+from .stage_tables import Drawn, Size, Written
 from .staged import LayerSampler, Place, sum_of
 
 _PIECE = 1 << 22

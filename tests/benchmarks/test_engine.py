@@ -8,18 +8,19 @@ import sys
 import pytest
 
 from derive import Gaussian, Orthogonal, recursion
-from derive.engine import cumulants, tensors, through
 from derive.engine import fields as field_module
-from derive.engine.step import _coefficient
+from derive.engine import tensors, through
+from derive.engine.cumulants import insertions, products
+from derive.engine.step.coefficients import coefficient
 from derive.engine.tensors import FIRST_ORDER
 
 
 def forget():
     for cached in (
-        _coefficient,
-        cumulants._equation,
-        cumulants._expand_layer,
-        cumulants._insert,
+        coefficient,
+        products._equation,
+        insertions.around_gaussian,
+        insertions._insert,
         tensors.tensor,
         through.lines,
         field_module.forward,

@@ -23,7 +23,8 @@ from derive.arithmetic.polynomials import add, constant, distinct_neurons, monom
 from derive.engine.cumulants import hidden_layer, layer_cumulant
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.engine.scheme import Scheme
-from derive.engine.step import _coefficient, closure
+from derive.engine.step import closure
+from derive.engine.step.coefficients import coefficient
 from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
 from derive.gaussian.brackets import Average, Component
@@ -351,10 +352,10 @@ def test_what_terms_share_is_put_in_front_as_sympy_does(name, weights):
 def test_one_derivation_serves_every_variance_of_the_weights():
     first = recursion("V", LowRankGaussian("3/2", gamma="1/4"))
     assert first.weights.standard == LowRankGaussian(1, gamma="1/4")
-    _coefficient.cache_clear()
+    coefficient.cache_clear()
     known = first.terms
-    misses = _coefficient.cache_info().misses
+    misses = coefficient.cache_info().misses
     other = recursion("V", LowRankGaussian("7/5", gamma="1/4"))
     assert other.terms == known
-    assert _coefficient.cache_info().misses == misses
+    assert coefficient.cache_info().misses == misses
     assert str(other.weights.C_W) == "7/5"

@@ -10,9 +10,9 @@ from derive import Gaussian, InputError, LowRankGaussian, Network, Orthogonal, l
 from numeric import simulate
 from numeric.samplers.staged_innovations import (
     Fresh,
-    InnovatingSampler,
     Noted,
     Piece,
+    bodies,
     own_squares,
     reduced,
 )
@@ -112,10 +112,11 @@ def test_the_means_of_responses_are_exact(sigma: str) -> None:
         met.append((factors[k], Fresh(rows[None], np.array(covariance), 0, frozenset({k}))))
     body = np.ones(())
     for factor, each in met:
-        body = body * sampler._factor(factor, each.rows, each.covariance)[0]
+        body = body * bodies.factor_of(sampler.ensemble, factor, each.rows, each.covariance)[0]
     for j, (_, own) in enumerate(met):
         piece = Piece(own.rows, own.covariance, None)
-        for made in (sampler._shifts(met, j, body), sampler._responses(met, j, piece, body)):
+        given = sampler.ensemble, met, j
+        for made in (bodies.shifts(*given, body), bodies.responses(*given, piece, body)):
             assert np.abs(made @ weight).max() < 2e-5
             assert (made**2 @ weight).min() > 1e-3
 
@@ -164,8 +165,8 @@ def test_all_of_second_order_is_taken_out(layer: str, weights) -> None:
 @pytest.mark.parametrize(
     ("what", "sigma", "least"),
     [
-        ("_shifts", "tanh", 0.9),
-        ("_responses", "gelu", 0.5),
+        ("shifts", "tanh", 0.9),
+        ("responses", "gelu", 0.5),
         ("cross", "gelu", 0.5),
         ("own_squares", "gelu", 0.9),
     ],
@@ -182,7 +183,7 @@ def test_without_a_control_it_stays(
     elif what == "cross":
         monkeypatch.setattr(Noted, what, lambda *_: None)
     else:
-        monkeypatch.setattr(InnovatingSampler, what, lambda *given: given[-1][:, :0])
+        monkeypatch.setattr(bodies, what, lambda *given: given[-1][:, :0])
     assert fall("normalized(layer)", weights, x, sigma) > least
 
 

@@ -145,13 +145,25 @@ class Averaged:
 
 
 @dataclass(frozen=True)
-class Gate:
-    """M = Σ C_j ⟨X_j/(x − C₁X₁ − C₂X₂)⟩ of a gate's slopes, its unknown log(x/mean)."""
+class _OfSlopes:
+    """A law of a gate's slopes, its first unknown log(x/mean)."""
 
     slopes: Slopes
     variances: tuple[float, float]
     mean: float
     top: float = np.inf
+
+    def _given(self, u: Complex, first: int) -> tuple[Complex, Array, Complex, NDArray[np.bool_]]:
+        """log(x/mean), the C's, and x above the axis with where it is turned back."""
+        own = u[:, first]
+        x, back = _above(np.asarray(self.mean * np.exp(own), complex), own)
+        return own, np.array(self.variances), x, back
+
+
+@dataclass(frozen=True)
+class Gate(_OfSlopes):
+    """M = Σ C_j ⟨X_j/(x − C₁X₁ − C₂X₂)⟩, with nothing else unknown."""
+
     unknowns: int = 1
 
     def start(self, log_m: complex) -> list[complex]:
@@ -160,21 +172,16 @@ class Gate:
 
     def at(self, u: Complex, first: int) -> Known:
         """M = Σ C_j p_j."""
-        own, C = u[:, first], np.array(self.variances)
-        x, back = _above(np.asarray(self.mean * np.exp(own), complex), own)
+        own, C, x, back = self._given(u, first)
         p, by_x, _ = self.slopes.averages(x, np.broadcast_to(C + 0j, (len(x), 2)))
         M, rate = _back(p @ C, back), _back(x * (by_x @ C), back)
         return _of_log_x(own + np.log(self.mean), M, 1.0 + M, rate, u, first)
 
 
 @dataclass(frozen=True)
-class HaarGate:
-    """The gate of Haar matrices, its unknowns log(x/mean) and log(a_j/C_j)."""
+class HaarGate(_OfSlopes):
+    """The gate of Haar matrices, with log(a_j/C_j) unknown too."""
 
-    slopes: Slopes
-    variances: tuple[float, float]
-    mean: float
-    top: float = np.inf
     unknowns: int = 3
 
     def start(self, log_m: complex) -> list[complex]:
@@ -183,8 +190,7 @@ class HaarGate:
 
     def at(self, u: Complex, first: int) -> Known:
         """With two equations for the a's."""
-        own, C = u[:, first], np.array(self.variances)
-        x, back = _above(np.asarray(self.mean * np.exp(own), complex), own)
+        own, C, x, back = self._given(u, first)
         a = C * _back(np.exp(u[:, first + 1 : first + 3]), back)
         p, by_x, by_a = self.slopes.averages(x, a)
         M = (a * p).sum(axis=1)

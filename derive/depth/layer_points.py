@@ -1,0 +1,208 @@
+"""Critical points of any layer: every K where it is neutral, K* = 0, and isolated ones."""
+
+from __future__ import annotations
+
+import mpmath
+import sympy
+
+from ..activations.functions import Activation
+from ..gaussian.brackets import Average, Bracket, unspecified
+from ..gaussian.small_kernel import around_zero, average_at
+from ..layers import Layer
+from ..symbols import C_W, C_b, K
+from . import criticality as dense
+from .kernel_functions import number
+from .layer_functions import LayerFunction, float_to, functions
+from .points import CriticalPoint
+
+_AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
+
+
+POWERS = 4  # of K, among which K' − K at K* = 0 has its first
+
+
+def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
+    """The critical point where every K is fixed; C_W = 0 where K' = fK with f > 1 always."""
+    if not activation.is_scale_invariant:
+        return None
+    move, _, perp = functions(activation, layer)
+    closed, other = (each.closed for each in (move, perp))
+    if closed is None or other is None:
+        return None
+    factor = sympy.simplify(closed.subs(C_b, 0) / K)
+    if factor.has(K) or sympy.simplify(factor - other) != 0:
+        return None
+    zero = sympy.Integer(0)
+    roots = _positive_roots(factor - 1)
+    stability = "neutral: K does not move"
+    return CriticalPoint(zero, roots[0] if roots else zero, None, zero, zero, stability)
+
+
+def zero_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
+    """K* = 0 with C_b = 0 and F'(0) = χ_⊥(0) = 1, where K' − K has a power of K."""
+    weights, powers = slope_one(activation, layer)
+    zero = sympy.Integer(0)
+    for weight in weights:
+        for power in sorted(each for each in powers if each > 1):
+            coefficient = sympy.simplify(powers[power].subs(C_W, weight))
+            if coefficient != 0:
+                stability = "stable" if _sign(coefficient) < 0 else "unstable"
+                return CriticalPoint(zero, weight, zero, coefficient, power - 1, stability)
+    return None
+
+
+def slope_one(
+    activation: Activation, layer: Layer
+) -> tuple[list[sympy.Expr], dict[sympy.Rational, sympy.Expr]]:
+    """The C_W of F'(0) = χ_⊥(0) = 1 at C_b = 0, and F by powers of K."""
+    move, _, perp = functions(activation, layer)
+    series, tangent = small(move, POWERS), small(perp, 1)
+    if series is None or tangent is None:
+        return [], {}
+    powers = by_powers(series.subs(C_b, 0))
+    if any(power < 1 and sympy.simplify(value) != 0 for power, value in powers.items()):
+        return [], {}
+    slope = powers.get(sympy.S.One, sympy.S.Zero)
+    if sympy.simplify(slope - tangent.subs(K, 0)) != 0:
+        return [], {}
+    return list(_positive_roots(slope - 1)), powers
+
+
+def small(function: LayerFunction, power: int) -> sympy.Expr | None:
+    """The function for small K, through K^power; None where a kernel does not vanish with K."""
+
+    def expanded(expr: sympy.Expr) -> sympy.Expr | None:
+        known = {}
+        for each in sorted(expr.atoms(Average), key=str):
+            at = expanded(function.kernel(each))
+            if at is None or at.subs(K, 0) != 0:
+                return None
+            small = around_zero(function.activation, each.bracket, sympy.Integer(power))
+            parts = (_raised(at, exponent, power).items() for exponent in small)
+            terms = zip(small.values(), parts, strict=True)
+            known[each] = sympy.Add(*(v * c * K**e for v, part in terms for e, c in part))
+        value = expr.xreplace(known)
+        rational = {each for each in value.atoms(sympy.Pow) if each.exp.is_negative and each.has(K)}
+        value = value.xreplace({each: _taylor(each, power) for each in rational})
+        cut = {e: c for e, c in by_powers(value).items() if e <= power}
+        return sympy.Add(*(c * K**e for e, c in cut.items()))
+
+    return expanded(function.expr)
+
+
+def by_powers(value: sympy.Expr) -> dict[sympy.Rational, sympy.Expr]:
+    """{e: coefficient of K^e}."""
+    found: dict[sympy.Rational, sympy.Expr] = {}
+    for term in sympy.Add.make_args(sympy.expand(value)):
+        rest, exponent = term.as_coeff_exponent(K)
+        found[exponent] = found.get(exponent, sympy.S.Zero) + rest
+    return found
+
+
+def _taylor(value: sympy.Expr, power: int) -> sympy.Expr:
+    """A function that is regular at K = 0, through K^power."""
+    total = sympy.S.Zero
+    for k in range(power + 1):
+        total += sympy.simplify(value.subs(K, 0)) * K**k / sympy.factorial(k)
+        value = value.diff(K)
+    return total
+
+
+def _raised(
+    at: sympy.Expr, exponent: sympy.Rational, power: int
+) -> dict[sympy.Rational, sympy.Expr]:
+    """(c K (1 + r))^exponent by the binomial series, through K^power, `at` being c K + …"""
+    lead = at.coeff(K, 1)
+    rest = sympy.expand((at - lead * K) / (lead * K))
+    factor, total = sympy.S.One, sympy.S.One
+    for k in range(1, power + 1):
+        factor = factor * (exponent - k + 1) / k
+        total += factor * rest**k
+    terms = by_powers(lead**exponent * K**exponent * total)
+    return {e: c for e, c in terms.items() if e <= power}
+
+
+def isolated_points(
+    activation: Activation, layer: Layer, digits: int
+) -> tuple[tuple[CriticalPoint, ...], str]:
+    """K* > 0 with χ_∥ = χ_⊥ = 1, and why there is none.
+
+    Where χ_∥ − χ_⊥ is a multiple of ⟨σσ''⟩ at the one kernel that moves, that kernel is at a zero
+    of the dense layer's equation.
+    """
+    move, parallel, perp = functions(activation, layer)
+    squares = [each for each in parallel.averages if each.bracket.outer]
+    labels = {each.bracket.kernel for each in squares}
+    if len(labels) != 1 or move.kernel(squares[0]).has(Average):
+        return (), _AT_ZERO_ALONE
+    (label,) = labels
+    slope = unspecified(Bracket(((1, 1), (1, 1)), (), label))
+    curved = unspecified(Bracket(((1, 0), (1, 0)), (1, 1), label))
+    balance = sympy.Dummy()
+    off = sympy.expand((parallel.expr - perp.expr).xreplace({curved: 2 * (balance + slope)}))
+    if sympy.simplify(off.subs(balance, 0)) != 0:
+        return (), _AT_ZERO_ALONE
+    if layer.free_symbols:
+        return (), "numbers for the layer's symbols are needed to look for K* > 0"
+    points = []
+    for point in dense.criticality(activation, digits).points:
+        if point.K is None or point.K == 0:
+            continue
+        points += list(_matched(activation, layer, point.K, squares[0], digits))
+    return tuple(points), ""
+
+
+def _matched(
+    activation: Activation, layer: Layer, inner: sympy.Expr, bracket: Average, digits: int
+) -> list[CriticalPoint]:
+    """The critical points at which the moving kernel is `inner`."""
+    move, parallel, perp = functions(activation, layer)
+    kernel = move.kernel(bracket)
+    with mpmath.workdps(digits + 10):
+        known = {}
+        for each in {*move.averages, *perp.averages}:
+            factors, outer, _ = each.bracket
+            orders = tuple(order for _, order in factors)
+            value = average_at(activation, orders, len(outer), number(inner), digits + 5)
+            known[each] = sympy.Float(value, digits + 5)
+        found = []
+        for at in sympy.solve(kernel - inner, K):
+            for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1):
+                star = at.subs(C_W, weight)
+                bias = star - move.expr.xreplace(known).subs({C_b: 0, K: star, C_W: weight})
+                if not (star > 0 and bias >= 0):
+                    continue
+                curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2
+                side = "below" if curvature > 0 else "above"
+                found.append(
+                    CriticalPoint(
+                        C_b=float_to(bias, digits),
+                        C_W=float_to(weight, digits),
+                        K=float_to(star, digits),
+                        coefficient=float_to(curvature, digits),
+                        exponent=sympy.Integer(1),
+                        stability=f"half-stable: attracts from {side}",
+                    )
+                )
+        return found
+
+
+def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
+    """The C_W > 0 that solve it, ascending; symbols stand for skips below 1."""
+    cleared = sympy.numer(sympy.together(equation))
+    if not cleared.has(C_W):
+        return []
+    unsigned = sympy.Dummy()
+    roots = sympy.solve(cleared.subs(C_W, unsigned), unsigned)
+    kept = [root for root in roots if _sign(root) > 0]
+    return sorted(kept, key=lambda root: float(_tried(root)))
+
+
+def _tried(value: sympy.Expr) -> sympy.Expr:
+    """With ½ for every symbol."""
+    return sympy.N(value.subs(dict.fromkeys(value.free_symbols, sympy.Rational(1, 2))))
+
+
+def _sign(value: sympy.Expr) -> int:
+    tried = _tried(value)
+    return int(sympy.sign(tried)) if tried.is_real else 0

@@ -1,0 +1,209 @@
+"""A product of equations, averaged over the stage's weights and biases and the neurons below."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+import sympy
+
+from ...arithmetic.parameters import C_B, C_W, R_BIG, R_IN, R_OUT, Parameter, Value, correction
+from ...arithmetic.polynomials import (
+    UNIT,
+    Atom,
+    Expansion,
+    add,
+    monomial,
+    multiply,
+    multiply_all,
+    power,
+    times,
+)
+from ...groups.pairings import Blocks
+from ...symbols import PARAMETERS
+from ...weights import Gaussian, WeightEnsemble
+from ..stages import DENSE, Stage
+from ..through import Summand, summand
+from ..trees import ABOVE, STREAM, Kind, Placed, Term
+from .distinct import coincidences, ways_of
+from .insertions import Neuron, around_gaussian
+from .products import Rows, carried_past, identified
+
+Below = Callable[[Term, int, bool], Expansion]
+_GAUSSIAN = Gaussian()
+
+
+class Average(NamedTuple):
+    """Steps 2 to 4 for one product of equations."""
+
+    stage: Stage
+    weights: WeightEnsemble
+    order: int
+    square: bool
+    below: Below | None
+    corrections: int
+
+    def __call__(self, whole: Summand, rows: Rows, pairs: Blocks) -> Iterator[Expansion]:
+        """One choice of pairings of the columns, a pairing of each matrix's, at a time."""
+        halves = tuple(
+            (self.stage.matrices[m].variance, sum(map(len, p)) // 2) for m, p in rows.items()
+        )
+        half = sum(count for _, count in halves)
+        most = self.order + len(whole.neurons)
+        prefactor = multiply_all(
+            [
+                {(times(whole.parameters, monomial(whole.atoms)), 0): whole.coefficient},
+                *(_over(self.ratio(space)) for space in whole.means),
+                _variances((*halves, (C_B, len(whole.biases) // 2)), self.corrections),
+            ],
+            most,
+        )
+        carried = carried_past(whole, pairs)
+        for columns in product(*map(self.weights.columns, rows.values())):
+            spectrum = multiply_all(
+                [
+                    self.spectrum(m, p, q, half)
+                    for (m, p), q in zip(rows.items(), columns, strict=True)
+                ],
+                most,
+            )
+            if not spectrum:
+                yield {}
+                continue
+            joined = identified(carried, dict(zip(rows, columns, strict=True)))
+            budget = self.order - min(at for _, at in spectrum) - len(whole.means)
+            averaged = (
+                self.below(joined.term(), budget, self.square)
+                if self.below
+                else self.neurons(joined, budget)
+            )
+            yield multiply(multiply(prefactor, spectrum, most), averaged, self.order)
+
+    def ratio(self, space: str) -> Atom | None:
+        """The width of a space over n, None where they are equal."""
+        own = dict(self.stage.ratios).get(space)
+        if own is not None or self.square:
+            return own
+        return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
+
+    def spectrum(self, matrix: int, rows: Blocks, columns: Blocks, half: int) -> Expansion:
+        """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
+        into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:])
+        square = into is None and out is None
+        found = self.weights.spectrum(rows, columns, self.order + half, square)
+        return found if square or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
+
+    def neurons(self, whole: Summand, order: int) -> Expansion:
+        """Σ_j E[Π σ^{(…)}_j · fields] over the neurons of the stage below: steps 3 and 4."""
+        carried = {
+            j: placed.field.kind(node).space
+            for placed in whole.fields
+            for node, j in enumerate(placed.neurons)
+            if j < 0
+        }
+        outside = list(carried)
+        taken = Counter(carried.values())
+        own = [[k for k, j in enumerate(outside) if carried[j] == space] for space in whole.neurons]
+        result: Expansion = {}
+        for homes, free in coincidences(whole.neurons, own, len(outside), -order):
+            number = dict(zip(outside, range(len(outside)), strict=True)) | dict(enumerate(homes))
+            if _is_odd(whole, number):
+                continue
+            neurons, fields = _at_neurons(whole, number, len(outside) + len(free))
+            budget = order + len(free)
+            group = self.weights.group
+            averaged = around_gaussian(neurons, fields, budget, self.stage.has_centres, group)
+            if not averaged:
+                continue
+            ways = [
+                ways_of(self.ratio(space), count, taken[space])
+                for space, count in Counter(free).items()
+            ]
+            if self.stage.keep is not None:
+                averaged = multiply(averaged, _masked(neurons, self.stage.keep), budget)
+            add(result, multiply(multiply_all(ways, 0), averaged, order))
+        return result
+
+
+def hidden_layer(
+    term: Term, order: int, square: bool, weights: WeightEnsemble = _GAUSSIAN
+) -> Expansion:
+    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer of a dense network, up to n^{-order}.
+
+    `weights` are those of the network: what keeps their law keeps the layer's.
+    """
+    average = Average(DENSE, weights, order, square, None, 0)
+    return average.neurons(summand(term), order)
+
+
+def _at_neurons(
+    whole: Summand, number: dict[int, int], count: int
+) -> tuple[tuple[Neuron, ...], tuple[Placed, ...]]:
+    """What stands at each of so many distinct neurons, and the fields with their numbers."""
+    content: list[list[tuple[int, int, Kind]]] = [[] for _ in range(count)]
+    for j, sample, derivatives, of in whole.factors:
+        content[number[j]].append((sample, derivatives, of))
+    fields = tuple(
+        placed._replace(neurons=tuple(number[j] for j in placed.neurons)) for placed in whole.fields
+    )
+    return tuple(tuple(sorted(factors)) for factors in content), fields
+
+
+def _masked(neurons: Sequence[Neuron], keep: Value) -> Expansion:
+    """E[Π μ/p] over the masks of dropout: p^{1−r} for r factors σ of one neuron and one sample."""
+    alike = Counter((j, sample) for j, content in enumerate(neurons) for sample, *_ in content)
+    return {(power(keep, sum(1 - count for count in alike.values())), 0): Fraction(1)}
+
+
+def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
+    """Whether some neuron without σ has an odd number of a group's indices."""
+    ends: Counter[tuple[int, str]] = Counter(
+        (number[j], placed.field.kind(node).group)
+        for placed in whole.fields
+        for node, j in enumerate(placed.neurons)
+    )
+    live = {number[j] for j, *_ in whole.factors}
+    return any(count % 2 and j not in live for (j, _), count in ends.items())
+
+
+def _over(ratio: Atom | None) -> Expansion:
+    """1/(rn)."""
+    return {(UNIT if ratio is None else power(ratio, -1), 1): Fraction(1)}
+
+
+def _renamed(spectrum: Expansion, into: Atom | None, out: Atom | None) -> Expansion:
+    """The widths' ratios of a matrix as those of its spaces, 1 for None."""
+    big = into if into == out else Value(sympy.Max(_size(into), _size(out)))
+    names: dict[Atom, Atom | None] = {R_IN: into, R_OUT: out, R_BIG: big}
+    result: Expansion = {}
+    for (mono, at), value in spectrum.items():
+        named = UNIT
+        for atom, exponent in mono:
+            ratio: Atom | None = names.get(atom, atom)
+            if ratio is not None:
+                named = times(named, power(ratio, exponent))
+        add(result, {(named, at): value})
+    return result
+
+
+def _size(ratio: Atom | None) -> sympy.Expr:
+    if isinstance(ratio, Parameter):
+        return PARAMETERS[ratio.name]
+    return ratio.expr if isinstance(ratio, Value) else sympy.Integer(1)
+
+
+@cache
+def _variances(halves: tuple[tuple[Parameter | Value, int], ...], corrections: int) -> Expansion:
+    """Π C^{half}, C_W and C_b each a series in 1/n up to n^{-corrections}."""
+    factors: list[Expansion] = []
+    for variance, half in halves:
+        atoms: tuple[Atom, ...] = (variance,)
+        if isinstance(variance, Parameter) and variance in (C_W, C_B):
+            atoms = correction(variance, corrections)
+        series: Expansion = {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(atoms)}
+        factors += [series] * half
+    return multiply_all(factors, corrections)

@@ -1,0 +1,94 @@
+"""Joint cumulants of fields behind a stage, from moments, by pairing of neural indices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+
+from ...arithmetic.polynomials import Expansion, add, multiply_all
+from ...groups.pairings import Blocks, mobius, pair_partitions
+from ...weights import WeightEnsemble
+from ..stages import DENSE, Stage
+from ..taps import Ties
+from ..through import Summand
+from ..trees import AnyField, slots_of
+from .averages import Average, Below
+from .degrees import degrees
+from .products import products, renumbered, rows_of, splittings, summands
+
+Moment = dict[Blocks, Expansion]
+
+
+def layer_cumulant(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    weights: WeightEnsemble,
+    order: int,
+    square: bool = True,
+    below: Below | None = None,
+    *,
+    pairing: Blocks | None = None,
+    corrections: int = 0,
+    progress: Callable[[], None] | None = None,
+    stage: Stage = DENSE,
+    ties: Ties | None = None,
+) -> Moment:
+    """The joint cumulant of fields behind a stage, up to n^{-order}, by pairing of neural indices.
+
+    Arguments:
+        fields, samples: the fields, and the sample of each of their nodes in turn.
+        weights: the ensemble of the stage's matrices.
+        order: the highest power of 1/n kept.
+        square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
+        below: how to average layer ℓ, of the dense layer; by default `hidden_layer`, the expansion
+            around its kernel.
+        pairing: the one pairing that is wanted; all of them by default.
+        corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
+        progress: called after every average over the weights (`work`).
+        stage: of the layer; by default the only one of the dense layer.
+        ties: of the given pairing, which pairs have a matrix in common, where the stage has a
+            matrix for each block of them.
+    """
+    slots = slots_of(fields)
+    average = Average(stage, weights, order, square, below, corrections)
+    matrix_of: dict[int, int] = {}
+    if ties is not None:
+        assert pairing is not None
+        average = average._replace(stage=replace(stage, matrices=stage.matrices * len(ties)))
+        matrix_of = {slot: k for k, block in enumerate(ties) for p in block for slot in pairing[p]}
+
+    def evaluate(whole: Summand, pairs: Blocks, count: int, result: Expansion) -> None:
+        rows = rows_of(whole, pairs)
+        assert rows is not None
+        for averaged in average(whole, rows, pairs):
+            add(result, averaged, count)
+            if progress:
+                progress()
+
+    @cache
+    def moment(block: tuple[int, ...], pairs: Blocks) -> Expansion:
+        result: Expansion = {}
+        alike: Counter[Summand] = Counter()
+        for parts in products(stage, fields, samples, block):
+            found: Expansion = {}
+            terms = partial(summands, parts, pairs=pairs, matrix_of=matrix_of)
+            plain = tuple(terms(0))
+            for whole in plain:
+                evaluate(whole, pairs, 1, found)
+            add(result, found)
+            for degree in degrees(stage, terms, plain, pairs, found, order):
+                alike.update(map(renumbered, terms(degree)))
+        for whole, count in alike.items():
+            evaluate(whole, pairs, count, result)
+        return result
+
+    result: Moment = {}
+    for wanted in [pairing] if pairing else pair_partitions(sum(map(len, slots))):
+        total: Expansion = {}
+        for blocks in splittings(slots, wanted):
+            moments = multiply_all([moment(*block) for block in blocks], order)
+            add(total, moments, mobius(len(blocks)))
+        result[wanted] = total
+    return result

@@ -1,0 +1,186 @@
+"""Products of the fields' equations: which of their terms have a δ of given pairs of indices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from math import prod
+from typing import NamedTuple, Protocol
+
+from ...errors import InputError
+from ...groups.pairings import Blocks, compositions, ordered, set_partitions
+from ..fields import forward
+from ..stages import Stage
+from ..through import Summand, lines, summand
+from ..trees import AnyField, Field, Placed, slots_of
+
+Rows = dict[int, Blocks]
+"""Of each matrix: which of its weights, counted from 0, have equal rows."""
+
+
+def splittings(
+    slots: list[tuple[int, ...]], pairing: Blocks
+) -> Iterator[list[tuple[tuple[int, ...], Blocks]]]:
+    """The set partitions of the fields that no pair straddles, each block with its pairs."""
+    owner = {slot: f for f, own in enumerate(slots) for slot in own}
+    for partition in set_partitions(tuple(range(len(slots)))):
+        block_of = {f: block for block in partition for f in block}
+        if all(block_of[owner[a]] == block_of[owner[b]] for a, *others in pairing for b in others):
+            yield [
+                (block, tuple(pair for pair in pairing if block_of[owner[pair[0]]] == block))
+                for block in partition
+            ]
+
+
+class Expandable(Protocol):
+    """What is expanded in the collective variables: a `Line`, or an equation of one's own."""
+
+    def degree(self, total: int) -> tuple[Summand, ...]:
+        """Its terms of this degree in c − c*."""
+
+
+class _Given(NamedTuple):
+    """A field's equation of one's own, in a dense layer."""
+
+    summand: Summand
+
+    def degree(self, total: int) -> tuple[Summand, ...]:
+        return () if total else (self.summand,)
+
+
+@cache
+def _equation(
+    stage: Stage, field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
+) -> tuple[Expandable, ...]:
+    """The field's equation, product by product."""
+    if isinstance(field, Field):
+        return lines(stage, field, slots, samples)
+    if not stage.is_dense:
+        wanted = "fields that are z or its derivatives by θ, in layers other than the dense one"
+        raise InputError("fields", str(field), wanted)
+    return tuple(_Given(summand(term)) for term in forward(field, slots, samples))
+
+
+def products(
+    stage: Stage, fields: tuple[AnyField, ...], samples: tuple[int, ...], block: tuple[int, ...]
+) -> Iterator[tuple[Expandable, ...]]:
+    """The products of the equations of the block's fields."""
+    slots = slots_of(fields)
+    return product(
+        *(
+            _equation(stage, fields[f], slots[f], tuple(samples[slot] for slot in slots[f]))
+            for f in block
+        )
+    )
+
+
+def summands(
+    parts: tuple[Expandable, ...],
+    degree: int,
+    pairs: Blocks,
+    matrix_of: Mapping[int, int] | None = None,
+) -> Iterator[Summand]:
+    """The terms of a product of this degree in c − c* that have a δ of these pairs.
+
+    `matrix_of` has the matrix of each slot, where the stage's one matrix stands for several.
+    """
+    for split in compositions(degree, len(parts)):
+        expanded = (part.degree(d) for part, d in zip(parts, split, strict=True))
+        for terms in product(*expanded):
+            whole = prod(terms, start=Summand())
+            if matrix_of:
+                weights = tuple((matrix_of[slot], slot, j) for _, slot, j in whole.weights)
+                whole = whole._replace(weights=weights)
+            if rows_of(whole, pairs) is not None:
+                yield whole
+
+
+def rows_of(whole: Summand, pairs: Blocks) -> Rows | None:
+    """The rows of each matrix; None where there is no δ of these pairs."""
+    place: dict[int, tuple[object, int]] = {}
+    count: Counter[int] = Counter()
+    for matrix, slot, _ in whole.weights:
+        place[slot] = matrix, count[matrix]
+        count[matrix] += 1
+    for slot, kind in whole.biases:
+        place[slot] = kind, -1
+    for placed in whole.fields:
+        for node, j in enumerate(placed.neurons):
+            if j < 0:
+                place[-1 - j] = placed.field.kind(node).group, -1
+    fixed = {ordered(a, b) for a, b in whole.deltas}
+    if not fixed <= set(pairs):
+        return None
+    rows: dict[int, list[tuple[int, ...]]] = {}
+    for pair in pairs:
+        if pair in fixed:
+            continue
+        (one, i), *others = (place.get(slot, (None, slot)) for slot in pair)
+        if one is None or any(other != one for other, _ in others):
+            return None
+        if isinstance(one, int):
+            rows.setdefault(one, []).append(tuple(sorted((i, *(j for _, j in others)))))
+        elif len(pair) > 2:  # biases are Gaussian
+            return None
+    return {matrix: tuple(sorted(found)) for matrix, found in rows.items()}
+
+
+def renumbered(whole: Summand) -> Summand:
+    """The same, its neurons numbered by where they stand: equal for many that are alike."""
+
+    def key(placed: Placed) -> tuple[object, ...]:
+        return placed.field.rank, placed.samples, [min(j, 0) for j in placed.neurons]
+
+    fields = sorted(whole.fields, key=key)
+    factors = sorted(whole.factors, key=lambda factor: factor[1:])
+    met = [j for *_, j in sorted(whole.weights)]
+    met += [j for placed in fields for j in placed.neurons if j >= 0]
+    met += [j for j, *_ in factors]
+    number = {j: k for k, j in enumerate(dict.fromkeys([*met, *range(len(whole.neurons))]))}
+    placed_again = (
+        placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
+        for placed in fields
+    )
+    return whole._replace(
+        fields=tuple(sorted(placed_again, key=lambda p: (p.field.rank, p.samples, p.neurons))),
+        factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
+        weights=tuple(sorted((m, slot, number[j]) for m, slot, j in whole.weights)),
+        neurons=tuple(whole.neurons[j] for j in number),
+        atoms=tuple(sorted(whole.atoms, key=hash)),
+        means=tuple(sorted(whole.means)),
+    )
+
+
+def carried_past(whole: Summand, pairs: Blocks) -> Summand:
+    """The same with −1 − k, k the pair, for the neurons of what is carried."""
+    home = {-1 - slot: -1 - k for k, pair in enumerate(pairs) for slot in pair}
+    return whole._replace(
+        fields=tuple(
+            placed._replace(neurons=tuple(home.get(j, j) for j in placed.neurons))
+            for placed in whole.fields
+        )
+    )
+
+
+def identified(whole: Summand, columns: Rows) -> Summand:
+    """The product with the neurons that the pairings identify made one, and numbered from 0."""
+    name = list(range(len(whole.neurons)))
+    for matrix, q in columns.items():
+        ends = [j for m, _, j in whole.weights if m == matrix]
+        for a, *others in q:
+            for b in others:
+                i, j = name[ends[a]], name[ends[b]]
+                name = [i if other == j else other for other in name]
+    kept = sorted(set(name))
+    number = {j: kept.index(name[j]) for j in range(len(name))}
+    return whole._replace(
+        weights=(),
+        factors=tuple((number[j], sample, order, of) for j, sample, order, of in whole.factors),
+        fields=tuple(
+            placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
+            for placed in whole.fields
+        ),
+        neurons=tuple(whole.neurons[j] for j in kept),
+    )

@@ -1,0 +1,20 @@
+"""A tensor's step: what it is at layer ℓ+1 in terms of layer ℓ, and what that needs."""
+
+from __future__ import annotations
+
+from .derived import Composed, Step
+from .named import at_inputs, checked_fields, hidden, is_dense, step
+from .needs import add_name, closure, closures
+
+__all__ = [
+    "Composed",
+    "Step",
+    "add_name",
+    "at_inputs",
+    "checked_fields",
+    "closure",
+    "closures",
+    "hidden",
+    "is_dense",
+    "step",
+]

@@ -1,0 +1,159 @@
+"""The coefficient of a tensor in its cumulant, derived: told of where it takes long, and once.
+
+Samples that are numbered otherwise have one derivation, and so have stages that differ in the
+variances of their matrices alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache, partial
+
+from ...arithmetic.polynomials import Atom, Expansion, Monomial
+from ...errors import InputError
+from ...gaussian.brackets import Bracket
+from ...groups.pairings import Blocks
+from ...weights import WeightEnsemble
+from ...work.progress import telling
+from ...work.resources import DAY, check_time
+from ..cumulants import RATE, hidden_layer, input_layer, layer_cumulant, work
+from ..fields import AnyField
+from ..stages import DENSE, Stage
+from ..taps import Ties
+from ..tensors import Tensor
+from ..through import Response
+from ..variances import general, multiplied_out
+
+
+@cache
+def coefficient(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Blocks,
+    weights: WeightEnsemble,
+    power: int,
+    first_layer: bool,
+    square: bool,
+    corrections: int,
+    stage: Stage = DENSE,
+    ties: Ties | None = None,
+) -> Expansion:
+    """The terms of a joint cumulant before one pairing, each with its power of 1/n.
+
+    Arguments:
+        fields, samples, pairing, weights, square, corrections, stage, ties: as of `layer_cumulant`.
+        power: the highest power of 1/n kept, the tensor's own.
+        first_layer: whether the layer below is the inputs.
+
+    Raises:
+        InputError: for cumulants of an order that they do not have, and for too large ones.
+    """
+    given = fields, samples, pairing, weights, power, square, corrections
+    if stage.is_dense:
+        return _through_dense(*given, first_layer, ties)
+    rest = pairing, weights, power, first_layer, square, corrections
+    distinct = tuple(sorted(set(samples)))
+    places = tuple(distinct.index(sample) + 1 for sample in samples)
+    if places != samples:
+        found = coefficient(fields, places, *rest, stage, ties)
+        return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
+    symbolic, variances = general(stage)
+    if variances:
+        found = coefficient(fields, samples, *rest, symbolic, ties)
+        return multiplied_out(found, variances)
+    return _through_stage(*given, stage, ties)
+
+
+def _through_dense(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Blocks,
+    weights: WeightEnsemble,
+    power: int,
+    square: bool,
+    corrections: int,
+    first_layer: bool,
+    ties: Ties | None,
+) -> Expansion:
+    """The cumulant behind the dense layer."""
+    below = partial(input_layer if first_layer else hidden_layer, weights=weights)
+    what = f"kappa({', '.join(map(str, fields))})"
+    averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
+    count = f"{averages} averages over the weights"
+    check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
+    with telling(f"deriving {what}: {count}", terms / RATE, averages) as progress:
+        cumulant = layer_cumulant(
+            fields,
+            samples,
+            weights,
+            power,
+            square,
+            below,
+            pairing=pairing,
+            corrections=corrections,
+            progress=progress.advance,
+            ties=ties,
+        )[pairing]
+    _check_order(cumulant, pairing, what)
+    return cumulant
+
+
+def _through_stage(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Blocks,
+    weights: WeightEnsemble,
+    power: int,
+    square: bool,
+    corrections: int,
+    stage: Stage,
+    ties: Ties | None,
+) -> Expansion:
+    """The cumulant behind a stage of a layer, its numbers multiplied out."""
+    what = f"kappa({', '.join(map(str, fields))})"
+    if stage.has_centres and power > 1:
+        wanted = (
+            "tensors of order 1/n in a layer that takes a mean off: beyond it the law is invariant "
+            "only under rotations that keep the mean's direction"
+        )
+        raise InputError("fields", f"{what} at order n^-{power}", wanted)
+    with telling(f"deriving {what}"):
+        cumulant = layer_cumulant(
+            fields,
+            samples,
+            weights,
+            power,
+            square,
+            pairing=pairing,
+            corrections=corrections,
+            stage=stage,
+            ties=ties,
+        )[pairing]
+    found = multiplied_out(cumulant, {})
+    _check_order(found, pairing, what)
+    return found
+
+
+def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:
+    leading = sum(map(len, pairing)) // 2 - 1
+    early = min((at for _, at in cumulant), default=leading)
+    if early < leading:
+        scaling = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
+        raise InputError("fields", f"a term of order n^{-early}", scaling)
+
+
+def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
+    """With these samples, in ascending order, for 1, 2, …: representatives stay what they are."""
+    return frozenset((_relabelled(atom, samples), exponent) for atom, exponent in mono)
+
+
+@lru_cache(maxsize=1 << 14)
+def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
+    if isinstance(atom, Tensor):
+        return atom._replace(samples=tuple(samples[each - 1] for each in atom.samples))
+    if isinstance(atom, Bracket):
+        factors = tuple((samples[each - 1], order) for each, order in atom.factors)
+        return atom._replace(factors=factors, outer=tuple(samples[each - 1] for each in atom.outer))
+    if isinstance(atom, Response):
+        limits = ((name, _relabelled(limit, samples)) for name, limit in atom.limits)
+        return Response(atom.value, tuple(limits))  # type: ignore[arg-type]
+    return atom

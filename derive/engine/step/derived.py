@@ -1,0 +1,407 @@
+"""One tensor at layer ℓ+1 in terms of layer ℓ, derived, and stage put into stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from typing import NamedTuple, Self, TypeVar
+
+import sympy
+
+from ... import symbols
+from ...activations.functions import Activation, as_activation
+from ...arithmetic.parameters import Parameter, Value
+from ...arithmetic.polynomials import Expansion, Monomial, add
+from ...display import lines
+from ...display.labels import component_latex
+from ...display.objects import Shown
+from ...errors import InputError
+from ...gaussian.brackets import Bracket, Component, specialise, unspecified
+from ...weights import WeightEnsemble
+from ..cumulants import Work, work
+from ..factored import polynomial
+from ..fields import Field
+from ..scheme import Layered
+from ..stages import DENSE, Stage
+from ..taps import Ties, moved
+from ..tensors import (
+    NAMES,
+    Name,
+    Tensor,
+    canonical,
+    identify,
+    kernel_label,
+    kernel_name,
+    spell,
+    tensor,
+)
+from ..through import Response
+from .coefficients import coefficient
+
+Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
+
+
+@dataclass(frozen=True, repr=False)
+class Step(Shown):
+    """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
+
+    `derive.Recursion`, which a user is given, says what the attributes are. Of a layer with stages
+    it is a polynomial in the tensors of the stage before `stage`; of none of them, `stage` None, it
+    is known as `expr` only, stage put into stage.
+    """
+
+    target: Name
+    weights: WeightEnsemble
+    samples: tuple[int, ...]
+    activation: Activation | None = None
+    first_layer: bool = False
+    square: bool = True
+    corrections: int = 0
+    left_out: frozenset[str] = field(default=frozenset(), compare=False)
+    layer: Layered | None = None
+    stage: int | None = None
+    ties: Ties | None = None
+
+    @cached_property
+    def terms(self) -> Expansion:
+        """The right-hand side: {(monomial of atoms, 0): coefficient}."""
+        if self.is_composed:
+            wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
+            raise InputError("layer", str(self.layer), wanted)
+        taps = self._stage.taps
+        if taps is None:
+            return self._tied(None)
+        if self.ties is None:
+            raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
+        if not self.ties:
+            whole_block = tuple(range(len(self.target.pairing)))
+            terms = self._tied((whole_block,))
+            return {key: value for key, value in terms.items() if _is_constant(key[0])}
+        total: Expansion = {}
+        for finer, weight in taps.refinements(self.ties):
+            for (mono, _), value in self._tied(finer).items():
+                if not _is_constant(mono):
+                    add(total, {(mono, 0): value}, weight)
+        return {key: value for key, value in total.items() if value}
+
+    def _tied(self, ties: Ties | None) -> Expansion:
+        """The terms, in a convolution with a matrix for each block of these pairs."""
+        stage = self._stage if ties is None else replace(self._stage, taps=None)
+        found = coefficient(
+            self.target.fields,
+            self._labels,
+            self.target.pairing,
+            self.weights.standard,
+            self._power,
+            self.first_layer,
+            self.square,
+            self.corrections,
+            stage,
+            ties,
+        )
+        return {(mono, 0): value for (mono, at), value in found.items() if at == self._power}
+
+    @cached_property
+    def parts(self) -> tuple[Self, ...]:
+        """Of a stage with taps the constant terms, and then those whose pairs are tied in a way, to
+        be summed over the taps (`taps`); of others this step alone."""
+        taps = self._stage.taps
+        if taps is None or self.ties is not None:
+            return (self,)
+        ties = ((), *taps.ties(len(self.target.pairing)))
+        made = [replace(self, ties=each) for each in ties]
+        return tuple(each for k, each in enumerate(made) if each.terms or k == 1)
+
+    def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
+        """One of `parts` as an expression, summed over taps where it has some."""
+        expr, taps = polynomial(part.terms, symbol), self._stage.taps
+        if taps is None or not part.ties:
+            return expr
+        single = self.is_single_input
+        if single and not taps.is_full:
+            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
+            raise InputError("layer", str(self.layer), wanted)
+        place = {slot: k for k, slot in enumerate(self.target.subscripts)}
+        pairs = [(self.samples[place[a]], self.samples[place[b]]) for a, b in self.target.pairing]
+        return moved(expr, taps, part.ties, pairs, single)
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether it leads through several stages, or one that is not the dense layer's."""
+        return self.layer is not None and self.stage is None
+
+    @property
+    def _stage(self) -> Stage:
+        return DENSE if self.layer is None or self.stage is None else self.layer.stages[self.stage]
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Self, ...], ...]:
+        """The steps through the layer's stages, those of the first stage first.
+
+        Each tensor of a stage is a polynomial in those of the one before it, and all that are
+        needed are there. Of the dense layer it is this step alone.
+        """
+        if self.layer is None or self.stage is not None:
+            return ((self,),)
+        steps: list[tuple[Self, ...]] = []
+        wanted = [canonical(self.target)]
+        for stage in reversed(range(len(self.layer.stages))):
+            made = [self._through(stage, name) for name in wanted]
+            steps.insert(0, tuple(made))
+            needs = {need.label: need for each in made for need in each.needs}
+            wanted = [needs[label] for label in sorted(needs)]
+        return tuple(steps)
+
+    def _through(self, stage: int, name: Name) -> Self:
+        """Another tensor's step, through one of the layer's stages."""
+        count = len(name.subscripts)
+        samples = (1,) * count if self.is_single_input else tuple(range(1, count + 1))
+        return replace(self, target=name, samples=samples, stage=stage)
+
+    @cached_property
+    def composed(self) -> Composed:
+        """Stage put into stage, and the kernels of the brackets."""
+        return compose(self)
+
+    @property
+    def kernels(self) -> dict[str, sympy.Expr]:
+        """The kernels of the brackets of `expr` other than K, by their labels."""
+        return self.composed.kernels if self.is_composed else {}
+
+    @property
+    def work(self) -> Work:
+        """How much there is to do for `terms`: 2·10⁵ terms or more are added up in a second.
+
+        What takes more than 2 s says so on stderr, and can be interrupted; what would take more
+        than a day is refused.
+        """
+        return work(self.target.fields, self._labels, self.target.pairing, self._power)
+
+    def atoms(self, kind: type[Kind]) -> set[Kind]:
+        """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
+        terms = (mono for part in self.parts for mono, _ in part.terms)
+        return {atom for mono in terms for atom, _ in mono if isinstance(atom, kind)}
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return spell(self._left)[0]
+
+    @property
+    def _power(self) -> int:
+        """The power of 1/n that stands before the tensor in its cumulant."""
+        return self.target.pairs - 1 + self.target.order
+
+    @property
+    def _labels(self) -> tuple[int, ...]:
+        """The sample of each slot."""
+        slots = dict(zip(self.target.subscripts, self.samples, strict=True))
+        return tuple(slots[slot] for slot in range(len(slots)))
+
+    @property
+    def _left(self) -> Tensor:
+        return tensor(self.target.fields, self.target.order, self.target.pairing, self._labels)
+
+    @property
+    def is_single_input(self) -> bool:
+        """Whether every subscript is the same sample."""
+        return len(set(self.samples)) == 1
+
+    @cached_property
+    def expr(self) -> sympy.Expr:
+        """The right-hand side in sympy: `Component`s, `Average`s and the symbols C_W, C_b, …
+
+        With a single input a component is a plain symbol, such as V.
+        """
+        return self.composed.expr if self.is_composed else polynomial(self.terms, self.symbol)
+
+    def symbol(self, atom: object) -> sympy.Expr:
+        """What an atom of `terms` is in `expr`."""
+        if isinstance(atom, Parameter):
+            own = {str(symbol): symbol for symbol in self.weights.free_symbols}
+            if atom.name in symbols.PARAMETERS:
+                return symbols.PARAMETERS[atom.name]
+            return own.get(atom.name, symbols.parameter(atom.name))
+        if isinstance(atom, Value):
+            return atom.expr
+        if isinstance(atom, Response):
+            return atom.value.subs({name: self.symbol(limit) for name, limit in atom.limits})
+        if isinstance(atom, Bracket):
+            if self.activation is None:
+                return unspecified(atom)
+            return self.at_kernel(atom, self.activation, self._kernel(atom.kernel))
+        assert isinstance(atom, Tensor)
+        name, samples = spell(atom)
+        if self.first_layer:
+            name += "0"
+        if self.is_single_input:
+            return symbols.tensor(name)
+        return Component(name, samples)
+
+    def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:
+        def component(a: int, b: int) -> sympy.Expr:
+            if self.is_single_input:
+                return symbols.tensor(label)
+            return Component(label, (a, b))
+
+        return component
+
+    @staticmethod
+    def at_kernel(
+        bracket: Bracket, activation: Activation, kernel: Callable[[int, int], sympy.Expr]
+    ) -> sympy.Expr:
+        """A bracket of an activation, at the kernel with these entries."""
+        special = specialise(bracket, activation)
+        entries = {
+            each: kernel(*(int(sample) for sample in each.args[1].args))
+            for each in special.atoms(Component)
+        }
+        if bracket.is_single:
+            sample = bracket.factors[0][0]
+            entries[symbols.K] = kernel(sample, sample)
+        changed = {old: new for old, new in entries.items() if old != new}
+        return special.subs(changed, simultaneous=True) if changed else special
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The tensors of layer ℓ that occur, the kernel of the brackets included."""
+        return tuple(name.label for name in self.needs)
+
+    @property
+    def needs(self) -> tuple[Name, ...]:
+        """The tensors of `depends_on`."""
+        if self.is_composed:
+            first = {need.label: need for each in self.stages[0] for need in each.needs}
+            known = [name for label, name in NAMES.items() if label in first]
+            return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
+        atoms = self.atoms(Tensor)
+        atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
+        found = {name.label: name for name, _ in map(identify, atoms)}
+        kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
+        for kernel in map(kernel_name, self._stage.argument_kinds):
+            if kernel.label in kernels:
+                found[kernel.label] = kernel
+        known = [name for label, name in NAMES.items() if label in found]
+        return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
+
+    def single_input(self) -> Self:
+        """The same with one input: every sample index equal."""
+        return replace(self, samples=(1,) * len(self.samples))
+
+    def specialise(self, activation: Activation | str) -> Self:
+        """The same for a given activation, its brackets in closed form where there is one."""
+        return replace(self, activation=as_activation(activation))
+
+    def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
+        r"""The equation in LaTeX: left, and right `expr`, or another form of it.
+
+        What is wider than `width` printed symbols is broken into lines by amsmath's `aligned`,
+        which stands inside `equation` or $…$; None keeps it on one line.
+        """
+        name, samples = spell(self._left)
+        labels = NAMES if self.is_composed else {spell(atom)[0] for atom in self.atoms(Tensor)}
+        zero = "0" * self.first_layer
+        names = {
+            symbols.tensor(f"{label}{zero}"): component_latex(label, (), zero)
+            for label in labels
+            if self.is_single_input
+        }
+        if self.layer is not None:
+            names |= {
+                each: r"\varepsilon" for each in self.layer.free_symbols if str(each) == "eps"
+            }
+        left = component_latex(
+            name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
+        )
+        right = self.expr if expr is None else expr
+
+        def printed(e: sympy.Expr) -> str:
+            return str(sympy.latex(e, symbol_names=names))
+
+        kernels = "".join(
+            rf",\quad {component_latex(label, ())} = {printed(kernel)}"
+            for label, kernel in self.kernels.items()
+        )
+        return lines.equation(left, right, width, printed) + kernels
+
+    def __str__(self) -> str:
+        name, samples = spell(self._left)
+        subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
+        layer = "1" if self.first_layer else "ℓ+1"
+        kernels = "".join(
+            f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
+            for label, kernel in self.kernels.items()
+        )
+        return lines.text(f"{name}{subscripts}({layer}) = {self.expr}{kernels}")
+
+    @property
+    def _first_two(self) -> str:
+        return "" if self.is_single_input else "[1,2]"
+
+
+def _is_constant(mono: Monomial) -> bool:
+    """Whether a term is no average over neurons: of biases."""
+    return not any(isinstance(atom, Bracket | Tensor) for atom, _ in mono)
+
+
+class Composed(NamedTuple):
+    """A tensor behind a layer by those before it, and the kernels of its brackets."""
+
+    expr: sympy.Expr
+    kernels: dict[str, sympy.Expr]
+
+
+def compose(step: Step) -> Composed:
+    """The stages of a layer put into each other.
+
+    A bracket's kernel is a tensor of a stage, and with it an expression in those of layer ℓ; where
+    that is not K it is named, and stated beside the equation.
+    """
+    assert step.layer is not None
+    kernels: dict[str, sympy.Expr] = {}
+    pair = (1, 1) if step.is_single_input else (1, 2)
+    plain = symbols.K if step.is_single_input else Component("K", pair)
+
+    @cache
+    def behind(stage: int, atom: Tensor) -> sympy.Expr:
+        """A tensor behind this stage, or of layer ℓ, −1."""
+        name, samples = identify(atom)
+        if stage < 0:
+            return step.symbol(atom)
+        made = replace(step, target=name, samples=samples, stage=stage)
+        return sympy.Add(*(made.summed(part, partial(value, stage)) for part in made.parts))
+
+    def value(stage: int, atom: object) -> sympy.Expr:
+        if isinstance(atom, Tensor):
+            return behind(stage - 1, atom)
+        if isinstance(atom, Response):
+            return atom.value.subs({name: behind(stage - 1, limit) for name, limit in atom.limits})
+        if isinstance(atom, Bracket):
+            return average(stage, atom)
+        return step.symbol(atom)
+
+    @cache
+    def average(stage: int, bracket: Bracket) -> sympy.Expr:
+        layer = step.layer
+        assert layer is not None
+        kinds = layer.stages[stage].argument_kinds
+        kind = next(each for each in kinds if kernel_label(each) == bracket.kernel)
+        variable = Field(1, (), (kind,))
+
+        def kernel(a: int, b: int) -> sympy.Expr:
+            return behind(stage - 1, tensor((variable, variable), 0, ((0, 1),), (a, b)))
+
+        if step.activation is not None:
+            return step.at_kernel(bracket, step.activation, kernel)
+        here = kernel(*pair)
+        if here == plain:
+            return unspecified(bracket._replace(kernel="K"))
+        label = bracket.kernel if bracket.kernel != "K" else "K_z"
+        while kernels.setdefault(label, here) != here:
+            label += "'"
+        return unspecified(bracket._replace(kernel=label))
+
+    top = tensor(step.target.fields, step.target.order, step.target.pairing, step._labels)
+    expr = behind(len(step.layer.stages) - 1, top)
+    return Composed(expr, kernels)

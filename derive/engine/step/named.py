@@ -1,0 +1,147 @@
+"""Steps by a tensor's name or its fields: through a layer, a stage of it, or at the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...activations.functions import Activation
+from ...errors import InputError, listed, whole
+from ...groups.pairings import Blocks
+from ...weights import Gaussian, WeightEnsemble, as_weights
+from ..equations import Equation
+from ..fields import AnyField, Field
+from ..scheme import Layered, Scheme
+from ..stages import DENSE
+from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
+from ..trees import STREAM
+from .derived import Step
+
+
+def step(
+    tensor_name: str | Name | Sequence[str | AnyField],
+    weights: WeightEnsemble | str | None = None,
+    *,
+    pairing: Blocks | str | None = None,
+    order: int = 0,
+    activation: Activation | str | None = None,
+    first_layer: bool = False,
+    square: bool | None = None,
+    corrections: int | None = None,
+    layer: Layered | None = None,
+) -> Step:
+    """What `derive.recursion` derives, which explains the arguments, and is what users call.
+
+    Raises:
+        InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
+    """
+    given = {"weights": weights, "square": square, "corrections": corrections}
+    weights = Gaussian() if weights is None else as_weights("weights", weights)
+    square = True if square is None else square
+    parts = f"how many 1/n parts C_W and C_b have, 0 to {MOST_ORDER}"
+    corrections = (
+        0 if corrections is None else whole("corrections", corrections, 0, MOST_ORDER, parts)
+    )
+    wanted_order = f"a relative order in 1/n, 0 to {MOST_ORDER}"
+    order = whole("order", order, 0, MOST_ORDER, wanted_order)
+    chosen, stage = _chosen(tensor_name, pairing, order, layer)
+    samples = tuple(range(1, len(chosen.subscripts) + 1))
+    if weights.group != "O" and layer is not None and not is_dense(layer):
+        wanted = f"weights that rotations keep, in the layer {layer}: others are of the dense layer"
+        raise InputError("weights", str(weights), wanted)
+    left_out = frozenset(name for name, value in given.items() if value is None)
+    layer = None if first_layer or layer is None or is_dense(layer) else layer
+    if layer is not None and layer.reason is not None:
+        _check_closed(chosen, layer)
+    made = Step(
+        chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
+    )
+    return made if activation is None else made.specialise(activation)
+
+
+def _chosen(
+    tensor_name: str | Name | Sequence[str | AnyField],
+    pairing: Blocks | str | None,
+    order: int,
+    layer: Layered | None,
+) -> tuple[Name, int | None]:
+    """The tensor, and of a layer's own variable the stage that makes it."""
+    if not isinstance(tensor_name, str | Name):
+        return target(checked_fields(tensor_name), pairing, order), None
+    if pairing is not None or order:
+        raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
+    if isinstance(tensor_name, Name):
+        return tensor_name, None
+    return _inside(tensor_name, layer) or (named(tensor_name), None)
+
+
+def _check_closed(name: Name, layer: Layered) -> None:
+    """Raise InputError for all but means, of a layer whose law only permutations keep."""
+    if not name.order and len(name.pairing) <= 1:
+        return
+    wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
+    if str(name) == "U":
+        wanted += "U needs E dH_{j;ii} H_ij f(z_i), of order 1/n there, which is not derived"
+    elif str(name) in FIRST_ORDER:
+        wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
+        if any(field.nodes > 2 for field in name.fields):
+            wanted += ", without a norm"
+    else:
+        wanted += "cumulants with every power of z enter, and are not derived"
+    raise InputError("tensors", str(name), wanted)
+
+
+def _inside(label: str, layer: Layered | None) -> tuple[Name, int] | None:
+    """The tensor of a layer's own variable, such as V_y, and the stage that makes it."""
+    plain, _, own = label.partition("_")
+    for number, stage in enumerate(layer.stages if layer is not None and own else ()):
+        for kind, _ in stage.equations:
+            if kind.name == own and kind != STREAM and plain in NAMES:
+                name = NAMES[plain]
+                trees = [each for each in name.fields if isinstance(each, Field)]
+                fields = [Field(each.nodes, each.edges, (kind,) * each.nodes) for each in trees]
+                return canonical(target(fields, name.pairing, name.order)), number
+    return None
+
+
+def is_dense(layer: Layered) -> bool:
+    """Whether it is z' = b + W σ(z)."""
+    return layer.stages == (DENSE,)
+
+
+def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
+    """The tensor's step from a hidden layer to the next, or through one stage of the layer."""
+    made = step(
+        name,
+        scheme.weights,
+        square=scheme.square,
+        corrections=scheme.corrections,
+        layer=scheme.layer,
+    )
+    if made.layer is not None:
+        made = replace(made, stage=stage)
+    return made.single_input() if scheme.single else made
+
+
+def at_inputs(
+    name: Name, scheme: Scheme, weights: WeightEnsemble, *, readout: bool = False
+) -> Step:
+    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0.
+
+    Layer 1 is dense, or, where the scheme is a readout's, the readout of the inputs.
+    """
+    made = step(name, weights, first_layer=True, square=False, corrections=scheme.corrections)
+    if readout and scheme.layer is not None:
+        made = replace(made, layer=scheme.layer, stage=0)
+    return made.single_input() if scheme.single else made
+
+
+def checked_fields(given: Sequence[str | AnyField]) -> list[AnyField]:
+    """Fields by their names, or as they are; InputError for anything else."""
+    found: list[AnyField] = []
+    wanted = 'a tensor\'s name, or a list of fields such as ["z", "z", "H"]'
+    for each in listed("tensor_name", given, wanted):
+        if not isinstance(each, str | Field | Equation):
+            raise InputError("fields", each, "a field's name, a Field, or an Equation")
+        found.append(fields_by_name([each])[0] if isinstance(each, str) else each)
+    return found
