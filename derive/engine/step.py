@@ -460,9 +460,7 @@ def step(
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-        if str(chosen) == "U":
-            wanted += "U needs E dH_{j;ii} H_ij f(z_i), of order 1/n there, which is not derived"
-        elif str(chosen) in FIRST_ORDER:
+        if str(chosen) in FIRST_ORDER:
             wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
             if any(field.nodes > 2 for field in chosen.fields):
                 wanted += ", without a norm"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,12 @@ from derive.engine.tensors import named
 from derive.errors import InputError
 from numeric import flow, simulate
 
-NAMES = list("PQRST")
+NAMES = list("PQRSTU")
 
 
 def _of_invariant_law(terms):
-    """With X(F) = ⟨∂F⟩ X(z) or ⟨F⟩ X(1) for every functional X of order 1/n."""
+    """With X(F) = ⟨∂F⟩ X(z) or ⟨F⟩ X(1) for every functional X of order 1/n; E dH_{j;ii} H_ij z_i
+    is of order 1/n² there."""
     reduction, total = tangents._Reduction((DENSE,)), {}
     for (mono, at), value in terms.items():
         term = {(UNIT, at): value}
@@ -26,8 +29,8 @@ def _of_invariant_law(terms):
             factor = {(frozenset({(atom, exponent)}), 0): 1}
             if found and found[0] != "Mean":
                 kind, of = found
-                factor = {}
-                for labels, scale in reduction._parts(of, tangents.MEMBERS[kind][1]):
+                factor, degrees = {}, tangents.MEMBERS.get(kind, (None,))[1:]
+                for labels, scale in chain(*(reduction._parts(of, each) for each in degrees)):
                     own = tangents.member_of(kind, tangents.subscripts(atom), labels)
                     add(factor, multiply(scale, {(monomial([own]), 0): 1}, 0))
             term = multiply(term, factor, 1)
