@@ -51,7 +51,9 @@ def check_branches(net: Network, depth: int | None) -> None:
     deep = net.depth or depth
     for layer in layers(net, deep) if isinstance(deep, int) else ():
         if layer.reason is not None and norm_of(layer.stages) is not None:
-            wanted = "a skip around one matrix without a norm: behind one dH and ddH are not derived"
+            wanted = (
+                "a skip around one matrix without a norm: behind one dH and ddH are not derived"
+            )
             raise InputError("layer", str(layer), wanted)
 
 

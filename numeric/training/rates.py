@@ -53,11 +53,11 @@ def learning_rate(
 
     Returns:
         On the axis `layer`, for networks of so many layers, but those whose last one is a skip
-        around one matrix: `stable` and `fastest`, the limits;
-        stable1, fastest1, the coefficients of 1/n of their means; `stable_variance`,
-        `fastest_variance`, those of their variances; and with an axis `level`, from the largest,
-        `eigenvalue`, `eigenvalue1` and `eigenvalue_variance`. Beside each stands
-        `…_error`, what the errors of the tensors and rounding change.
+        around one matrix: `stable` and `fastest`, the limits; stable1, fastest1, the coefficients
+        of 1/n of their means; `stable_variance`, `fastest_variance`, those of their variances; and
+        with an axis `level`, from the largest, `eigenvalue`, `eigenvalue1` and
+        `eigenvalue_variance`. Beside each stands `…_error`, what the errors of the tensors and
+        rounding change.
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; where eigenvalues
