@@ -110,7 +110,8 @@ BRANCHES: dict[str, tuple[Name, int]] = {
     for block in range(blocks)
 }
 """Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T and U
-both pairs are alike. A z in the other pair is the first of its samples, those of the tree the rest."""
+both pairs are alike. A z in the other pair is the first of its samples, those of the tree the
+rest."""
 
 
 def _slot_is_z(name: Name, slot: int) -> bool:
