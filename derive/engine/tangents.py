@@ -300,8 +300,8 @@ class _Reduction:
         if isinstance(atom, Grown):
             return self._grown(atom)
         if isinstance(atom, Together):  # g's average alone
-            whole = Together(atom.samples, atom.one, Local())
-            return multiply(self._mean_of(atom.other), _alone(whole), 0)
+            together = Together(atom.samples, atom.one, Local())
+            return multiply(self._mean_of(atom.other), _alone(together), 0)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
 
     def _mean(self, of: Local) -> Expansion:
