@@ -97,7 +97,7 @@ class Recursion(Step):
 
 
 class SequenceRecursion(Recursion):
-    """G1, V, Θ1, D, F, A, B or P … T behind a skip around one matrix, closed on sequences;
+    """G1, V, Θ1, D, F, A, B or P … U behind a skip around one matrix, closed on sequences;
     behind a norm V_e, V_v and V_w are V_s with yσσ', yσ'² and yσ'σ'' in the place of σ².
 
     V = n Cov(z_i², z_j²), D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and
@@ -168,7 +168,7 @@ class SequenceRecursion(Recursion):
             terms = [self._moves(kind) for kind in found]
             grown = functionals.kinds_in([self._own_terms, *terms])
             if grown == found:
-                return {kind: found[kind] for kind in tangents.MEMBERS if kind in found}
+                return {kind: found[kind] for kind in tangents.SEQUENCES if kind in found}
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
@@ -182,12 +182,13 @@ class SequenceRecursion(Recursion):
             return {}
         found: dict[sympy.Expr, sympy.Expr] = {}
         for kind, products in self._closure.items():
-            name, degree = tangents.MEMBERS[kind]
             sequence, terms, scale = functionals.SEQUENCE[kind], self._moves(kind), self._scale
             for factors in sorted(products):
                 value = functionals.value_of(kind, factors, scale)
                 found[tensor_symbol(functionals.value_name(kind, factors))] = value
-            found[sequence[degree]] = tensor_symbol(str(name))
+            if kind in tangents.MEMBERS:
+                name, degree = tangents.MEMBERS[kind]
+                found[sequence[degree]] = tensor_symbol(str(name))
             for b in (*functionals.special(kind, terms), None):
                 left = sequence[functionals.B if b is None else b]
                 above = functionals.member(terms, self.gamma, self.symbol, scale, b)
@@ -205,7 +206,8 @@ class SequenceRecursion(Recursion):
             for atom, _ in mono
             if isinstance(atom, Tensor)
         }
-        found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in self._closure)}
+        members = (kind for kind in self._closure if kind in tangents.MEMBERS)
+        found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in members)}
         return tuple(name for name in NAMES.values() if name in found)
 
     def asymptotics(

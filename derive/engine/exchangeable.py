@@ -6,7 +6,7 @@ All that is needed of exchangeable neurons is
     E ΔH_ii f(z_i) = Own(f)/n,                    Cov(H_ii, g(z_j)) = Apart(g)/n,
     E H_ij f(z_i) g(z_j) = Across(f, g)/n,        E H_ij H_ij f(z_i) g(z_j) = Square(f, g)/n,
 
-and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j.
+and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j; of larger trees `Grown` and `Together`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,22 @@ class Grown:
     other: Local
 
 
-Atom = Mean | One | Two | Own | Apart | Across | Square | Grown
+@dataclass(frozen=True)
+class Together:
+    """n E dH_{j;ii} H_ij f(z_i) g(z_j).
+
+    Arguments:
+        samples: of the nodes of dH, that at j first, then of H's at i and at j.
+        one: f.
+        other: g.
+    """
+
+    samples: Samples
+    one: Local
+    other: Local
+
+
+Atom = Mean | One | Two | Own | Apart | Across | Square | Grown | Together
 
 
 class Tangent(NamedTuple):
@@ -192,7 +207,8 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
     elif any(fields[k].tree != H for k in apart):
         if len(apart) == 1:
             _put_grown(fields[apart[0]], content, apart, put)
-        _check_together([fields[k] for k in apart])
+        else:
+            _put_together([fields[k] for k in apart], content, apart, put)
     elif len(apart) == 1:
         (i, j), samples, _ = fields[apart[0]]
         put(Across(samples, content[i], content[j]), [i, j], apart)
@@ -204,19 +220,6 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             i, j = one.neurons
             put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
     return total
-
-
-def _check_together(trees: Sequence[Tangent]) -> None:
-    """E dH_{j;ii} H_ij f(z_i) is of order 1/n, by γ³ Θ³ σ''σ' W_ji W_ji, and no functional here.
-
-    Other products of a tree and H that are apart are of order n^{-2}.
-    """
-    if len(trees) == 2:
-        small, large = sorted(trees, key=lambda each: each.tree.nodes)
-        if small.tree == H and large.tree == DH:
-            j, *ends = large.neurons
-            together = ends[0] == ends[1] and {j, ends[0]} == set(small.neurons)
-            assert not together, "E dH_{j;ii} H_ij"
 
 
 def _put_grown(
@@ -232,6 +235,23 @@ def _put_grown(
         i, j = neurons
         places = tuple(map(neurons.index, each.neurons))
         put(Grown(each.tree, places, each.samples, content[i], content[j]), neurons, apart)
+
+
+def _put_together(
+    trees: Sequence[Tangent],
+    content: Sequence[Local],
+    apart: Sequence[int],
+    put: Callable[[Atom, Sequence[int], Sequence[int]], None],
+) -> None:
+    """dH_{j;ii} H_ij, which are of order n^{-1/2} each, as one weight W_ji stands in both; other
+    products of a tree and H that are apart are of order n^{-2}."""
+    small, large = sorted(trees, key=lambda each: each.tree.nodes)
+    if (small.tree, large.tree) != (H, DH):
+        return
+    (j, i, end), (a, b) = large.neurons, small.neurons
+    if i == end and {i, j} == {a, b}:
+        (at_j, *ends), of_h = large.samples, small.samples[:: 1 if a == i else -1]
+        put(Together((at_j, *sorted(ends), *of_h), content[i], content[j]), [i, j], apart)
 
 
 def _mean(of: Local) -> Expansion:

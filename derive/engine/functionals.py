@@ -76,6 +76,7 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
     "Apart": sympy.IndexedBase("d", real=True),
     "Across": sympy.IndexedBase("f", real=True),
     "Square": sympy.IndexedBase("beta", real=True),
+    "Together": sympy.IndexedBase("chi", real=True),
     **{kind: sympy.IndexedBase(kind, real=True) for kind in BRANCHES},
 }
 """X_b of each functional."""
@@ -107,7 +108,7 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
     if not of.factors and len(set(samples)) == 1:
         return SEQUENCE[kind][len(of.labels)]
     if not of.factors:
-        return Component(f"{MEMBERS[kind][0]}_{len(of.labels)}", (*subscripts(atom), *of.labels))
+        return Component(f"{_letter(kind)}_{len(of.labels)}", (*subscripts(atom), *of.labels))
     name = value_name(kind, of.factors)
     if len(set(samples)) == 1:
         return tensor_symbol(name)
@@ -116,7 +117,12 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
 
 def value_name(kind: str, factors: tuple[Pair, ...]) -> str:
     """D_t of "Apart" at σ'σ': of dH and ddH with the block at which the function stands, P1_t."""
-    return f"{kind if kind in BRANCHES else MEMBERS[kind][0]}_{suffix_of(factors)}"
+    return f"{kind if kind in BRANCHES else _letter(kind)}_{suffix_of(factors)}"
+
+
+def _letter(kind: str) -> str:
+    """The tensor among its members, or the sequence where there is none."""
+    return str(MEMBERS[kind][0] if kind in MEMBERS else SEQUENCE[kind])
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
@@ -182,7 +188,7 @@ def special(kind: str, terms: Expansion) -> list[int]:
                 k, factors = len(atom.of.tested), atom.of.factors
                 if all(order < 0 for _, order in factors):
                     found |= {k + len(factors), k + len(factors) % 2}
-    return sorted(found - {0, MEMBERS[kind][1]})
+    return sorted(found - {0, *(MEMBERS[kind][1:] if kind in MEMBERS else ())})
 
 
 def _of_test(
@@ -213,7 +219,7 @@ def _of_test(
 
 def _named(kind: str, b: sympy.Expr) -> sympy.Expr:
     """X_b, a tensor where it has a name, and 0 where it is 0."""
-    name, degree = MEMBERS[kind]
+    name, degree = MEMBERS.get(kind, (None, None))
     if b == degree:
         return tensor_symbol(str(name))
     return sympy.Integer(0) if b == 0 and kind in ("kappa", "One", "Apart") else SEQUENCE[kind][b]

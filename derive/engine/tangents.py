@@ -11,8 +11,13 @@ of which V, G1, Θ1, D, F and B are the members at :zz:, :zz:, 1, :zz:, z and 1;
 moves by a recursion that is linear in them, for f(z') of whatever kind, as it is for :z'^b:, the
 members of a sequence. A tree φ = dH or ddH of which two neurons have two nodes each, z counted as
 one, is of order 1/n at once, and has no entries but those of the degree that signs ask for, 0 or 1,
-at one of the neurons: f stands at the other (`BRANCHES`). U has E dH_{j;ii} H_ij f(z_i) too, which
-is of order 1/n where rotations do not keep the law, and is not derived. Derived here.
+at one of the neurons: f stands at the other (`BRANCHES`). U has dH_{j;ii} H_ij below it, two of
+order n^{-1/2}, where rotations do not keep the law: W_ji σ''_i Θ² γ² and W_ji σ'_i Θ γ are in them,
+
+    X(f) = n E dH_{j;ii} H_ij f(z_i),    X'(f) = γ³ C_W Θ³ ⟨σ'σ'' Pf⟩ + γ³ (γ² + C_W ⟨σ'²⟩) X(Pf),
+
+P f(z) = E f(γz + ξ): all of it comes from that one weight, and none of X is a tensor with a name.
+Derived here.
 """
 
 from __future__ import annotations
@@ -52,6 +57,7 @@ from .exchangeable import (
     Pair,
     Square,
     Tangent,
+    Together,
     Two,
     two,
 )
@@ -60,9 +66,9 @@ from .norms import norm_of
 from .skips import is_plain_skip, is_skip
 from .stages import LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
-from .trees import STREAM, Z, automorphisms
+from .trees import DH, STREAM, Z, automorphisms
 
-CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRST")))
+CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRSTU")))
 """The tensors that have an exact recursion under a skip around one matrix."""
 LARGER = CLOSED[7:]
 """Those of dH and ddH, which are derived where there is no norm."""
@@ -89,19 +95,23 @@ SEQUENCES: dict[str, Callable[[Labels], Left]] = {
     "Square": lambda of: Left(
         (Local(), TEST), (Tangent((0, 1), (of[0], of[1])), Tangent((0, 1), (of[2], of[3])))
     ),
+    "Together": lambda of: Left(
+        (TEST, Local()), (Tangent((1, 0, 0), of[:3], DH), Tangent((0, 1), of[3:]))
+    ),
 }
 """The functionals, at samples, as functions f stand behind the layer."""
-RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4}
+RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4, "Together": 5}
 """At how many samples each is."""
 
 
 BRANCHES: dict[str, tuple[Name, int]] = {
     f"{label}{block}": (named(label), block)
-    for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1))
+    for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1), ("U", 1))
     for block in range(blocks)
 }
-"""Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T both
-pairs are alike. A z in the other pair is the first of its samples, those of the tree the rest."""
+"""Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T and U
+both pairs are alike. A z in the other pair is the first of its samples, those of the tree the
+rest."""
 
 
 def _slot_is_z(name: Name, slot: int) -> bool:
@@ -289,6 +299,9 @@ class _Reduction:
             return self._two(atom)
         if isinstance(atom, Grown):
             return self._grown(atom)
+        if isinstance(atom, Together):  # g's average alone
+            together = Together(atom.samples, atom.one, Local())
+            return multiply(self._mean_of(atom.other), _alone(together), 0)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
 
     def _mean(self, of: Local) -> Expansion:
@@ -488,6 +501,8 @@ def functional_in(atom: object) -> tuple[str, Local] | None:
         return type(atom).__name__, atom.other
     if isinstance(atom, Branch):
         return atom.kind, atom.of
+    if isinstance(atom, Together):
+        return "Together", atom.one
     return None
 
 
@@ -504,7 +519,7 @@ MEMBERS: dict[str, tuple[Name, int]] = {
 }
 for _kind, (_tensor, _block) in BRANCHES.items():
     MEMBERS[_kind] = _tensor, sum(_slot_is_z(_tensor, slot) for slot in _tensor.pairing[_block])
-"""The tensor that is a functional's value at :z^b:, and b."""
+"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
 
 
 def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
@@ -521,7 +536,7 @@ def subscripts(atom: object) -> Labels:
     """The samples of a functional, as `SEQUENCES` has them."""
     if isinstance(atom, Two):
         return atom.one.labels
-    if isinstance(atom, Own | Apart | Branch):
+    if isinstance(atom, Own | Apart | Branch | Together):
         return atom.samples
     if isinstance(atom, Across):
         return (*atom.one.labels, *atom.samples)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from derive.engine.norms import norm_of
 from derive.errors import InputError, whole
 from derive.layers import Layer
 from derive.network import Network
@@ -25,18 +26,35 @@ class Data(NamedTuple):
 
 
 def checked_network(net: object, depth: int | None) -> Network:
-    """The network, if what follows from pairings of neurons is all of its law; or InputError."""
+    """The network, if what follows from pairings of neurons is all of the law of its outputs; or
+    InputError."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     if not net.keeps_rotations:
         wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
         raise InputError("weights", str(net.weights), wanted)
     deep = net.depth or depth
-    if isinstance(deep, int):
-        for layer in layers(net, deep):
-            if layer.reason is not None:
-                raise InputError("layer", str(layer), layer.reason)
+    if isinstance(deep, int) and deep > 1:
+        layers(net, deep)
+        last = net.layer_at(deep, deep)
+        if last.reason is not None:
+            wanted = f"as the last one a layer such as the dense one, '{last}*; dense': outputs "
+            wanted += "behind it are neurons of a law that only permutations keep, and averages "
+            wanted += "at one neuron no sums over pairings there"
+            raise InputError("layer", str(last), wanted)
     return net
+
+
+def check_branches(net: Network, depth: int | None) -> None:
+    """InputError where there is no dH or ddH to order 1/n: behind a norm and a skip around one
+    matrix."""
+    deep = net.depth or depth
+    for layer in layers(net, deep) if isinstance(deep, int) else ():
+        if layer.reason is not None and norm_of(layer.stages) is not None:
+            wanted = (
+                "a skip around one matrix without a norm: behind one dH and ddH are not derived"
+            )
+            raise InputError("layer", str(layer), wanted)
 
 
 def layers(net: Network, depth: int) -> set[Layer]:

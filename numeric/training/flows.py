@@ -22,7 +22,7 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables.compare import VANISHES
 from . import layout
-from .arguments import checked_network, checked_rate, checked_steps, given
+from .arguments import check_branches, checked_network, checked_rate, checked_steps, given
 from .averages import Basis, Descended
 from .rounding import with_errors
 
@@ -71,9 +71,10 @@ def flow(
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for σ with
-            kinks, whose ddH does not exist; where descent diverges, η Θ_max ≥ 2, and steps go on
-            forever or so far that numbers overflow; and where Θ is singular on the training set,
-            and steps go on forever.
+            kinks, whose ddH does not exist; for a skip around one matrix behind a norm, or as the
+            last layer, behind which the law of the outputs is not invariant under rotations; where
+            descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that numbers overflow;
+            and where Θ is singular on the training set, and steps go on forever.
 
     >>> from derive import Network
     >>> table = flow(Network("tanh", C_b=1), [1.0, 0.5], 1.0, depth=2, eta=0.5, steps=[0, math.inf])
@@ -85,6 +86,7 @@ def flow(
     if not checked_network(net, depth).activation.is_smooth:
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", net.activation.name, wanted)
+    check_branches(net, depth)
     half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)

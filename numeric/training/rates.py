@@ -52,11 +52,12 @@ def learning_rate(
         width: as that of `numeric.flow`.
 
     Returns:
-        On the axis `layer`, for networks of so many layers: `stable` and `fastest`, the limits;
-        stable1, fastest1, the coefficients of 1/n of their means; `stable_variance`,
-        `fastest_variance`, those of their variances; and with an axis `level`, from the largest,
-        `eigenvalue`, `eigenvalue1` and `eigenvalue_variance`. Beside each stands
-        `…_error`, what the errors of the tensors and rounding change.
+        On the axis `layer`, for networks of so many layers, but those whose last one is a skip
+        around one matrix: `stable` and `fastest`, the limits; stable1, fastest1, the coefficients
+        of 1/n of their means; `stable_variance`, `fastest_variance`, those of their variances; and
+        with an axis `level`, from the largest, `eigenvalue`, `eigenvalue1` and
+        `eigenvalue_variance`. Beside each stands `…_error`, what the errors of the tensors and
+        rounding change.
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; where eigenvalues
@@ -72,19 +73,21 @@ def learning_rate(
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
     names |= {factor.name.label: factor.name for factor in fluctuations()}
     table = tensors_of(net, X, depth, list(names.values()), width=width)
-    layers = table["layer"].to_numpy()
+    depth = len(table["layer"])
+    layers = [at for at in range(1, depth + 1) if at == 1 or net.layer_at(at, depth).reason is None]
     rows = []
-    for layer in range(len(layers)):
+    for layer in layers:
         values, errors = (
             {
                 label: table[f"{label}{ending}"]
-                .to_numpy()[layer]
+                .sel(layer=layer)
+                .to_numpy()
                 .reshape((len(X),) * len(name.subscripts))
                 for label, name in names.items()
             }
             for ending in ("", "_error")
         )
-        rows.append(with_errors(values, errors, partial(_rates, layer=int(layers[layer]))))
+        rows.append(with_errors(values, errors, partial(_rates, layer=layer)))
     arrays = {}
     for name in rows[0]:
         dims = ("layer", "level")[: 1 + rows[0][name][0].ndim]
@@ -92,7 +95,7 @@ def learning_rate(
         arrays[name] = xarray.Variable(dims, np.array([row[name][0] for row in rows]), about)
         errors_of = np.array([row[name][1] for row in rows])
         arrays[f"{name}_error"] = xarray.Variable(dims, errors_of)
-    return layout.dataset(arrays, layers, {"training": len(X)}, net=net, inputs=X)
+    return layout.dataset(arrays, np.array(layers), {"training": len(X)}, net=net, inputs=X)
 
 
 _MEANINGS = {

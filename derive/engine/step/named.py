@@ -80,9 +80,7 @@ def _check_closed(name: Name, layer: Layered) -> None:
     if not name.order and len(name.pairing) <= 1:
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-    if str(name) == "U":
-        wanted += "U needs E dH_{j;ii} H_ij f(z_i), of order 1/n there, which is not derived"
-    elif str(name) in FIRST_ORDER:
+    if str(name) in FIRST_ORDER:
         wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
         if any(field.nodes > 2 for field in name.fields):
             wanted += ", without a norm"

@@ -116,7 +116,8 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
         for kind in sorted(wanted_kinds - functionals.keys()):
             found = functional_of(kind, stages, weights, several=m > 1)
             functionals[kind] = with_merged(kind, found)
-            wanted_names.add(MEMBERS[kind][0])
+            if kind in MEMBERS:
+                wanted_names.add(MEMBERS[kind][0])
         for terms in (*tensors.values(), *functionals.values()):
             own, kinds = _needs(terms)
             wanted_names |= own

@@ -48,6 +48,8 @@ class Functionals(NamedTuple):
     def with_members(self, tensors: Mapping[Name, Array], pairs: Pairs) -> Functionals:
         """With the members that are tensors, (copies, m, …) each."""
         for kind, values in self.values.items():
+            if kind not in MEMBERS:
+                continue
             (name, degree), rank = MEMBERS[kind], RANKS[kind]
             atom = member_of(kind, tuple(range(rank)), tuple(range(rank, rank + degree)))
             known, labels = identify(atom)

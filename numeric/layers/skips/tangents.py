@@ -27,7 +27,6 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
     CLOSED,
-    MEMBERS,
     RANKS,
     functional_in,
     subscripts,
@@ -97,7 +96,7 @@ class TangentLayers:
         own = [name for name in names if name in CLOSED]
         self._layers = [derived(own, scheme, activation, m) for scheme in schemes]
         self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
-        self.kinds = tuple(k for k in MEMBERS if any(k in d.functionals for d in self._layers))
+        self.kinds = tuple(k for k in RANKS if any(k in d.functionals for d in self._layers))
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
