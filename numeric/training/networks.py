@@ -144,7 +144,7 @@ class Networks:
     def _batches(self, steps: int) -> NDArray[np.int64]:
         """The training inputs of each step, (networks, steps, batch): each set is gone through in
         turn."""
-        count, size = len(self.work.targets), self.work.batch
+        count, size = self.training, self.work.batch
         if size == count:
             return np.tile(np.arange(count), (len(self.streams), steps, 1))
         chosen = []
@@ -155,6 +155,16 @@ class Networks:
             chosen.append(self.waiting[:, :size])
             self.waiting = self.waiting[:, size:]
         return np.stack(chosen, axis=1)
+
+    @property
+    def training(self) -> int:
+        """Training inputs."""
+        return len(self.work.targets)
+
+    @property
+    def tests(self) -> Array:
+        """The inputs behind them."""
+        return self.work.ensemble.inputs[self.training :]
 
     def started(self, readouts: int = 1) -> Array:
         """What `Start` is, (networks, numbers), with so many last layers one after the other on

@@ -86,7 +86,7 @@ def test_the_tangent_kernel_is_that_of_all_parameters(layer):
     rates = np.empty(size)
     for part in one.parts:
         fan_in = part.shape[0] if part.law is not None else None
-        rates[one.places[part.key]] = 0.3 if fan_in is None else 1.3 / fan_in
+        rates[one.slices[part.key]] = 0.3 if fan_in is None else 1.3 / fan_in
     H = np.einsum("p,pai,pbj->abij", rates, jacobian, jacobian)
     found = one.observed()[0, X.shape[0] * 2 : -1].reshape(H.shape)
     assert found == pytest.approx(H, rel=1e-6, abs=1e-8)
@@ -181,7 +181,6 @@ def test_early_stopping_and_runs_of_layers(tmp_path):
     ("layer", "reason"),
     [
         (layers.dropout("1/2"), "masks"),
-        (layers.convolution(3, 4), "positions"),
         (layers.residual(skip=sympy.Symbol("g")), "number"),
     ],
 )
