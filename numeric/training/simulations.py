@@ -135,10 +135,8 @@ def simulate(
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
-    linear = (
-        optimizer == "tensorial" and loss == "squared" and size == data.training and clip is None
-    )
-    linear &= stop is None
+    linear = optimizer == "tensorial" and loss == "squared" and clip is None
+    linear &= stop is None and size == data.training
     ntk = flag("ntk", ntk)
     alone = reads_alone(ensemble)
     linear &= alone or net.keeps_rotations

@@ -2,9 +2,9 @@
 
 The networks of `networks`, with a layer's equations (`derive.engine.stages`) evaluated on a
 `Tape`. Every matrix has a learning rate λ_W over its own fan-in, and every equation with biases has
-its own; a filter of s matrices, shared by all positions of a signal, has s times their fan-in. Of
-signals (`engine.taps`) x are the positions, one signal behind the other. Where z stands for n neurons to the end, as behind a skip, a network's outputs are the
-first of them.
+its own; a filter of s matrices, shared by all positions of a signal, has s times their fan-in. The
+positions of signals (`engine.taps`) are one behind the other in x, z and the targets. Where z
+stands for n neurons to the end, as behind a skip, a network's outputs are the first of them.
 """
 
 from __future__ import annotations

@@ -144,12 +144,11 @@ class Tape:
 
     def _moved(self, matrix: Array, x: Node) -> Node:
         """Sums over a signal's positions, by a matrix (results, positions)."""
-        results, positions = matrix.shape
 
         def at(values: Array, by: Array) -> Array:
-            draws, outputs, samples, n = values.shape
+            draws, outputs, _, n = values.shape
             signals = by @ values.reshape(draws, outputs, -1, by.shape[1], n)
-            return signals.reshape(draws, outputs, -1, n)
+            return np.asarray(signals.reshape(draws, outputs, -1, n))
 
         return self.put(at(x.value, matrix), (x, lambda back: at(back, matrix.T)))
 
