@@ -52,18 +52,18 @@ def checked_network(net: object, depth: int | None) -> Network:
     deep = net.depth or depth
     if isinstance(deep, int):
         for layer in layers(net, deep):
-            if layer.reason is not None:
-                raise InputError("layer", str(layer), layer.reason)
+            reason = layer.reason if layer.keep is None else _MASKS
+            if reason is not None:
+                raise InputError("layer", str(layer), reason)
     return net
 
 
+_MASKS = "none with dropout, whose masks are drawn anew at each step: training.simulate trains it"
+
+
 def layers(net: Network, depth: int) -> set[Layer]:
-    """What the network's layers are; InputError for those that cannot be trained here."""
-    found = {net.layer_at(at, depth) for at in range(2, depth + 1)}
-    for layer in found:
-        if layer.keep is not None:
-            raise InputError("layer", str(layer), "none with masks, drawn anew each time")
-    return found
+    """What the network's layers are."""
+    return {net.layer_at(at, depth) for at in range(2, depth + 1)}
 
 
 def given(

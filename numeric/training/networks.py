@@ -76,12 +76,14 @@ class Networks:
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
         self.begin(self.parameters)
 
-    def generators(self, draws: NDArray[np.int64]) -> list[np.random.Generator]:
-        """The random numbers of each network."""
+    def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
+        """The random numbers of each network, one of several streams."""
         k0, k1 = (int(word) for word in self.work.ensemble.key)
         key = k0 + (k1 << 32)
         return [
-            np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
+            np.random.Generator(
+                np.random.Philox(key=key, counter=(int(draw) << 128) + (stream << 64))
+            )
             for draw in draws
         ]
 

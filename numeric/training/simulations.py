@@ -73,6 +73,8 @@ def simulate(
         net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ. Behind a layer
             that carries z to its end, as a skip does, the outputs are the first of its n neurons.
             The parameters of a convolution are its filters, of s matrices with λ_W/(s n_in).
+            Dropout has other masks in each step, for each input and neuron; where networks are
+            looked at, there are none.
         width: n; by default the network's own.
         eta: η, above 0.
         steps: at which numbers of steps the networks are looked at.
@@ -104,8 +106,7 @@ def simulate(
         `antithetic` is then an attribute.
 
     Raises:
-        InputError: for arguments that cannot be used, dropout among them, and where training
-            diverges.
+        InputError: for arguments that cannot be used, and where training diverges.
 
     >>> from derive import Network
     >>> table = simulate(Network("tanh"), [1.0, 0.5], 1.0, width=8, depth=2, steps=5, draws=20)
@@ -136,7 +137,7 @@ def simulate(
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
     linear = optimizer == "tensorial" and loss == "squared" and clip is None
-    linear &= stop is None and size == data.training
+    linear &= stop is None and size == data.training and not net.has_dropout(depth)
     ntk = flag("ntk", ntk)
     alone = reads_alone(ensemble)
     linear &= alone or net.keeps_rotations

@@ -5,6 +5,7 @@ The networks of `networks`, with a layer's equations (`derive.engine.stages`) ev
 its own; a filter of s matrices, shared by all positions of a signal, has s times their fan-in. The
 positions of signals (`engine.taps`) are one behind the other in x, z and the targets. Where z
 stands for n neurons to the end, as behind a skip, a network's outputs are the first of them.
+Dropout has other masks in each step, and none where networks are looked at.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class StagedNetworks(Networks):
         layer = work.ensemble.net.layer
         self.positions = layer.positions or 1  # of an input, and of what comes out
         self.places = 1 if layer.readout is not None else self.positions
-        self.streams = self.generators(draws)
+        self.streams, self.masks = (self.generators(draws, stream) for stream in range(2))
         self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])
         self.slices = {
@@ -190,8 +191,8 @@ class StagedNetworks(Networks):
         for part in self._last:
             self.of[part.key] *= -1
 
-    def passed(self, x: Array) -> Pass:
-        """Forward, of inputs (networks or 1, samples, n_0)."""
+    def passed(self, x: Array, *, masked: bool = False) -> Pass:
+        """Forward, of inputs (networks or 1, samples, n_0); with the next masks of dropout."""
         ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
         state: dict[Kind, Node] = {STREAM: tape.constant(x)}
         uses: dict[Key, list[Use]] = {}
@@ -205,11 +206,24 @@ class StagedNetworks(Networks):
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
+                if masked and stage.keep is not None:
+                    made = {kind: self._masked(layer, each, tape) for kind, each in made.items()}
                 state = {
                     kind: self._added((layer, at), kind, each, tape, uses, last=last)
                     for kind, each in made.items()
                 }
         return Pass(tape, state[STREAM], uses, made[STREAM])
+
+    def _masked(self, layer: int, given: Parts, tape: Tape) -> Parts:
+        """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron."""
+        bodies = {}
+        for k, each in given.bodies.items():
+            body = cast(Node, each.jet)
+            mask = np.ones((len(self.masks), *body.shape[2:]))
+            self.work.ensemble.masked(mask, layer, self.masks)
+            jet = tape.times(body, tape.constant(mask))
+            bodies[k] = type(each)(cast(Any, jet), cast(Any, tape))
+        return given._replace(bodies=bodies)
 
     def _added(
         self,
@@ -255,7 +269,7 @@ class StagedNetworks(Networks):
                 each[orders[:, t]].reshape(len(orders), -1, each.shape[2])
                 for each in (inputs, targets)
             )
-            made = self.passed(x)
+            made = self.passed(x, masked=True)
             z = made.outputs
             made.tape.differentiate(z, slope(z.value[:, 0], y, work.loss)[:, None])
             self.count += 1
