@@ -161,6 +161,26 @@ def test_a_batch_is_of_whole_signals(layer):
         assert networks.parameters[d] == pytest.approx(other.parameters[d], rel=1e-12)
 
 
+@pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(2, 2, readout=mean)"])
+def test_theory_begins_with_the_network_and_ends_with_the_targets(layer):
+    """One signal of two positions: K, G1, Θ and Θ1 of `numeric.flow`, and z = y."""
+    net = Network("linear", C_b=0.1, lambda_b=0.3, layer=layer)
+    x, read = SIGNALS[0, :2], net.layer.readout is not None
+    y = np.array(0.5 if read else [1.0, -1.0])
+    theory = flow(net, x, y, None, 2, 0.05, [0, np.inf])
+    at_start = tensors_of(net, x[None], 2, ["K", "G1", "Theta", "Theta1"])
+    for name, tensor in (
+        ("covariance", "K"),
+        ("covariance1", "G1"),
+        ("ntk", "Theta"),
+        ("ntk1", "Theta1"),
+    ):
+        expected = at_start[tensor].to_numpy()[-1]
+        assert theory[name].to_numpy()[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert theory["prediction"].to_numpy()[1] == pytest.approx(y.ravel(), rel=1e-9)
+    assert abs(theory["prediction1"].to_numpy()[1]).max() < 1e-9
+
+
 def test_a_filter_with_one_matrix_is_the_dense_layer():
     """Theory, inference, rates and descent with positions as inputs; a layer of its own."""
     X, T = SIGNALS[:2], TESTS
