@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
+from derive.layers import Layer
 from derive.layers.by_depth import Layers
 
 from .arrays import Array
@@ -101,6 +102,9 @@ def checked_inputs(inputs: ArrayLike, layer: Layers | None = None) -> Inputs:
             (m, positions, n_0) or (positions, n_0).
     """
     positions = None if layer is None else layer.positions
+    if isinstance(layer, Layer) and layer.reads and layer.readout is None:
+        wanted = "a layer that keeps a signal's positions; readout= of a convolution reads out"
+        raise InputError("layer", str(layer), wanted)
     wanted = "real numbers of shape (n_0,) or (m, n_0)"
     if positions is not None:
         wanted = f"real numbers of shape (m, {positions}, n_0) or ({positions}, n_0), for {layer}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import NDArray
 
+    from derive import Network
+
 _CLASSES = 10
 _SIDE = 4
 """Pixels of a side that digits are averaged to: few numbers, so that orthogonal layers of any
@@ -31,7 +33,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         default="digits",
         help="digits, mnist5k, mnist:FOLDER or cifar10:FOLDER, averaged to 4×4 pixels; or a .csv "
-        "or .npy file whose last columns are the targets",
+        "or .npy file whose last columns are the targets; of convolutions the positions are equal "
+        "parts of each, rows of pixels where there are 4",
     )
     command.add_argument("--train", type=int, default=4, metavar="N", help="training inputs")
     command.add_argument("--test", type=int, default=2, metavar="T", help="test inputs")
@@ -76,7 +79,8 @@ def run(given: argparse.Namespace) -> int:
         make_directory("--run", given.run)
     if given.compare and not given.width:
         raise InputError("--compare", True, "--width, of the networks to be trained")
-    net, data = options.network(given), _data(given)
+    net = options.network(given)
+    data = _data(given, net)
     depth = whole("--depth", given.depth, 1)
     eta = given.eta
     if eta is None:
@@ -122,7 +126,7 @@ def _largest(theta: NDArray[np.float64]) -> float:
     return float(np.linalg.eigvalsh(np.atleast_2d(theta))[-1])
 
 
-def _data(given: argparse.Namespace) -> Data:
+def _data(given: argparse.Namespace, net: Network) -> Data:
     import numpy as np
 
     from numeric import checks
@@ -130,7 +134,11 @@ def _data(given: argparse.Namespace) -> Data:
     train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
     outputs = whole("--outputs", given.outputs, 1)
     of_file = given.data.endswith((".csv", ".npy"))
-    inputs, targets = (_file if of_file else _images)(given.data, outputs)
+    positions = net.layer.positions
+    if positions is not None and net.layer.readout is None:
+        wanted = "a readout behind convolutions, readout=mean or flatten, as inputs have targets"
+        raise InputError("--layer", str(net.layer), wanted)
+    inputs, targets = (_file if of_file else _images)(given.data, outputs, positions)
     if train + test > len(inputs):
         raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
     chosen = np.random.default_rng(checks.seed(given.seed)).permutation(len(inputs))[: train + test]
@@ -138,7 +146,9 @@ def _data(given: argparse.Namespace) -> Data:
     return Data(X[:train], targets[chosen[:train]], X[train:] if test else None)
 
 
-def _images(text: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _images(
+    text: str, outputs: int, positions: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
     from numeric.training.data import source
@@ -152,14 +162,28 @@ def _images(text: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.fl
         raise InputError("--data", text, wanted) from None
     images = options.loaded(of)
     coarse = images.coarser(images.shape[-1] // _SIDE)
+    channels = 1 if len(images.shape) == 2 else images.shape[0]
     X, label = coarse.pixels / of.brightest, images.labels
+    X = X if positions is None else _signals(X, positions, channels)
     if outputs == 1:
         return X, np.asarray(1.0 - 2.0 * (label[:, None] % 2), np.float64)
     kept = label < outputs
     return X[kept], np.eye(outputs)[label[kept]]
 
 
-def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _signals(X: NDArray[np.float64], positions: int, channels: int) -> NDArray[np.float64]:
+    """(inputs, positions, n_0), from the numbers of one channel behind those of the other."""
+    count = X.shape[1] // channels
+    if count % positions:
+        wanted = f"as many positions as divide the {count} numbers of an input"
+        raise InputError("--layer", f"{positions} positions", wanted)
+    parts = X.reshape(len(X), channels, positions, -1)
+    return parts.swapaxes(1, 2).reshape(len(X), positions, -1)
+
+
+def _file(
+    source: str, outputs: int, positions: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
     wanted = "a .csv or .npy file of numbers"
@@ -167,7 +191,8 @@ def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     if table.ndim != 2 or table.shape[1] <= outputs:
         wanted = f"rows of inputs and then {outputs} targets"
         raise InputError("--data", f"{source} of shape {table.shape}", wanted)
-    return table[:, :-outputs], table[:, -outputs:]
+    X = table[:, :-outputs]
+    return X if positions is None else _signals(X, positions, 1), table[:, -outputs:]
 
 
 def _text(theory: xarray.Dataset, eta: float) -> str:
@@ -183,7 +208,7 @@ def _text(theory: xarray.Dataset, eta: float) -> str:
     ]
     for step in theory["step"].to_numpy():
         at = theory.sel(step=step).isel({k: v for k, v in first.items() if k in theory.dims})
-        for sample in range(at.sizes["sample"]):
+        for sample in range(at.sizes["sample_1"]):
             kind = f"train {sample + 1}" if sample < training else f"test {sample - training + 1}"
             values = [
                 *(float(at[f"prediction{ending}"][sample]) for ending in ("", "1")),

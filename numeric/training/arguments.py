@@ -19,10 +19,28 @@ from ..checks import checked_inputs, real
 
 
 class Data(NamedTuple):
-    """Training inputs, then tests; and targets (training, outputs)."""
+    """Training inputs, then tests; and targets.
+
+    Attributes:
+        X: (inputs, n_0), or of signals (inputs, positions, n_0).
+        targets: (training samples, outputs); of signals that are not read out a sample is one at a
+            position.
+        places: samples that an input is.
+    """
 
     X: Array
     targets: Array
+    places: int
+
+    @property
+    def samples(self) -> int:
+        """Of all inputs."""
+        return len(self.X) * self.places
+
+    @property
+    def training(self) -> int:
+        """Inputs of the training set."""
+        return len(self.targets) // self.places
 
 
 def checked_network(net: object, depth: int | None) -> Network:
@@ -35,7 +53,9 @@ def checked_network(net: object, depth: int | None) -> Network:
         raise InputError("weights", str(net.weights), wanted)
     deep = net.depth or depth
     if isinstance(deep, int) and deep > 1:
-        layers(net, deep)
+        if any(layer.keep is not None for layer in layers(net, deep)):
+            wanted = "none with dropout, whose masks are drawn anew at each step: "
+            raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
         last = net.layer_at(deep, deep)
         if last.reason is not None:
             wanted = f"as the last one a layer such as the dense one, '{last}*; dense': outputs "
@@ -58,48 +78,73 @@ def check_branches(net: Network, depth: int | None) -> None:
 
 
 def layers(net: Network, depth: int) -> set[Layer]:
-    """What the network's layers are; InputError for those that cannot be trained here."""
-    found = {net.layer_at(at, depth) for at in range(2, depth + 1)}
-    for layer in found:
-        if layer.keep is not None:
-            raise InputError("layer", str(layer), "none with masks, drawn anew each time")
-    return found
+    """What the network's layers are."""
+    return {net.layer_at(at, depth) for at in range(2, depth + 1)}
 
 
 def given(
-    inputs: ArrayLike, targets: ArrayLike, test: ArrayLike | None, outputs: int | None
+    net: Network,
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    test: ArrayLike | None,
+    outputs: int | None,
 ) -> Data:
-    """The inputs, training set first, and the targets as (training, outputs); or InputError."""
-    X = checked_inputs(inputs)
-    y = checked_targets("targets", targets, len(X.X), X.single)
+    """The inputs, training set first, and the targets as (samples, outputs); or InputError."""
+    X, places = inputs_of(net, inputs), places_of(net)
+    y = checked_targets("targets", targets, len(X), places, single=np.ndim(inputs) < X.ndim)
     if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
     if test is None:
-        return Data(X.X, y)
+        return Data(X, y, math.prod(places))
     try:
-        T = checked_inputs(test).X
+        T = inputs_of(net, test)
     except InputError as refused:
         raise InputError("test", refused.got, refused.wanted) from None
-    if T.shape[1] != X.X.shape[1]:
-        raise InputError("test", f"{T.shape[1]} numbers each", f"{X.X.shape[1]}, as the inputs")
-    return Data(np.concatenate([X.X, T]), y)
+    if T.shape[-1] != X.shape[-1]:
+        raise InputError("test", f"{T.shape[-1]} numbers each", f"{X.shape[-1]}, as the inputs")
+    return Data(np.concatenate([X, T]), y, math.prod(places))
 
 
-def checked_targets(name: str, targets: ArrayLike, count: int, single: bool = False) -> Array:
-    """(inputs, outputs), from numbers for so many inputs, or one; or InputError."""
-    wanted = f"{count} finite real numbers, one for each input, or a row of outputs"
+def inputs_of(net: Network, inputs: ArrayLike) -> Array:
+    """(inputs, n_0), or of signals (inputs, positions, n_0); or InputError."""
+    X = checked_inputs(inputs, net.layer).X
+    positions = net.layer.positions
+    return X if positions is None else X.reshape(-1, positions, X.shape[1])
+
+
+def places_of(net: Network) -> tuple[int, ...]:
+    """The axes that targets have behind the inputs': the positions of signals that are not read
+    out."""
+    positions = net.layer.positions
+    return () if positions is None or net.layer.readout is not None else (positions,)
+
+
+def checked_targets(
+    name: str,
+    targets: ArrayLike,
+    count: int,
+    places: tuple[int, ...] = (),
+    single: bool = False,
+) -> Array:
+    """(samples, outputs), from numbers for so many inputs, or one, at each of these places; or
+    InputError."""
+    each = f"each of the {places[0]} positions of each input" if places else "each input"
+    numbers = count * math.prod(places)
+    wanted = f"{numbers} finite real numbers, one for {each}, or a row of outputs"
     try:
         y = np.asarray(targets)
     except (TypeError, ValueError):
         raise InputError(name, targets, wanted) from None
     if y.dtype.kind not in "biuf":
         raise InputError(name, f"{y.dtype} values", wanted)
-    y = y.reshape(1, -1) if single and y.ndim < 2 else y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or len(y) != count or not y.size:
+    axes = count, *places
+    y = y[None] if single and y.shape[: len(axes)] != axes else y
+    y = y[..., None] if y.ndim == len(axes) else y
+    if y.ndim != len(axes) + 1 or y.shape[:-1] != axes or not y.size:
         raise InputError(name, f"shape {np.shape(targets)}", wanted)
     if not np.isfinite(y).all():
         raise InputError(name, "NaN or infinity", wanted)
-    return y.astype(float)
+    return y.reshape(-1, y.shape[-1]).astype(float)
 
 
 def checked_rate(eta: object, *, flows: bool = True) -> float:

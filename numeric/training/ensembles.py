@@ -97,6 +97,17 @@ class Training(Work):
     antithetic: bool = False
     changes: bool = False
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the layers are dense, and so trained by `kernels`."""
+        layer = self.ensemble.net.layer
+        return layer.is_dense and layer.positions is None
+
+    @property
+    def samples(self) -> int:
+        """Of all inputs: as many, or their positions where signals are not read out."""
+        return self.ensemble.data.measured
+
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """n_0, …, and the outputs."""
@@ -110,7 +121,7 @@ class Training(Work):
     @cached_property
     def _entries(self) -> int:
         """Of all matrices."""
-        if self.ensemble.net.layer.is_dense:
+        if self.compiled:
             return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
         return sum(part.size for part in self.parts)
 
@@ -120,7 +131,7 @@ class Training(Work):
         looks = 1 if self.patience is None else 2
         passes = looks * self._signs * max(self.steps, default=0) * len(self.ensemble.inputs)
         passes += self.readouts * len(self.ensemble.inputs) * self.targets.shape[1]
-        each = _NUMBER_SECONDS * (1 if self.ensemble.net.layer.is_dense else _STAGED)
+        each = _NUMBER_SECONDS * (1 if self.compiled else _STAGED)
         return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * each))
 
     @property
@@ -136,14 +147,14 @@ class Training(Work):
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of a network's outputs and tangent kernel."""
-        m, outputs = len(self.ensemble.inputs), self.targets.shape[1]
+        m, outputs = self.samples, self.targets.shape[1]
         return (m, outputs), (m, m, outputs, outputs)
 
     @property
     def _sizes(self) -> tuple[list[int], list[int]]:
         """How many numbers each part of `Start` and of `Course` is."""
         z, kernel = map(prod, self._shapes)
-        start = [z, kernel, len(self.ensemble.inputs) ** 2] if self.origin else []
+        start = [z, kernel, self.samples**2] if self.origin else []
         return start, [z, *([kernel] if self.ntk else []), 1, *([1] if self.patience else [])]
 
     @property
@@ -171,7 +182,7 @@ class Training(Work):
     def start(self, rows: Array) -> Start:
         """Of these rows, which have it."""
         z, kernel = self._shapes
-        m, sizes = len(self.ensemble.inputs), self._sizes[0]
+        m, sizes = self.samples, self._sizes[0]
         own = rows[:, : self.readouts * sum(sizes)].reshape(len(rows), self.readouts, -1)
         parts = np.split(own, np.cumsum(sizes)[:-1], axis=2)
         shapes = z, kernel, (m, m)
@@ -229,7 +240,7 @@ class Training(Work):
         given_up: Event | None = None,
     ) -> Array:
         """What these networks come to, (draws, numbers)."""
-        made = Networks if self.ensemble.net.layer.is_dense else StagedNetworks
+        made = Networks if self.compiled else StagedNetworks
         networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()
         parts = [networks.started(self.readouts)] if self.origin else []

@@ -52,9 +52,12 @@ def flow(
 
     Arguments:
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
-        inputs: (N, n_0), the training set, or (n_0,) for one.
-        targets: y, (N,) for one output, or (N, outputs); a number for one input.
-        test: (T, n_0) or (n_0,), inputs that nothing is trained on; none by default.
+        inputs: (N, n_0), the training set, or (n_0,) for one. Of a network of convolutions
+            (N, positions, n_0), or (positions, n_0): a sample is then a signal at a position, or,
+            with a readout, a signal.
+        targets: y, (N,) for one output, or (N, outputs); a number for one input. With samples that
+            are positions (N, positions) or (N, positions, outputs).
+        test: (T, n_0) or (n_0,), inputs that nothing is trained on; none by default. As `inputs`.
         depth: layers, the last one the output's; all of the network's widths by default.
         eta: η; 0 is gradient flow, and `steps` are then times τ = ηt.
         steps: numbers of steps, 0 or more, or times; `math.inf` is the limit.
@@ -88,11 +91,11 @@ def flow(
         raise InputError("activation", net.activation.name, wanted)
     check_branches(net, depth)
     half = flag("half", half)
-    data = given(inputs, targets, test, outputs)
+    data = given(net, inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"
-    with telling(what, len(data.X) ** 4 * 1e-4):
+    with telling(what, data.samples**4 * 1e-4):
         names = averages.tensors()
         table = tensors_of(net, data.X, depth, names, width=width)
         last = table.isel(layer=-1)

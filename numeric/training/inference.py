@@ -48,8 +48,9 @@ def posterior(
 
     Arguments:
         net: the network; of any σ.
-        inputs: (N, n_0), where targets are seen, or (n_0,) for one.
-        targets: y, (N,) for one output, or (N, outputs); a number for one input.
+        inputs: (N, n_0), where targets are seen, or (n_0,) for one; of a network of convolutions
+            as those of `flow`.
+        targets: y, (N,) for one output, or (N, outputs); a number for one input; as `flow`'s.
         test: (T, n_0) or (n_0,), other inputs; none by default.
         depth: layers, the last one the output's; all of the network's widths by default.
         noise: the variance of the noise, 0 or more.
@@ -73,7 +74,7 @@ def posterior(
     (array([1.    , 0.9174]), array([0.    , 0.0038]))
     """
     checked_network(net, depth)
-    data = given(inputs, targets, test, outputs)
+    data = given(net, inputs, targets, test, outputs)
     variance = _checked_noise(noise)
     names = {
         factor.name.label: factor.name
@@ -81,14 +82,14 @@ def posterior(
         for term, _ in inference.terms(each, 1)
         for factor in term.tensors
     }
-    with telling(f"inference from {len(data.targets)} inputs", len(data.X) ** 4 * 1e-5):
+    with telling(f"inference from {len(data.targets)} samples", data.samples**4 * 1e-5):
         table = tensors_of(net, data.X, depth, ["K", *names.values()], width=width)
         last = table.isel(layer=-1)
         values, errors = (
             {name: last[f"{name}{ending}"].to_numpy() for name in ("K", *names)}
             for ending in ("", "_error")
         )
-        if len(data.X) == 1:
+        if data.samples == 1:
             values, errors = (
                 {name: each.reshape((1,) * _RANKS[name]) for name, each in part.items()}
                 for part in (values, errors)

@@ -35,9 +35,9 @@ def dataset(
     """The table of these values, ([steps,] samples …, outputs …), twins among them.
 
     Arguments:
-        X: (samples, n_0), the training set first.
+        X: (samples, n_0), the training set first; or (signals, positions, n_0).
         steps: None of a table that has no such axis.
-        targets: (training, outputs).
+        targets: (training samples, outputs).
     """
     training, outputs = targets.shape
     arrays = {}
@@ -56,8 +56,9 @@ def dataset(
     table = layout.dataset(arrays, (), attributes, net=net).drop_vars("layer")
     if steps is not None:
         table = table.assign_coords(step=np.asarray(steps, float))
+    axes = ("sample", "input") if X.ndim == 2 else ("signal", "position", "input")
     return table.assign_coords(
-        inputs=(("sample", "input"), np.array(X)),
+        inputs=(axes, np.array(X)),
         targets=(("training", "output"), np.array(targets)),
     )
 

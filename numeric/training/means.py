@@ -63,6 +63,8 @@ class Known(NamedTuple):
 
 def known(ensemble: Ensemble, draws: int) -> Known:
     """From so many networks, a few more at most but for those that slopes need."""
+    if ensemble.net.layer.positions is not None:
+        return _sampled(ensemble, draws)
     m = len(ensemble.inputs)
     seeds = np.random.SeedSequence([ensemble.seed, BATCHES]).generate_state(1 + m**2, np.uint64)
     totals, counts = np.zeros((len(_NAMES), BATCHES, m, m)), np.zeros((m, m))
@@ -103,7 +105,7 @@ def _sampled(ensemble: Ensemble, draws: int) -> Known:
     seeds = np.random.SeedSequence([ensemble.seed, BATCHES]).generate_state(BATCHES, np.uint64)
     tables = [
         simulate(
-            ensemble.net, ensemble.inputs, ensemble.width, ensemble.depth, each,
+            ensemble.net, ensemble.data.given, ensemble.width, ensemble.depth, each,
             tensors=_NAMES, seed=int(seed),
         )
         for seed in seeds

@@ -76,12 +76,14 @@ class Networks:
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
         self.begin(self.parameters)
 
-    def generators(self, draws: NDArray[np.int64]) -> list[np.random.Generator]:
-        """The random numbers of each network."""
+    def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
+        """The random numbers of each network, one of several streams."""
         k0, k1 = (int(word) for word in self.work.ensemble.key)
         key = k0 + (k1 << 32)
         return [
-            np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
+            np.random.Generator(
+                np.random.Philox(key=key, counter=(int(draw) << 128) + (stream << 64))
+            )
             for draw in draws
         ]
 
@@ -144,7 +146,7 @@ class Networks:
     def _batches(self, steps: int) -> NDArray[np.int64]:
         """The training inputs of each step, (networks, steps, batch): each set is gone through in
         turn."""
-        count, size = len(self.work.targets), self.work.batch
+        count, size = self.training, self.work.batch
         if size == count:
             return np.tile(np.arange(count), (len(self.streams), steps, 1))
         chosen = []
@@ -155,6 +157,16 @@ class Networks:
             chosen.append(self.waiting[:, :size])
             self.waiting = self.waiting[:, size:]
         return np.stack(chosen, axis=1)
+
+    @property
+    def training(self) -> int:
+        """Training inputs."""
+        return len(self.work.targets)
+
+    @property
+    def tests(self) -> Array:
+        """The inputs behind them."""
+        return self.work.ensemble.inputs[self.training :]
 
     def started(self, readouts: int = 1) -> Array:
         """What `Start` is, (networks, numbers), with so many last layers one after the other on

@@ -5,6 +5,7 @@ learning_rate(net, inputs, depth=10)["stable1"]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 
@@ -19,10 +20,9 @@ from derive.network import Network
 from derive.training.eigenvalues import fluctuations
 
 from ..arrays import Array
-from ..checks import checked_inputs
 from ..flows import flow as tensors_of
 from ..tables import layout
-from .arguments import checked_network
+from .arguments import checked_network, inputs_of, places_of
 from .rounding import with_errors
 
 _SIMPLE = 1e-9
@@ -47,7 +47,8 @@ def learning_rate(
 
     Arguments:
         net: the network; λ_b and λ_W are its learning rates (source 000, eq. 6.3).
-        inputs: (N, n_0), the training set, or (n_0,) for one.
+        inputs: (N, n_0), the training set, or (n_0,) for one; of a network of convolutions as those
+            of `numeric.flow`.
         depth: layers, each taken as the last; all of the network's widths by default.
         width: as that of `numeric.flow`.
 
@@ -69,12 +70,13 @@ def learning_rate(
     (array([1.2308, 0.9067]), array([0.    , 0.3858]))
     """
     checked_network(net, depth)
-    X = checked_inputs(inputs).X
+    X = inputs_of(net, inputs)
+    samples = len(X) * math.prod(places_of(net))
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
     names |= {factor.name.label: factor.name for factor in fluctuations()}
     table = tensors_of(net, X, depth, list(names.values()), width=width)
-    depth = len(table["layer"])
-    layers = [at for at in range(1, depth + 1) if at == 1 or net.layer_at(at, depth).reason is None]
+    every = list(map(int, table["layer"].to_numpy()))
+    layers = [at for at in every if at == 1 or net.layer_at(at, every[-1]).reason is None]
     rows = []
     for layer in layers:
         values, errors = (
@@ -82,7 +84,7 @@ def learning_rate(
                 label: table[f"{label}{ending}"]
                 .sel(layer=layer)
                 .to_numpy()
-                .reshape((len(X),) * len(name.subscripts))
+                .reshape((samples,) * len(name.subscripts))
                 for label, name in names.items()
             }
             for ending in ("", "_error")
@@ -95,7 +97,7 @@ def learning_rate(
         arrays[name] = xarray.Variable(dims, np.array([row[name][0] for row in rows]), about)
         errors_of = np.array([row[name][1] for row in rows])
         arrays[f"{name}_error"] = xarray.Variable(dims, errors_of)
-    return layout.dataset(arrays, np.array(layers), {"training": len(X)}, net=net, inputs=X)
+    return layout.dataset(arrays, np.array(layers), {"training": samples}, net=net, inputs=X)
 
 
 _MEANINGS = {

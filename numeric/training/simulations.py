@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
-from derive.layers import Layer
 from derive.network import Network
 from derive.work.resources import check_memory, check_time, number
 
@@ -25,7 +24,7 @@ from ..arrays import Array
 from ..runs import chunks
 from ..samplers.ensemble import checked_ensemble
 from . import control, layout
-from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers
+from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers, places_of
 from .ensembles import Training
 from .losses import LOSSES
 from .means import known
@@ -73,6 +72,9 @@ def simulate(
     Arguments:
         net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ. Behind a layer
             that carries z to its end, as a skip does, the outputs are the first of its n neurons.
+            The parameters of a convolution are its filters, of s matrices with λ_W/(s n_in).
+            Dropout has other masks in each step, for each input and neuron; where networks are
+            looked at, there are none.
         width: n; by default the network's own.
         eta: η, above 0.
         steps: at which numbers of steps the networks are looked at.
@@ -83,7 +85,7 @@ def simulate(
         loss: "squared", "cross-entropy" of the outputs' softmax, or "sigmoid cross-entropy" of
             their sigmoids over the sum of these; targets are probabilities.
         batch: training inputs of each step, drawn without repetition till all have been; all of
-            them by default.
+            them by default. A signal comes with all its positions.
         clip: the largest gradient of a matrix as a part of the matrix (source 003, eq. 29).
         patience: of early stopping: a network whose loss on the test inputs has not fallen in so
             many steps is taken back to where it was least, and trained no further.
@@ -104,8 +106,7 @@ def simulate(
         `antithetic` is then an attribute.
 
     Raises:
-        InputError: for arguments that cannot be used, convolutions and dropout among them, and
-            where training diverges.
+        InputError: for arguments that cannot be used, and where training diverges.
 
     >>> from derive import Network
     >>> table = simulate(Network("tanh"), [1.0, 0.5], 1.0, width=8, depth=2, steps=5, draws=20)
@@ -115,12 +116,12 @@ def simulate(
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
-    data = given(inputs, targets, test, outputs)
+    data = given(net, inputs, targets, test, outputs)
     width = net.width if width is None else width
     depth = net.depth if depth is None else depth
     if width is None or depth is None:
         raise InputError("width, depth", (width, depth), "both, or a network with widths")
-    rotates = all(each.reason is None for each in _layers(net, whole("depth", depth, 1)))
+    rotates = all(each.reason is None for each in layers(net, whole("depth", depth, 1)))
     ensemble = checked_ensemble(net, data.X, width, depth, seed)
     if data.targets.shape[1] > ensemble.widths[-1] and not reads_alone(ensemble):
         wanted = f"{ensemble.widths[-1]} or fewer outputs, as many as the last layer's neurons"
@@ -130,20 +131,20 @@ def simulate(
         raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)
-    stop = _patience(patience, test_targets, data, loss)
-    training = len(data.targets)
-    size = training if batch is None else whole("batch", batch, 1, training)
+    stop = _patience(patience, test_targets, net, data, loss)
+    size = data.training if batch is None else whole("batch", batch, 1, data.training)
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
-    linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
-    linear &= stop is None
+    linear = optimizer == "tensorial" and loss == "squared" and clip is None
+    linear &= stop is None and size == data.training and not net.has_dropout(depth)
     ntk = flag("ntk", ntk)
     alone = reads_alone(ensemble)
     linear &= alone or net.keeps_rotations
     signs = flag("antithetic", antithetic) and linear and alone and net.keeps_rotations
-    changes = linear and depth > 1 and net.layer.is_dense and net.keeps_rotations
-    changes &= control.bears(draws, len(data.X), data.targets, mirrored=signs)
+    dense = net.layer.is_dense and net.layer.positions is None
+    changes = linear and depth > 1 and dense and net.keeps_rotations
+    changes &= control.bears(draws, data.samples, data.targets, mirrored=signs)
     work = Training(
         ensemble, data.targets, rule, loss, size, counts, ntk, draws,
         origin=linear, patience=stop, antithetic=signs, changes=changes,
@@ -153,9 +154,9 @@ def simulate(
         work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS,
         antithetic=False, changes=False,
     )  # fmt: skip
-    dearer = 1 if net.layer.is_dense else max(1, len(work.parts) / depth)
+    dearer = 1 if dense else max(1, len(work.parts) / depth)
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
-    each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
+    each = control.numbers(data.samples * data.targets.shape[1], len(counts))
     held = 8 * (draws * work.row + more * (untrained.row + each))
     check_memory("draws", draws, held, what)
     seconds = draws * work.seconds
@@ -193,25 +194,17 @@ def simulate(
     return layout.dataset(net, data.X, data.targets, times, found, about)
 
 
-def _layers(net: Network, depth: int) -> set[Layer]:
-    """What the network's layers are; InputError for those that cannot be trained."""
-    if net.layer.positions is not None:
-        wanted = "a layer whose inputs have no positions, as those of convolutions have"
-        raise InputError("layer", str(net.layer), wanted)
-    return layers(net, depth)
-
-
 def _patience(
-    steps: int | None, targets: ArrayLike | None, data: Data, loss: str
+    steps: int | None, targets: ArrayLike | None, net: Network, data: Data, loss: str
 ) -> Patience | None:
     """When networks stop, if they do."""
-    tests = len(data.X) - len(data.targets)
+    tests = len(data.X) - data.training
     if steps is None and targets is None:
         return None
     if steps is None or targets is None or not tests:
         wanted = "test inputs with targets and a patience, or neither targets nor patience"
         raise InputError("patience", steps, wanted)
-    y = checked_targets("test_targets", targets, tests, single=tests == 1)
+    y = checked_targets("test_targets", targets, tests, places_of(net), single=tests == 1)
     if y.shape[1] != data.targets.shape[1]:
         raise InputError("test_targets", y.shape[1], f"{data.targets.shape[1]} outputs, as trained")
     _check_loss("test_targets", loss, y)

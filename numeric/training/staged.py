@@ -2,8 +2,10 @@
 
 The networks of `networks`, with a layer's equations (`derive.engine.stages`) evaluated on a
 `Tape`. Every matrix has a learning rate λ_W over its own fan-in, and every equation with biases has
-its own. Where z stands for n neurons to the end, as behind a skip, a network's outputs are the
-first of them.
+its own; a filter of s matrices, shared by all positions of a signal, has s times their fan-in. The
+positions of signals (`engine.taps`) are one behind the other in x, z and the targets. Where z
+stands for n neurons to the end, as behind a skip, a network's outputs are the first of them.
+Dropout has other masks in each step, and none where networks are looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.engine.stages import Stage
 from derive.engine.trees import STREAM, Kind
 from derive.weights import WeightEnsemble
 
@@ -37,10 +40,11 @@ class Part:
 
     Attributes:
         shape: (n_in, n_out); of biases (1, n_out).
-        law: of a matrix.
+        law: of a matrix, or of one of a filter's times √taps.
         rows: n_out of the whole matrix, of which the first are wanted.
         variance: of the biases, or of a matrix times n_in.
-        rate: λ_W/n_in, or λ_b.
+        rate: λ_W over n_in and the taps, or λ_b.
+        taps: of the filter that a matrix is of.
     """
 
     key: Key
@@ -49,6 +53,7 @@ class Part:
     rows: int
     variance: float
     rate: float
+    taps: int = 1
 
     @property
     def size(self) -> int:
@@ -60,14 +65,22 @@ class Part:
         n_in, n_out = self.shape
         if self.law is None:
             return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
-        return readout(self.law, (n_out, n_in), rng, self.rows).T
+        found = readout(self.law, (n_out, n_in), rng, self.rows).T
+        return found if self.taps == 1 else found / np.sqrt(self.taps)
+
+
+def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
+    """What a layer goes through, and the last is read out by where signals are."""
+    read = ensemble.read_at(layer) if layer == ensemble.depth else None
+    stages = ensemble.stages_at(layer)
+    return stages if read is None else (*stages[:-1], read)
 
 
 def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
     """Of all layers, in the order in which they are drawn."""
     found = []
     for layer in range(1, ensemble.depth + 1):
-        stages = ensemble.stages_at(layer)
+        stages = stages_at(ensemble, layer)
         rate_W, rate_b = (
             float(rates[layer - 1]) for rates in (ensemble.lambda_W, ensemble.lambda_b)
         )
@@ -84,12 +97,14 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
                         out[kind] = ensemble.neurons(
                             layer, stage, matrix_of(stage, term.weight[0]).out
                         )
-            for number, matrix in enumerate(stage.matrices):
+            taps = 1 if stage.taps is None else stage.taps.count
+            for number in range(taps * len(stage.matrices)):
+                matrix = matrix_of(stage, number)
                 n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))
                 law = ensemble.ensemble_of(layer, matrix)
-                shape = n_in, wanted(rows)
-                key = layer, at, number
-                found.append(Part(key, shape, law, rows, float(law.C_W), rate_W / n_in))
+                shape, key = (n_in, wanted(rows)), (layer, at, number)
+                variance, rate = float(law.C_W) / taps, rate_W / (n_in * taps)
+                found.append(Part(key, shape, law, rows, variance, rate, taps))
             for kind, equation in stage.equations:
                 if equation.bias:
                     n = wanted(out.get(kind, ensemble.neurons(layer, stage, kind.space)))
@@ -101,7 +116,7 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
 def reads_alone(ensemble: Ensemble) -> bool:
     """Whether the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
     is carried past its matrices."""
-    *_, last = ensemble.stages_at(ensemble.depth)
+    *_, last = stages_at(ensemble, ensemble.depth)
     return all(term.weight is not None for term in last.equation(STREAM).right)
 
 
@@ -134,16 +149,19 @@ class StagedNetworks(Networks):
 
     def __init__(self, work: Staged, draws: NDArray[np.int64]) -> None:
         self.work = work
-        self.streams = self.generators(draws)
+        layer = work.ensemble.net.layer
+        self.positions = layer.positions or 1  # of an input, and of what comes out
+        self.places = 1 if layer.readout is not None else self.positions
+        self.streams, self.masks = (self.generators(draws, stream) for stream in range(2))
         self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])
-        self.places = {
+        self.slices = {
             part.key: slice(start, end)
             for part, start, end in zip(self.parts, ends, ends[1:], strict=False)
         }
         self.parameters = np.empty((len(draws), ends[-1]))
         self.of = {
-            part.key: self.parameters[:, self.places[part.key]].reshape(-1, *part.shape)
+            part.key: self.parameters[:, self.slices[part.key]].reshape(-1, *part.shape)
             for part in self.parts
         }
         self._redraw(self.parts)
@@ -165,7 +183,7 @@ class StagedNetworks(Networks):
     def _last(self) -> list[Part]:
         """The last stage's parameters."""
         ensemble = self.work.ensemble
-        at = ensemble.depth, len(ensemble.stages_at(ensemble.depth)) - 1
+        at = ensemble.depth, len(stages_at(ensemble, ensemble.depth)) - 1
         return [part for part in self.parts if part.key[:2] == at]
 
     def mirror(self) -> None:
@@ -173,13 +191,13 @@ class StagedNetworks(Networks):
         for part in self._last:
             self.of[part.key] *= -1
 
-    def passed(self, x: Array) -> Pass:
-        """Forward, of inputs (networks or 1, inputs, n_0)."""
+    def passed(self, x: Array, *, masked: bool = False) -> Pass:
+        """Forward, of inputs (networks or 1, samples, n_0); with the next masks of dropout."""
         ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
         state: dict[Kind, Node] = {STREAM: tape.constant(x)}
         uses: dict[Key, list[Use]] = {}
         for layer in range(1, ensemble.depth + 1):
-            stages = ensemble.stages_at(layer)
+            stages = stages_at(ensemble, layer)
             for at, stage in enumerate(stages):
                 last = layer == ensemble.depth and at == len(stages) - 1
                 evaluated = Evaluated(ensemble, layer, stage, cast(Any, state), cast(Any, tape))
@@ -188,11 +206,24 @@ class StagedNetworks(Networks):
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
+                if masked and stage.keep is not None:
+                    made = {kind: self._masked(layer, each, tape) for kind, each in made.items()}
                 state = {
                     kind: self._added((layer, at), kind, each, tape, uses, last=last)
                     for kind, each in made.items()
                 }
         return Pass(tape, state[STREAM], uses, made[STREAM])
+
+    def _masked(self, layer: int, given: Parts, tape: Tape) -> Parts:
+        """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron."""
+        bodies = {}
+        for k, each in given.bodies.items():
+            body = cast(Node, each.jet)
+            mask = np.ones((len(self.masks), *body.shape[2:]))
+            self.work.ensemble.masked(mask, layer, self.masks)
+            jet = tape.times(body, tape.constant(mask))
+            bodies[k] = type(each)(cast(Any, jet), cast(Any, tape))
+        return given._replace(bodies=bodies)
 
     def _added(
         self,
@@ -220,7 +251,7 @@ class StagedNetworks(Networks):
         return tape.added(terms)
 
     def outputs(self, x: Array) -> Array:
-        """What comes out for these inputs, (networks, inputs, outputs)."""
+        """What comes out for these inputs, (networks, samples, outputs)."""
         return self.passed(x[None]).outputs.value[:, 0]
 
     def at(self, x: Array) -> Array:
@@ -231,19 +262,38 @@ class StagedNetworks(Networks):
         """So many steps of the optimizer."""
         work, rule = self.work, self.work.rule
         orders = self._batches(steps)
+        inputs = self._by_input(work.ensemble.inputs, self.positions)
+        targets = self._by_input(work.targets, self.places)
         for t in range(steps):
-            x, y = (each[orders[:, t]] for each in (work.ensemble.inputs, work.targets))
-            made = self.passed(x)
+            x, y = (
+                each[orders[:, t]].reshape(len(orders), -1, each.shape[2])
+                for each in (inputs, targets)
+            )
+            made = self.passed(x, masked=True)
             z = made.outputs
             made.tape.differentiate(z, slope(z.value[:, 0], y, work.loss)[:, None])
             self.count += 1
             for part in self.parts:
                 gradient = self._gradient(made.uses[part.key]).reshape(len(x), -1)
                 stepped(
-                    rule, self.parameters[:, self.places[part.key]], gradient,
-                    self.moments[:, :, self.places[part.key]], part.rate, self.count,
+                    rule, self.parameters[:, self.slices[part.key]], gradient,
+                    self.moments[:, :, self.slices[part.key]], part.rate, self.count,
                     clips=part.law is not None,
                 )  # fmt: skip
+
+    @property
+    def training(self) -> int:
+        """Training inputs."""
+        return len(self.work.targets) // self.places
+
+    @property
+    def tests(self) -> Array:
+        """The inputs behind them, position by position."""
+        return self.work.ensemble.inputs[self.training * self.positions :]
+
+    @staticmethod
+    def _by_input(rows: Array, each: int) -> Array:
+        return rows.reshape(-1, each, rows.shape[1])
 
     def _gradient(self, uses: Sequence[Use]) -> Array:
         """∂L/∂W, (networks, n_in, n_out), or of biases."""
@@ -278,7 +328,7 @@ class StagedNetworks(Networks):
         """An output's over the last stage's parameters, given all below; and its square there, of
         what is carried past them."""
         ensemble = self.work.ensemble
-        found = np.zeros((len(self.parameters), *(len(ensemble.inputs),) * 2))
+        found = np.zeros((len(self.parameters), *(ensemble.data.measured,) * 2))
         at = self._last[0].key[:2] if self._last else (0, 0)
         variances = {part.key: part.variance for part in self._last}
         for k, each in last.bodies.items():
@@ -294,31 +344,37 @@ class StagedNetworks(Networks):
         return found
 
     def _tangent(self, made: Pass) -> Array:
-        """The tangent kernel H, (networks, inputs, inputs, outputs, outputs)."""
+        """The tangent kernel H, (networks, samples, samples, outputs, outputs)."""
         networks, _, m, outputs = made.outputs.shape
-        unit = np.eye(outputs)[:, None]
-        made.tape.differentiate(
-            made.outputs, np.broadcast_to(unit, (networks, outputs, m, outputs))
-        )
-        found = np.zeros((networks, outputs, m, outputs, m))
+        p = self.places
+        # inputs do not meet on their way, positions do: of all inputs at once each output at each
+        # position is differentiated
+        unit = np.einsum("ij,pq->ipqj", np.eye(outputs), np.eye(p)).reshape(-1, 1, p, outputs)
+        unit = np.broadcast_to(unit, (networks, outputs * p, m // p, p, outputs))
+        made.tape.differentiate(made.outputs, unit.reshape(networks, -1, m, outputs))
+        found = np.zeros((networks, outputs * p, m // p, outputs * p, m // p))
         for part in self.parts:
             uses = made.uses[part.key]
             for u in uses:
                 for v in uses:
-                    found += part.rate * _inner(u, v)
-        return found.transpose(0, 2, 4, 1, 3)
+                    found += part.rate * _inner(u, v, m // p)
+        split = found.reshape(networks, outputs, p, m // p, outputs, p, m // p)
+        return split.transpose(0, 3, 2, 6, 5, 1, 4).reshape(networks, m, m, outputs, outputs)
 
 
-def _inner(u: Use, v: Use) -> Array:
+def _inner(u: Use, v: Use, inputs: int) -> Array:
     """What two uses of a matrix add to H over its rate, (networks, outputs, inputs, outputs,
-    inputs)."""
+    inputs): the sum over the positions of each where it was used."""
     assert u.made.back is not None
     assert v.made.back is not None
     networks, outputs, m, n = u.made.back.shape
     flat = (np.ascontiguousarray(each.made.back).reshape(networks, -1, n) for each in (u, v))
     first, second = flat
     paths = (first @ second.transpose(0, 2, 1)).reshape(networks, outputs, m, outputs, m)
-    if u.body is None or v.body is None:
+    if u.body is not None and v.body is not None:
+        inner = u.body.value[:, 0] @ v.body.value[:, 0].transpose(0, 2, 1)
+        paths = paths * inner[:, None, :, None, :]
+    if m == inputs:
         return np.asarray(paths)
-    inner = u.body.value[:, 0] @ v.body.value[:, 0].transpose(0, 2, 1)
-    return np.asarray(paths * inner[:, None, :, None, :])
+    split = paths.reshape(networks, outputs, inputs, m // inputs, outputs, inputs, m // inputs)
+    return np.asarray(split.sum(axis=(3, 6)))

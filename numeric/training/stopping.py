@@ -60,8 +60,6 @@ class Stopping:
             self.networks.parameters[done] = self.best[done]
 
     def _losses(self) -> Array:
-        work = self.networks.work
-        x = work.ensemble.inputs[len(work.targets) :]
         with np.errstate(over="ignore", invalid="ignore"):
-            z = self.networks.at(x)
-            return np.asarray(per_input(z, self.targets, work.loss).sum(axis=1))
+            z = self.networks.at(self.networks.tests)
+            return np.asarray(per_input(z, self.targets, self.networks.work.loss).sum(axis=1))

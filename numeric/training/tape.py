@@ -8,14 +8,15 @@ Values are (draws, 1, samples, neurons), neurons 1 where there is no neural inde
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
-from derive.errors import InputError
 
 from ..arrays import Array
+from ..layers.tapped import Reader
 from ..samplers.arithmetic import derivative_of
 from ..samplers.ensemble import Ensemble
 
@@ -137,8 +138,19 @@ class Tape:
         return self.put(value, *zip(means, slopes, strict=True))
 
     def read(self, taps: Taps, body: Node) -> dict[int, Node]:
-        """None: convolutions are not trained here."""
-        raise InputError("layer", "a convolution", "layers whose inputs have no positions")
+        """What the matrix of each tap meets: a filter's are by s^{-1/2} smaller than the W^{(k)}
+        (`engine.taps`), as `staged.parts` draws them, and here is no such factor."""
+        return {k: self._moved(matrix, body) for k, matrix in enumerate(_reads(taps))}
+
+    def _moved(self, matrix: Array, x: Node) -> Node:
+        """Sums over a signal's positions, by a matrix (results, positions)."""
+
+        def at(values: Array, by: Array) -> Array:
+            draws, outputs, _, n = values.shape
+            signals = by @ values.reshape(draws, outputs, -1, by.shape[1], n)
+            return np.asarray(signals.reshape(draws, outputs, -1, n))
+
+        return self.put(at(x.value, matrix), (x, lambda back: at(back, matrix.T)))
 
     # what a network does with parameters
 
@@ -159,6 +171,13 @@ class Tape:
             return found
 
         return self.put(x.value[..., :count], (x, pull))
+
+
+@lru_cache(maxsize=16)
+def _reads(taps: Taps) -> tuple[Array, ...]:
+    """By tap the mean over the positions that it reads, (results, positions)."""
+    reader, unit = Reader(taps, 1), np.eye(taps.positions)
+    return tuple(np.sqrt(reader.count) * reader.read(k, unit, 0) for k in range(reader.count))
 
 
 def _to(x: Node) -> Pull:

@@ -47,6 +47,27 @@ def test_data_of_a_file(capsys, tmp_path):
     assert "output 1 of 2" in capsys.readouterr().out
 
 
+def test_convolutions_read_equal_parts_of_an_input(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "d.npy", rng.standard_normal((4, 7)))
+    command = ["train", "--data", str(tmp_path / "d.npy"), "--train", "2", "--test", "1"]
+    command += ["--depth", "2", "--steps", "1", "--eta", "0.1", "--activation", "linear", "--layer"]
+    assert cli.main([*command, "convolution(2, 3, readout=mean)"]) == 0
+    assert "train 2" in capsys.readouterr().out
+    for layer, reason in (
+        ("convolution(2, 3)", "readout"),
+        ("convolution(2, 4, readout=mean)", "divide"),
+    ):
+        assert cli.main([*command, layer]) == 2
+        assert reason in capsys.readouterr().err
+
+
+def test_positions_have_all_channels():
+    X = np.arange(2 * 3 * 4).reshape(2, 12)  # three channels of four pixels
+    signals = train._signals(X, 2, 3)
+    assert signals[0].tolist() == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11]]
+
+
 def test_images_of_a_folder_are_averaged(capsys, tmp_path):
     """CIFAR-10's binary files: 3 × 4 × 4 numbers an image, targets by the parity of the label."""
     rng = np.random.default_rng(1)

@@ -94,6 +94,14 @@ def test_taps_read_what_they_say(boundary: str, size: int) -> None:
     np.testing.assert_allclose(flat.read(1, values, 1), values[:, 1::4] / 2, rtol=1e-15)
 
 
+def test_a_readout_is_no_layer_to_repeat() -> None:
+    """Alone it makes one position of several, and another layer of it finds none."""
+    with pytest.raises(InputError, match="reads out"):
+        flow(network("pooling(4)"), SIGNAL[[0, 1, 2, 0]], 2, ["K"])
+    with pytest.raises(InputError, match="reads out"):
+        simulate(network("flattening(3)"), SIGNAL, 8, 2, 20, tensors=["K"])
+
+
 def linear_vertex(K, taps, C, n, haar):
     """n κ of z² in a linear network with z¹ ~ N(0, K) and no biases: exact at every n.
 

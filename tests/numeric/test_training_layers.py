@@ -1,5 +1,7 @@
 """Trained networks of layers other than dense: gradients, tangent kernels, and theory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy
@@ -86,7 +88,7 @@ def test_the_tangent_kernel_is_that_of_all_parameters(layer):
     rates = np.empty(size)
     for part in one.parts:
         fan_in = part.shape[0] if part.law is not None else None
-        rates[one.places[part.key]] = 0.3 if fan_in is None else 1.3 / fan_in
+        rates[one.slices[part.key]] = 0.3 if fan_in is None else 1.3 / fan_in
     H = np.einsum("p,pai,pbj->abij", rates, jacobian, jacobian)
     found = one.observed()[0, X.shape[0] * 2 : -1].reshape(H.shape)
     assert found == pytest.approx(H, rel=1e-6, abs=1e-8)
@@ -180,14 +182,65 @@ def test_early_stopping_and_runs_of_layers(tmp_path):
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
-        (layers.dropout("1/2"), "masks"),
-        (layers.convolution(3, 4), "positions"),
+        (layers.dropout(sympy.Symbol("p")), "number"),
         (layers.residual(skip=sympy.Symbol("g")), "number"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_with_the_reason(layer, reason):
     with pytest.raises(InputError, match=reason):
         simulate(Network("tanh", layer=layer), INPUTS, TARGETS, None, 8, 2, 0.1, 1, 10)
+
+
+def test_theory_with_dropout_is_refused_with_the_reason():
+    net = Network("tanh", layer=layers.by_depth("dense", "dropout(1/2)"))
+    with pytest.raises(InputError, match="masks are drawn anew"):
+        flow(net, INPUTS, TARGETS, None, 3, 0.1, 1)
+
+
+def test_dropout_has_other_masks_in_each_step_and_none_in_between():
+    """A step is down the gradient of the masked network, that of the masks by hand."""
+    work = training(layers.dropout("4/5"), "ordinary")
+    networks = StagedNetworks(work, np.arange(2))
+    start, y = networks.parameters.copy(), TARGETS
+    streams = networks.generators(np.arange(2), 1)
+    masks = [[(rng.random((3, 6)) < 0.8) / 0.8 for _ in range(2)] for rng in streams]
+
+    def losses(parameters, masks):
+        networks.parameters[:] = parameters
+        W, b = [], []
+        for key, value in networks.of.items():
+            (W if isinstance(key[2], int) else b).append(value)
+        found = []
+        for d in range(2):
+            z = INPUTS @ W[0][d] + b[0][d]
+            for layer in (1, 2):
+                z = (masks[d][layer - 1] * np.tanh(z)) @ W[layer][d] + b[layer][d]
+            found.append(((z - y) ** 2).sum() / 2)
+        return np.array(found)
+
+    along, small = RNG.standard_normal(start.shape), 1e-6
+    up, down = (losses(start + sign * small * along, masks) for sign in (1, -1))
+    networks.begin(start)
+    networks.descend(1)
+    step = (start - networks.parameters) / 0.05
+    assert (step * along).sum(axis=1) == pytest.approx((up - down) / (2 * small), rel=1e-6)
+    after = networks.parameters.copy()
+    plain = losses(after, [[1.0, 1.0], [1.0, 1.0]])
+    assert networks.observed()[:, -1] == pytest.approx(plain, rel=1e-12)
+    networks.begin(start)
+    networks.descend(1)  # with the next masks
+    assert (networks.parameters != after).any(axis=1).all()
+
+
+def test_masks_do_not_depend_on_when_networks_are_looked_at():
+    """Nor on which others are beside them, with batches drawn as well."""
+    work = replace(training(layers.dropout("1/2")), batch=2)
+    both, one = StagedNetworks(work, np.arange(2)), StagedNetworks(work, np.arange(1, 2))
+    both.descend(5)
+    for steps in (2, 3):
+        one.descend(steps)
+        one.observed()
+    assert one.parameters[0] == pytest.approx(both.parameters[1], rel=1e-13)
 
 
 def test_a_skip_has_no_more_outputs_than_neurons():
