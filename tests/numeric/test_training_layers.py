@@ -196,6 +196,19 @@ def test_a_skip_has_no_more_outputs_than_neurons():
         simulate(net, INPUTS, np.ones((3, 9)), None, 8, 2, 0.1, 1, 10)
 
 
+@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("layer", ["normalized", "gated"])
+def test_a_norm_that_divides_by_0_is_named_with_the_width(layer, clip):
+    """Of a single neuron every difference from the mean is 0; an eps, if there is one, is left."""
+    given = layers.gated(norm="layer") if layer == "gated" else LAYERS[layer]
+    message = r"^layer: got '1/sqrt\(.*mean\(z0\) = .* width 1: more neurons, or an eps$"
+    rest = INPUTS, TARGETS[:, :1], None, 1, 2, 0.05, [0, 2], 20
+    with pytest.raises(InputError, match=message):
+        simulate(Network("tanh", layer=given), *rest, clip=clip)
+    safe = Network("tanh", layer=layers.gated(norm="layer", eps="1e-3"))
+    assert np.isfinite(simulate(safe, *rest, clip=clip)["prediction"]).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("weights", "seed"), [("gaussian", 1), ("orthogonal", 2)])
 def test_tangent_kernels_of_gates_bend_as_theory_says(weights, seed):
