@@ -19,6 +19,7 @@ from derive.network import Network
 
 from .. import checks
 from ..arrays import Array
+from ..random.lazy import steps as steps_of
 from ..runs import chunks
 from ..samplers.ensemble import Ensemble, checked_ensemble
 from . import layout
@@ -27,7 +28,7 @@ from .ensembles import Training
 from .levels import Levels
 from .losses import LOSSES
 from .optimizers import Optimizer
-from .staged import reads_alone
+from .staged import parts, reads_alone
 from .stopping import Patience
 
 _LARGE = 1e70
@@ -148,10 +149,26 @@ def _ensemble(
         raise InputError("width, depth", (width, depth), "both, or a network with widths")
     _check_layers(net, whole("depth", depth, 1))
     ensemble = checked_ensemble(net, data.X, width, depth, seed)
-    if data.targets.shape[1] > ensemble.widths[-1] and not reads_alone(ensemble):
-        wanted = f"{ensemble.widths[-1]} or fewer outputs, as many as the last layer's neurons"
-        raise InputError("targets", data.targets.shape[1], wanted)
+    _check_outputs(ensemble, data.targets.shape[1])
     return ensemble
+
+
+def _check_outputs(ensemble: Ensemble, outputs: int) -> None:
+    """InputError for more outputs than neurons, where they are neurons, or where no weights of the
+    last layer's law have so many rows: ranks are a part of all rows, and whole."""
+    n = ensemble.widths[-1]
+    if outputs <= n:
+        return
+    if not reads_alone(ensemble):
+        wanted = f"{n} or fewer outputs, as many as the last layer's neurons"
+        raise InputError("targets", outputs, wanted)
+    for part in parts(ensemble, outputs):
+        if part.law is not None and part.shape[1] > part.rows:
+            try:
+                steps_of(part.law, *part.shape)
+            except InputError as refused:
+                wanted = f"{n} or fewer outputs, or as many as the weights' law has rows: {refused}"
+                raise InputError("targets", f"{outputs} outputs", wanted) from None
 
 
 def _times(steps: float | Iterable[float]) -> tuple[int, ...]:

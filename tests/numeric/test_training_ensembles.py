@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from derive import LowRankOrthogonal, Network
+from derive import LowRankGaussian, LowRankOrthogonal, Network, Truncated
 from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
@@ -244,6 +244,31 @@ def test_one_output_of_low_rank_weights():
     net = Network("tanh", LowRankOrthogonal(gamma="1/2"), first_weights="gaussian")
     table = simulate(net, INPUTS, TARGETS[:, :1], None, 8, 2, 0.1, [0, 1], 20)
     assert np.isfinite(table["prediction"]).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "outputs", "named"),
+    [
+        (LowRankOrthogonal(gamma="1/2"), 3, "gamma: got 1/2"),
+        (LowRankOrthogonal(gamma="1/2"), 6, "gamma: got 1/2"),  # rank 3 of 2 neurons
+        (LowRankGaussian(gamma="1/2"), 3, "gamma: got 1/2"),
+        (Truncated(ratio="3/2"), 3, "ratio: got 3/2"),
+    ],
+)
+def test_more_outputs_than_neurons_have_a_whole_rank(weights, outputs, named):
+    """A rank is a part of all rows: of so many outputs, where the last layer has two neurons."""
+    net = Network("tanh", weights, first_weights="gaussian")
+    with pytest.raises(InputError, match=f"^targets: got '{outputs} outputs'; .*{named}"):
+        simulate(net, INPUTS, np.ones((3, outputs)), None, 2, 2, 0.1, 1, 4)
+    made = simulate(net, INPUTS, np.ones((3, 4)), None, 2, 2, 0.1, 1, 4)
+    assert np.isfinite(made["prediction"]).all()
+
+
+@pytest.mark.parametrize("drawn", [first_rows, readout])
+def test_ranks_of_more_outputs_than_neurons_are_of_the_outputs(drawn):
+    """Two of four: C_W/γ times a projector."""
+    made = drawn(LowRankOrthogonal(gamma="1/2"), (4, 3), np.random.default_rng(1), 2)
+    assert np.linalg.eigvalsh(made @ made.T) == pytest.approx([0, 0, 2, 2])
 
 
 def test_controls_change_no_mean_but_its_noise():
