@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
 from ..arrays import Array
 from ..runs import chunks
-from . import control
+from . import control, means
 from .arguments import layers
 from .ensembles import Training
-from .means import known
 from .staged import reads_alone
 
 _ELSEWHERE = 1 << 60
@@ -87,13 +87,33 @@ class Levels:
         more = control.more(self.trained.seconds / one.seconds) if self.controls.linear else 0
         return replace(one, draws=more * self.trained.draws)
 
-    @property
-    def _lazy(self) -> int:
-        """Networks of which no matrix is built."""
+    @cached_property
+    def _lazy_seconds(self) -> float:
+        """Of a network of which no matrix is built."""
         work, ensemble = self.trained, self.trained.ensemble
-        dense = ensemble.net.layer.is_dense
-        dearer = 1 if dense else max(1, len(work.parts) / ensemble.depth)
-        return control.lazy(work.seconds / dearer, ensemble) * work.draws
+        stages = 1 if ensemble.net.layer.is_dense else max(1, len(work.parts) / ensemble.depth)
+        return stages * means.seconds(ensemble)
+
+    @cached_property
+    def lazy(self) -> int:
+        """Networks of which no matrix is built."""
+        work = self.trained
+        if not self.controls.linear:
+            return 0
+        return control.lazy(work.seconds / self._lazy_seconds) * work.draws
+
+    @property
+    def seconds(self) -> float:
+        """Of all networks, roughly."""
+        known = (self.trained, self.untrained)
+        found = sum(work.draws * work.seconds for work in known)
+        return found + (self.lazy * self._lazy_seconds if self.lazy else 0.0)
+
+    @property
+    def blocks(self) -> int:
+        """Independent parts that every standard error rests on, at least."""
+        draws = self.trained.draws
+        return min(draws, means.BATCHES) if self.controls.linear else draws
 
     def check(self, *, kept: bool) -> None:
         """InputError for what takes too much memory or, unless it is kept, too much time."""
@@ -102,8 +122,7 @@ class Levels:
         held = 8 * (work.draws * work.row + others.draws * (others.row + own))
         check_memory("draws", work.draws, held, self._what)
         if not kept:
-            seconds = work.draws * work.seconds + others.draws * others.seconds
-            check_time("draws, steps", (work.draws, max(work.steps)), seconds, self._what)
+            check_time("draws, steps", (work.draws, max(work.steps)), self.seconds, self._what)
 
     @property
     def _what(self) -> str:
@@ -120,10 +139,16 @@ class Levels:
             starts = _rows(others, elsewhere, f"drawing {_networks(others)}")
             return control.controlled(
                 work.course(rows), work.start(rows), others.start(starts),
-                known(work.ensemble, self._lazy), work.targets, work.rule.eta, work.steps,
+                self._known(options), work.targets, work.rule.eta, work.steps,
                 mirrored=own.mirrored, alone=own.alone,
                 changes=work.changed(rows) if own.changes else None,
             )  # fmt: skip
+
+    def _known(self, options: chunks.Options) -> means.Known:
+        """Of networks of which no matrix is built."""
+        what = f"averaging {number(self.lazy)} networks of width {self.trained.ensemble.width}"
+        with quiet() if options.progress else telling(what, self.lazy * self._lazy_seconds):
+            return means.known(self.trained.ensemble, self.lazy)
 
 
 def _rows(work: Training, options: chunks.Options, what: str) -> Array:

@@ -130,7 +130,7 @@ def simulate(
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
     own = levels.controls
     about: dict[str, int | float | str] = {
-        "width": ensemble.width, "depth": ensemble.depth, "draws": draws, "blocks": draws,
+        "width": ensemble.width, "depth": ensemble.depth, "draws": draws, "blocks": levels.blocks,
         "seed": seed, "eta": float(eta), "optimizer": optimizer,
         "loss": f"{loss} {'½Σ' if half else 'Σ'}", "batch": size,
         **({"antithetic": int(own.antithetic)} if own.linear else {}),

@@ -11,8 +11,9 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import control, flow, simulate
+from numeric.training import control, flow, means, simulate
 from numeric.training.ensembles import Start, Training
+from numeric.training.levels import Levels
 from numeric.training.networks import Networks, first_rows, readout
 from numeric.training.optimizers import Optimizer
 
@@ -394,3 +395,16 @@ def test_crossed_squares_have_mean_zero():
     one = control.crossed(work.start(rows[:4]), TARGETS.size, 0.1, (0,))[:, 0]
     start = work.start(rows[:4])
     assert one == pytest.approx((start.outputs[..., 0, 0] ** 2 - start.kernel[..., 0, 0]).mean(1))
+
+
+def test_time_counts_what_is_not_trained():
+    """The estimate has all three levels; errors rest on as many parts as the table says."""
+    work = replace(work_of(TARGETS), origin=False, draws=2000, patience=None)
+    levels = Levels.of(work, antithetic=True)
+    trained, others = levels.trained, levels.untrained
+    both = trained.draws * trained.seconds + others.draws * others.seconds
+    assert levels.seconds == pytest.approx(both + levels.lazy * means.seconds(work.ensemble))
+    assert levels.lazy >= 2000
+    assert levels.blocks == means.BATCHES
+    plain = Levels.of(replace(work, rule=Optimizer("adam", 0.1)), antithetic=True)
+    assert (plain.lazy, plain.untrained.draws, plain.blocks) == (0, 0, 2000)
