@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
+from derive.errors import InputError
 
 from ..arrays import Array
 from ..estimators.polynomials import Structure
@@ -98,7 +99,7 @@ class Arithmetic:
 
         def derivative(more: tuple[int, ...]) -> Array:
             total = tuple(a + b for a, b in zip(orders, more, strict=True))
-            value = derivative_of(stage, number, total)(*values)
+            value = function_of(stage, number, total, values, self.ensemble.width)
             found: Array = np.broadcast_to(value, values[0].shape)
             return found
 
@@ -154,3 +155,23 @@ def derivative_of(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
     for symbol, k in zip(symbols, orders, strict=True):
         expression = sympy.diff(expression, symbol, k)
     return sympy.lambdify(symbols, expression, "numpy")
+
+
+def function_of(
+    stage: Stage, function: int, orders: tuple[int, ...], means: Sequence[Array], width: int
+) -> Array:
+    """A derivative of a function at these values of a stage's collective variables.
+
+    Raises InputError where it is not finite and they are: where a norm divides by 0.
+    """
+    with np.errstate(all="ignore"):
+        found = np.asarray(derivative_of(stage, function, orders)(*means), float)
+    if np.isfinite(found).all() or not all(np.isfinite(mean).all() for mean in means):
+        return found
+    (place, *_) = np.argwhere(~np.isfinite(np.broadcast_to(found, means[0].shape)))
+    at = ", ".join(
+        f"{each.symbol} = {value[tuple(place)]:.6g}"
+        for each, value in zip(stage.means, means, strict=True)
+    )
+    wanted = f"finite derivatives at {at} in a network of width {width}: more neurons, or an eps"
+    raise InputError("layer", str(stage.functions[function]), wanted)

@@ -32,7 +32,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..samplers.ensemble import Ensemble
 from ..tables.layout import averaged
 from .ensembles import Course, Start
 from .losses import per_input
@@ -57,8 +56,6 @@ READOUTS = 8
 _LOOSER, _MOST_LAZY = 4.0, 64
 """How much larger the variance of E H(0) from one network is, roughly, and the networks for it, for
 each that is trained, at most."""
-_LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
-"""Of such a network, and of each of its neurons for each pair of samples and each layer."""
 _SIGNS = (1.0, -1.0)
 _COPIES = 3
 """Arrays as large as those that are regressed, at a time."""
@@ -70,11 +67,10 @@ def more(seconds: float) -> int:
     return int(np.clip(round(np.sqrt(_NOISIER * seconds)), _LEAST, _MOST))
 
 
-def lazy(seconds: float, ensemble: Ensemble) -> int:
-    """Networks for E H(0) for each that is trained, if that takes so many seconds: as `more`."""
-    entries = ensemble.width * len(ensemble.inputs) ** 2 * ensemble.depth
-    own = _LAZY_SECONDS + _ENTRY_SECONDS * entries
-    return int(np.clip(round(np.sqrt(_LOOSER * seconds / own)), _LEAST, _MOST_LAZY))
+def lazy(seconds: float) -> int:
+    """Networks for E H(0) for each that is trained, if that takes so many times as long: as
+    `more`."""
+    return int(np.clip(round(np.sqrt(_LOOSER * seconds)), _LEAST, _MOST_LAZY))
 
 
 def bears(draws: int, inputs: int, targets: Array, *, mirrored: bool) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,19 +34,25 @@ from ..estimators.controls import adjusted
 from ..estimators.observables import Plan, components, expanded, plan_of
 from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
+from ..samplers.base import Sampler
 from ..samplers.ensemble import Ensemble, checked_ensemble
+from ..samplers.explicit import ExplicitSampler
 from ..samplers.paths import MOST_EDGES, PathSampler, kernels
-from ..simulations import make_sampler, simulate
+from ..simulations import make_sampler
 
-BATCHES = 16
-"""The parts that means are sampled in."""
+BATCHES = 256
+"""The parts that means are sampled in, at most: their errors have so many degrees of freedom."""
 _NAMES = "Theta", "K"
 _PER_CONTROL = 5
-"""Networks of a part for each control, at least."""
+"""Networks that are fitted together for each control, at least."""
 _FIT = 4096
 """Networks that are fitted together, at most, where so many are enough."""
 _SINGULAR = 1e-10
 """Of the largest variance: what a reference has in every direction at least."""
+_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
+"""Of a network, and of each of its neurons for each pair of samples and each layer."""
+_WHOLE_SECONDS = 2.5e-8
+"""Of each pair of neurons where matrices are built."""
 
 
 class Known(NamedTuple):
@@ -62,89 +68,101 @@ class Known(NamedTuple):
 
 
 def known(ensemble: Ensemble, draws: int) -> Known:
-    """From so many networks, a few more at most but for those that slopes need."""
-    if ensemble.net.layer.positions is not None:
-        return _sampled(ensemble, draws)
-    m = len(ensemble.inputs)
-    seeds = np.random.SeedSequence([ensemble.seed, BATCHES]).generate_state(1 + m**2, np.uint64)
-    totals, counts = np.zeros((len(_NAMES), BATCHES, m, m)), np.zeros((m, m))
-    for group, seed in zip(_groups(m), seeds, strict=False):
-        own = checked_ensemble(
-            ensemble.net, ensemble.inputs[group], ensemble.width, ensemble.depth, int(seed)
-        )
-        sampler = _sampler(own)
-        if sampler is None:
-            return _sampled(ensemble, draws)
+    """From so many networks, 2 or more, or a few more: in as many parts, or `BATCHES`."""
+    m, batches = ensemble.data.measured, min(BATCHES, max(2, draws))
+    each = -(-draws // batches)
+    groups, seeds = _groups(ensemble), np.random.SeedSequence([ensemble.seed, BATCHES])
+    totals, counts = np.zeros((len(_NAMES), batches, m, m)), np.zeros((m, m))
+    for group, seed in zip(groups, seeds.generate_state(len(groups), np.uint64), strict=True):
+        own = _of_inputs(ensemble, group, int(seed))
         rows, columns = np.ix_(group, group)
         counts[rows, columns] += 1
-        totals[:, :, rows, columns] += _estimates(sampler, draws)
+        totals[:, :, rows, columns] += _estimates(_sampler(own), batches, each)
     return Known(*totals / counts)
 
 
-def _groups(m: int) -> list[list[int]]:
-    """Inputs that go down the layers together: every pair of all is in some."""
-    most = max(MOST_EDGES)
-    if m <= most:
+def seconds(ensemble: Ensemble) -> float:
+    """Of a network, roughly, all groups of inputs together."""
+    found = 0.0
+    for group in _groups(ensemble):
+        pairs = len(group) ** 2 * ensemble.depth
+        sampler = _sampler(_of_inputs(ensemble, group, ensemble.seed))
+        whole = isinstance(sampler, ExplicitSampler)
+        per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
+        found += _SECONDS + per_neuron * ensemble.width * pairs
+    return found
+
+
+def _of_inputs(ensemble: Ensemble, group: list[int], seed: int) -> Ensemble:
+    """The same networks on some of the inputs; on all of them where these are signals."""
+    signals = ensemble.net.layer.positions is not None
+    given = ensemble.data.given if signals else ensemble.inputs[group]
+    return checked_ensemble(ensemble.net, given, ensemble.width, ensemble.depth, seed)
+
+
+def _groups(ensemble: Ensemble) -> list[list[int]]:
+    """Samples that go down the layers together: every pair of all is in some; all of them, where
+    forward paths are not enough, or positions share matrices."""
+    m, most = ensemble.data.measured, max(MOST_EDGES)
+    if ensemble.net.layer.positions is not None:
         return [list(range(m))]
     half = most // 2
     parts = [list(range(k, min(k + half, m))) for k in range(0, m, half)]
-    return [one + other for one, other in combinations(parts, 2)]
+    groups = [one + other for one, other in combinations(parts, 2)]
+    if m > most and _bears(_sampler(_of_inputs(ensemble, groups[0], ensemble.seed))):
+        return groups
+    return [list(range(m))]
 
 
-def _sampler(ensemble: Ensemble) -> PathSampler | None:
-    """What averages over all but forward paths, if each weight matrix is one factor."""
+def _sampler(ensemble: Ensemble) -> Sampler:
+    """What measures H(0) and K."""
     plan = plan_of(wanted(_NAMES, ensemble.net, ensemble.depth), ensemble.data.measured)
-    sampler = make_sampler(ensemble, plan)
-    single = all(len(steps) == 1 for steps in ensemble.steps)
-    return sampler if isinstance(sampler, PathSampler) and single else None
+    return make_sampler(ensemble, plan)
 
 
-def _sampled(ensemble: Ensemble, draws: int) -> Known:
-    """Of other networks, without controls."""
-    each = max(2, -(-draws // BATCHES))
-    seeds = np.random.SeedSequence([ensemble.seed, BATCHES]).generate_state(BATCHES, np.uint64)
-    tables = [
-        simulate(
-            ensemble.net, ensemble.data.given, ensemble.width, ensemble.depth, each,
-            tensors=_NAMES, seed=int(seed),
-        )
-        for seed in seeds
-    ]  # fmt: skip
-    return Known(*(np.array([table[name].to_numpy()[-1] for table in tables]) for name in _NAMES))
+def _bears(sampler: Sampler) -> TypeGuard[PathSampler]:
+    """Whether innovations are known: it averages over all but forward paths, and each weight matrix
+    is one factor."""
+    single = all(len(steps) == 1 for steps in sampler.ensemble.steps)
+    return isinstance(sampler, PathSampler) and single
 
 
-def _estimates(sampler: PathSampler, draws: int) -> Array:
+def _estimates(sampler: Sampler, batches: int, each: int) -> Array:
     """Of these samples, (names, batches, samples, samples)."""
-    m = sampler.plan.samples
-    columns = _places(sampler.plan)
-    references = _references(sampler.ensemble)
-    controls = innovations(sampler, np.arange(2), references).shape[1]
-    each = max(2, -(-draws // BATCHES), _PER_CONTROL * controls)
-    fits = -(-each // max(_FIT, _PER_CONTROL * controls))
-    found = []
-    for batch in np.array_split(np.arange(BATCHES * each), BATCHES):
-        parts = [
-            _controlled(sampler, part, references, columns) for part in np.array_split(batch, fits)
-        ]
-        found.append(np.average(parts, axis=0, weights=[1.0] * fits))
-    return np.moveaxis(np.reshape(found, (BATCHES, len(_NAMES), m, m)), 1, 0)
+    m, count, columns = sampler.plan.samples, batches * each, _places(sampler.plan)
+    references = _borne(sampler, count) if _bears(sampler) else []
+    controls = sum(reference.controls for reference in references)
+    totals = np.zeros((batches, len(sampler.plan.statistics)))
+    fits = max(1, count // max(_FIT, _PER_CONTROL * controls))
+    for part in np.array_split(np.arange(count), fits):
+        np.add.at(totals, part // each, _controlled(sampler, part, references))
+    return np.moveaxis((totals / each)[:, columns], 0, 1).reshape(len(_NAMES), batches, m, m)
+
+
+def _borne(sampler: PathSampler, draws: int) -> list[_Reference]:
+    """The last hidden layers, as many as so many networks bear the controls of."""
+    found, controls = [], 0
+    for reference in reversed(_references(sampler.ensemble)):
+        controls += reference.controls
+        if _PER_CONTROL * controls > draws:
+            break
+        found.append(reference)
+    return found
 
 
 def _controlled(
-    sampler: PathSampler,
-    draws: NDArray[np.int64],
-    references: Sequence[_Reference],
-    columns: NDArray[np.intp],
+    sampler: Sampler, draws: NDArray[np.int64], references: Sequence[_Reference]
 ) -> Array:
-    """The averages of these statistics of the last layer, with controls."""
+    """The statistics of the last layer of each network, less what controls say of them."""
     values, controls = [], []
     for k in range(0, draws.size, sampler.batch):
         part = draws[k : k + sampler.batch]
         values.append(sampler.statistics(part)[:, -1])
-        controls.append(innovations(sampler, part, references))
-    both = np.concatenate(values), np.concatenate(controls)
-    averages = (adjusted(*both) if both[1].shape[1] else both[0]).mean(axis=0)
-    return np.asarray(averages[columns])
+        if references:
+            assert isinstance(sampler, PathSampler)
+            controls.append(innovations(sampler, part, references))
+    all_values = np.concatenate(values)
+    return adjusted(all_values, np.concatenate(controls)) if controls else all_values
 
 
 def _places(plan: Plan) -> NDArray[np.intp]:
@@ -160,10 +178,13 @@ def _places(plan: Plan) -> NDArray[np.intp]:
 
 
 class _Reference(NamedTuple):
-    """A hidden layer of infinite width: R, (samples, samples), and ⟨σσ⟩, ⟨σ'σ'⟩ of R Rᵀ + C_b."""
+    """A hidden layer, from 0, of infinite width: R, (samples, samples), ⟨σσ⟩ and ⟨σ'σ'⟩ of
+    R Rᵀ + C_b, and how many controls it has."""
 
+    layer: int
     root: Array
     averages: Array
+    controls: int
 
 
 def _references(ensemble: Ensemble) -> list[_Reference]:
@@ -175,7 +196,9 @@ def _references(ensemble: Ensemble) -> list[_Reference]:
         least = _SINGULAR * np.trace(own) * np.eye(len(own))
         root = np.linalg.cholesky(own + least)
         averages = _averages(ensemble.net.activation, root @ root.T + ensemble.C_b[layer])
-        found.append(_Reference(root, averages))
+        pairs = len(own) * (len(own) + 1) // 2
+        kinds = 3 if ensemble.steps[layer][0].kind == HAAR else 2
+        found.append(_Reference(layer, root, averages, kinds * pairs))
         gram = averages[0]
     return found
 
@@ -203,7 +226,8 @@ def innovations(
     """The controls of these networks, (draws, controls)."""
     ensemble, m, draw = sampler.ensemble, sampler.plan.samples, kernels().draw
     pairs, found = np.triu_indices(m), [np.empty((draws.size, 0))]
-    for layer, reference in enumerate(references):
+    for reference in references:
+        layer = reference.layer
         (step,), n = ensemble.steps[layer], ensemble.widths[layer + 1]
         count = step.big if step.kind == HAAR else step.size
         w = np.empty((draws.size, m, whole_blocks(count)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import Executor
-from dataclasses import replace
 
 import numpy as np
 import xarray
@@ -17,23 +16,20 @@ from numpy.typing import ArrayLike
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
 from derive.network import Network
-from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from ..arrays import Array
+from ..random.lazy import steps as steps_of
 from ..runs import chunks
-from ..samplers.ensemble import checked_ensemble
-from . import control, layout
-from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers, places_of
+from ..samplers.ensemble import Ensemble, checked_ensemble
+from . import layout
+from .arguments import Data, checked_rate, checked_steps, checked_targets, given, places_of
 from .ensembles import Training
+from .levels import Levels
 from .losses import LOSSES
-from .means import known
 from .optimizers import Optimizer
-from .staged import reads_alone
+from .staged import parts, reads_alone
 from .stopping import Patience
-
-_ELSEWHERE = 1 << 60
-"""The number of the first network that is not trained."""
 
 _LARGE = 1e70
 """Targets whose fourth powers add up to no number beyond doubles."""
@@ -117,81 +113,80 @@ def simulate(
         raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
-    width = net.width if width is None else width
-    depth = net.depth if depth is None else depth
-    if width is None or depth is None:
-        raise InputError("width, depth", (width, depth), "both, or a network with widths")
-    rotates = all(each.reason is None for each in layers(net, whole("depth", depth, 1)))
-    ensemble = checked_ensemble(net, data.X, width, depth, seed)
-    if data.targets.shape[1] > ensemble.widths[-1] and not reads_alone(ensemble):
-        wanted = f"{ensemble.widths[-1]} or fewer outputs, as many as the last layer's neurons"
-        raise InputError("targets", data.targets.shape[1], wanted)
-    times = checked_steps(steps, continuous=False)
-    if not all(map(np.isfinite, times)):
-        raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
+    ensemble = _ensemble(net, data, width, depth, seed)
+    times = _times(steps)
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)
     stop = _patience(patience, test_targets, net, data, loss)
     size = data.training if batch is None else whole("batch", batch, 1, data.training)
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
-    counts = tuple(int(t) for t in times)
-    linear = optimizer == "tensorial" and loss == "squared" and clip is None
-    linear &= stop is None and size == data.training and not net.has_dropout(depth)
-    ntk = flag("ntk", ntk)
-    alone = reads_alone(ensemble)
-    linear &= alone or net.keeps_rotations
-    signs = flag("antithetic", antithetic) and linear and alone and net.keeps_rotations
-    dense = net.layer.is_dense and net.layer.positions is None
-    changes = linear and depth > 1 and dense and net.keeps_rotations
-    changes &= control.bears(draws, data.samples, data.targets, mirrored=signs)
-    work = Training(
-        ensemble, data.targets, rule, loss, size, counts, ntk, draws,
-        origin=linear, patience=stop, antithetic=signs, changes=changes,
-    )  # fmt: skip
-    what = f"training {number(draws)} networks of width {number(width)}"
-    untrained = replace(
-        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS,
-        antithetic=False, changes=False,
-    )  # fmt: skip
-    dearer = 1 if dense else max(1, len(work.parts) / depth)
-    more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
-    each = control.numbers(data.samples * data.targets.shape[1], len(counts))
-    held = 8 * (draws * work.row + more * (untrained.row + each))
-    check_memory("draws", draws, held, what)
-    seconds = draws * work.seconds
-    if not options.kept:
-        check_time("draws, steps", (draws, max(times)), seconds + more * untrained.seconds, what)
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-        if not linear:
-            found = control.plain(work.course(rows))
-        else:
-            others = replace(untrained, draws=more)
-            elsewhere = replace(options, run=None)
-            what = f"drawing {number(more)} networks of width {number(width)}"
-            starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
-            ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
-            found = control.controlled(
-                work.course(rows), *ways, means, data.targets, rule.eta, counts,
-                mirrored=net.keeps_rotations and (alone or rotates), alone=alone,
-                changes=work.changed(rows) if changes else None,
-            )  # fmt: skip
-    if not all(np.isfinite(each).all() for each in found.values()):
-        if (largest := float(abs(data.targets).max())) > _LARGE:
-            wanted = f"below {_LARGE:g}: the squares of the losses overflow"
-            raise InputError("targets", largest, wanted)
-        raise InputError("eta", eta, "a learning rate at which training converges")
+    ntk, signs = flag("ntk", ntk), flag("antithetic", antithetic)
+    work = Training(ensemble, data.targets, rule, loss, size, times, ntk, draws, patience=stop)
+    levels = Levels.of(work, antithetic=signs)
+    levels.check(kept=options.kept)
+    found = levels.measured(options)
+    _check_finite(found, data.targets, eta)
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
+    own = levels.controls
     about: dict[str, int | float | str] = {
-        "width": width, "depth": depth, "draws": draws, "blocks": draws, "seed": seed,
-        "eta": float(eta), "optimizer": optimizer, "loss": f"{loss} {'½Σ' if half else 'Σ'}",
-        "batch": size, **({"antithetic": int(signs)} if linear else {}),
+        "width": ensemble.width, "depth": ensemble.depth, "draws": draws, "blocks": levels.blocks,
+        "seed": seed, "eta": float(eta), "optimizer": optimizer,
+        "loss": f"{loss} {'½Σ' if half else 'Σ'}", "batch": size,
+        **({"antithetic": int(own.antithetic)} if own.linear else {}),
         **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
+
+
+def _ensemble(
+    net: Network, data: Data, width: int | None, depth: int | None, seed: int
+) -> Ensemble:
+    """The networks at initialization, if they can be trained to these targets."""
+    width = net.width if width is None else width
+    depth = net.depth if depth is None else depth
+    if width is None or depth is None:
+        raise InputError("width, depth", (width, depth), "both, or a network with widths")
+    ensemble = checked_ensemble(net, data.X, width, depth, seed)
+    _check_outputs(ensemble, data.targets.shape[1])
+    return ensemble
+
+
+def _check_outputs(ensemble: Ensemble, outputs: int) -> None:
+    """InputError for more outputs than neurons, where they are neurons, or where no weights of the
+    last layer's law have so many rows: ranks are a part of all rows, and whole."""
+    n = ensemble.widths[-1]
+    if outputs <= n:
+        return
+    if not reads_alone(ensemble):
+        wanted = f"{n} or fewer outputs, as many as the last layer's neurons"
+        raise InputError("targets", outputs, wanted)
+    for part in parts(ensemble, outputs):
+        if part.law is not None and part.shape[1] > part.rows:
+            try:
+                steps_of(part.law, *part.shape)
+            except InputError as refused:
+                wanted = f"{n} or fewer outputs, or as many as the weights' law has rows: {refused}"
+                raise InputError("targets", f"{outputs} outputs", wanted) from None
+
+
+def _times(steps: float | Iterable[float]) -> tuple[int, ...]:
+    """Numbers of steps."""
+    times = checked_steps(steps, continuous=False)
+    if not all(map(np.isfinite, times)):
+        raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
+    return tuple(int(t) for t in times)
+
+
+def _check_finite(found: dict[str, Array], targets: Array, eta: float) -> None:
+    """InputError where training diverges."""
+    if all(np.isfinite(each).all() for each in found.values()):
+        return
+    if (largest := float(abs(targets).max())) > _LARGE:
+        wanted = f"below {_LARGE:g}: the squares of the losses overflow"
+        raise InputError("targets", largest, wanted)
+    raise InputError("eta", eta, "a learning rate at which training converges")
 
 
 def _patience(

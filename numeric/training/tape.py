@@ -17,7 +17,7 @@ from derive.engine.taps import Taps
 
 from ..arrays import Array
 from ..layers.tapped import Reader
-from ..samplers.arithmetic import derivative_of
+from ..samplers.arithmetic import function_of
 from ..samplers.ensemble import Ensemble
 
 Pull = Callable[[Array], Array]
@@ -43,7 +43,7 @@ class Tape:
     """Nodes in the order in which they were made."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self._activation = ensemble.activation(2)
+        self._activation, self._width = ensemble.activation(2), ensemble.width
         self._nodes: list[Node] = []
 
     def constant(self, x: Array) -> Node:
@@ -127,7 +127,7 @@ class Tape:
 
         def derivative(more: Sequence[int]) -> Array:
             total = tuple(a + b for a, b in zip(orders, more, strict=True))
-            return np.asarray(derivative_of(stage, number, total)(*values), float)
+            return function_of(stage, number, total, values, self._width)
 
         def pull(slope: Array) -> Pull:
             return lambda back: back * slope

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from derive import LowRankOrthogonal, Network
+from derive import LowRankGaussian, LowRankOrthogonal, Network, Truncated
 from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import control, flow, simulate
+from numeric.training import control, flow, means, simulate
 from numeric.training.ensembles import Start, Training
+from numeric.training.levels import Levels
 from numeric.training.networks import Networks, first_rows, readout
 from numeric.training.optimizers import Optimizer
 
@@ -246,6 +247,31 @@ def test_one_output_of_low_rank_weights():
     assert np.isfinite(table["prediction"]).all()
 
 
+@pytest.mark.parametrize(
+    ("weights", "outputs", "named"),
+    [
+        (LowRankOrthogonal(gamma="1/2"), 3, "gamma: got 1/2"),
+        (LowRankOrthogonal(gamma="1/2"), 6, "gamma: got 1/2"),  # rank 3 of 2 neurons
+        (LowRankGaussian(gamma="1/2"), 3, "gamma: got 1/2"),
+        (Truncated(ratio="3/2"), 3, "ratio: got 3/2"),
+    ],
+)
+def test_more_outputs_than_neurons_have_a_whole_rank(weights, outputs, named):
+    """A rank is a part of all rows: of so many outputs, where the last layer has two neurons."""
+    net = Network("tanh", weights, first_weights="gaussian")
+    with pytest.raises(InputError, match=f"^targets: got '{outputs} outputs'; .*{named}"):
+        simulate(net, INPUTS, np.ones((3, outputs)), None, 2, 2, 0.1, 1, 4)
+    made = simulate(net, INPUTS, np.ones((3, 4)), None, 2, 2, 0.1, 1, 4)
+    assert np.isfinite(made["prediction"]).all()
+
+
+@pytest.mark.parametrize("drawn", [first_rows, readout])
+def test_ranks_of_more_outputs_than_neurons_are_of_the_outputs(drawn):
+    """Two of four: C_W/γ times a projector."""
+    made = drawn(LowRankOrthogonal(gamma="1/2"), (4, 3), np.random.default_rng(1), 2)
+    assert np.linalg.eigvalsh(made @ made.T) == pytest.approx([0, 0, 2, 2])
+
+
 def test_controls_change_no_mean_but_its_noise():
     """With and without them the same networks say the same."""
     given = NET, INPUTS, TARGETS, TESTS, 24, 2, 0.2, [0, 6]
@@ -369,3 +395,16 @@ def test_crossed_squares_have_mean_zero():
     one = control.crossed(work.start(rows[:4]), TARGETS.size, 0.1, (0,))[:, 0]
     start = work.start(rows[:4])
     assert one == pytest.approx((start.outputs[..., 0, 0] ** 2 - start.kernel[..., 0, 0]).mean(1))
+
+
+def test_time_counts_what_is_not_trained():
+    """The estimate has all three levels; errors rest on as many parts as the table says."""
+    work = replace(work_of(TARGETS), origin=False, draws=2000, patience=None)
+    levels = Levels.of(work, antithetic=True)
+    trained, others = levels.trained, levels.untrained
+    both = trained.draws * trained.seconds + others.draws * others.seconds
+    assert levels.seconds == pytest.approx(both + levels.lazy * means.seconds(work.ensemble))
+    assert levels.lazy >= 2000
+    assert levels.blocks == means.BATCHES
+    plain = Levels.of(replace(work, rule=Optimizer("adam", 0.1)), antithetic=True)
+    assert (plain.lazy, plain.untrained.draws, plain.blocks) == (0, 0, 2000)

@@ -168,6 +168,17 @@ def test_mirrored_readouts_change_no_mean():
     assert simulate(behind, *given[1:6], 0.05, 1, 20).attrs["antithetic"] == 0
 
 
+def test_outputs_that_do_not_rotate_have_no_mirror():
+    """Behind skips around one matrix the mean of GELU is no 0, and no network's negative is of the
+    ensemble: 9 means at n = 4 are those of plain networks, |z| < 5, where mirrors are 7 off."""
+    net = Network("gelu", C_b=0.1, layer=layers.skip(1))
+    given = net, INPUTS[:2], TARGETS[:2, :1], TESTS, 4, 3, 0.03, [0, 1, 3], 3000
+    made, plain = simulate(*given, seed=1), simulate(*given, seed=2, clip=1e9)
+    error = np.hypot(made["prediction_se"], plain["prediction_se"])
+    assert abs((made["prediction"] - plain["prediction"]) / error).max() < 5
+    assert made["prediction_se"].max() < plain["prediction_se"].max() / 3
+
+
 def test_early_stopping_and_runs_of_layers(tmp_path):
     """Networks of any layer stop as dense ones do, and a run resumes to the same bits."""
     net = Network("tanh", layer=LAYERS["residual"])
@@ -247,6 +258,19 @@ def test_a_skip_has_no_more_outputs_than_neurons():
     net = Network("tanh", layer=LAYERS["residual"])
     with pytest.raises(InputError, match="outputs"):
         simulate(net, INPUTS, np.ones((3, 9)), None, 8, 2, 0.1, 1, 10)
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("layer", ["normalized", "gated"])
+def test_a_norm_that_divides_by_0_is_named_with_the_width(layer, clip):
+    """Of a single neuron every difference from the mean is 0; an eps, if there is one, is left."""
+    given = layers.gated(norm="layer") if layer == "gated" else LAYERS[layer]
+    message = r"^layer: got '1/sqrt\(.*mean\(z0\) = .* width 1: more neurons, or an eps$"
+    rest = INPUTS, TARGETS[:, :1], None, 1, 2, 0.05, [0, 2], 20
+    with pytest.raises(InputError, match=message):
+        simulate(Network("tanh", layer=given), *rest, clip=clip)
+    safe = Network("tanh", layer=layers.gated(norm="layer", eps="1e-3"))
+    assert np.isfinite(simulate(safe, *rest, clip=clip)["prediction"]).all()
 
 
 @pytest.mark.slow
