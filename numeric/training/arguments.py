@@ -111,7 +111,7 @@ def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[
     wanted = "numbers of steps, 0 or more, whole unless eta is 0, or math.inf"
     if hasattr(steps, "dtype"):
         steps = np.asarray(steps).tolist()
-    given = [steps] if isinstance(steps, Real) else listed("steps", steps, wanted)
+    given = [steps] if isinstance(steps, float | Real) else listed("steps", steps, wanted)
     if not all(isinstance(t, Real) and not isinstance(t, bool) for t in given):
         raise InputError("steps", given, wanted)
     try:
