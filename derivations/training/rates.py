@@ -125,7 +125,7 @@ def edge() -> Verdict:
     rates = [IMAGES * outputs / np.linalg.eigvalsh(theta[depth - 1])[-1] for depth in depths]
     told = ", ".join(f"{rate:.2f} at {depth}" for rate, depth in zip(rates, depths, strict=True))
     return observed(
-        [6.6 < rate < 7.8 and ETA < 1.6 * rate for rate in rates],
+        [6.6 < rate < 7.8 and 1.6 * rate > ETA for rate in rates],
         f"largest stable η: {told} layers",
     )
 
