@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from derive.errors import InputError, whole
@@ -187,6 +188,8 @@ def _file(
     import numpy as np
 
     wanted = "a .csv or .npy file of numbers"
+    if not os.path.exists(source):
+        raise InputError("--data", source, f"{wanted}; there is no such file")
     table = np.atleast_2d(options.numbers("--data", source, wanted))
     if table.ndim != 2 or table.shape[1] <= outputs:
         wanted = f"rows of inputs and then {outputs} targets"

@@ -47,6 +47,8 @@ _OWN = re.compile(r"manifest\.json|sums\.npz|chunk-\d+\.npz|lock")
 _ASIDE = re.compile(rf"\.({_OWN.pattern})\.\w+")  # what a kill leaves of a file that is written
 _NOTED = ("hash", "made_with")  # not compared
 _FIRST = ("format", "version", "sampler")  # where one of these differs, it says most
+_LAST = ("antithetic", "chunk", "first", "origin", "readouts", "changes")
+"""What may follow from others: it is said where no other differs."""
 
 
 def manifest(work: Work) -> dict[str, Any]:
@@ -167,10 +169,11 @@ class Directory:
             raise self._refused(f"its {path.name} is damaged or no manifest of a run")
         own = json.loads(json.dumps(self.content))
         keys = (own.keys() | found.keys()) - set(_NOTED)
-        for key in sorted(keys, key=lambda key: (key not in _FIRST, key)):
-            if own.get(key) != found.get(key):
-                here, there = _short(own.get(key)), _short(found.get(key))
-                raise self._refused(f"its {key} is {there} and not {here}")
+        differing = sorted(key for key in keys if own.get(key) != found.get(key))
+        for group in (_FIRST, keys - set(_LAST), _LAST):
+            if told := [key for key in differing if key in group]:
+                said = (f"{k} is {_short(found.get(k))} and not {_short(own.get(k))}" for k in told)
+                raise self._refused(f"its {', its '.join(said)}")
 
     def begin(self, reference: Array, total: Total) -> None:
         """Keep the reference, and no draws yet."""

@@ -27,6 +27,7 @@ from derive.errors import InputError, check_installed, listed, whole
 
 from .. import checks
 from ..arrays import Array
+from .descents import alike
 from .layout import ACCURACY, LINES, tensors
 from .normalise import natural_size
 
@@ -114,6 +115,7 @@ class Comparison:
         false_alarms: the chance of disagreement by accident, all comparisons together.
         widths: of the simulations; more than one are extrapolated in 1/n.
         degree: of the polynomial in 1/n.
+        skipped: of trained networks the steps that not every table has.
     """
 
     rows: tuple[Row, ...]
@@ -121,6 +123,7 @@ class Comparison:
     false_alarms: float
     widths: tuple[int, ...]
     degree: int
+    skipped: tuple[float, ...] = ()
 
     @property
     def worst(self) -> Row:
@@ -174,8 +177,13 @@ class Comparison:
             f"{self.verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
             f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e}); resolves "
             f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer:g})"
-            f"{self._told_left_out}"
+            f"{self._told_left_out}{self._told_skipped}"
         )
+
+    @property
+    def _told_skipped(self) -> str:
+        steps = ", ".join(f"{step:g}" for step in self.skipped)
+        return f"; not in every table: steps {steps}" if steps else ""
 
     @property
     def _told_left_out(self) -> str:
@@ -262,9 +270,14 @@ def compare(
     Components whose indices are a permutation of each other, with equal samples and errors at every
     width and equal theory, to `ACCURACY`, are one number: they are compared, and counted, once.
 
+    Tables of trained networks must say the same of what was trained, and how: network, depth, η,
+    loss, optimizer, batch, patience, inputs and targets, as far as both say it; theory is of
+    tensorial descent of all inputs on the squared loss. To compare others knowingly say so:
+    `table.assign_attrs(optimizer="tensorial")`. Test inputs that only some have are left out.
+
     Raises:
-        InputError: if the tables have nothing in common, differ in shape or are not finite, or if
-            there are fewer widths than the fit needs.
+        InputError: if the tables have nothing in common, differ in shape, in what was trained, or
+            are not finite, or if there are fewer widths than the fit needs.
 
     >>> from derive import Network, activations
     >>> from numeric import flow, simulate
@@ -284,12 +297,16 @@ def compare(
     degree = min(distinct - 1, 2) if degree is None else degree
     degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
     axis = _axis(flowed)
+    if axis == "step" and all(_axis(table) == axis for table in tables):
+        flowed, *tables = alike(flowed, tables)
     tables = [_with_coefficients(flowed, table) for table in tables]
     names = [name for name in tensors(flowed) if all(name in table for table in tables)]
     layers = sorted(set(flowed[axis].values).intersection(*(t[axis].values for t in tables)))
     if not names or not layers:
         have = [tensors(table) for table in (flowed, *tables)]
         raise InputError("simulated", have, "a tensor and a layer that every table has")
+    steps = np.concatenate([t[axis].to_numpy() for t in (flowed, *tables)]).tolist()
+    skipped = tuple(sorted(set(steps) - set(layers))) if axis == "step" else ()
     flowed, tables = flowed.sel({axis: layers}), [table.sel({axis: layers}) for table in tables]
     rows = tuple(row for name in names for row in _rows(name, flowed, tables, widths, degree))
     freedom = min(float(table.attrs.get("blocks", np.inf)) for table in tables) - 1
@@ -297,7 +314,7 @@ def compare(
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
     rows = tuple(_resolved(row, bound * row.se + abs(row.within)) for row in rows)
-    return Comparison(rows, bound, false_alarms, widths, degree)
+    return Comparison(rows, bound, false_alarms, widths, degree, skipped)
 
 
 def percent(resolution: float) -> str:

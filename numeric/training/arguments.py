@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.engine.norms import norm_of
-from derive.errors import InputError, whole
+from derive.errors import InputError, listed, whole
 from derive.layers import Layer
 from derive.network import Network
 
@@ -80,6 +81,18 @@ def check_branches(net: Network, depth: int | None) -> None:
 def layers(net: Network, depth: int) -> set[Layer]:
     """What the network's layers are."""
     return {net.layer_at(at, depth) for at in range(2, depth + 1)}
+
+
+def check_readout(net: Network, outputs: int) -> None:
+    """InputError for targets of other outputs than the readout of given widths has; a layer that
+    carries z to its end has more neurons than are read."""
+    if net.widths is None:
+        return
+    last = net.widths[-1]
+    if outputs > last or (net.layer.is_dense and outputs < last):
+        raise InputError(
+            "targets", f"{outputs} outputs", f"{last}, the n_L of the network's widths"
+        )
 
 
 def given(
@@ -159,14 +172,19 @@ def checked_rate(eta: object, *, flows: bool = True) -> float:
 def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[float, ...]:
     """Numbers of steps, or times, as they were given; or InputError."""
     wanted = "numbers of steps, 0 or more, whole unless eta is 0, or math.inf"
+    if hasattr(steps, "dtype"):
+        steps = np.asarray(steps).tolist()
+    given = [steps] if isinstance(steps, float | Real) else listed("steps", steps, wanted)
+    if not all(isinstance(t, Real) and not isinstance(t, bool) for t in given):
+        raise InputError("steps", given, wanted)
     try:
-        found = tuple(float(t) for t in np.atleast_1d(np.asarray(steps, float)))
-    except (TypeError, ValueError):
-        raise InputError("steps", steps, wanted) from None
+        found = tuple(map(float, given))
+    except OverflowError:
+        raise InputError("steps", given, wanted) from None
     for t in found:
         good = t >= 0 and (continuous or math.isinf(t) or t == int(t))
         if not good or (math.isfinite(t) and t > 2.0**53):
-            raise InputError("steps", steps, wanted)
+            raise InputError("steps", given, wanted)
     if not found:
-        raise InputError("steps", steps, wanted)
+        raise InputError("steps", given, wanted)
     return found

@@ -78,7 +78,7 @@ class Training(Work):
         first: the number of the first draw.
         readouts: last layers that an untrained network has, one after the other.
         antithetic: whether each is trained again from the negative of its readout.
-        changes: whether a row has `changes.changes`, behind the start.
+        changes: whether a row has `changes.changes`, in place of the start and the steps.
         patience: when a network stops; None is never.
     """
 
@@ -174,11 +174,6 @@ class Training(Work):
         m, (training, outputs) = len(self.ensemble.inputs), self.targets.shape
         return training * m**3 * outputs if self.changes else 0
 
-    def changed(self, rows: Array) -> Array:
-        """`changes.changes` of these rows, (draws, numbers)."""
-        begin = self.readouts * sum(self._sizes[0])
-        return rows[:, begin : begin + self._changes]
-
     def start(self, rows: Array) -> Start:
         """Of these rows, which have it."""
         z, kernel = self._shapes
@@ -193,7 +188,7 @@ class Training(Work):
     def course(self, rows: Array) -> Course:
         """Of these rows."""
         start, course = self._sizes
-        begin = self.readouts * sum(start) + self._changes
+        begin = self.readouts * sum(start)
         by_step = rows[:, begin:].reshape(len(rows), self._signs, len(self.steps), -1)
         parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=3))
         shape, (outputs, kernel) = by_step.shape[:3], self._shapes
@@ -216,7 +211,9 @@ class Training(Work):
             "sampler": "training",
             **self.ensemble.manifest(),
             "targets": f"{self.targets.shape} {digest(self.targets)}",
-            "optimizer": [self.rule.kind, self.rule.eta, self.rule.clip],
+            "optimizer": self.rule.kind,
+            "eta": self.rule.eta,
+            "clip": self.rule.clip,
             "loss": self.loss,
             "batch": self.batch,
             "steps": list(self.steps),

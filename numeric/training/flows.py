@@ -22,7 +22,14 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables.compare import VANISHES
 from . import layout
-from .arguments import check_branches, checked_network, checked_rate, checked_steps, given
+from .arguments import (
+    check_branches,
+    check_readout,
+    checked_network,
+    checked_rate,
+    checked_steps,
+    given,
+)
 from .averages import Basis, Descended
 from .rounding import with_errors
 
@@ -92,6 +99,7 @@ def flow(
     check_branches(net, depth)
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
+    check_readout(net, data.targets.shape[1])
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"

@@ -76,18 +76,26 @@ class Levels:
     def of(cls, work: Training, *, antithetic: bool) -> Levels:
         """Those of networks that are to be trained so."""
         own = applied(work, antithetic=antithetic)
-        linear, signs, changes = own.linear, own.antithetic, own.changes
-        return cls(replace(work, origin=linear, antithetic=signs, changes=changes), own)
+        linear, signs = own.linear, own.antithetic
+        return cls(replace(work, origin=linear, antithetic=signs), own)
 
     @cached_property
     def untrained(self) -> Training:
         """Networks that are not trained."""
         one = replace(
-            self.trained, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False,
-            changes=False,
+            self.trained, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
         )  # fmt: skip
         more = control.more(self.trained.seconds / one.seconds) if self.controls.linear else 0
         return replace(one, draws=more * self.trained.draws)
+
+    @cached_property
+    def changing(self) -> Training:
+        """The networks that are trained, for what first changes them: drawn once more, so that what
+        a run keeps of a network is the same whatever `draws` is."""
+        draws = self.trained.draws if self.controls.changes else 0
+        return replace(
+            self.trained, steps=(), origin=False, antithetic=False, changes=True, draws=draws
+        )
 
     @cached_property
     def _lazy_seconds(self) -> float:
@@ -107,7 +115,7 @@ class Levels:
     @property
     def seconds(self) -> float:
         """Of all networks, roughly."""
-        known = (self.trained, self.untrained)
+        known = (self.trained, self.changing, self.untrained)
         found = sum(work.draws * work.seconds for work in known)
         return found + (self.lazy * self._lazy_seconds if self.lazy else 0.0)
 
@@ -119,9 +127,10 @@ class Levels:
 
     def check(self, *, kept: bool) -> None:
         """InputError for what takes too much memory or, unless it is kept, too much time."""
-        work, others = self.trained, self.untrained
+        work, changing, others = self.trained, self.changing, self.untrained
         own = control.numbers(work.samples * work.targets.shape[1], len(work.steps))
-        held = 8 * (work.draws * work.row + others.draws * (others.row + own))
+        numbers = work.draws * work.row + changing.draws * changing.row
+        held = 8 * (numbers + others.draws * (others.row + own))
         check_memory("draws", work.draws, held, self._what)
         if not kept:
             check_time("draws, steps", (work.draws, max(work.steps)), self.seconds, self._what)
@@ -138,12 +147,13 @@ class Levels:
             if not own.linear:
                 return control.plain(work.course(rows))
             others, elsewhere = self.untrained, replace(options, run=None)
+            drawn = _rows(self.changing, elsewhere, self._what) if own.changes else None
             starts = _rows(others, elsewhere, f"drawing {_networks(others)}")
             return control.controlled(
                 work.course(rows), work.start(rows), others.start(starts),
                 self._known(options), work.targets, work.rule.eta, work.steps,
                 mirrored=own.mirrored, alone=own.alone,
-                changes=work.changed(rows) if own.changes else None,
+                changes=drawn,
             )  # fmt: skip
 
     def _known(self, options: chunks.Options) -> means.Known:

@@ -23,7 +23,15 @@ from ..random.lazy import steps as steps_of
 from ..runs import chunks
 from ..samplers.ensemble import Ensemble, checked_ensemble
 from . import layout
-from .arguments import Data, checked_rate, checked_steps, checked_targets, given, places_of
+from .arguments import (
+    Data,
+    check_readout,
+    checked_rate,
+    checked_steps,
+    checked_targets,
+    given,
+    places_of,
+)
 from .ensembles import Training
 from .levels import Levels
 from .losses import LOSSES
@@ -113,6 +121,7 @@ def simulate(
         raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
+    check_readout(net, data.targets.shape[1])
     ensemble = _ensemble(net, data, width, depth, seed)
     times = _times(steps)
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)

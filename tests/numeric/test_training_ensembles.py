@@ -12,6 +12,7 @@ from numeric import compare
 from numeric import flow as tensors_of
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import control, flow, means, simulate
+from numeric.training.control import bears
 from numeric.training.ensembles import Start, Training
 from numeric.training.levels import Levels
 from numeric.training.networks import Networks, first_rows, readout
@@ -408,3 +409,32 @@ def test_time_counts_what_is_not_trained():
     assert levels.blocks == means.BATCHES
     plain = Levels.of(replace(work, rule=Optimizer("adam", 0.1)), antithetic=True)
     assert (plain.lazy, plain.untrained.draws, plain.blocks) == (0, 0, 2000)
+
+
+def test_a_run_goes_on_past_the_draws_that_bear_another_control(tmp_path):
+    given = Network("tanh", C_b=0.1), [1.0], [0.7], None, 4, 2, 0.1, [0, 2]
+    few, many = 30, 200
+    assert not bears(few, 1, np.ones((1, 1)), mirrored=True)
+    assert bears(many, 1, np.ones((1, 1)), mirrored=True)
+    whole = simulate(*given, many)
+    simulate(*given, few, run=tmp_path / "run")
+    assert whole.equals(simulate(*given, many, run=tmp_path / "run"))
+    assert whole.equals(simulate(*given, many, run=tmp_path / "run"))
+
+
+def test_the_arguments_that_differ_from_a_run_are_named(tmp_path):
+    given = Network("tanh"), [1.0], [0.7], None, 4, 2
+    simulate(*given, 0.1, [0, 2], 5, run=tmp_path)
+    with pytest.raises(InputError, match=r"its eta is 0\.1 and not 0\.2, its steps is \[0, 2\]"):
+        simulate(*given, 0.2, [0, 3], 5, run=tmp_path)
+    with pytest.raises(InputError, match=r"its optimizer is 'tensorial' and not 'adam'$"):
+        simulate(*given, 0.1, [0, 2], 5, optimizer="adam", run=tmp_path)
+    with pytest.raises(InputError, match="its antithetic is True and not False"):
+        simulate(*given, 0.1, [0, 2], 5, antithetic=False, run=tmp_path)
+
+
+def test_the_readout_of_given_widths_has_as_many_outputs_as_the_targets():
+    net = Network("tanh", widths=[5, 10, 20, 1])
+    with pytest.raises(InputError, match=r"^targets: got .2 outputs.; wanted 1, the n_L"):
+        simulate(net, INPUTS, TARGETS, steps=1, draws=2)
+    assert simulate(net, INPUTS, TARGETS[:, 0], steps=1, draws=2).attrs["outputs"] == 1

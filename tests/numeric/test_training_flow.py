@@ -190,12 +190,22 @@ def test_the_bound_on_eta_is_that_of_the_loss_that_was_asked_for():
         ({"steps": [-1]}, "steps"),
         ({"steps": []}, "steps"),
         ({"steps": "soon"}, "steps"),
+        ({"steps": "5"}, "steps"),
+        ({"steps": "inf"}, "steps"),
+        ({"steps": ["5"]}, "steps"),
+        ({"steps": [True]}, "steps"),
+        ({"steps": np.array([True])}, "steps"),
+        ({"steps": True}, "steps"),
+        ({"steps": [[1, 2]]}, "steps"),
+        ({"steps": [10**400]}, "steps"),
         ({"outputs": 3}, "outputs"),
         ({"test": [[1.0, 2.0]]}, "test"),
         ({"inputs": np.ones((3, 4))}, "steps"),
         ({"net": Network("relu")}, "activation"),
         ({"eta": 50.0, "steps": [10**4]}, "eta"),
         ({"net": "tanh"}, "net"),
+        ({"net": Network("tanh", widths=[4, 10, 1])}, "targets"),
+        ({"net": Network("tanh", widths=[4, 10, 3])}, "targets"),
     ],
 )
 def test_bad_arguments_are_named(changed, argument):
@@ -223,3 +233,11 @@ def test_each_average_has_a_size_that_differences_are_small_against(outputs):
     scores = compare(made, sampled.assign(errors), degree=0)
     coarsest = {row.tensor: row.share for row in scores.rows if row.layer == 0}
     assert coarsest["prediction"] == pytest.approx(scores.bound * 1e-3 / np.sqrt(K.min()), rel=1e-6)
+
+
+def test_steps_may_be_any_iterable():
+    given = NET, INPUTS, TARGETS, TESTS, 2, 0.1
+    wanted = trained(*given, [0, 5, math.inf])
+    for steps in ((t for t in (0, 5, math.inf)), wanted["step"], np.array([0, 5, math.inf])):
+        assert trained(*given, steps).equals(wanted)
+    assert trained(*given, np.array(5)).equals(trained(*given, 5))

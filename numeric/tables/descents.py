@@ -1,0 +1,73 @@
+"""Whether tables of trained networks are of one descent: of one network, on the same data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray
+
+from derive.errors import InputError
+
+_SAME = ("network", "depth", "training", "outputs", "eta", "loss", "optimizer", "batch", "patience")
+"""The attributes that must be equal."""
+
+
+def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
+    """All of them at the inputs that every one has, the training set first.
+
+    Raises:
+        InputError: for a table that says of what was trained something else than theory, and names
+            it. What one of them does not say is not compared.
+    """
+    for table in tables:
+        _check(flowed, table)
+    every = [flowed, *tables]
+    least = min((t["inputs"] for t in every if "inputs" in t.coords), key=len, default=None)
+    if least is None:
+        return every
+    for table in tables:
+        _check_inputs(flowed, table, least.to_numpy())
+    return [_at_first(table, len(least)) for table in every]
+
+
+def _check(flowed: xarray.Dataset, table: xarray.Dataset) -> None:
+    """InputError for other attributes or targets."""
+    theory, sample = _told(flowed), _told(table)
+    for name in _SAME:
+        if name in theory and name in sample and theory[name] != sample[name]:
+            wanted = f"tables with the {name} of theory, {theory[name]!r}"
+            raise InputError("simulated", f"{name} {sample[name]!r}", wanted)
+    if "targets" in flowed.coords and "targets" in table.coords:
+        own, other = (each["targets"].to_numpy() for each in (table, flowed))
+        if not np.array_equal(own, other):
+            wanted = f"tables with the targets of theory, {other.tolist()}"
+            raise InputError("simulated", f"targets {own.tolist()}", wanted)
+
+
+def _told(table: xarray.Dataset) -> dict[str, object]:
+    """The attributes, with those that theory and most ensembles leave out."""
+    about = {str(name): value for name, value in table.attrs.items()}
+    if "training" in about:
+        defaults = {"optimizer": "tensorial", "batch": about["training"], "patience": None}
+        about = defaults | about
+    if about.get("loss") in ("½Σ", "Σ"):
+        about["loss"] = f"squared {about['loss']}"
+    return about
+
+
+def _check_inputs(flowed: xarray.Dataset, table: xarray.Dataset, least: np.ndarray) -> None:
+    """InputError unless the inputs of both begin with these."""
+    for each in (flowed, table):
+        if "inputs" in each.coords:
+            own = each["inputs"].to_numpy()
+            if own.shape[1:] != least.shape[1:] or not np.array_equal(own[: len(least)], least):
+                got = table["inputs"].to_numpy() if "inputs" in table.coords else own
+                wanted = "tables with the inputs of theory, or with some of its test inputs"
+                raise InputError("simulated", f"inputs {got.tolist()}", wanted)
+
+
+def _at_first(table: xarray.Dataset, count: int) -> xarray.Dataset:
+    """At so many of its first inputs."""
+    axes = [axis for axis in table.dims if str(axis).startswith("sample")]
+    return table.isel(dict.fromkeys(axes, slice(count)))
