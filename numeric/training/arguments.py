@@ -102,7 +102,7 @@ def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[
         raise InputError("steps", steps, wanted) from None
     for t in found:
         good = t >= 0 and (continuous or math.isinf(t) or t == int(t))
-        if not good or (math.isfinite(t) and t > 2.0**53):
+        if not good or (not continuous and math.isfinite(t) and t > 2.0**53):
             raise InputError("steps", steps, wanted)
     if not found:
         raise InputError("steps", steps, wanted)
