@@ -109,7 +109,7 @@ def _generator(system: System, theta: Sequence[Array], h: float) -> Matrix:
 
 def _in_theta(entry: Entry, *, diagonal: bool) -> dict[tuple[int, ...], int]:
     """A polynomial in m = 1 − hΘ as one in hΘ; on the diagonal less 1."""
-    found = {(): -1} if diagonal else {}
+    found: dict[tuple[int, ...], int] = {(): -1} if diagonal else {}
     for labels, coefficient in entry.items():
         for size in range(len(labels) + 1):
             for chosen in combinations(labels, size):
