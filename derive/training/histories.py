@@ -48,15 +48,18 @@ class Insertion(NamedTuple):
 
 @dataclass(frozen=True)
 class System:
-    """Sequences s(t) with s(t+1) = M s(t), or ds/dτ = M s; the first is what was asked for.
+    """Sequences s(t) with s(t+1) = M s(t); the first is what was asked for.
 
     Attributes:
-        entries: of M, polynomials in the rates: m_a = 1 − ηΘ_a, or Θ_a where τ = ηt is continuous.
+        entries: of M, polynomials in the rates m_a = 1 − ηΘ_a.
         start: s(0), of zeros and ones.
+        sums: how many sums over steps are in each, one in another or beside it: as η → 0 it is
+            η^{−sums} times a function of ηt.
     """
 
     entries: Mapping[tuple[int, int], Entry]
     start: tuple[int, ...]
+    sums: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,27 +92,23 @@ class History:
     @cached_property
     def steps(self) -> System:
         """Its function of the step t."""
-        return self._system(continuous=False)
-
-    @cached_property
-    def flow(self) -> System:
-        """Its function of τ = ηt, where η → 0."""
-        return self._system(continuous=True)
-
-    def _system(self, *, continuous: bool) -> System:
-        change = self._derivative if continuous else self._next
         found, waiting = {self.target: 0}, [self.target]
         entries: dict[tuple[int, int], dict[Rates, int]] = {}
         while waiting:
             here = waiting.pop()
-            for (rates, there), coefficient in change(here).items():
+            for (rates, there), coefficient in self._next(here).items():
                 if there not in found:
                     found[there] = len(found)
                     waiting.append(there)
                 entry = entries.setdefault((found[here], found[there]), {})
                 entry[rates] = entry.get(rates, 0) + coefficient
         start = tuple(int(all(v.name == "leading" for v in each)) for each in found)
-        return System(entries, start)
+        return System(entries, start, tuple(self._sums(each) for each in found))
+
+    def _sums(self, monomial: Monomial) -> int:
+        """The sums over steps in a product of variables."""
+        below = sum(self._sums(self.updates[v]) for v in monomial if v.name != "leading")
+        return below + sum(v.name == "sum" for v in monomial)
 
     def _next(self, monomial: Monomial) -> Polynomial:
         """A product of variables one step later."""
@@ -125,23 +124,6 @@ class History:
         changed = self._next(source)
         changed[(), source] -= 1
         return {((v.label,), own): 1} | {key: c for key, c in changed.items() if c}
-
-    def _derivative(self, monomial: Monomial) -> Polynomial:
-        """The derivative of a product of variables by τ."""
-        found: Polynomial = {}
-        for v in sorted(monomial):
-            for (rates, there), coefficient in self._moving(v).items():
-                key = rates, there | (monomial - {v})
-                found[key] = found.get(key, 0) + coefficient
-        return found
-
-    def _moving(self, v: Variable) -> Polynomial:
-        own = frozenset({v})
-        if v.name == "leading":
-            return {((v.label,), own): -1}
-        if v.name == "sum":
-            return {((), self.updates[v]): 1}
-        return {((v.label,), own): -1} | self._derivative(self.updates[v])
 
 
 def _product(factors: Sequence[Polynomial]) -> Polynomial:

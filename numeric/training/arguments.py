@@ -183,7 +183,7 @@ def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[
         raise InputError("steps", given, wanted) from None
     for t in found:
         good = t >= 0 and (continuous or math.isinf(t) or t == int(t))
-        if not good or (math.isfinite(t) and t > 2.0**53):
+        if not good or (not continuous and math.isfinite(t) and t > 2.0**53):
             raise InputError("steps", given, wanted)
     if not found:
         raise InputError("steps", given, wanted)

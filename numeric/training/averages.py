@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,7 @@ from derive.training.diagrams import Diagram, Line
 from derive.training.histories import History
 
 from ..arrays import Array
-from .evolution import evolved
+from . import evolution
 
 SINGULAR = 1e-10
 """Eigenvalues of Θ on the training set below this part of the largest are taken to vanish."""
@@ -64,6 +65,10 @@ class Descended:
             first.
         targets: (training, outputs).
         eta: 0 where `steps` are times τ.
+
+    Attributes:
+        unit: a power of 2 near the largest eigenvalue of Θ, which histories are functions of in
+            units of it, and η and times in units of its inverse.
     """
 
     def __init__(
@@ -74,8 +79,10 @@ class Descended:
         steps: Sequence[float],
     ) -> None:
         self.training, self.outputs = targets.shape
-        self.eta, self.steps = eta, steps
         self.basis = Basis.of(tensors["Theta"], self.training)
+        self.unit = math.ldexp(1.0, math.frexp(float(self.basis.theta.max()))[1])
+        self._h, self._theta = eta * self.unit, self.basis.theta / self.unit
+        self._times = steps if eta else [t * self.unit for t in steps]
         into = self.basis.into
         self._tensors = {name: labelled(values, into) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))
@@ -83,14 +90,16 @@ class Descended:
         self._functions: dict[History, Array] = {}
 
     @property
-    def fixed(self) -> Array:
-        """What z tends to where z − y of every label does to 0, (samples, outputs)."""
-        return np.asarray(self.basis.back @ self._y)
+    def leading(self) -> Array:
+        """The mean of z in the limit, (steps, samples, outputs); where it has hardly moved from 0,
+        z − y has not its digits."""
+        met = evolution.met(self._theta, self._times, self._h)
+        return np.asarray(np.einsum("sa,ta,ai->tsi", self.basis.back, met, self._y))
 
     def average(self, average: Average, order: int) -> Array:
         """(steps, free samples …, free outputs …) of an average at this order in 1/n."""
         free = average.free
-        shape = len(self.steps), *[len(self.basis.theta)] * free, *[self.outputs] * free
+        shape = len(self._times), *[len(self.basis.theta)] * free, *[self.outputs] * free
         total = np.zeros(shape)
         for each in average.orders[order]:
             self._add(each, free, total)
@@ -101,7 +110,7 @@ class Descended:
     def _add(self, diagram: Diagram, free: int, total: Array) -> None:
         at = diagram.free
         first = 1 + max(max(each) for each in diagram.labels)
-        weight = float(diagram.weight) * (self.eta**diagram.edges if self.eta else 1.0)
+        weight = float(diagram.weight) * self.unit**-diagram.edges
         operands = [self._restricted(each.labels, at, each.name.label) for each in diagram.tensors]
         of_lines, loops = joined(
             diagram.lines, first, self.outputs, lambda label: self._targets(label, at)
@@ -109,7 +118,7 @@ class Descended:
         operands += of_lines
         moment = first + free
         result = [moment, *at, *(first + k for k in range(free))]
-        for begin in range(0, len(self.steps), _AT_ONCE):
+        for begin in range(0, len(self._times), _AT_ONCE):
             steps = slice(begin, begin + _AT_ONCE)
             own = [
                 (self._function(history)[steps], [moment, *labels])
@@ -131,13 +140,11 @@ class Descended:
     def _function(self, history: History) -> Array:
         """(steps, labels …)."""
         if history not in self._functions:
-            theta = self.basis.theta
-            rates = theta if self.eta == 0 else 1 - self.eta * theta
             own = [
-                rates if label in history.free else rates[: self.training]
+                self._theta if label in history.free else self._theta[: self.training]
                 for label in range(history.labels)
             ]
-            found = evolved(history, own, self.steps, continuous=self.eta == 0)
+            found = evolution.evolved(history, own, self._times, self._h)
             self._functions[history] = np.array(found)
         return self._functions[history]
 

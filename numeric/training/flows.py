@@ -80,11 +80,11 @@ def flow(
         `…_size`, which `compare` resolves its differences against.
 
     Raises:
-        InputError: for arguments that cannot be used, and as `numeric.flow` does; for σ with
-            kinks, whose ddH does not exist; for a skip around one matrix behind a norm, or as the
-            last layer, behind which the law of the outputs is not invariant under rotations; where
-            descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that numbers overflow;
-            and where Θ is singular on the training set, and steps go on forever.
+        InputError: for arguments that cannot be used, and as `numeric.flow` does; for Θ beyond
+            10^±90; for σ with kinks, whose ddH does not exist; for a skip around one matrix behind
+            a norm, or as the last layer, behind which the law of the outputs is not invariant under
+            rotations; where descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that
+            numbers overflow; and where Θ is singular on the training set, and steps go on forever.
 
     >>> from derive import Network
     >>> table = flow(Network("tanh", C_b=1), [1.0, 0.5], 1.0, depth=2, eta=0.5, steps=[0, math.inf])
@@ -111,6 +111,7 @@ def flow(
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
         scaled = _Problem(data.targets, rate, times)
         theta = Basis.of(values["Theta"], len(data.targets)).theta[: len(data.targets)]
+        _check_sizes(theta, scaled)
         _check_stable(theta, scaled, eta, half)
         with np.errstate(over="ignore", invalid="ignore"):
             found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
@@ -129,6 +130,10 @@ def flow(
     return layout.dataset(net, data.X, data.targets, times, arrays, about)
 
 
+_POWERS = 1e90
+"""Of whose third power, that of Θ in ddH, or its inverse's, products are doubles."""
+
+
 class _Problem(NamedTuple):
     targets: Array
     eta: float
@@ -138,6 +143,18 @@ class _Problem(NamedTuple):
 def _least(theta: Array, half: bool) -> float:
     """The least η at which descent diverges, for Θ's eigenvalues, one of which is not 0."""
     return float((2 if half else 1) / theta.max())
+
+
+def _check_sizes(theta: Array, problem: _Problem) -> None:
+    """InputError for numbers whose powers are no doubles."""
+    largest = float(theta.max())
+    if largest and not 1 / _POWERS < largest < _POWERS:
+        got = f"Θ of {largest:.3g} on the training inputs"
+        wanted = f"λ and inputs for which it is between {1 / _POWERS:.0e} and {_POWERS:.0e}"
+        raise InputError("net", got, wanted)
+    far = max((t for t in problem.steps if math.isfinite(t)), default=0.0)
+    if not problem.eta and far > _POWERS / (largest or 1.0):
+        raise InputError("steps", far, "times below 1e+90/Θ_max, or math.inf, the limit")
 
 
 def _check_stable(theta: Array, problem: _Problem, eta: float, half: bool) -> None:
@@ -183,7 +200,7 @@ def _averages(values: dict[str, Array], problem: _Problem) -> dict[str, Array]:
         found[f"ntk{ending}"] = made.average(averages.ntk(), order)
     training = slice(made.training)
     off = found["prediction"][:, training]
-    found["prediction"] = found["prediction"] + made.fixed
+    found["prediction"] = made.leading
     for ending in ("", "1"):
         spread = np.einsum("taaii->t", found[f"covariance{ending}"][:, training, training])
         shift = found[f"prediction{ending}"][:, training] if ending else off / 2

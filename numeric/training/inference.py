@@ -66,7 +66,7 @@ def posterior(
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for a skip around
             one matrix as the last layer; where K is singular on the training inputs, and there is
-            no noise.
+            no noise; for targets so large that numbers overflow.
 
     >>> from derive import Network
     >>> table = posterior(Network("tanh", C_b=1), [1.0, 0.5], 1.0, [0.0, 0.5], depth=2)
@@ -98,7 +98,13 @@ def posterior(
         if basis.values.min() <= SINGULAR * basis.values.max():
             wanted = "above 0, as K is singular on the training inputs, alike or collinear ones"
             raise InputError("noise", noise, wanted)
-        found = with_errors(values, errors, lambda moved: _moments(moved, data.targets, variance))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = with_errors(
+                values, errors, lambda moved: _moments(moved, data.targets, variance)
+            )
+        if not all(np.isfinite(each).all() for pair in found.values() for each in pair):
+            largest = float(abs(data.targets).max())
+            raise InputError("targets", largest, "smaller ones: the numbers overflow")
     about = {"depth": table.sizes["layer"], "noise": variance}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}

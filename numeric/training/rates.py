@@ -23,6 +23,7 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables import layout
 from .arguments import checked_network, inputs_of, places_of
+from .averages import SINGULAR
 from .rounding import with_errors
 
 _SIMPLE = 1e-9
@@ -42,7 +43,9 @@ def learning_rate(
 
         n (E λ_a − Θ_a) → Θ1_aa + Σ_{b≠a} n⟨δ_ab²⟩/(Θ_a − Θ_b),    n Cov[λ_a, λ_b] → n⟨δ_aa δ_bb⟩,
 
-    and functions of them follow. The levels repel: δ raises the largest and lowers the least. Of
+    and functions of them follow. Where Θ is singular on the training set, of inputs that are alike
+    or collinear, no η contracts what has the eigenvalue 0 (below 10⁻¹⁰ of the largest): λ_min is
+    then the least that is not 0. The levels repel: δ raises the largest and lowers the least. Of
     one output; derived here.
 
     Arguments:
@@ -62,7 +65,8 @@ def learning_rate(
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; where eigenvalues
-            of Θ meet, of inputs related by a symmetry for one, and fluctuations part them.
+            of Θ meet, of inputs related by a symmetry for one, and fluctuations part them; where
+            Θ is 0.
 
     >>> from derive import Network
     >>> table = learning_rate(Network("tanh"), [1.0, 0.5], depth=2)
@@ -89,6 +93,7 @@ def learning_rate(
             }
             for ending in ("", "_error")
         )
+        _check_moves(values["Theta"], X, layer)
         rows.append(with_errors(values, errors, partial(_rates, layer=layer)))
     arrays = {}
     for name in rows[0]:
@@ -111,6 +116,16 @@ _MEANINGS = {
     "fastest1": "coefficient of 1/n in the mean of the fastest learning rate",
     "fastest_variance": "coefficient of 1/n in its variance",
 }
+
+
+def _check_moves(theta: Array, X: Array, layer: int) -> None:
+    """InputError where Θ is 0, at which any rate is stable."""
+    if theta.any():
+        return
+    wanted = f"such that outputs of layer {layer} move: Θ is 0 on the training set"
+    if X.any():
+        raise InputError("net", "λ_b and λ_W of which none moves them", f"rates {wanted}")
+    raise InputError("inputs", "0 alone, and λ_b = 0", f"inputs, or λ_b, {wanted}")
 
 
 def _rates(tensors: Mapping[str, Array], layer: int) -> dict[str, Array]:
@@ -138,7 +153,7 @@ def _rates(tensors: Mapping[str, Array], layer: int) -> dict[str, Array]:
         "eigenvalue1": mean,
         "eigenvalue_variance": spread.diagonal().copy(),
     }
-    last = len(values) - 1
+    last = np.flatnonzero(values > SINGULAR * values[0])[-1]
     for name, chosen in (("stable", [0]), ("fastest", [0, last])):
         total = values[chosen].sum()
         first = mean[chosen].sum() / total

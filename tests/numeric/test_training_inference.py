@@ -142,3 +142,8 @@ def test_bad_arguments_are_named(changed, argument):
         given |= {"inputs": X}
     with pytest.raises(InputError, match=f"^{argument}"):
         posterior(**(given | changed))
+
+
+def test_targets_that_overflow_are_named():
+    with pytest.raises(InputError, match=r"^targets: got 1e\+160; wanted smaller"):
+        posterior(Network("tanh"), [[1.0, 0.5], [-0.5, 1.0]], [1e160, 1.0], None, 2, 0.1)

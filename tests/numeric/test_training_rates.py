@@ -98,3 +98,18 @@ def test_eigenvalues_that_meet_are_named():
         learning_rate(Network("tanh"), square, 2)
     with pytest.raises(InputError, match=r"^net"):
         learning_rate("tanh", square, 2)
+
+
+def test_what_no_rate_moves_is_named():
+    with pytest.raises(InputError, match=r"^net: got 'λ_b and λ_W of which none"):
+        learning_rate(Network("tanh", lambda_b=0, lambda_W=0), X[:2], 2)
+    with pytest.raises(InputError, match=r"^inputs: got '0 alone, and λ_b = 0'"):
+        learning_rate(Network("tanh", lambda_b=0), [0.0, 0.0], 2)
+
+
+def test_no_rate_contracts_what_does_not_descend():
+    """An input that is there twice has twice the eigenvalue of one, and one that stays 0."""
+    net = Network("tanh", C_b=0.1)
+    one, twice = (learning_rate(net, inputs, 2) for inputs in (X[0], X[[0, 0]]))
+    for name in ("stable", "fastest", "fastest1"):
+        assert twice[name].to_numpy() == pytest.approx(one[name].to_numpy() / 2, rel=1e-9)
