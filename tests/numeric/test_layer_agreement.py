@@ -82,20 +82,25 @@ OWN = {
 }
 
 
-def agrees(layer, activation, weights, C_b, x, seconds):
-    """The comparison, and the resolution of V by layer, over the larger of |V| and 2K²."""
+def check_agrees(layer, activation, weights, C_b, x, seconds, below):
+    """Networks meet theory, and V is resolved to less than this share of the larger of |V| and 2K²
+    in every layer, in so many seconds; or more, where others work on the machine."""
     net = Network(activation, weights, Gaussian(weights.C_W), C_b=C_b, layer=layer)
-    found = verify(Example(net, x, 6, ("K", "V", "G1"), 7), resolution=0.03, seconds=seconds)
-    rows = found.checks[0].comparison.rows
-    K = {row.layer: row.largest for row in rows if row.tensor == "K"}
-    of_V = [row for row in rows if row.tensor == "V" and row.layer > 1]
-    parts = [row.share * row.largest / max(row.largest, 2 * K[row.layer] ** 2) for row in of_V]
-    assert found.agrees, str(found)
-    return max(parts)
+    example = Example(net, x, 6, ("K", "V", "G1"), 7)
+    for longer in (1, 4, 16):
+        found = verify(example, resolution=0.03, seconds=longer * seconds)
+        assert found.agrees, str(found)
+        rows = found.checks[0].comparison.rows
+        K = {row.layer: row.largest for row in rows if row.tensor == "K"}
+        of_V = [row for row in rows if row.tensor == "V" and row.layer > 1]
+        parts = [row.share * row.largest / max(row.largest, 2 * K[row.layer] ** 2) for row in of_V]
+        if max(parts) < below:
+            break
+    assert max(parts) < below
 
 
 def test_a_norm_is_met_by_its_ensemble():
-    assert agrees("normalized(rms)", "tanh", Orthogonal(1), 0.1, ONE, 1) < 0.03
+    check_agrees("normalized(rms)", "tanh", Orthogonal(1), 0.1, ONE, 1, 0.03)
 
 
 @pytest.mark.slow
@@ -106,14 +111,14 @@ def test_a_norm_is_met_by_its_ensemble():
 )
 def test_shipped_layers_are_met_by_ensembles(layer, activation, weights, C_b):
     norm_alone = "norm" in layer and "skip" not in layer
-    assert agrees(layer, activation, weights, C_b, ONE, 20) < (0.03 if norm_alone else 0.1)
+    check_agrees(layer, activation, weights, C_b, ONE, 20, 0.03 if norm_alone else 0.1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", SHIPPED)
 @pytest.mark.parametrize("weights", [Gaussian(1), Orthogonal(1)])
 def test_shipped_layers_of_two_inputs_are_met_by_ensembles(layer, weights):
-    assert agrees(layer, "tanh", weights, 0.1, TWO, 30) < 0.1
+    check_agrees(layer, "tanh", weights, 0.1, TWO, 30, 0.1)
 
 
 @pytest.mark.slow
@@ -121,4 +126,4 @@ def test_shipped_layers_of_two_inputs_are_met_by_ensembles(layer, weights):
 @pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
 @pytest.mark.parametrize("weights", [Gaussian(1), Orthogonal(1)])
 def test_layers_that_nobody_listed_are_met_by_ensembles(name, activation, weights):
-    assert agrees(OWN[name], activation, weights, 0.1, ONE, 10) < 0.1
+    check_agrees(OWN[name], activation, weights, 0.1, ONE, 10, 0.1)
