@@ -8,94 +8,23 @@ first of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.trees import STREAM, Kind
-from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
-from ..samplers.staged import Evaluated, Parts, matrix_of
-from .losses import per_input, slope
-from .networks import Networks, Trained, readout
-from .optimizers import stepped
+from ..samplers.staged import Evaluated, Parts
+from .blocks import Block, networks_of
+from .losses import per_input
+from .networks import Networks, Trained
+from .parts import Key, Part, Pass, Use
 from .tape import Node, Tape
-
-Key = tuple[int, int, int | Kind]
-"""A layer, a stage of it, and a matrix's number or the variable that biases are of."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A matrix or biases: what they are drawn from, and how they learn.
-
-    Attributes:
-        shape: (n_in, n_out); of biases (1, n_out).
-        law: of a matrix.
-        rows: n_out of the whole matrix, of which the first are wanted.
-        variance: of the biases, or of a matrix times n_in.
-        rate: λ_W/n_in, or λ_b.
-    """
-
-    key: Key
-    shape: tuple[int, int]
-    law: WeightEnsemble | None
-    rows: int
-    variance: float
-    rate: float
-
-    @property
-    def size(self) -> int:
-        """Numbers in it."""
-        return self.shape[0] * self.shape[1]
-
-    def drawn(self, rng: np.random.Generator) -> Array:
-        """(n_in, n_out)."""
-        n_in, n_out = self.shape
-        if self.law is None:
-            return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
-        return readout(self.law, (n_out, n_in), rng, self.rows).T
-
-
-def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
-    """Of all layers, in the order in which they are drawn."""
-    found = []
-    for layer in range(1, ensemble.depth + 1):
-        stages = ensemble.stages_at(layer)
-        rate_W, rate_b = (
-            float(rates[layer - 1]) for rates in (ensemble.lambda_W, ensemble.lambda_b)
-        )
-        for at, stage in enumerate(stages):
-            last = layer == ensemble.depth and at == len(stages) - 1
-
-            def wanted(n: int, last: bool = last) -> int:
-                return outputs if last else n
-
-            out: dict[Kind, int] = {}
-            for kind, equation in stage.equations:
-                for term in equation.right:
-                    if term.weight is not None:
-                        out[kind] = ensemble.neurons(
-                            layer, stage, matrix_of(stage, term.weight[0]).out
-                        )
-            for number, matrix in enumerate(stage.matrices):
-                n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))
-                law = ensemble.ensemble_of(layer, matrix)
-                shape = n_in, wanted(rows)
-                key = layer, at, number
-                found.append(Part(key, shape, law, rows, float(law.C_W), rate_W / n_in))
-            for kind, equation in stage.equations:
-                if equation.bias:
-                    n = wanted(out.get(kind, ensemble.neurons(layer, stage, kind.space)))
-                    C_b = float(ensemble.C_b[layer - 1])
-                    found.append(Part((layer, at, kind), (1, n), None, n, C_b, rate_b))
-    return found
 
 
 def reads_alone(ensemble: Ensemble) -> bool:
@@ -111,22 +40,6 @@ class Staged(Trained, Protocol):
     @property
     def parts(self) -> list[Part]:
         """Its parameters."""
-
-
-class Use(NamedTuple):
-    """What a matrix or biases made: a body's product, or with no body the biases themselves."""
-
-    body: Node | None
-    made: Node
-
-
-class Pass(NamedTuple):
-    """Networks taken forward."""
-
-    tape: Tape
-    outputs: Node
-    uses: dict[Key, list[Use]]
-    last: Parts
 
 
 class StagedNetworks(Networks):
@@ -146,6 +59,7 @@ class StagedNetworks(Networks):
             part.key: self.parameters[:, self.places[part.key]].reshape(-1, *part.shape)
             for part in self.parts
         }
+        self._at_once, self._blocks = networks_of(int(ends[-1])), dict[int, Block]()
         self._redraw(self.parts)
         self.begin(self.parameters)
 
@@ -173,8 +87,9 @@ class StagedNetworks(Networks):
         for part in self._last:
             self.of[part.key] *= -1
 
-    def passed(self, x: Array) -> Pass:
-        """Forward, of inputs (networks or 1, inputs, n_0)."""
+    def passed(self, x: Array, of: Mapping[Key, Array] | None = None) -> Pass:
+        """Forward, of inputs (networks or 1, inputs, n_0), with these parameters or its own."""
+        of = self.of if of is None else of
         ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
         state: dict[Kind, Node] = {STREAM: tape.constant(x)}
         uses: dict[Key, list[Use]] = {}
@@ -189,7 +104,7 @@ class StagedNetworks(Networks):
                     if kind == STREAM or not last
                 }
                 state = {
-                    kind: self._added((layer, at), kind, each, tape, uses, last=last)
+                    kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
                     for kind, each in made.items()
                 }
         return Pass(tape, state[STREAM], uses, made[STREAM])
@@ -201,6 +116,7 @@ class StagedNetworks(Networks):
         given: Parts,
         tape: Tape,
         uses: dict[Key, list[Use]],
+        of: Mapping[Key, Array],
         *,
         last: bool,
     ) -> Node:
@@ -208,14 +124,14 @@ class StagedNetworks(Networks):
         terms: list[Node] = []
         for k, each in given.bodies.items():
             body = cast(Node, each.jet)
-            terms.append(tape.applied(self.of[*at, k], body))
+            terms.append(tape.applied(of[*at, k], body))
             uses.setdefault((*at, k), []).append(Use(body, terms[-1]))
         if given.carried is not None:
             carried = cast(Node, given.carried.jet)
             n = self.work.targets.shape[1]
             terms.append(tape.first(carried, n) if last and carried.shape[3] != n else carried)
         if given.bias:
-            terms.append(tape.put(self.of[*at, kind][:, None], moves=True))
+            terms.append(tape.put(of[*at, kind][:, None], moves=True))
             uses[*at, kind] = [Use(None, terms[-1])]
         return tape.added(terms)
 
@@ -228,33 +144,20 @@ class StagedNetworks(Networks):
         return self.outputs(x)
 
     def descend(self, steps: int) -> None:
-        """So many steps of the optimizer."""
-        work, rule = self.work, self.work.rule
+        """So many steps of the optimizer, a few networks at a time."""
         orders = self._batches(steps)
-        for t in range(steps):
-            x, y = (each[orders[:, t]] for each in (work.ensemble.inputs, work.targets))
-            made = self.passed(x)
-            z = made.outputs
-            made.tape.differentiate(z, slope(z.value[:, 0], y, work.loss)[:, None])
-            self.count += 1
-            for part in self.parts:
-                gradient = self._gradient(made.uses[part.key]).reshape(len(x), -1)
-                stepped(
-                    rule, self.parameters[:, self.places[part.key]], gradient,
-                    self.moments[:, :, self.places[part.key]], part.rate, self.count,
-                    clips=part.law is not None,
-                )  # fmt: skip
+        for start in range(0, len(orders), self._at_once):
+            rows = slice(start, start + self._at_once)
+            own = {key: each[rows] for key, each in self.of.items()}
+            held = {key: self.moments[:, rows, place] for key, place in self.places.items()}
+            self._block(len(orders[rows])).descend(own, held, orders[rows], self.count)
+        self.count += steps
 
-    def _gradient(self, uses: Sequence[Use]) -> Array:
-        """∂L/∂W, (networks, n_in, n_out), or of biases."""
-        found = []
-        for body, made in uses:
-            assert made.back is not None
-            if body is None:
-                found.append(made.back[:, 0].sum(axis=1, keepdims=True))
-            else:
-                found.append(body.value[:, 0].transpose(0, 2, 1) @ made.back[:, 0])
-        return np.asarray(sum(found[1:], start=found[0]))
+    def _block(self, count: int) -> Block:
+        """What takes so many down."""
+        if count not in self._blocks:
+            self._blocks[count] = Block(self.work, self.parts, self.passed, count)
+        return self._blocks[count]
 
     def started(self, readouts: int = 1) -> Array:
         """What `Start` is, (networks, numbers), with so many last stages one after the other."""
