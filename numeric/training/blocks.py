@@ -21,7 +21,7 @@ from .parts import Key, Part, Pass, Use
 Passed = Callable[[Array, Mapping[Key, Array]], Pass]
 """Forward, of inputs (networks or 1, inputs, n_0) and parameters."""
 
-_NUMBERS = 1 << 18
+_NUMBERS = 1 << 19
 """Parameters of a block, roughly: two megabytes."""
 _MOST = 64
 """Networks of a block: of small ones, activations fill the cache."""

@@ -95,9 +95,10 @@ class Use(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """Networks taken forward."""
+    """Networks taken forward; of the tape's length, `below` is what is below the last stage."""
 
     tape: Tape
     outputs: Node
     uses: dict[Key, list[Use]]
     last: Parts
+    below: int

@@ -60,6 +60,7 @@ class StagedNetworks(Networks):
             for part in self.parts
         }
         self._at_once, self._blocks = networks_of(int(ends[-1])), dict[int, Block]()
+        self._all: Pass | None = None
         self._redraw(self.parts)
         self.begin(self.parameters)
 
@@ -96,7 +97,7 @@ class StagedNetworks(Networks):
         for layer in range(1, ensemble.depth + 1):
             stages = ensemble.stages_at(layer)
             for at, stage in enumerate(stages):
-                last = layer == ensemble.depth and at == len(stages) - 1
+                last, below = layer == ensemble.depth and at == len(stages) - 1, tape.length
                 evaluated = Evaluated(ensemble, layer, stage, cast(Any, state), cast(Any, tape))
                 made = {
                     kind: evaluated.parts(equation)
@@ -107,7 +108,7 @@ class StagedNetworks(Networks):
                     kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
                     for kind, each in made.items()
                 }
-        return Pass(tape, state[STREAM], uses, made[STREAM])
+        return Pass(tape, state[STREAM], uses, made[STREAM], below)
 
     def _added(
         self,
@@ -165,17 +166,26 @@ class StagedNetworks(Networks):
         for k in range(readouts):
             if k:
                 self._redraw(self._last)
-            made = self.passed(self.work.ensemble.inputs[None])
-            found += [made.outputs.value, self._tangent(made), self._covariance(made.last)]
+            made = self._looked(only_last=k > 0)
+            found += [made.outputs.value.copy(), self._tangent(made), self._covariance(made.last)]
         return self._joined(found)
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""
         work = self.work
-        made = self.passed(work.ensemble.inputs[None])
+        made = self._looked()
         z = made.outputs.value[:, 0]
         loss = per_input(z[:, : len(work.targets)], work.targets, work.loss).sum(axis=1)
         return self._joined([z, *([self._tangent(made)] if work.ntk else []), loss])
+
+    def _looked(self, *, only_last: bool = False) -> Pass:
+        """Forward with all inputs, where only the last stage's parameters may have changed since
+        the last time."""
+        if self._all is None:
+            self._all = self.passed(self.work.ensemble.inputs[None])
+        else:
+            self._all.tape.forward(self._all.below if only_last else 0)
+        return self._all
 
     def _covariance(self, last: Parts) -> Array:
         """An output's over the last stage's parameters, given all below; and its square there, of
@@ -199,10 +209,11 @@ class StagedNetworks(Networks):
     def _tangent(self, made: Pass) -> Array:
         """The tangent kernel H, (networks, inputs, inputs, outputs, outputs)."""
         networks, _, m, outputs = made.outputs.shape
-        unit = np.eye(outputs)[:, None]
-        made.tape.differentiate(
-            made.outputs, np.broadcast_to(unit, (networks, outputs, m, outputs))
-        )
+        if made.outputs.back is None:
+            unit = np.broadcast_to(np.eye(outputs)[:, None], (networks, outputs, m, outputs))
+            made.tape.differentiate(made.outputs, unit)
+        else:
+            made.tape.reverse()
         found = np.zeros((networks, outputs, m, outputs, m))
         for part in self.parts:
             uses = made.uses[part.key]

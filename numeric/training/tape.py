@@ -52,9 +52,14 @@ class Tape:
         self._reverse: list[Callable[[], object]] = []
         self._done = self._forward
 
-    def forward(self) -> None:
-        """Every value again, from what inputs and parameters are now."""
-        for do in self._forward:
+    @property
+    def length(self) -> int:
+        """How much was done forward so far."""
+        return len(self._forward)
+
+    def forward(self, start: int = 0) -> None:
+        """Every value again, from what inputs and parameters are now; from a `length` on."""
+        for do in self._forward[start:]:
             do()
 
     def reverse(self) -> None:
@@ -245,5 +250,6 @@ class Tape:
         count, m, n = x.shape[1:]
         found = np.empty((len(W), count, m, W.shape[2]))
         rows = x[:, 0] if count == 1 else self._contiguous(x).reshape(-1, count * m, n)
-        self.do(np.matmul, rows, W, found.reshape(len(W), count * m, -1))
+        product = np.multiply if n == 1 else np.matmul  # which is slow at inner axes of one
+        self.do(product, rows, W, found.reshape(len(W), count * m, -1))
         return found

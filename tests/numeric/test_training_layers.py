@@ -1,5 +1,7 @@
 """Trained networks of layers other than dense: gradients, tangent kernels, and theory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy
@@ -103,6 +105,35 @@ def test_dense_networks_descend_as_the_compiled_ones(rule, clip):
     for networks in (staged, compiled):
         networks.descend(7)
     assert staged.parameters == pytest.approx(compiled.parameters, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("rule", "batch"), [("tensorial", 3), ("ordinary", 1), ("adam", 2)])
+def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
+    """To the bit: networks all at once, or three at a time and step by step."""
+    work = replace(training(LAYERS[layer], rule, draws=7), batch=batch)
+    at_once, few = StagedNetworks(work, np.arange(7)), StagedNetworks(work, np.arange(7))
+    at_once.descend(4)
+    monkeypatch.setattr(few, "_at_once", 3)
+    for _ in range(4):
+        few.descend(1)
+    assert np.array_equal(at_once.parameters, few.parameters)
+    assert np.array_equal(at_once.observed(), few.observed())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_done_again_is_what_is_done_anew(layer):
+    """Kernels and outputs of moved parameters and of another readout, on a tape of before."""
+    work = training(LAYERS[layer])
+    again, anew = StagedNetworks(work, np.arange(2)), StagedNetworks(work, np.arange(2))
+    second = again.started(2)[:, again.started().shape[1] :]
+    again.descend(2)
+    anew.begin(again.parameters)
+    assert np.array_equal(again.observed(), anew.observed())
+    redrawn = StagedNetworks(work, np.arange(2))
+    redrawn.started(2)
+    anew.begin(redrawn.parameters)
+    assert np.array_equal(second, anew.started())
 
 
 @pytest.mark.parametrize("layer", ["residual", "normalized", "skip"])
