@@ -22,7 +22,7 @@ Passed = Callable[[Array, Mapping[Key, Array]], Pass]
 """Forward, of inputs (networks or 1, inputs, n_0) and parameters."""
 
 _NUMBERS = 1 << 19
-"""Parameters of a block, roughly: two megabytes."""
+"""Parameters of a block, roughly: four megabytes."""
 _MOST = 64
 """Networks of a block: of small ones, activations fill the cache."""
 
