@@ -21,7 +21,8 @@ from ..runs.work import Work
 from ..samplers.ensemble import Ensemble
 from .networks import Networks
 from .optimizers import Optimizer
-from .staged import Part, StagedNetworks, parts
+from .parts import Part, parts
+from .staged import StagedNetworks
 from .stopping import Patience, Stopping
 
 _NUMBER_SECONDS = 6e-10
