@@ -64,7 +64,7 @@ class Block:
         self._inputs = np.empty((*signals, *inputs.shape[1:]))
         self._masks: list[np.random.Generator] = []
         self._moves: list[Callable[[], object]] = []
-        self._room = np.empty(count * max(part.size for part in parts))
+        self._rooms = np.empty((2, count * max(part.size for part in parts)))
 
     def descend(
         self,
@@ -115,7 +115,7 @@ class Block:
         assert use.made.back is not None
         back = use.made.back[:, 0]
         scaled, body = np.empty(back.shape), use.body
-        room = self._room[: own.size].reshape(own.shape)
+        room = self._rooms[0, : own.size].reshape(own.shape)
         if body is None:
             return [
                 lambda: np.add.reduce(back, 1, out=room[:, 0]),
@@ -135,9 +135,11 @@ class Block:
         assert self._pass is not None
         for part in self._parts:
             own = self._own[part.key]
-            gradient = gradient_of(self._pass.uses[part.key]).reshape(len(own), -1)
+            gradient, room = (each[: own.size].reshape(own.shape) for each in self._rooms)
+            _fill_gradient(gradient, self._pass.uses[part.key])
+            rows = (each.reshape(len(own), -1) for each in (own, gradient))
             stepped(
-                self._work.rule, own.reshape(len(own), -1), gradient, moments[part.key],
+                self._work.rule, *rows, moments[part.key], room.reshape(len(own), -1),
                 part.rate, count, clips=part.law is not None,
             )  # fmt: skip
 
@@ -152,13 +154,14 @@ def _is_straight(rule: Optimizer) -> bool:
     return not rule.moments and rule.clip is None
 
 
-def gradient_of(uses: Sequence[Use]) -> Array:
+def _fill_gradient(found: Array, uses: Sequence[Use]) -> None:
     """∂L/∂W, (networks, n_in, n_out), or of biases."""
-    found = []
-    for body, made in uses:
+    for k, (body, made) in enumerate(uses):
         assert made.back is not None
+        own, back = found if k == 0 else np.empty_like(found), made.back[:, 0]
         if body is None:
-            found.append(made.back[:, 0].sum(axis=1, keepdims=True))
+            np.add.reduce(back, 1, None, own, True)
         else:
-            found.append(body.value[:, 0].transpose(0, 2, 1) @ made.back[:, 0])
-    return np.asarray(sum(found[1:], start=found[0]))
+            np.matmul(body.value[:, 0].transpose(0, 2, 1), back, own)
+        if k:
+            found += own
