@@ -137,10 +137,10 @@ class Block:
             own = self._own[part.key]
             gradient, room = (each[: own.size].reshape(own.shape) for each in self._rooms)
             _fill_gradient(gradient, self._pass.uses[part.key])
-            rows = (each.reshape(len(own), -1) for each in (own, gradient))
+            rows, slopes, spare = (each.reshape(len(own), -1) for each in (own, gradient, room))
             stepped(
-                self._work.rule, *rows, moments[part.key], room.reshape(len(own), -1),
-                part.rate, count, clips=part.law is not None,
+                self._work.rule, rows, slopes, moments[part.key], spare, part.rate, count,
+                clips=part.law is not None,
             )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def _fill_gradient(found: Array, uses: Sequence[Use]) -> None:
         assert made.back is not None
         own, back = found if k == 0 else np.empty_like(found), made.back[:, 0]
         if body is None:
-            np.add.reduce(back, 1, None, own, True)
+            np.add.reduce(back, 1, out=own, keepdims=True)
         else:
             np.matmul(body.value[:, 0].transpose(0, 2, 1), back, own)
         if k:
