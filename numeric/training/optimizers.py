@@ -93,6 +93,7 @@ def stepped(
     part: Array,
     gradient: Array,
     moments: Array,
+    room: Array,
     rate: float,
     count: int,
     *,
@@ -103,23 +104,31 @@ def stepped(
     What `kernels.take` is for one network.
 
     Arguments:
+        gradient: whose memory is used.
         moments: of `Optimizer.moments`, (moments, networks, size), which change too.
+        room: memory to use, (networks, size).
         rate: λ, of tensorial descent.
         clips: whether the rule's clip is heeded, as for a matrix.
     """
     if clips and rule.clip:
         own, largest = (np.sqrt((each**2).sum(axis=1)) for each in (gradient, part))
         limit = rule.clip * np.maximum(largest, _SMALL)
-        gradient = gradient * np.where(own > limit, limit / np.maximum(own, limit), 1.0)[:, None]
+        gradient *= np.where(own > limit, limit / np.maximum(own, limit), 1.0)[:, None]
     if rule.kind == "momentum":
-        moments[0] = MOMENTUM * moments[0] + gradient
-        part -= rule.eta * moments[0]
+        moments[0] *= MOMENTUM
+        moments[0] += gradient
+        part -= np.multiply(moments[0], rule.eta, room)
     elif rule.kind == "adam":
         first, second = moments
-        first[:] = MOMENTUM * first + (1 - MOMENTUM) * gradient
-        second[:] = _SECOND * second + (1 - _SECOND) * gradient**2
-        mean, square = first / (1 - MOMENTUM**count), second / (1 - _SECOND**count)
-        part -= rule.eta * mean / (np.sqrt(square) + _TINY)
+        first *= MOMENTUM
+        first += np.multiply(gradient, 1 - MOMENTUM, room)
+        second *= _SECOND
+        second += np.multiply(np.square(gradient, room), 1 - _SECOND, room)
+        root = np.sqrt(np.divide(second, 1 - _SECOND**count, gradient), gradient)
+        root += _TINY
+        mean = np.divide(first, 1 - MOMENTUM**count, room)
+        mean *= rule.eta
+        part -= np.divide(mean, root, room)
     else:
         gradient *= rule.eta * (rate if rule.kind == "tensorial" else 1.0)
         part -= gradient

@@ -2,115 +2,29 @@
 
 The networks of `networks`, with a layer's equations (`derive.engine.stages`) evaluated on a
 `Tape`. Every matrix has a learning rate λ_W over its own fan-in, and every equation with biases has
-its own; a filter of s matrices, shared by all positions of a signal, has s times their fan-in. The
-positions of signals (`engine.taps`) are one behind the other in x, z and the targets. Where z
-stands for n neurons to the end, as behind a skip, a network's outputs are the first of them.
-Dropout has other masks in each step, and none where networks are looked at.
+its own. Where z stands for n neurons to the end, as behind a skip, a network's outputs are the
+first of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.stages import Stage
 from derive.engine.trees import STREAM, Kind
-from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
-from ..samplers.staged import Evaluated, Parts, matrix_of
-from .losses import per_input, slope
-from .networks import Networks, Trained, readout
-from .optimizers import stepped
+from ..samplers.staged import Evaluated, Parts
+from .blocks import Block, Masks, networks_of
+from .losses import per_input
+from .networks import Networks, Trained
+from .parts import Key, Part, Pass, Use, stages_at
 from .tape import Node, Tape
-
-Key = tuple[int, int, int | Kind]
-"""A layer, a stage of it, and a matrix's number or the variable that biases are of."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A matrix or biases: what they are drawn from, and how they learn.
-
-    Attributes:
-        shape: (n_in, n_out); of biases (1, n_out).
-        law: of a matrix, or of one of a filter's times √taps.
-        rows: n_out of the whole matrix, of which the first are wanted.
-        variance: of the biases, or of a matrix times n_in.
-        rate: λ_W over n_in and the taps, or λ_b.
-        taps: of the filter that a matrix is of.
-    """
-
-    key: Key
-    shape: tuple[int, int]
-    law: WeightEnsemble | None
-    rows: int
-    variance: float
-    rate: float
-    taps: int = 1
-
-    @property
-    def size(self) -> int:
-        """Numbers in it."""
-        return self.shape[0] * self.shape[1]
-
-    def drawn(self, rng: np.random.Generator) -> Array:
-        """(n_in, n_out)."""
-        n_in, n_out = self.shape
-        if self.law is None:
-            return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
-        found = readout(self.law, (n_out, n_in), rng, self.rows).T
-        return found if self.taps == 1 else found / np.sqrt(self.taps)
-
-
-def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
-    """What a layer goes through, and the last is read out by where signals are."""
-    read = ensemble.read_at(layer) if layer == ensemble.depth else None
-    stages = ensemble.stages_at(layer)
-    return stages if read is None else (*stages[:-1], read)
-
-
-def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
-    """Of all layers, in the order in which they are drawn."""
-    found = []
-    for layer in range(1, ensemble.depth + 1):
-        stages = stages_at(ensemble, layer)
-        rate_W, rate_b = (
-            float(rates[layer - 1]) for rates in (ensemble.lambda_W, ensemble.lambda_b)
-        )
-        for at, stage in enumerate(stages):
-            last = layer == ensemble.depth and at == len(stages) - 1
-
-            def wanted(n: int, last: bool = last) -> int:
-                return outputs if last else n
-
-            out: dict[Kind, int] = {}
-            for kind, equation in stage.equations:
-                for term in equation.right:
-                    if term.weight is not None:
-                        out[kind] = ensemble.neurons(
-                            layer, stage, matrix_of(stage, term.weight[0]).out
-                        )
-            taps = 1 if stage.taps is None else stage.taps.count
-            for number in range(taps * len(stage.matrices)):
-                matrix = matrix_of(stage, number)
-                n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))
-                law = ensemble.ensemble_of(layer, matrix)
-                shape, key = (n_in, wanted(rows)), (layer, at, number)
-                variance, rate = float(law.C_W) / taps, rate_W / (n_in * taps)
-                found.append(Part(key, shape, law, rows, variance, rate, taps))
-            for kind, equation in stage.equations:
-                if equation.bias:
-                    n = wanted(out.get(kind, ensemble.neurons(layer, stage, kind.space)))
-                    C_b = float(ensemble.C_b[layer - 1])
-                    found.append(Part((layer, at, kind), (1, n), None, n, C_b, rate_b))
-    return found
 
 
 def reads_alone(ensemble: Ensemble) -> bool:
@@ -126,22 +40,6 @@ class Staged(Trained, Protocol):
     @property
     def parts(self) -> list[Part]:
         """Its parameters."""
-
-
-class Use(NamedTuple):
-    """What a matrix or biases made: a body's product, or with no body the biases themselves."""
-
-    body: Node | None
-    made: Node
-
-
-class Pass(NamedTuple):
-    """Networks taken forward."""
-
-    tape: Tape
-    outputs: Node
-    uses: dict[Key, list[Use]]
-    last: Parts
 
 
 class StagedNetworks(Networks):
@@ -164,6 +62,8 @@ class StagedNetworks(Networks):
             part.key: self.parameters[:, self.slices[part.key]].reshape(-1, *part.shape)
             for part in self.parts
         }
+        self._at_once, self._blocks = networks_of(int(ends[-1])), dict[int, Block]()
+        self._all: Pass | None = None
         self._redraw(self.parts)
         self.begin(self.parameters)
 
@@ -191,36 +91,42 @@ class StagedNetworks(Networks):
         for part in self._last:
             self.of[part.key] *= -1
 
-    def passed(self, x: Array, *, masked: bool = False) -> Pass:
-        """Forward, of inputs (networks or 1, samples, n_0); with the next masks of dropout."""
+    def passed(
+        self, x: Array, of: Mapping[Key, Array] | None = None, masks: Masks | None = None
+    ) -> Pass:
+        """Forward, of inputs (networks or 1, samples, n_0), with these parameters or its own, and
+        with the next masks of dropout if any."""
+        of = self.of if of is None else of
         ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
         state: dict[Kind, Node] = {STREAM: tape.constant(x)}
         uses: dict[Key, list[Use]] = {}
         for layer in range(1, ensemble.depth + 1):
             stages = stages_at(ensemble, layer)
             for at, stage in enumerate(stages):
-                last = layer == ensemble.depth and at == len(stages) - 1
+                last, below = layer == ensemble.depth and at == len(stages) - 1, tape.length
                 evaluated = Evaluated(ensemble, layer, stage, cast(Any, state), cast(Any, tape))
                 made = {
                     kind: evaluated.parts(equation)
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
-                if masked and stage.keep is not None:
-                    made = {kind: self._masked(layer, each, tape) for kind, each in made.items()}
+                if masks is not None and stage.keep is not None:
+                    made = {k: self._masked(layer, each, tape, masks) for k, each in made.items()}
                 state = {
-                    kind: self._added((layer, at), kind, each, tape, uses, last=last)
+                    kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
                     for kind, each in made.items()
                 }
-        return Pass(tape, state[STREAM], uses, made[STREAM])
+        return Pass(tape, state[STREAM], uses, made[STREAM], below)
 
-    def _masked(self, layer: int, given: Parts, tape: Tape) -> Parts:
-        """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron."""
+    def _masked(self, layer: int, given: Parts, tape: Tape, masks: Masks) -> Parts:
+        """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron, drawn whenever the
+        tape goes forward."""
         bodies = {}
         for k, each in given.bodies.items():
             body = cast(Node, each.jet)
-            mask = np.ones((len(self.masks), *body.shape[2:]))
-            self.work.ensemble.masked(mask, layer, self.masks)
+            mask = np.empty((len(masks), *body.shape[2:]))
+            tape.do(mask.fill, 1.0)
+            tape.do(self.work.ensemble.masked, mask, layer, masks)
             jet = tape.times(body, tape.constant(mask))
             bodies[k] = type(each)(cast(Any, jet), cast(Any, tape))
         return given._replace(bodies=bodies)
@@ -232,6 +138,7 @@ class StagedNetworks(Networks):
         given: Parts,
         tape: Tape,
         uses: dict[Key, list[Use]],
+        of: Mapping[Key, Array],
         *,
         last: bool,
     ) -> Node:
@@ -239,14 +146,14 @@ class StagedNetworks(Networks):
         terms: list[Node] = []
         for k, each in given.bodies.items():
             body = cast(Node, each.jet)
-            terms.append(tape.applied(self.of[*at, k], body))
+            terms.append(tape.applied(of[*at, k], body))
             uses.setdefault((*at, k), []).append(Use(body, terms[-1]))
         if given.carried is not None:
             carried = cast(Node, given.carried.jet)
             n = self.work.targets.shape[1]
             terms.append(tape.first(carried, n) if last and carried.shape[3] != n else carried)
         if given.bias:
-            terms.append(tape.put(self.of[*at, kind][:, None], moves=True))
+            terms.append(tape.put(of[*at, kind][:, None], moves=True))
             uses[*at, kind] = [Use(None, terms[-1])]
         return tape.added(terms)
 
@@ -259,27 +166,24 @@ class StagedNetworks(Networks):
         return self.outputs(x)
 
     def descend(self, steps: int) -> None:
-        """So many steps of the optimizer."""
-        work, rule = self.work, self.work.rule
+        """So many steps of the optimizer, a few networks at a time."""
         orders = self._batches(steps)
-        inputs = self._by_input(work.ensemble.inputs, self.positions)
-        targets = self._by_input(work.targets, self.places)
-        for t in range(steps):
-            x, y = (
-                each[orders[:, t]].reshape(len(orders), -1, each.shape[2])
-                for each in (inputs, targets)
-            )
-            made = self.passed(x, masked=True)
-            z = made.outputs
-            made.tape.differentiate(z, slope(z.value[:, 0], y, work.loss)[:, None])
-            self.count += 1
-            for part in self.parts:
-                gradient = self._gradient(made.uses[part.key]).reshape(len(x), -1)
-                stepped(
-                    rule, self.parameters[:, self.slices[part.key]], gradient,
-                    self.moments[:, :, self.slices[part.key]], part.rate, self.count,
-                    clips=part.law is not None,
-                )  # fmt: skip
+        for start in range(0, len(orders), self._at_once):
+            rows = slice(start, start + self._at_once)
+            own = {key: each[rows] for key, each in self.of.items()}
+            held = {key: self.moments[:, rows, place] for key, place in self.slices.items()}
+            block = self._block(len(orders[rows]))
+            block.descend(own, held, orders[rows], self.masks[rows], self.count)
+        self.count += steps
+
+    def _block(self, count: int) -> Block:
+        """What takes so many down."""
+        if count not in self._blocks:
+            inputs = self._by_input(self.work.ensemble.inputs, self.positions)
+            targets = self._by_input(self.work.targets, self.places)
+            given = self.work, self.parts, self.passed, inputs, targets
+            self._blocks[count] = Block(*given, count)
+        return self._blocks[count]
 
     @property
     def training(self) -> int:
@@ -295,34 +199,32 @@ class StagedNetworks(Networks):
     def _by_input(rows: Array, each: int) -> Array:
         return rows.reshape(-1, each, rows.shape[1])
 
-    def _gradient(self, uses: Sequence[Use]) -> Array:
-        """∂L/∂W, (networks, n_in, n_out), or of biases."""
-        found = []
-        for body, made in uses:
-            assert made.back is not None
-            if body is None:
-                found.append(made.back[:, 0].sum(axis=1, keepdims=True))
-            else:
-                found.append(body.value[:, 0].transpose(0, 2, 1) @ made.back[:, 0])
-        return np.asarray(sum(found[1:], start=found[0]))
-
     def started(self, readouts: int = 1) -> Array:
         """What `Start` is, (networks, numbers), with so many last stages one after the other."""
         found = []
         for k in range(readouts):
             if k:
                 self._redraw(self._last)
-            made = self.passed(self.work.ensemble.inputs[None])
-            found += [made.outputs.value, self._tangent(made), self._covariance(made.last)]
+            made = self._looked(only_last=k > 0)
+            found += [made.outputs.value.copy(), self._tangent(made), self._covariance(made.last)]
         return self._joined(found)
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""
         work = self.work
-        made = self.passed(work.ensemble.inputs[None])
+        made = self._looked()
         z = made.outputs.value[:, 0]
         loss = per_input(z[:, : len(work.targets)], work.targets, work.loss).sum(axis=1)
         return self._joined([z, *([self._tangent(made)] if work.ntk else []), loss])
+
+    def _looked(self, *, only_last: bool = False) -> Pass:
+        """Forward with all inputs, where only the last stage's parameters may have changed since
+        the last time."""
+        if self._all is None:
+            self._all = self.passed(self.work.ensemble.inputs[None])
+        else:
+            self._all.tape.forward(self._all.below if only_last else 0)
+        return self._all
 
     def _covariance(self, last: Parts) -> Array:
         """An output's over the last stage's parameters, given all below; and its square there, of
@@ -347,11 +249,14 @@ class StagedNetworks(Networks):
         """The tangent kernel H, (networks, samples, samples, outputs, outputs)."""
         networks, _, m, outputs = made.outputs.shape
         p = self.places
-        # inputs do not meet on their way, positions do: of all inputs at once each output at each
-        # position is differentiated
-        unit = np.einsum("ij,pq->ipqj", np.eye(outputs), np.eye(p)).reshape(-1, 1, p, outputs)
-        unit = np.broadcast_to(unit, (networks, outputs * p, m // p, p, outputs))
-        made.tape.differentiate(made.outputs, unit.reshape(networks, -1, m, outputs))
+        if made.outputs.back is None:
+            # inputs do not meet on their way, positions do: of all inputs at once each output at
+            # each position is differentiated
+            unit = np.einsum("ij,pq->ipqj", np.eye(outputs), np.eye(p)).reshape(-1, 1, p, outputs)
+            unit = np.broadcast_to(unit, (networks, outputs * p, m // p, p, outputs))
+            made.tape.differentiate(made.outputs, unit.reshape(networks, -1, m, outputs))
+        else:
+            made.tape.reverse()
         found = np.zeros((networks, outputs * p, m // p, outputs * p, m // p))
         for part in self.parts:
             uses = made.uses[part.key]

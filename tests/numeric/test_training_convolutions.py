@@ -1,5 +1,7 @@
 """Trained networks of convolutions: gradients, tangent kernels, what they are by hand, theory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -159,6 +161,35 @@ def test_a_batch_is_of_whole_signals(layer):
         other.begin(start)
         other.descend(1)
         assert networks.parameters[d] == pytest.approx(other.parameters[d], rel=1e-12)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("rule", "batch"), [("tensorial", 3), ("ordinary", 1), ("adam", 2)])
+def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
+    """To the bit: networks all at once, or three at a time, step by step, and looked at between."""
+    work = replace(training(layer, rule, batch=batch), draws=7)
+    at_once, few = StagedNetworks(work, np.arange(7)), StagedNetworks(work, np.arange(7))
+    at_once.descend(4)
+    monkeypatch.setattr(few, "_at_once", 3)
+    for _ in range(4):
+        few.descend(1)
+        again = few.observed()
+    assert np.array_equal(at_once.parameters, few.parameters)
+    assert np.array_equal(at_once.observed(), again)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_done_again_is_what_is_done_anew(layer):
+    """Kernels and outputs of moved parameters and of another readout, on a tape of before."""
+    work = training(layer)
+    again = StagedNetworks(work, np.arange(2))
+    both = again.started(2)
+    anew = StagedNetworks(work, np.arange(2))
+    anew.begin(again.parameters)
+    assert np.array_equal(both[:, both.shape[1] // 2 :], anew.started())
+    again.descend(2)
+    anew.begin(again.parameters)
+    assert np.array_equal(again.observed(), anew.observed())
 
 
 @pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(2, 2, readout=mean)"])

@@ -107,6 +107,35 @@ def test_dense_networks_descend_as_the_compiled_ones(rule, clip):
     assert staged.parameters == pytest.approx(compiled.parameters, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("layer", [*LAYERS, "dropout(1/2)"])
+@pytest.mark.parametrize(("rule", "batch"), [("tensorial", 3), ("ordinary", 1), ("adam", 2)])
+def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
+    """To the bit: networks all at once, or three at a time and step by step."""
+    work = replace(training(LAYERS.get(layer, layer), rule, draws=7), batch=batch)
+    at_once, few = StagedNetworks(work, np.arange(7)), StagedNetworks(work, np.arange(7))
+    at_once.descend(4)
+    monkeypatch.setattr(few, "_at_once", 3)
+    for _ in range(4):
+        few.descend(1)
+    assert np.array_equal(at_once.parameters, few.parameters)
+    assert np.array_equal(at_once.observed(), few.observed())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_done_again_is_what_is_done_anew(layer):
+    """Kernels and outputs of moved parameters and of another readout, on a tape of before."""
+    work = training(LAYERS[layer])
+    again, anew = StagedNetworks(work, np.arange(2)), StagedNetworks(work, np.arange(2))
+    second = again.started(2)[:, again.started().shape[1] :]
+    again.descend(2)
+    anew.begin(again.parameters)
+    assert np.array_equal(again.observed(), anew.observed())
+    redrawn = StagedNetworks(work, np.arange(2))
+    redrawn.started(2)
+    anew.begin(redrawn.parameters)
+    assert np.array_equal(second, anew.started())
+
+
 @pytest.mark.parametrize("layer", ["residual", "normalized", "skip"])
 def test_networks_start_with_the_kernels_of_their_ensemble(layer):
     """H(0) and the covariance of outputs are Θ and K of the same width: 20 numbers, |z| < 5."""

@@ -1,0 +1,117 @@
+"""Parameters of networks of any layer: its matrices and biases, and what each made on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from derive.engine.stages import Stage
+from derive.engine.trees import Kind
+from derive.weights import WeightEnsemble
+
+from ..arrays import Array
+from ..samplers.ensemble import Ensemble
+from ..samplers.staged import Parts, matrix_of
+from .networks import readout
+from .tape import Node, Tape
+
+Key = tuple[int, int, int | Kind]
+"""A layer, a stage of it, and a matrix's number or the variable that biases are of."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A matrix or biases: what they are drawn from, and how they learn.
+
+    Attributes:
+        shape: (n_in, n_out); of biases (1, n_out).
+        law: of a matrix, or of one of a filter's times √taps.
+        rows: n_out of the whole matrix, of which the first are wanted.
+        variance: of the biases, or of a matrix times n_in.
+        rate: λ_W over n_in and the taps, or λ_b.
+        taps: of the filter that a matrix is of.
+    """
+
+    key: Key
+    shape: tuple[int, int]
+    law: WeightEnsemble | None
+    rows: int
+    variance: float
+    rate: float
+    taps: int = 1
+
+    @property
+    def size(self) -> int:
+        """Numbers in it."""
+        return self.shape[0] * self.shape[1]
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """(n_in, n_out)."""
+        n_in, n_out = self.shape
+        if self.law is None:
+            return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
+        found = readout(self.law, (n_out, n_in), rng, self.rows).T
+        return found if self.taps == 1 else found / np.sqrt(self.taps)
+
+
+def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
+    """What a layer goes through, and the last is read out by where signals are."""
+    read = ensemble.read_at(layer) if layer == ensemble.depth else None
+    stages = ensemble.stages_at(layer)
+    return stages if read is None else (*stages[:-1], read)
+
+
+def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
+    """Of all layers, in the order in which they are drawn."""
+    found = []
+    for layer in range(1, ensemble.depth + 1):
+        stages = stages_at(ensemble, layer)
+        rate_W, rate_b = (
+            float(rates[layer - 1]) for rates in (ensemble.lambda_W, ensemble.lambda_b)
+        )
+        for at, stage in enumerate(stages):
+            last = layer == ensemble.depth and at == len(stages) - 1
+
+            def wanted(n: int, last: bool = last) -> int:
+                return outputs if last else n
+
+            out: dict[Kind, int] = {}
+            for kind, equation in stage.equations:
+                for term in equation.right:
+                    if term.weight is not None:
+                        out[kind] = ensemble.neurons(
+                            layer, stage, matrix_of(stage, term.weight[0]).out
+                        )
+            taps = 1 if stage.taps is None else stage.taps.count
+            for number in range(taps * len(stage.matrices)):
+                matrix = matrix_of(stage, number)
+                n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))
+                law = ensemble.ensemble_of(layer, matrix)
+                shape, key = (n_in, wanted(rows)), (layer, at, number)
+                variance, rate = float(law.C_W) / taps, rate_W / (n_in * taps)
+                found.append(Part(key, shape, law, rows, variance, rate, taps))
+            for kind, equation in stage.equations:
+                if equation.bias:
+                    n = wanted(out.get(kind, ensemble.neurons(layer, stage, kind.space)))
+                    C_b = float(ensemble.C_b[layer - 1])
+                    found.append(Part((layer, at, kind), (1, n), None, n, C_b, rate_b))
+    return found
+
+
+class Use(NamedTuple):
+    """What a matrix or biases made: a body's product, or with no body the biases themselves."""
+
+    body: Node | None
+    made: Node
+
+
+class Pass(NamedTuple):
+    """Networks taken forward; of the tape's length, `below` is what is below the last stage."""
+
+    tape: Tape
+    outputs: Node
+    uses: dict[Key, list[Use]]
+    last: Parts
+    below: int
