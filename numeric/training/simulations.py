@@ -36,7 +36,8 @@ from .ensembles import Training
 from .levels import Levels
 from .losses import LOSSES
 from .optimizers import Optimizer
-from .staged import parts, reads_alone
+from .parts import parts
+from .staged import reads_alone
 from .stopping import Patience
 
 _LARGE = 1e70
