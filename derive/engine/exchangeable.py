@@ -6,7 +6,9 @@ All that is needed of exchangeable neurons is
     E ΔH_ii f(z_i) = Own(f)/n,                    Cov(H_ii, g(z_j)) = Apart(g)/n,
     E H_ij f(z_i) g(z_j) = Across(f, g)/n,        E H_ij H_ij f(z_i) g(z_j) = Square(f, g)/n,
 
-and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j; of larger trees `Grown` and `Together`.
+and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j; of larger trees `Grown`, of one alone, and
+
+    E dH_{j;ii} H_ij f(z_i) g(z_j) = Together(f, g)/n.
 """
 
 from __future__ import annotations
@@ -243,11 +245,10 @@ def _put_together(
     apart: Sequence[int],
     put: Callable[[Atom, Sequence[int], Sequence[int]], None],
 ) -> None:
-    """dH_{j;ii} H_ij, which are of order n^{-1/2} each, as one weight W_ji stands in both; other
-    products of a tree and H that are apart are of order n^{-2}."""
+    """dH_{j;ii} H_ij, which are of order n^{-1/2} each, as one weight W_ji stands in both; of dH
+    and H at other neurons one weight is alone, so that they are of order n^{-2}."""
     small, large = sorted(trees, key=lambda each: each.tree.nodes)
-    if (small.tree, large.tree) != (H, DH):
-        return
+    assert (small.tree, large.tree) == (H, DH), "two trees, or ddH and H"
     (j, i, end), (a, b) = large.neurons, small.neurons
     if i == end and {i, j} == {a, b}:
         (at_j, *ends), of_h = large.samples, small.samples[:: 1 if a == i else -1]

@@ -144,3 +144,31 @@ def test_one_weight_in_dH_and_H_is_the_source_of_U(weights):
     assert sympy.expand(as_known(moved["U0[b](ℓ+1)"]) - gamma ** (b + 2) * through * Y) == 0
     whole = through**2 * U + 2 * C_W * through * chi + C_W**2 * Theta**3 * q
     assert sympy.expand(as_known(str(made.expr)) - whole) == 0
+
+
+def test_networks_have_one_weight_in_dH_and_H():
+    """n E dH_{j;ii} H_ij z_i of two layers → γ⁴C_WΘ³⟨zσ'σ''⟩, by sums over networks' own weights;
+    Θ is that of the first layer. At 5 errors it is known to 13 %."""
+    gamma, C_W, theta, K, draws = 0.8, 1.4, 1.3, 1.5, (12000, 6000, 2500)
+    rng, found = np.random.default_rng(21), []
+    for n, networks in zip((16, 32, 64), draws, strict=True):
+        z = np.sqrt(K) * rng.standard_normal((networks, n))
+        W = np.sqrt(C_W / n) * rng.standard_normal((networks, n, n))
+        s, slope = np.tanh(z), 1 - np.tanh(z) ** 2
+        J = gamma * np.eye(n) + W * slope[:, None]
+        H = theta * J @ J.transpose(0, 2, 1)  # i ≠ j: no other parameters meet
+        dH = theta**2 * (W * (-2 * s * slope)[:, None]) @ (J**2).transpose(0, 2, 1)  # [j, i]
+        out = gamma * z + np.einsum("dij,dj->di", W, s)
+        each = np.einsum("dji,dij,di->d", dH, H, out)
+        each -= np.einsum("dii,dii,di->d", dH, H, out)
+        found.append((n, each.mean() / (n - 1), each.std() / np.sqrt(networks) / (n - 1)))
+    widths, values, errors = np.transpose(found)
+    powers = np.vander(1 / widths, 3, increasing=True) / errors[:, None]
+    covariance = np.linalg.inv(powers.T @ powers)
+    limit = (covariance @ powers.T @ (values / errors))[0]
+    at, weights = np.polynomial.hermite_e.hermegauss(80)
+    at = np.sqrt(K) * at
+    mean = weights @ (at * (1 - np.tanh(at) ** 2) ** 2 * -2 * np.tanh(at)) / weights.sum()
+    known, error = gamma**4 * C_W * theta**3 * mean, np.sqrt(covariance[0, 0])
+    assert abs(limit - known) < 4 * error
+    assert 5 * error < 0.13 * abs(known)

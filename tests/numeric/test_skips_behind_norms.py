@@ -94,7 +94,7 @@ def test_functionals_have_the_tensors_as_members(monkeypatch, sigma, norm):
     table = flow(network(sigma, norm), PAIR[0], 4, ["G1", "V", *TOWER], width=2)
     for layer in (2, 3, 4):
         for kind, (name, degree) in MEMBERS.items():
-            if kind in BRANCHES:  # of P … T, which are refused behind norms
+            if kind in BRANCHES:  # of P … U, which are refused behind norms
                 continue
             value = float(table[str(name)][layer - 1])
             assert seen.member(layer, kind, degree) == pytest.approx(value, rel=1e-9, abs=1e-12)
