@@ -154,6 +154,7 @@ def test_cross_entropy_is_learned():
         ({"targets": 1e307 * TARGETS, "eta": 0.1, "steps": 1}, "targets"),
         ({"targets": 1e100 * TARGETS, "eta": 0.1, "steps": 1}, "targets"),
         ({"width": None}, "width, depth"),
+        ({"net": Network("tanh", layer="dropout(p)")}, "layer"),
     ],
 )
 def test_bad_arguments_are_named(changed, argument):
