@@ -151,14 +151,16 @@ def descend(
         starts[layer + 1] = middles[layer] + widths[layer + 1]
     gradient, nothing = np.zeros(0 if straight else starts[layers]), np.zeros(widest)
     scratch, turned = np.empty((4, n_rows, LANES)), np.empty(blocks * LANES * (widest + LANES))
-    z, y, down = np.empty((3, batch, targets.shape[1]))
+    ends = np.empty((3, batch, targets.shape[1]))
+    z, y, down = ends[0], ends[1], ends[2]
     for s in range(parameters.shape[0]):
         own = parameters[s]
         for t in range(order.shape[1]):
             x = tile_rows(scratch[0], blocks, widths, 0)
             put_inputs(inputs, order[s, t], x)
             for a in range(batch):
-                y[a] = targets[order[s, t, a]]
+                for k in range(y.shape[1]):
+                    y[a, k] = targets[order[s, t, a], k]
             for layer in range(layers):
                 W, b = own[starts[layer] : middles[layer]], own[middles[layer] : starts[layer + 1]]
                 n_in, n_out = widths[layer], widths[layer + 1]
@@ -167,7 +169,8 @@ def descend(
                 if layer < layers - 1:
                     x = tile_rows(scratch[0], blocks, widths, layer + 1)
                     slope = tile_rows(scratch[2], blocks, widths, layer + 1)
-                    sigma(entering.reshape(1, -1), x.reshape(1, -1), slope.reshape(1, -1))
+                    flat = 1, x.size
+                    sigma(entering.reshape(flat), x.reshape(flat), slope.reshape(flat))
             from_lanes(entering, z)
             residual(z, y, loss, down)
             back = tile_rows(scratch[3], blocks, widths, layers)
