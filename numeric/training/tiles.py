@@ -38,7 +38,7 @@ def tiled(
     """
     blocks, k = x.shape[0] // count, 0
     while k < n:
-        if n >= MANY and n - k > FEW:
+        if n >= MANY and n - k > FEW and across % _PAGE:
             j = min(k, n - MANY)
             for block in range(blocks):
                 many_rows(
