@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from . import fastmath, jit, modules, vectors
+from . import fastmath, jit, modules, tiles, vectors
 
 HEADER = '''\
 """{doc}"""
@@ -36,10 +36,11 @@ import numba
 import numpy as np
 
 from numeric.emit.jit import wide_vectors
+from numeric.emit.tiles import add_pairs, add_pairs_of_two, few_rows, many_rows, one_row, turn
 from numeric.emit.vectors import all_lanes, load_eight, load_row
 from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
 
-# with jit and vectors {under}
+# with jit, tiles and vectors {under}
 
 _own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
 _inner = _own | {{"no_cpython_wrapper": True}}
@@ -119,7 +120,7 @@ def _text(
         _copy(function, copied, decorator)
     numbers = [text for value, text in copied.values() if not isinstance(value, Dispatcher)]
     kernels = [text for value, text in copied.values() if isinstance(value, Dispatcher)]
-    head = "\n".join([HEADER.format(doc=doc, under=jit.fingerprint(jit, vectors)), *numbers])
+    head = "\n".join([HEADER.format(doc=doc, under=jit.fingerprint(jit, tiles, vectors)), *numbers])
     return "\n\n\n".join([head, *kernels, by_name.sub(r"\1(", source)])
 
 

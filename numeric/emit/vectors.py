@@ -26,7 +26,7 @@ LANES = 8
 Vector: TypeAlias = Any
 """Such a value, in the signature of a kernel."""
 
-_IR = ir.VectorType(ir.DoubleType(), LANES)
+WIDE = ir.VectorType(ir.DoubleType(), LANES)
 
 
 class _Vector(types.Type):
@@ -40,15 +40,17 @@ vector = _Vector()
 @register_model(_Vector)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, of: Any) -> None:
-        super().__init__(manager, of, _IR)
+        super().__init__(manager, of, WIDE)
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, place: Any) -> Any:
+def pointer(context: Any, builder: Any, array_type: Any, array: Any, place: Any) -> Any:
+    """Code for where the `LANES` numbers from this place on are."""
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [place]), _IR.as_pointer())
+    return builder.bitcast(builder.gep(data, [place]), WIDE.as_pointer())
 
 
-def _is_wanted(array: Any) -> bool:
+def is_wanted(array: Any) -> bool:
+    """Whether it is a contiguous array of doubles, which all here work on."""
     return isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
 
 
@@ -58,11 +60,9 @@ def _load(apart: int) -> Any:
         def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array, k = arguments
             place = builder.mul(k, ir.Constant(k.type, apart))
-            return builder.load(
-                _pointer(context, builder, signature.args[0], array, place), align=8
-            )
+            return builder.load(pointer(context, builder, signature.args[0], array, place), align=8)
 
-        return (vector(array, types.intp), lowered) if _is_wanted(array) else None
+        return (vector(array, types.intp), lowered) if is_wanted(array) else None
 
     return load
 
@@ -73,20 +73,25 @@ def _store(apart: int) -> Any:
         def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array, k, value = arguments
             place = builder.mul(k, ir.Constant(k.type, apart))
-            at = _pointer(context, builder, signature.args[0], array, place)
+            at = pointer(context, builder, signature.args[0], array, place)
             builder.store(value, at, align=8)
             return context.get_dummy_value()
 
-        return (types.none(array, types.intp, vector), lowered) if _is_wanted(array) else None
+        return (types.none(array, types.intp, vector), lowered) if is_wanted(array) else None
 
     return store
+
+
+def in_all_lanes(builder: Any, number: Any) -> Any:
+    """Code for this number in every lane."""
+    one = builder.insert_element(ir.Constant(WIDE, ir.Undefined), number, index(0))
+    return builder.shuffle_vector(one, one, indices([0] * LANES))
 
 
 def _all_lanes(_: Any, number: Any) -> Any:
 
     def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        one = builder.insert_element(ir.Constant(_IR, ir.Undefined), arguments[0], _index(0))
-        return builder.shuffle_vector(one, one, _indices([0] * LANES))
+        return in_all_lanes(builder, arguments[0])
 
     return vector(types.float64), lowered
 
@@ -96,19 +101,21 @@ def _sum_of_lanes(_: Any, value: Any) -> Any:
     def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (total,), half = arguments, LANES // 2
         while half:
-            low, high = _indices(range(half)), _indices(range(half, 2 * half))
+            low, high = indices(range(half)), indices(range(half, 2 * half))
             low, high = (builder.shuffle_vector(total, total, mask) for mask in (low, high))
             total, half = builder.fadd(low, high), half // 2
-        return builder.extract_element(total, _index(0))
+        return builder.extract_element(total, index(0))
 
     return types.float64(vector), lowered
 
 
-def _index(k: int) -> Any:
+def index(k: int) -> Any:
+    """The number of a lane, in code."""
     return ir.Constant(ir.IntType(32), k)
 
 
-def _indices(lanes: Sequence[int]) -> Any:
+def indices(lanes: Sequence[int]) -> Any:
+    """Those of several, as a shuffle takes them."""
     return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
 
 

@@ -2,8 +2,7 @@
 
 A network's parameters are one vector: of each layer the matrix (n_in, n_out), its rows the inputs,
 then the biases. σ comes as a compiled function of its own, so that nothing here is compiled anew
-for another. From `BLAS_FROM` inputs a step the matrix products are BLAS's; below that its calls
-cost more than they save.
+for another. The matrix products of a step are those of `tiles`.
 """
 
 from __future__ import annotations
@@ -13,109 +12,32 @@ from functools import cache
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from derive.activations import Activation
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction
+from ..emit.jit import driver
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
-from ..random.lazy import add_multiple, dot, four_dots
+from ..emit.vectors import LANES
+from ..random.lazy import dot
+from .tiles import (
+    add_gradient,
+    from_lanes,
+    multiply_rows,
+    put_inputs,
+    tile_rows,
+    tiled,
+    to_lanes,
+)  # fmt: skip
 
 TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
 SQUARED, ENTROPY, SIGMOID = range(3)
-BLAS_FROM = 8
-"""Inputs of a step from which the products are BLAS's."""
 _ALONE, _LEAST = 1 << 18, 16
 """A product of so many multiplications at most is one that OpenBLAS does not share out among
 threads: of so many inputs, but not of fewer than these, is each call's."""
-NARROW = 4
-"""Outputs of a matrix up to which a row of it is too short for a loop of its own."""
 _AT_ONCE = 128
 """Inputs that are taken through all layers at once, where they are only looked at."""
-
-
-@reduction
-def back_to(w: Array, back: Array, out: Array, i: int) -> None:
-    """out[a, i] = Σ_k w[k] back[a, k], four inputs at a time."""
-    count, a = back.shape[0], 0
-    while a + 4 <= count:
-        of_four = four_dots(w, back[a : a + 4])
-        for k in range(4):
-            out[a + k, i] = of_four[k]
-        a += 4
-    while a < count:
-        out[a, i] = dot(w, back[a])
-        a += 1
-
-
-@driver
-def forward(W: Array, b: Array, x: Array, z: Array) -> None:
-    """z = x W + b, four rows of W at a time."""
-    count, n = x.shape
-    for a in range(count):
-        put_row(z[a], b)
-    i = 0
-    while i + 4 <= n:
-        for a in range(count):
-            x0, x1, x2, x3 = x[a, i], x[a, i + 1], x[a, i + 2], x[a, i + 3]
-            for k in range(b.size):
-                z[a, k] += x0 * W[i, k] + x1 * W[i + 1, k] + x2 * W[i + 2, k] + x3 * W[i + 3, k]
-        i += 4
-    while i < n:
-        for a in range(count):
-            add_multiple(z[a], x[a, i], W[i])
-        i += 1
-
-
-@driver
-def put_row(row: Array, values: Array) -> None:
-    """row = values."""
-    for k in range(row.size):
-        row[k] = values[k]
-
-
-@driver
-def add_products(
-    W: Array, start: int, n_out: int, factor: float, x: Array, back: Array, i: int
-) -> None:
-    """W[start + k] += factor Σ_a x[a, i] back[a, k], four inputs at a time."""
-    count, a = back.shape[0], 0
-    while a + 4 <= count:
-        c0, c1 = factor * x[a, i], factor * x[a + 1, i]
-        c2, c3 = factor * x[a + 2, i], factor * x[a + 3, i]
-        for k in range(n_out):
-            W[start + k] += (
-                c0 * back[a, k] + c1 * back[a + 1, k] + c2 * back[a + 2, k] + c3 * back[a + 3, k]
-            )
-        a += 4
-    while a < count:
-        c0 = factor * x[a, i]
-        for k in range(n_out):
-            W[start + k] += c0 * back[a, k]
-        a += 1
-
-
-@driver
-def rows(scratch: Array, count: int, widths: NDArray[np.int64], layer: int) -> Array:
-    """A layer's part, (count, n), of what has room for all layers."""
-    start = 0
-    for below in range(layer):
-        start += count * widths[below]
-    return scratch[start : start + count * widths[layer]].reshape(count, widths[layer])
-
-
-@driver
-def add_gradient(
-    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array
-) -> None:
-    """What these inputs add to a matrix and its biases, each with a factor of its own."""
-    n_out = b.size
-    for i in range(x.shape[1]):
-        add_products(W, i * n_out, n_out, factor, x, back, i)
-    for a in range(x.shape[0]):
-        add_multiple(b, own_factor, back[a])
 
 
 @driver
@@ -133,74 +55,6 @@ def forward_blas(W: Array, b: Array, x: Array, z: Array) -> None:
     for a in range(x.shape[0]):
         for k in range(b.size):
             z[a, k] += b[k]
-
-
-@driver
-def back_blas(W: Array, back: Array, out: Array) -> None:
-    """out = back Wᵀ."""
-    step = inputs_at_once(W)
-    for a in range(0, back.shape[0], step):
-        np.dot(back[a : a + step], W.T, out[a : a + step])
-
-
-@driver
-def add_gradient_blas(
-    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array, product: Array
-) -> None:
-    """What these inputs add to a matrix and its biases; `product` is of the matrix's shape."""
-    step, flat = inputs_at_once(product), product.reshape(product.size)
-    for a in range(0, x.shape[0], step):
-        np.dot(x[a : a + step].T, back[a : a + step], product)
-        add_multiple(W, factor, flat)
-    for a in range(x.shape[0]):
-        add_multiple(b, own_factor, back[a])
-
-
-@driver
-def forward_narrow(W: Array, b: Array, x: Array, z: Array) -> None:
-    """z = x W + b of few outputs."""
-    for a in range(x.shape[0]):
-        for k in range(b.size):
-            total = b[k]
-            for i in range(x.shape[1]):
-                total += x[a, i] * W[i, k]
-            z[a, k] = total
-
-
-@driver
-def back_narrow(W: Array, back: Array, out: Array) -> None:
-    """out = back Wᵀ of few outputs."""
-    for a in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            total = 0.0
-            for k in range(W.shape[1]):
-                total += W[i, k] * back[a, k]
-            out[a, i] = total
-
-
-@driver
-def add_gradient_narrow(
-    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array
-) -> None:
-    """What these inputs add to a matrix of few outputs and its biases, as `add_gradient`."""
-    n_out = b.size
-    for i in range(x.shape[1]):
-        for k in range(n_out):
-            total = 0.0
-            for a in range(x.shape[0]):
-                total += x[a, i] * back[a, k]
-            W[i * n_out + k] += factor * total
-    for a in range(x.shape[0]):
-        for k in range(n_out):
-            b[k] += own_factor * back[a, k]
-
-
-@driver
-def multiply(x: Array, y: Array) -> None:
-    """x ← x y."""
-    for a in range(x.shape[0]):
-        for k in range(x.shape[1]):
-            x[a, k] *= y[a, k]
 
 
 @driver
@@ -287,57 +141,48 @@ def descend(
     (0 is none), the momentum, Adam's second one and what it adds to a root.
     """
     layers, batch, straight = widths.size - 1, order.shape[2], kind < MOMENTUM and numbers[1] == 0
-    size = 0
+    blocks, n_rows, widest = (batch + LANES - 1) // LANES, 0, LANES
     for layer in range(layers + 1):
-        size += batch * widths[layer]
+        n_rows += blocks * widths[layer]
+        widest = max(widest, widths[layer])
     starts, middles = np.zeros(layers + 1, np.int64), np.zeros(layers, np.int64)
     for layer in range(layers):
         middles[layer] = starts[layer] + widths[layer] * widths[layer + 1]
         starts[layer + 1] = middles[layer] + widths[layer + 1]
-    gradient = np.zeros(0 if straight else starts[layers])
-    scratch, y = np.empty((4, size)), np.empty((batch, targets.shape[1]))
-    by_blas, largest = batch >= BLAS_FROM, 0
-    if by_blas:
-        for layer in range(layers):
-            largest = max(largest, widths[layer] * widths[layer + 1])
-    room = np.empty(largest)
+    gradient, nothing = np.zeros(0 if straight else starts[layers]), np.zeros(widest)
+    scratch, turned = np.empty((4, n_rows, LANES)), np.empty(blocks * LANES * (widest + LANES))
+    ends = np.empty((3, batch, targets.shape[1]))
+    z, y, down = ends[0], ends[1], ends[2]
     for s in range(parameters.shape[0]):
         own = parameters[s]
         for t in range(order.shape[1]):
-            x = rows(scratch[0], batch, widths, 0)
+            x = tile_rows(scratch[0], blocks, widths, 0)
+            put_inputs(inputs, order[s, t], x)
             for a in range(batch):
-                put_row(x[a], inputs[order[s, t, a]])
-                put_row(y[a], targets[order[s, t, a]])
+                for k in range(y.shape[1]):
+                    y[a, k] = targets[order[s, t, a], k]
             for layer in range(layers):
-                start, middle, end = starts[layer], middles[layer], starts[layer + 1]
-                W = own[start:middle].reshape(widths[layer], widths[layer + 1])
-                z = rows(scratch[1], batch, widths, layer + 1)
-                if by_blas:
-                    forward_blas(W, own[middle:end], x, z)
-                elif widths[layer + 1] <= NARROW:
-                    forward_narrow(W, own[middle:end], x, z)
-                else:
-                    forward(W, own[middle:end], x, z)
+                W, b = own[starts[layer] : middles[layer]], own[middles[layer] : starts[layer + 1]]
+                n_in, n_out = widths[layer], widths[layer + 1]
+                entering = tile_rows(scratch[1], blocks, widths, layer + 1)
+                tiled(W, 1, n_out, b, x, n_in, entering, n_out)
                 if layer < layers - 1:
-                    x = rows(scratch[0], batch, widths, layer + 1)
-                    sigma(z, x, rows(scratch[2], batch, widths, layer + 1))
-            back = rows(scratch[3], batch, widths, layers)
-            residual(z, y, loss, back)
+                    x = tile_rows(scratch[0], blocks, widths, layer + 1)
+                    slope = tile_rows(scratch[2], blocks, widths, layer + 1)
+                    flat = 1, x.size
+                    sigma(entering.reshape(flat), x.reshape(flat), slope.reshape(flat))
+            from_lanes(entering, z)
+            residual(z, y, loss, down)
+            back = tile_rows(scratch[3], blocks, widths, layers)
+            to_lanes(down, back)
             for layer in range(layers - 1, -1, -1):
                 start, middle, end = starts[layer], middles[layer], starts[layer + 1]
-                x = rows(scratch[0], batch, widths, layer)
-                below = rows(scratch[3], batch, widths, layer)
+                x = tile_rows(scratch[0], blocks, widths, layer)
+                below = tile_rows(scratch[3], blocks, widths, layer)
                 n_in, n_out = widths[layer], widths[layer + 1]
                 if layer:
-                    if by_blas:
-                        back_blas(own[start:middle].reshape(n_in, n_out), back, below)
-                    elif n_out <= NARROW:
-                        back_narrow(own[start:middle].reshape(n_in, n_out), back, below)
-                    else:
-                        for i in range(n_in):
-                            row = own[start + i * n_out : start + (i + 1) * n_out]
-                            back_to(row, back, below, i)
-                    multiply(below, rows(scratch[2], batch, widths, layer))
+                    tiled(own[start:middle], n_out, 1, nothing, back, n_out, below, n_in)
+                    multiply_rows(below, tile_rows(scratch[2], blocks, widths, layer))
                 if straight:
                     W, b = own[start:middle], own[middle:end]
                     rate, own_rate = -rates[0, layer], -rates[1, layer]
@@ -345,13 +190,7 @@ def descend(
                     W, b = gradient[start:middle], gradient[middle:end]
                     gradient[start:end] = 0.0
                     rate, own_rate = 1.0, 1.0
-                if by_blas:
-                    product = room[: n_in * n_out].reshape(n_in, n_out)
-                    add_gradient_blas(W, b, rate, own_rate, x, back, product)
-                elif n_out <= NARROW:
-                    add_gradient_narrow(W, b, rate, own_rate, x, back)
-                else:
-                    add_gradient(W, b, rate, own_rate, x, back)
+                add_gradient(W, b, rate, own_rate, x, back, turned)
                 if numbers[1]:
                     clipped(own[start:middle], W, numbers[1])
                 back = below
@@ -414,13 +253,11 @@ def slopes(z, value, slope):
 def descent() -> ModuleType:
     """`descend` and `outputs`, compiled once for every σ."""
     called = (
-        rows, put_row, forward, forward_blas, forward_narrow, back_to, back_blas, back_narrow,
-        multiply, add_gradient, add_gradient_blas, add_gradient_narrow, residual, clipped, take,
+        tile_rows, put_inputs, tiled, from_lanes, to_lanes, multiply_rows, add_gradient, residual,
+        clipped, take, forward_blas,
     )  # fmt: skip
     source = _DESCEND
-    for name, value in (
-        ("MOMENTUM", MOMENTUM), ("BLAS_FROM", BLAS_FROM), ("NARROW", NARROW), ("AT_ONCE", _AT_ONCE),
-    ):  # fmt: skip
+    for name, value in (("MOMENTUM", MOMENTUM), ("LANES", LANES), ("AT_ONCE", _AT_ONCE)):
         source = source.replace(name, str(value))
     return load_kernels("descent", "Descent of networks, one after another.", (), source, called)
 

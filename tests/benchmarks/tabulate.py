@@ -22,14 +22,13 @@ here and by a peer in the same run, and how many times as long the peer takes. F
 seconds times the estimate's variance, which no number of networks changes.
 
 Training 1000 networks of four layers is 8.3·10¹⁰ operations: three products of 8 points with each
-matrix in every step but the first matrix's two. A large product of doubles reaches 57 to 60·10⁹ in
-a second on one thread of the AMD EPYC, so that no program takes less than 1.4 s there: not five
-times as fast as NumPy or JAX on all networks at once, and not twenty. Single products of 8 points
-with a matrix of 64 rows reach 35 to 39·10⁹ in OpenBLAS, on which 2.2 s rest.
+matrix in every step but the first matrix's two. Tiles in registers of 512 bits reach 95 to 115·10⁹
+in a second on one thread of the AMD EPYC, so that it takes some 0.8 s there at least. OpenBLAS has
+kernels of 256 bits there: 57 to 60·10⁹ for large products, 30 to 35·10⁹ for those of 8 points.
 
-The peers below take all 1000 networks at once, which fit no cache. Measured on the same thread,
-JAX takes 2.7 s in blocks of 10 and NumPy 4.1 s in blocks of 20, and here it is 3.6 s: given
-blocks, the jitted loop of JAX is 1.35 times as fast as what is here.
+The peers below take all 1000 networks at once, which fit no cache. Measured on the same thread, JAX
+takes 2.7 s in blocks of 10 and NumPy 4.1 s in blocks of 20. Here it is 1.3 s (3.6 s when the
+products were OpenBLAS's, as the rows below of 2026-11-23 still have it): half of JAX's in blocks.
 
 No exact rearrangement has fewer operations. With m points, a matrix after t steps is W_0 plus t
 terms of rank m, and W_t s = W_0 s − η Σ δ (s_u·s), over u < t, needs no update, which saves 2 n² m

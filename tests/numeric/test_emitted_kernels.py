@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from numeric.emit import jit, kernels, vectors
+from numeric.emit import jit, kernels, tiles, vectors
 from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
 from numeric.samplers import jet_kernels, path_kernels, stage_kernels
@@ -61,7 +61,7 @@ def test_kernels_are_compiled_anew_where_what_all_of_them_import_is_another(monk
 
     read, before = inspect.getsource, name()
     assert name() == before
-    for module in (jit, vectors):
+    for module in (jit, tiles, vectors):
         with monkeypatch.context() as patched:
             patched.setattr(inspect, "getsource", lambda of, m=module: read(of) + "#" * (of is m))
             assert name() != before
