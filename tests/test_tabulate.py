@@ -54,7 +54,8 @@ def test_the_newest_comes_first():
         run(result("a", 1.0), result("a", 2.0, peer="p"), day=day)
         for day in ("2025-01-01", "2026-01-01")
     )
-    assert re.findall(r"\d{4}-\d\d-\d\d", tabulate.page([old, new])) == ["2026-01-01", "2025-01-01"]
+    page = tabulate.page([old, new])
+    assert -1 < page.find("2026-01-01") < page.find("2025-01-01")
 
 
 def test_a_first_call_stands_beside_what_is_wanted():

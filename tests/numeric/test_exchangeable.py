@@ -244,7 +244,6 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
 @pytest.mark.parametrize(
     ("layer", "tensor", "says"),
     [
-        ("skip(1/2)", "U", "U needs"),
         ("skip(1/2)", "V2", "only permutations keep"),
         ("skip(1/2, norm=rms)", "P", "with a norm"),
         ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
