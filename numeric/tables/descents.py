@@ -49,8 +49,7 @@ def _told(table: xarray.Dataset) -> dict[str, object]:
     """The attributes, with those that theory and most ensembles leave out."""
     about = {str(name): value for name, value in table.attrs.items()}
     if "training" in about:
-        defaults = {"optimizer": "tensorial", "batch": about["training"], "patience": None}
-        about = defaults | about
+        about = {"optimizer": "tensorial", "patience": None} | about
     if about.get("loss") in ("½Σ", "Σ"):
         about["loss"] = f"squared {about['loss']}"
     return about
@@ -68,6 +67,15 @@ def _check_inputs(flowed: xarray.Dataset, table: xarray.Dataset, least: np.ndarr
 
 
 def _at_first(table: xarray.Dataset, count: int) -> xarray.Dataset:
-    """At so many of its first inputs."""
-    axes = [axis for axis in table.dims if str(axis).startswith("sample")]
-    return table.isel(dict.fromkeys(axes, slice(count)))
+    """At so many of its first inputs: of signals that are not read out, at all their positions."""
+    if "inputs" not in table.coords:
+        return table
+    inputs, samples = table["inputs"], count
+    if "sample_1" in table.dims:
+        places, left = divmod(table.sizes["sample_1"], len(inputs))
+        if left or not places:
+            got = f"{table.sizes['sample_1']} samples of {len(inputs)} inputs"
+            raise InputError("simulated", got, "tables with as many samples of each input")
+        samples *= places
+    axes = [axis for axis in table.dims if str(axis).startswith("sample_")]
+    return table.isel({**dict.fromkeys(axes, slice(samples)), inputs.dims[0]: slice(count)})

@@ -123,7 +123,8 @@ def flow(
             raise InputError("targets", largest, "smaller ones: the numbers overflow")
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
-    about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
+    loss, batch = "½Σ" if half else "Σ", data.training
+    about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": loss, "batch": batch}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
     arrays |= _sizes({name: x for name, (x, _) in found.items()}, values, data.targets, half)

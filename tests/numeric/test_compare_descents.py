@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from derive import Network
+from derive import Network, layers
 from derive.errors import InputError
 from numeric import compare
 from numeric.training import flow, simulate
@@ -63,3 +63,24 @@ def test_what_both_have_is_compared_where_one_has_more_test_inputs(sampled):
     fewer = sampled.isel(sample=slice(2), sample_1=slice(2), sample_2=slice(2))
     assert scores.rows == compare(least, fewer).rows
     assert np.isfinite([row.z for row in compare(flow(**THEORY, steps=STEPS), fewer).rows]).all()
+
+
+@pytest.mark.parametrize(("readout", "places"), [(None, 3), ("mean", 1), ("flatten", 1)])
+def test_signals_are_compared_at_all_positions(readout, places):
+    """Theory and ensemble of convolutions, also where one has more test signals than the other."""
+    net = Network("tanh", C_b=0.1, layer=layers.convolution(2, 3, readout=readout))
+    signals = np.random.default_rng(5).standard_normal((4, 3, 2))
+    X, tests = signals[:2], signals[2:]
+    y = np.ones((2, 3) if places > 1 else 2)
+    given = {"depth": 2, "eta": 0.1, "steps": STEPS}
+    theory = {n: flow(net, X, y, tests[:n] if n else None, **given) for n in (0, 2)}
+    for n, own in theory.items():
+        for m in (0, 1, 2):
+            test = tests[:m] if m else None
+            table = simulate(net, X, y, test, width=8, draws=20, **given)
+            rows = compare(own, table).rows
+            indices = {row.indices for row in rows if row.tensor == "prediction"}
+            assert indices == {(a,) for a in range((2 + min(n, m)) * places)}
+    batches = simulate(net, X, y, width=8, draws=20, batch=1, **given)
+    with pytest.raises(InputError, match="^simulated: got .*batch 1"):
+        compare(theory[0], batches)
