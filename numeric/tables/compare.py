@@ -270,10 +270,14 @@ def compare(
     Components whose indices are a permutation of each other, with equal samples and errors at every
     width and equal theory, to `ACCURACY`, are one number: they are compared, and counted, once.
 
-    Tables of trained networks must say the same of what was trained, and how: network, depth, η,
-    loss, optimizer, batch, patience, inputs and targets, as far as both say it; theory is of
-    tensorial descent of all inputs on the squared loss. To compare others knowingly say so:
-    `table.assign_attrs(optimizer="tensorial")`. Test inputs that only some have are left out.
+    Tables of trained networks must say the same of what was trained, and how: network, σ, depth, η,
+    loss, optimizer, batch, clip, patience, inputs and targets, as far as both say it; theory is of
+    tensorial descent of all inputs on the squared loss, without clip or patience. Of a network's
+    widths their ratios count, n_ℓ/n, without that of a dense network's outputs, and numbers are
+    compared by value, 0.1 with 1/10; but expressions, such as σ or those in ℓ, by their text. To
+    compare others knowingly say so: `table.assign_attrs(optimizer="tensorial")`, or leave out what
+    is not to be compared, `table.attrs.pop("clip")`, of both tables. The test inputs of a table
+    are the first ones of another that has more: these are left out.
 
     Raises:
         InputError: if the tables have nothing in common, differ in shape, in what was trained, or

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import xarray
 
 from derive.errors import InputError
 
-_SAME = ("network", "depth", "training", "outputs", "eta", "loss", "optimizer", "batch", "patience")
+_SAME = (
+    *("network", "activation_expr", "depth", "training", "outputs"),
+    *("eta", "loss", "optimizer", "batch", "clip", "patience"),
+)
 """The attributes that must be equal."""
+
+_WIDTHS = re.compile(r", widths=\(([0-9, ]+)\)")
+_NUMBER = re.compile(r"(?<=[=(, '])\d+(?:/\d+|(?:\.\d*)?(?:e[-+]?\d+)?)(?=[,)']|$)")
+"""A number that stands alone in a network's text."""
 
 
 def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
@@ -35,7 +44,12 @@ def _check(flowed: xarray.Dataset, table: xarray.Dataset) -> None:
     """InputError for other attributes or targets."""
     theory, sample = _told(flowed), _told(table)
     for name in _SAME:
-        if name in theory and name in sample and theory[name] != sample[name]:
+        if name not in theory or name not in sample:
+            continue
+        own, other = sample[name], theory[name]
+        if name == "network":
+            own, other = _plain(str(own)), _plain(str(other))
+        if own != other:
             wanted = f"tables with the {name} of theory, {theory[name]!r}"
             raise InputError("simulated", f"{name} {sample[name]!r}", wanted)
     if "targets" in flowed.coords and "targets" in table.coords:
@@ -45,12 +59,28 @@ def _check(flowed: xarray.Dataset, table: xarray.Dataset) -> None:
             raise InputError("simulated", f"targets {own.tolist()}", wanted)
 
 
+def _plain(network: str) -> str:
+    """The text of a network without its widths, where all its layers have n neurons, or else with
+    n_ℓ/n for them; and its numbers as decimals."""
+    without = _WIDTHS.sub(_ratios, network)
+    return _NUMBER.sub(lambda found: f"{float(Fraction(found[0])):.14g}", without)
+
+
+def _ratios(found: re.Match[str]) -> str:
+    """Of the layers of these widths. The last width of a dense network is that of its outputs, of
+    which each has the same law, unless they are more than the neurons before them."""
+    _, *widths = (int(each) for each in found[1].split(",") if each.strip())
+    dense = ", layer=" not in found.string
+    own = widths[:-1] if dense and len(widths) > 1 and widths[-1] <= widths[-2] else widths
+    ratios = [Fraction(each, widths[0]) for each in own]
+    return "" if set(ratios) == {1} else f", n_l/n=({', '.join(map(str, ratios))})"
+
+
 def _told(table: xarray.Dataset) -> dict[str, object]:
     """The attributes, with those that theory and most ensembles leave out."""
     about = {str(name): value for name, value in table.attrs.items()}
     if "training" in about:
-        defaults = {"optimizer": "tensorial", "batch": about["training"], "patience": None}
-        about = defaults | about
+        about = {"optimizer": "tensorial", "clip": None, "patience": None} | about
     if about.get("loss") in ("½Σ", "Σ"):
         about["loss"] = f"squared {about['loss']}"
     return about
@@ -63,11 +93,20 @@ def _check_inputs(flowed: xarray.Dataset, table: xarray.Dataset, least: np.ndarr
             own = each["inputs"].to_numpy()
             if own.shape[1:] != least.shape[1:] or not np.array_equal(own[: len(least)], least):
                 got = table["inputs"].to_numpy() if "inputs" in table.coords else own
-                wanted = "tables with the inputs of theory, or with some of its test inputs"
+                wanted = "tables with the inputs of theory, or with the first of its test inputs"
                 raise InputError("simulated", f"inputs {got.tolist()}", wanted)
 
 
 def _at_first(table: xarray.Dataset, count: int) -> xarray.Dataset:
-    """At so many of its first inputs."""
-    axes = [axis for axis in table.dims if str(axis).startswith("sample")]
-    return table.isel(dict.fromkeys(axes, slice(count)))
+    """At so many of its first inputs: of signals that are not read out, at all their positions."""
+    if "inputs" not in table.coords:
+        return table
+    inputs, samples = table["inputs"], count
+    if "sample_1" in table.dims:
+        places, left = divmod(table.sizes["sample_1"], len(inputs))
+        if left or not places:
+            got = f"{table.sizes['sample_1']} samples of {len(inputs)} inputs"
+            raise InputError("simulated", got, "tables with as many samples of each input")
+        samples *= places
+    axes = [axis for axis in table.dims if str(axis).startswith("sample_")]
+    return table.isel({**dict.fromkeys(axes, slice(samples)), inputs.dims[0]: slice(count)})

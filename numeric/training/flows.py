@@ -123,7 +123,12 @@ def flow(
             raise InputError("targets", largest, "smaller ones: the numbers overflow")
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
-    about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
+    about: dict[str, int | float | str] = {
+        "depth": table.sizes["layer"],
+        "eta": float(eta),
+        "loss": "½Σ" if half else "Σ",
+        "batch": data.training,
+    }
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
     arrays |= _sizes({name: x for name, (x, _) in found.items()}, values, data.targets, half)

@@ -145,6 +145,7 @@ def simulate(
         "seed": seed, "eta": float(eta), "optimizer": optimizer,
         "loss": f"{loss} {'½Σ' if half else 'Σ'}", "batch": size,
         **({"antithetic": int(own.antithetic)} if own.linear else {}),
+        **({} if clip is None else {"clip": float(clip)}),
         **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
