@@ -52,10 +52,10 @@ def checked_network(net: object, depth: int | None) -> Network:
     if not net.keeps_rotations:
         wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
         raise InputError("weights", str(net.weights), wanted)
-    deep = net.depth or depth
-    if isinstance(deep, int) and deep > 1:
+    deep = depth_of(net, depth)
+    if deep > 1:
         if any(layer.keep is not None for layer in layers(net, deep)):
-            wanted = "none with dropout, whose masks are drawn anew at each step: "
+            wanted = "none with dropout, whose masks are random numbers beside the parameters: "
             raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
         last = net.layer_at(deep, deep)
         if last.reason is not None:
@@ -66,11 +66,18 @@ def checked_network(net: object, depth: int | None) -> Network:
     return net
 
 
+def depth_of(net: Network, depth: int | None) -> int:
+    """How many layers are computed, as `numeric.flow` takes them; or InputError."""
+    given_depth = net.depth if depth is None else depth
+    if given_depth is None:
+        raise InputError("depth", None, "a depth, or a network with widths")
+    return whole("depth", given_depth, 1)
+
+
 def check_branches(net: Network, depth: int | None) -> None:
     """InputError where there is no dH or ddH to order 1/n: behind a norm and a skip around one
     matrix."""
-    deep = net.depth or depth
-    for layer in layers(net, deep) if isinstance(deep, int) else ():
+    for layer in layers(net, depth_of(net, depth)):
         if layer.reason is not None and norm_of(layer.stages) is not None:
             wanted = (
                 "a skip around one matrix without a norm: behind one dH and ddH are not derived"

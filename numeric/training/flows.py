@@ -81,9 +81,9 @@ def flow(
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for Θ beyond
-            10^±90; for σ with kinks, whose ddH does not exist; for a skip around one matrix behind
-            a norm, or as the last layer, behind which the law of the outputs is not invariant under
-            rotations; where descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that
+            10^±90; for σ with kinks, whose ddH does not exist; for dropout; for a skip around one
+            matrix behind a norm, or as the last layer, behind which the law of the outputs is not
+            invariant under rotations; where descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that
             numbers overflow; and where Θ is singular on the training set, and steps go on forever.
 
     >>> from derive import Network

@@ -233,7 +233,7 @@ def test_what_cannot_be_trained_is_refused_with_the_reason(layer, reason):
 
 def test_theory_with_dropout_is_refused_with_the_reason():
     net = Network("tanh", layer=layers.by_depth("dense", "dropout(1/2)"))
-    with pytest.raises(InputError, match="masks are drawn anew"):
+    with pytest.raises(InputError, match="masks are random numbers beside the parameters"):
         flow(net, INPUTS, TARGETS, None, 3, 0.1, 1)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import sympy
 
 from derive import Network, layers
 from derive.errors import InputError
@@ -77,3 +78,33 @@ def test_norms_and_kinks_are_refused_where_descent_needs_dH(norm):
         flow(Network("relu", layer=READ), X, Y, None, 3, 0.1)
     assert np.isfinite(posterior(net, X[0], 0.6, TESTS, 3)["covariance1"]).all()
     assert np.isfinite(learning_rate(net, X[0], 3)["stable_variance"]).all()
+
+
+@pytest.mark.parametrize("depth", [3, np.int64(3), np.int32(3), sympy.Integer(3)], ids=repr)
+@pytest.mark.parametrize("layer", ["dropout(4/5)", "skip(1/2)"])
+def test_what_is_refused_does_not_depend_on_how_the_depth_is_written(layer, depth):
+    """Nor on widths, of which the first few layers may be computed."""
+    net = Network("tanh", layer=layer, **GIVEN)
+    for made in _all(net, depth):
+        with pytest.raises(InputError, match="^layer"):
+            made()
+
+
+def test_the_layer_that_is_computed_last_is_checked():
+    """Layer 2 of three is a skip, and outputs are those of layer 2."""
+    block = layers.skip("1/2"), layers.dense()
+    stacked = Network("tanh", layer=layers.by_depth(stem=block), widths=(2, 16, 16, 16), **GIVEN)
+    for made in _all(stacked, 2):
+        with pytest.raises(InputError, match=r"^layer: got 'skip\(1/2\)'"):
+            made()
+    for made in _all(Network("tanh", layer=READ), None):
+        with pytest.raises(InputError, match=r"^depth: got None; wanted a depth"):
+            made()
+
+
+def _all(net, depth):
+    return (
+        lambda: flow(net, X, Y, None, depth, 0.1, 1),
+        lambda: posterior(net, X, Y, None, depth),
+        lambda: learning_rate(net, X, depth),
+    )
