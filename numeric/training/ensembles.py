@@ -131,7 +131,7 @@ class Training(Work):
         """Of a network, roughly."""
         looks = 1 if self.patience is None else 2
         passes = looks * self._signs * max(self.steps, default=0) * len(self.ensemble.inputs)
-        passes += self.readouts * len(self.ensemble.inputs) * self.targets.shape[1]
+        passes += self.readouts * self.samples * self.targets.shape[1]
         each = _NUMBER_SECONDS * (1 if self.compiled else _STAGED)
         return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * each))
 

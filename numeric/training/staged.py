@@ -26,6 +26,9 @@ from .networks import Networks, Trained
 from .parts import Key, Part, Pass, Use, stages_at
 from .tape import Node, Tape
 
+_HELD = 1 << 22
+"""Numbers that are held together of the kernels of uses of a matrix."""
+
 
 def reads_alone(ensemble: Ensemble) -> bool:
     """Whether the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
@@ -262,24 +265,33 @@ class StagedNetworks(Networks):
             uses = made.uses[part.key]
             for u in uses:
                 for v in uses:
-                    found += part.rate * _inner(u, v, m // p)
+                    _add_inner(found, part.rate, u, v)
         split = found.reshape(networks, outputs, p, m // p, outputs, p, m // p)
         return split.transpose(0, 3, 2, 6, 5, 1, 4).reshape(networks, m, m, outputs, outputs)
 
 
-def _inner(u: Use, v: Use, inputs: int) -> Array:
-    """What two uses of a matrix add to H over its rate, (networks, outputs, inputs, outputs,
-    inputs): the sum over the positions of each where it was used."""
+def _add_inner(found: Array, rate: float, u: Use, v: Use) -> None:
+    """Add what two uses of a matrix are of H, (networks, outputs, inputs, outputs, inputs): the sum
+    over the positions of each where it was used. A few networks at a time."""
+    inputs = found.shape[2]
     assert u.made.back is not None
     assert v.made.back is not None
     networks, outputs, m, n = u.made.back.shape
-    flat = (np.ascontiguousarray(each.made.back).reshape(networks, -1, n) for each in (u, v))
-    first, second = flat
-    paths = (first @ second.transpose(0, 2, 1)).reshape(networks, outputs, m, outputs, m)
-    if u.body is not None and v.body is not None:
-        inner = u.body.value[:, 0] @ v.body.value[:, 0].transpose(0, 2, 1)
-        paths = paths * inner[:, None, :, None, :]
-    if m == inputs:
-        return np.asarray(paths)
-    split = paths.reshape(networks, outputs, inputs, m // inputs, outputs, inputs, m // inputs)
-    return np.asarray(split.sum(axis=(3, 6)))
+    at_once = max(1, _HELD // (outputs * m) ** 2)
+    for start in range(0, networks, at_once):
+        rows = slice(start, start + at_once)
+        first, second = (
+            np.ascontiguousarray(back[rows]).reshape(-1, outputs * m, n)
+            for back in (u.made.back, v.made.back)
+        )
+        paths = (first @ second.transpose(0, 2, 1)).reshape(-1, outputs, m, outputs, m)
+        if u.body is not None and v.body is not None:
+            one, other = (
+                each.value[rows if len(each.value) == networks else slice(None), 0]
+                for each in (u.body, v.body)
+            )
+            paths = paths * (one @ other.transpose(0, 2, 1))[:, None, :, None, :]
+        if m > inputs:
+            each = outputs, inputs, m // inputs
+            paths = paths.reshape(-1, *each, *each).sum(axis=(3, 6))
+        found[rows] += rate * paths

@@ -11,7 +11,7 @@ from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import flow, learning_rate, posterior, simulate
+from numeric.training import flow, learning_rate, posterior, simulate, staged
 from numeric.training.ensembles import Training
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.optimizers import Optimizer
@@ -323,3 +323,13 @@ def test_early_stopping_and_runs_of_signals(layer, tmp_path):
     whole = simulate(*given, 0.05, [0, 3], 300, batch=2)
     simulate(*given, 0.05, [0, 3], 256, batch=2, run=tmp_path)
     assert whole.equals(simulate(*given, 0.05, [0, 3], 300, batch=2, run=tmp_path))
+
+
+def test_kernels_do_not_depend_on_how_many_are_held(monkeypatch):
+    def made():
+        net, X = Network("tanh", layer="convolution(2, 3)"), np.arange(6.0).reshape(2, 3, 1) / 3
+        return simulate(net, X, np.ones((2, 3)), None, 5, 2, 0.01, [0, 1], draws=40)
+
+    whole = made()
+    monkeypatch.setattr(staged, "_HELD", 1)
+    assert whole.identical(made())
