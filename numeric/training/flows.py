@@ -100,7 +100,7 @@ def flow(
     check_branches(net, depth)
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
-    check_readout(net, data.targets.shape[1])
+    check_readout(net, data.targets.shape[1], depth)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"
