@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.engine.norms import norm_of
+from derive.engine.trees import STREAM
 from derive.errors import InputError, listed, whole
 from derive.layers import Layer
 from derive.network import Network
@@ -90,16 +91,22 @@ def layers(net: Network, depth: int) -> set[Layer]:
     return {net.layer_at(at, depth) for at in range(2, depth + 1)}
 
 
-def check_readout(net: Network, outputs: int) -> None:
+def check_readout(net: Network, outputs: int, depth: int | None) -> None:
     """InputError for targets of other outputs than the readout of given widths has; a layer that
     carries z to its end has more neurons than are read."""
-    if net.widths is None:
+    if net.widths is None or (deep := depth_of(net, depth)) >= len(net.widths):
         return
-    last = net.widths[-1]
-    if outputs > last or (net.layer.is_dense and outputs < last):
-        raise InputError(
-            "targets", f"{outputs} outputs", f"{last}, the n_L of the network's widths"
-        )
+    n = net.widths[deep]
+    if outputs > n or (outputs < n and not carries(net, deep)):
+        raise InputError("targets", f"{outputs} outputs", f"{n}, the n_L of the network's widths")
+
+
+def carries(net: Network, depth: int) -> bool:
+    """Whether the last layer carries z past its matrices, and outputs are its first neurons."""
+    if depth == 1:
+        return False
+    *_, last = (net.layer.readout or net.layer_at(depth, depth)).stages
+    return any(term.weight is None for term in last.equation(STREAM).right)
 
 
 def given(

@@ -81,8 +81,10 @@ class Descended:
         self.training, self.outputs = targets.shape
         self.basis = Basis.of(tensors["Theta"], self.training)
         self.unit = math.ldexp(1.0, math.frexp(float(self.basis.theta.max()))[1])
-        self._h, self._theta = eta * self.unit, self.basis.theta / self.unit
-        self._times = steps if eta else [t * self.unit for t in steps]
+        h, self._theta = eta * self.unit, self.basis.theta / self.unit
+        flows = h < evolution.FLOWS  # which may be 0 or lose digits, as times of many steps do not
+        self._h = 0.0 if flows else h
+        self._times = [t * (eta or 1.0) * self.unit for t in steps] if flows else steps
         into = self.basis.into
         self._tensors = {name: labelled(values, into) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))

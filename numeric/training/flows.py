@@ -83,8 +83,9 @@ def flow(
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for Θ beyond
             10^±90; for σ with kinks, whose ddH does not exist; for dropout; for a skip around one
             matrix behind a norm, or as the last layer, behind which the law of the outputs is not
-            invariant under rotations; where descent diverges, η Θ_max ≥ 2, and steps go on forever or so far that
-            numbers overflow; and where Θ is singular on the training set, and steps go on forever.
+            invariant under rotations; where descent diverges, η Θ_max ≥ 2, and steps go on forever
+            or so far that numbers overflow; and where Θ is singular on the training set, and steps
+            go on forever.
 
     >>> from derive import Network
     >>> table = flow(Network("tanh", C_b=1), [1.0, 0.5], 1.0, depth=2, eta=0.5, steps=[0, math.inf])
@@ -99,7 +100,7 @@ def flow(
     check_branches(net, depth)
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
-    check_readout(net, data.targets.shape[1])
+    check_readout(net, data.targets.shape[1], depth)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"

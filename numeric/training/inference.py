@@ -64,9 +64,9 @@ def posterior(
         of 1/n. Beside each stands `…_error`, what the errors of the tensors and rounding change.
 
     Raises:
-        InputError: for arguments that cannot be used, and as `numeric.flow` does; for dropout; for a
-            skip around one matrix as the last layer; where K is singular on the training inputs, and there is
-            no noise; for targets so large that numbers overflow.
+        InputError: for arguments that cannot be used, and as `numeric.flow` does; for dropout; for
+            a skip around one matrix as the last layer; where K is singular on the training inputs,
+            and there is no noise; for targets so large that numbers overflow.
 
     >>> from derive import Network
     >>> table = posterior(Network("tanh", C_b=1), [1.0, 0.5], 1.0, [0.0, 0.5], depth=2)

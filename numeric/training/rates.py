@@ -64,9 +64,9 @@ def learning_rate(
         rounding change.
 
     Raises:
-        InputError: for arguments that cannot be used, and as `numeric.flow` does; for dropout; for a
-            skip around one matrix as the last layer; where eigenvalues of Θ meet, of inputs related by a symmetry for one, and fluctuations part them; where
-            Θ is 0.
+        InputError: for arguments that cannot be used, and as `numeric.flow` does; for dropout; for
+            a skip around one matrix as the last layer; where eigenvalues of Θ meet, of inputs
+            related by a symmetry for one, and fluctuations part them; where Θ is 0.
 
     >>> from derive import Network
     >>> table = learning_rate(Network("tanh"), [1.0, 0.5], depth=2)

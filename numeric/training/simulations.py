@@ -122,7 +122,7 @@ def simulate(
         raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
-    check_readout(net, data.targets.shape[1])
+    check_readout(net, data.targets.shape[1], depth)
     ensemble = _ensemble(net, data, width, depth, seed)
     times = _times(steps)
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)

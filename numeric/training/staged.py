@@ -20,6 +20,7 @@ from derive.engine.trees import STREAM, Kind
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
 from ..samplers.staged import Evaluated, Parts
+from .arguments import carries
 from .blocks import Block, Masks, networks_of
 from .losses import per_input
 from .networks import Networks, Trained
@@ -33,8 +34,7 @@ _HELD = 1 << 22
 def reads_alone(ensemble: Ensemble) -> bool:
     """Whether the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
     is carried past its matrices."""
-    *_, last = stages_at(ensemble, ensemble.depth)
-    return all(term.weight is not None for term in last.equation(STREAM).right)
+    return not carries(ensemble.net, ensemble.depth)
 
 
 class Staged(Trained, Protocol):

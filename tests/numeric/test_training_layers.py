@@ -350,3 +350,39 @@ def test_controls_change_no_mean_of_a_layer(layer, outputs):
         off = both[0][name] - both[1][name]
         error = np.hypot(both[0][f"{name}_se"], both[1][f"{name}_se"])
         assert (abs(off) <= 5.5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("layer", "reads"),
+    [
+        ("dense", True),
+        ("gated", True),
+        (layers.convolution(2, 4, readout="mean"), True),
+        (layers.convolution(2, 4), True),
+        ("skip(1/2)*; dense", True),
+        ("skip(1/2)", False),
+        ("residual", False),
+    ],
+    ids=str,
+)
+def test_outputs_are_as_many_as_the_last_layer_reads_out(layer, reads):
+    """Fewer may be trained where the last layer carries z, more never."""
+    widths = (2, 16, 16, 16) if "skip" in str(layer) or layer == "residual" else (2, 16, 16, 3)
+    net = Network("tanh", layer=layer, widths=widths)
+    positions = net.layer.positions
+    inputs = np.ones((1, 2) if positions is None else (1, positions, 2))
+    places = () if positions is None or net.layer.readout is not None else (positions,)
+    for outputs in (1, widths[-1] - 1, widths[-1], widths[-1] + 1):
+        targets = np.zeros((1, *places, outputs))
+        if outputs == widths[-1] or (outputs < widths[-1] and not reads):
+            simulate(net, inputs, targets, None, steps=1, draws=2, ntk=False)
+            continue
+        for made in (flow, simulate) if reads else (simulate,):
+            with pytest.raises(InputError, match=rf"^targets: .*{widths[-1]}, the n_L"):
+                made(net, inputs, targets, steps=1)
+
+
+def test_outputs_are_of_the_layers_that_are_computed():
+    net = Network("tanh", widths=(2, 16, 5, 1))
+    with pytest.raises(InputError, match=r"^targets: .*; wanted 5, the n_L"):
+        flow(net, np.ones((1, 2)), np.zeros((1, 1)), depth=2, steps=1)

@@ -158,3 +158,16 @@ def test_numbers_whose_powers_are_no_doubles_are_refused():
         trained(far, X[0], 1.0, None, 2, 0.0, [1.0])
     with pytest.raises(InputError, match=r"^steps: got 1e\+100; wanted times below"):
         trained(Network("tanh", C_b=0.1), X[0], 1.0, None, 2, 0.0, [1e100])
+
+
+@pytest.mark.parametrize("eta", [1e-230, 1e-245, 1e-250])
+def test_steps_whose_product_with_rates_is_no_double_are_no_times(eta):
+    """2^53 steps of η are gradient flow to τ = 2^53 η, where ηΘ is subnormal or 0 as well."""
+    net, steps = Network("tanh", lambda_b=0, lambda_W=1e-80), [10, 2**53]
+    table = trained(net, X[0], 0.7, None, 2, eta, steps)
+    times = trained(net, X[0], 0.7, None, 2, 0, [t * eta for t in steps])
+    for name in ("prediction", "prediction1"):
+        wanted = times[name].to_numpy()
+        assert table[name].to_numpy() == pytest.approx(wanted, rel=1e-12, abs=1e-310)
+    assert abs(table["prediction"]).max() < 1e-290
+    assert (table["prediction"].sel(step=2**53) > 0).all()

@@ -86,7 +86,7 @@ def test_what_is_refused_does_not_depend_on_how_the_depth_is_written(layer, dept
     """Nor on widths, of which the first few layers may be computed."""
     net = Network("tanh", layer=layer, **GIVEN)
     for made in _all(net, depth):
-        with pytest.raises(InputError, match="^layer"):
+        with pytest.raises(InputError, match=r"^layer"):
             made()
 
 
