@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations.functions import Activation, as_activation
+from .chains import Activations, Laws
 from .depth.layered import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
 from .layers import Layer, dense
-from .layers.by_depth import ByDepth, Layers, OfFunction, as_layers
+from .layers.along import Along
+from .layers.by_depth import Layers, as_layers
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
@@ -41,9 +43,14 @@ class Network:
     """A fully connected network and its initialization, without its inputs and its width.
 
     Arguments:
-        activation: σ, from `derive.activations`, or its name, such as "gelu".
-        weights: the ensemble of every layer, with its C_W, or its name, "gaussian", "orthogonal".
-        first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
+        activation: σ, from `derive.activations`, or its name, such as "gelu"; or one for each
+            layer: a sequence, text such as "tanh; gelu*; linear", or a function of ℓ. The first
+            acts on z^(1).
+        weights: the ensemble of every layer, with its C_W, or its name, "gaussian", "orthogonal";
+            or one for each layer in the same ways, "gaussian; orthogonal*". The first is the law
+            of W^(1).
+        first_weights: the ensemble of layer 1 where it alone differs (the *mixed* initialization),
+            another spelling of `weights=[first, others]`.
         C_b: variance of the biases (eq. 3.3): a number, an expression in `symbols.ell`, the layer
             ℓ = 1, 2, …, a list of values at layers 1, 2, …, or a function of the layer.
         lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise: inputs, that
@@ -65,8 +72,8 @@ class Network:
     Network(tanh, Orthogonal(C_W=1), C_b=0, lambda_b=1/l)
     """
 
-    activation: Activation
-    weights: WeightEnsemble = field(default_factory=Gaussian)
+    activation: Activation | Activations
+    weights: WeightEnsemble | Laws = field(default_factory=Gaussian)
     first_weights: WeightEnsemble | None = None
     C_b: PerLayer = 0
     lambda_b: PerLayer = 1
@@ -78,11 +85,10 @@ class Network:
     layer: Layers = field(default_factory=dense)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "activation", as_activation(self.activation))
-        object.__setattr__(self, "weights", as_weights("weights", self.weights))
-        if self.first_weights is not None:
-            first = as_weights("first_weights", self.first_weights)
-            object.__setattr__(self, "first_weights", first)
+        object.__setattr__(self, "activation", Activations.given(self.activation))
+        first, laws = self._laws()
+        object.__setattr__(self, "first_weights", first)
+        object.__setattr__(self, "weights", laws)
         object.__setattr__(self, "layer", as_layers(self.layer))
         self._check_groups()
         for name in _PER_LAYER:
@@ -104,16 +110,25 @@ class Network:
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
 
+    def _laws(self) -> tuple[WeightEnsemble | None, WeightEnsemble | Laws]:
+        """The law of layer 1 where it alone differs, and the others."""
+        laws: WeightEnsemble | Laws = Laws.given(self.weights)
+        if self.first_weights is None:
+            if isinstance(laws, Laws) and laws.has_first_alone:
+                return laws.stem[0], laws.block[0]
+            return None, laws
+        first = as_weights("first_weights", self.first_weights)
+        if isinstance(laws, Laws):
+            raise InputError("first_weights", str(first), "none, where `weights` differ by layer")
+        return first, laws
+
     def _check_groups(self) -> None:
         """Raise InputError for weights that permutations alone keep, where the rest asks more."""
-        first = self.first_weights
+        if isinstance(self.weights, Laws) and self.weights.function is not None:
+            return  # `tabulated` has them
         if not self.layer.is_dense and not self.keeps_rotations:
-            given = self.weights if first is None or self.weights.group != "O" else first
-            wanted = f"weights whose law rotations keep, in the layer {self.layer}"
-            raise InputError("weights", str(given), f"{wanted}: others are of the dense layer")
-        if first is not None and first.group != "O" and self.weights.group == "O":
-            wanted = "weights whose law rotations keep, where those of the other layers' is kept"
-            raise InputError("first_weights", str(first), wanted)
+            wanted = f"weights whose law rotations keep, in the layer {self.layer}: "
+            raise InputError("weights", str(self.weights), f"{wanted}others are of the dense layer")
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:
@@ -155,8 +170,19 @@ class Network:
 
     @property
     def keeps_rotations(self) -> bool:
-        """Whether rotations of the neurons keep the law of every layer, not only permutations."""
-        return self.weights.group == self.weights_at(1).group == "O"
+        """True if rotations of the neurons keep the law of every layer, not only permutations."""
+        return self.group == "O"
+
+    @property
+    def group(self) -> str:
+        """The group that keeps every layer's law: rotations "O", or signed permutations "B"."""
+        given, first = self.weights, self.first_weights
+        if isinstance(given, WeightEnsemble):
+            return given.group if first is None or first.group == given.group else "B"
+        if given.function is not None:
+            wanted = "laws by name; a function of the layer first, by `tabulated(depth)`"
+            raise InputError("weights", str(given), wanted)
+        return "O" if all(law.group == "O" for law in given.entries) else "B"
 
     @property
     def width(self) -> int | None:
@@ -182,19 +208,71 @@ class Network:
         """
         corrections = (each for name in _CORRECTIONS for each in getattr(self, name))
         quantities = (*(getattr(self, name) for name in _PER_LAYER), *corrections)
-        return isinstance(self.layer, OfFunction) or any(map(callable, quantities))
+        along = (self.layer, self.activation, self.weights)
+        return any(isinstance(each, Along) and each.function for each in along) or any(
+            map(callable, quantities)
+        )
 
     def changes(self, name: str) -> bool:
         """Whether "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
         return changes(getattr(self, name))
 
-    def weights_at(self, layer: int, width: int | None = None) -> WeightEnsemble:
-        """The ensemble of the weights that lead into this layer, at n = width with corrections."""
-        first = layer == 1 and self.first_weights is not None
-        weights = self.first_weights if first and self.first_weights else self.weights
+    def activation_at(self, layer: int, depth: int | None = None) -> Activation:
+        """σ that acts on z of this layer, in a network of this depth.
+
+        Raises InputError where there is none.
+        """
+        given = self.activation
+        if isinstance(given, Activation):
+            return given
+        return given.at(layer, self._depth(given, layer + 1, depth))
+
+    def weights_at(
+        self, layer: int, width: int | None = None, depth: int | None = None
+    ) -> WeightEnsemble:
+        """The ensemble of the weights that lead into this layer, at n = width with corrections.
+
+        Arguments:
+            depth: of the network, needed where its last layers have laws of their own.
+        """
+        given = self.weights
+        if not isinstance(given, WeightEnsemble):
+            law = given.at(layer, self._depth(given, layer, depth))
+        else:
+            law = self.first_weights if layer == 1 and self.first_weights else given
         if width is None or not self.C_W_corrections:
-            return weights
-        return replace(weights, C_W=weights.C_W + self._sum("C_W_corrections", layer, width))
+            return law
+        return replace(law, C_W=law.C_W + self._sum("C_W_corrections", layer, width))
+
+    def _depth(self, given: Along[Any], least: int, depth: int | None) -> int:
+        """The depth, or any depth where nothing depends on it."""
+        known = self.depth if depth is None else depth
+        if known is None and given.head:
+            raise InputError("depth", None, f"the depth of a network with {given}")
+        return max(least, len(given.entries)) if known is None else known
+
+    def one_activation(self, function: str) -> Activation:
+        """The activation of all layers; InputError where they differ.
+
+        Arguments:
+            function: the name of what needs one.
+        """
+        if isinstance(self.activation, Activation):
+            return self.activation
+        wanted = f"one activation for all layers, for {function}"
+        raise InputError("activation", str(self.activation), wanted)
+
+    def one_law(self, function: str) -> WeightEnsemble:
+        """The law of all layers behind the first; InputError where they differ.
+
+        Arguments:
+            function: the name of what needs one.
+        """
+        given = self.weights
+        if isinstance(given, WeightEnsemble):
+            return given
+        wanted = f"one law for all layers behind the first, for {function}"
+        raise InputError("weights", str(given), wanted)
 
     def C_b_at(self, layer: int, width: int | None = None) -> sympy.Expr:
         """The bias variance of this layer, at n = width with its corrections.
@@ -275,18 +353,32 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
-        square = self.has_equal_widths(depth)
+        square, group = self.has_equal_widths(depth), self.tabulated(depth).group
 
-        def scheme(layer: Layer) -> Scheme:
-            own = None if layer.is_dense else layer
-            return Scheme(self.weights_at(2), square, self.corrections, samples == 1, own)
+        def scheme(layer: int) -> Scheme:
+            own = self.layer_at(layer, depth)
+            return Scheme(
+                self.weights_at(layer, depth=depth).standard,
+                square,
+                self.corrections,
+                samples == 1,
+                None if own.is_dense else own,
+                self.activation_at(layer - 1, depth),
+                group,
+            )
 
-        if isinstance(self.layer, Layer):
-            return Schemes((scheme(self.layer),), (0,) * (depth - 1))
-        layers = [self.layer_at(layer, depth) for layer in range(2, depth + 1)] or [dense()]
-        numbers = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
-        order = tuple(numbers[layer] for layer in layers[: depth - 1])
-        return Schemes(tuple(scheme(layer) for layer in numbers), order)
+        if self.is_uniform:
+            return Schemes((scheme(2),), (0,) * (depth - 1))
+        schemes = [scheme(layer) for layer in range(2, max(depth, 2) + 1)]
+        numbers = {each: number for number, each in enumerate(dict.fromkeys(schemes))}
+        order = tuple(numbers[each] for each in schemes[: depth - 1])
+        return Schemes(tuple(numbers), order)
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if layers 2, 3, … are all alike, but for their variances and rates."""
+        kinds = (self.activation, Activation), (self.weights, WeightEnsemble), (self.layer, Layer)
+        return all(isinstance(given, kind) for given, kind in kinds)
 
     def has_dropout(self, depth: int) -> bool:
         """Whether a layer of a network of this depth multiplies its neurons by masks."""
@@ -321,9 +413,10 @@ class Network:
         changed: dict[str, Any] = {name: values(name, getattr(self, name)) for name in _PER_LAYER}
         for name in _CORRECTIONS:
             changed[name] = tuple(values(name, each) for each in getattr(self, name))
-        if isinstance(self.layer, OfFunction):
-            layers = range(2, depth + 1)
-            changed["layer"] = ByDepth(tuple(self.layer_at(at, depth) for at in layers))
+        for name in ("layer", "activation", "weights"):
+            given = getattr(self, name)
+            if isinstance(given, Along):
+                changed[name] = given.tabulated(depth)
         return replace(self, **changed)
 
     def _value(self, name: str, layer: int) -> sympy.Expr:
@@ -380,9 +473,8 @@ class Network:
             widths = f"{', '.join(map(str, self.widths))}; n = {self.width}"
         lines = [
             str(self),
-            f"  activation      σ(z) = {self.activation.expr}",
-            f"  weights         {self.weights}, E[W_ij²] = {self.weights.C_W}/n_in",
-            f"  first layer     {self.first_weights or 'the same'}",
+            f"  activation      {self._forward()}",
+            *self._shown_laws(),
             f"  biases          C_b = {self._shown('C_b')}",
             f"  learning rates  λ_b = {self._shown('lambda_b')}, λ_W = {self._shown('lambda_W')}",
             f"  widths          {widths}",
@@ -394,6 +486,20 @@ class Network:
                 values = ", ".join(map(str, self._corrections(name, 1)))
                 lines.append(f"  {variance} at 1/n, …   {values} (layer 1)")
         return "\n".join(lines)
+
+    def _forward(self) -> str:
+        """The activation as its equation, or the names of several."""
+        given = self.activation
+        return f"σ(z) = {given.expr}" if isinstance(given, Activation) else str(given)
+
+    def _shown_laws(self) -> list[str]:
+        law = self.weights
+        if isinstance(law, Laws):
+            return [f"  weights         {law}, E[W_ij²] = C_W/n_in"]
+        return [
+            f"  weights         {law}, E[W_ij²] = {law.C_W}/n_in",
+            f"  first layer     {self.first_weights or 'the same'}",
+        ]
 
     def latex(self) -> str:
         """The forward equation with the ensembles and variances in LaTeX."""
@@ -407,15 +513,18 @@ class Network:
         forward = r"z^{(\ell+1)} = b + W \sigma(z^{(\ell)})"
         if not self.layer.is_dense:
             forward = rf"\texttt{{{self.layer}}}".replace("_", r"\_")
+        sigma = rf"\sigma \in \text{{{self.activation}}}"
+        if isinstance(self.activation, Activation):
+            sigma = rf"\sigma(z) = {sympy.latex(self.activation.expr)}"
+        first, laws = self.first_weights, self.weights
         rows = [
-            rf"{forward},\quad "
-            rf"\sigma(z) = {sympy.latex(self.activation.expr)}",
-            self.weights.latex(),
+            rf"{forward},\quad {sigma}",
+            laws.latex() if isinstance(laws, WeightEnsemble) else rf"W \in \text{{{laws}}}",
             rf"C_b = {shown('C_b')},\; \lambda_b = {shown('lambda_b')},\; "
             rf"\lambda_W = {shown('lambda_W')},\; n_\ell/n = {shown('width_ratio')}",
         ]
-        if self.first_weights is not None:
-            rows.insert(2, rf"\text{{layer 1: }} {self.first_weights.latex()}")
+        if first is not None:
+            rows.insert(2, rf"\text{{layer 1: }} {first.latex()}")
         return lines_latex(rows)
 
     def _repr_latex_(self) -> str:

@@ -380,14 +380,16 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     What was left out when it was derived differs from nothing, and symbols among the ensemble's
     parameters stand for any number. C_W is a symbol in every recursion.
     """
-    weights = net.weights_at(2)
-    own = dense() if made.layer is None else made.layer
-    layers = {net.layer_at(layer, depth) for layer in range(2, depth + 1)}
+    depth = max(depth, 2)
+    own, hidden = dense() if made.layer is None else made.layer, range(2, depth + 1)
+    layers = {net.layer_at(layer, depth) for layer in hidden}
+    laws = {net.weights_at(layer, depth=depth) for layer in hidden}
+    used = {net.activation_at(layer - 1, depth) for layer in hidden}
     if not all(own == each or (is_dense(own) and is_dense(each)) for each in layers):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
-    elif "weights" not in made.left_out and not _covers(made.weights, weights):
-        what, wanted = f"weights {made.weights}", f"the network's {weights}"
-    elif made.activation is not None and not _equal(made.activation, net.activation):
+    elif "weights" not in made.left_out and not all(_covers(made.weights, law) for law in laws):
+        what, wanted = f"weights {made.weights}", f"the network's {net.weights}"
+    elif made.activation is not None and not all(_equal(made.activation, each) for each in used):
         what, wanted = f"activation {made.activation}", f"the network's {net.activation}"
     elif "corrections" not in made.left_out and made.corrections != net.corrections:
         what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"

@@ -217,12 +217,14 @@ def draw_example(
         sigma = activations.by_name(choose(WITH_TWO_INPUTS))
         net = draw_network(choose, sigma, choose((Gaussian(), Orthogonal())))
     if tensors is None:
-        sets = ALL_DERIVATIVES if net.activation.is_smooth else FIRST_DERIVATIVES
+        sets = ALL_DERIVATIVES if net.one_activation("examples").is_smooth else FIRST_DERIVATIVES
         if samples > 1:
             sets = OF_TWO_INPUTS
         elif not net.layer.is_dense:
             sets = OF_LAYERS
-        elif isinstance(net.weights, BiInvariant):  # R … U need more moments than are given
+        elif isinstance(
+            net.one_law("examples"), BiInvariant
+        ):  # R … U need more moments than are given
             sets = tuple(names for names in sets if "R" not in names)
         tensors = choose(sets)
     shape = (choose(SIZES),) if samples == 1 else (samples, choose(SIZES))
@@ -271,17 +273,18 @@ def _simpler_networks(net: Network) -> Iterator[Network]:
         if net.activation == sigma:
             break
         yield replace(net, activation=sigma)
-    C_W = net.weights.C_W
+    law, at_first = net.one_law("examples"), net.first_weights
+    C_W = law.C_W
     for weights in (Gaussian(C_W), Orthogonal(C_W)):
-        if net.weights == weights:
+        if law == weights:
             break
-        first = None if net.first_weights == weights else net.first_weights
+        first = None if at_first == weights else at_first
         yield replace(net, weights=weights, first_weights=first)
-    if net.first_weights is not None:
-        yield replace(net, first_weights=None)
+    if at_first is not None:
+        yield replace(net, weights=law, first_weights=None)
     if C_W != 1:
-        first = net.first_weights and replace(net.first_weights, C_W=sympy.Integer(1))
-        yield replace(net, weights=replace(net.weights, C_W=sympy.Integer(1)), first_weights=first)
+        first = at_first and replace(at_first, C_W=sympy.Integer(1))
+        yield replace(net, weights=replace(law, C_W=sympy.Integer(1)), first_weights=first)
     plainest: dict[str, Any] = {"C_b": 0, "lambda_W": 1, "lambda_b": 1, "width_ratio": 1}
     plainest |= {"C_W_corrections": (), "C_b_corrections": ()}
     for name, value in plainest.items():

@@ -5,7 +5,6 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -15,7 +14,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
-from derive.activations.functions import Activation
+from derive.chains import Laws
 from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
@@ -34,9 +33,10 @@ from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
-from .layers.run import Layers, input_means
+from .layers.run import Layers
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
+from .layers.start import input_means
 from .random.permuted import check_limit
 from .tables import layout
 
@@ -137,10 +137,14 @@ def flow(
 
 def _check_weights(net: Network, depth: int) -> None:
     """Refuse drawn weights of which moments of four do not tell what enters at order 1/n."""
-    if isinstance(net.weights, FourMoments):
-        ratios = [float(net.width_ratio_at(layer)) for layer in range(1, depth + 1)]
-        for r_in, r_out in sorted(set(itertools.pairwise(ratios))):
-            check_limit(net.weights, r_in, r_out)
+    checked: set[tuple[FourMoments, float, float]] = set()
+    for layer in range(2, depth + 1):
+        law = net.weights_at(layer, depth=depth)
+        if isinstance(law, FourMoments):
+            r_in, r_out = (float(net.width_ratio_at(at)) for at in (layer - 1, layer))
+            checked.add((law, r_in, r_out))
+    for each in checked:
+        check_limit(*each)
 
 
 Change: TypeAlias = "Callable[[Step], Step]"
@@ -192,12 +196,11 @@ def _in_floats(
 ) -> dict[Name, _Entries]:
     """`flow` without a precision; with the digits that balls have after so many seconds."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    schemes, order = _without_skew(net, asked.names).schemes(asked.depth, len(X))
+    schemes, order = _without_skew(net, asked).schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, len(X)) else None
-    every = tuple(replace(each, weights=each.weights.standard) for each in schemes)
-    first = net.weights_at(1).standard
-    layers = made(asked.names, net.activation, every, first, len(X), change, own)
+    first = net.weights_at(1, depth=asked.depth).standard
+    layers = made(asked.names, schemes, first, len(X), change, own)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order)
     unknown = [name for name in layers.parameters if name not in values]
@@ -230,18 +233,24 @@ def _in_floats(
     }
 
 
-def _without_skew(net: Network, names: Sequence[Name]) -> Network:
+def _without_skew(net: Network, asked: _Asked) -> Network:
     """The network with weights whose odd cumulants are 0, where those do not enter these tensors.
 
-    With an odd σ and symmetric weights and biases in layer 1, z and −z have one law, so that odd
+    With odd σ and symmetric weights and biases in layer 1, z and −z have one law, so that odd
     moments of a neuron vanish; the odd cumulants of two neurons meet in κ(z_i, z_i, z_i, z_k, z_k,
     z_k) at the earliest, of order n^{-2}. Of four neural indices each odd block leaves one alone.
     """
-    law, first = net.weights, net.first_weights
-    symmetric = first is not None and getattr(first, "is_symmetric", True)
-    leading = all(name.pairs + name.order <= 2 for name in names)
-    if isinstance(law, IndependentEntries) and net.activation.is_odd and symmetric and leading:
-        return replace(net, weights=law.without_skew())
+    depth = asked.depth
+    laws = [net.weights_at(layer, depth=depth) for layer in range(1, depth + 1)]
+    odd = all(net.activation_at(layer, depth).is_odd for layer in range(1, depth))
+    leading = all(name.pairs + name.order <= 2 for name in asked.names)
+    symmetric = getattr(laws[0], "is_symmetric", True)
+    skewed = any(isinstance(law, IndependentEntries) and not law.is_symmetric for law in laws[1:])
+    if skewed and odd and symmetric and leading:
+        plain = (
+            law.without_skew() if isinstance(law, IndependentEntries) else law for law in laws[1:]
+        )
+        return replace(net, weights=Laws((laws[0], *plain)), first_weights=None)
     return net
 
 
@@ -372,7 +381,6 @@ def _slots(name: Name) -> tuple[int, ...]:
 @lru_cache(maxsize=256)
 def _layers(
     names: tuple[Name, ...],
-    activation: Activation,
     schemes: tuple[Scheme, ...],
     first: WeightEnsemble,
     m: int,
@@ -381,28 +389,35 @@ def _layers(
 ) -> _Runnable:
     """The recursions of these tensors and of all that they need; of laws that only permutations
     keep, along layers in this order."""
-    with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
+    used = tuple(dict.fromkeys(each.sigma for each in schemes))
+    brackets = ", ".join(map(str, used))
+    with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
             alone = [each.layer for each in schemes if each.layer and each.layer.reason is not None]
             normed = any(norm_of(each.stages) for each in alone)
-            if larger and (normed or activation.kinks):  # with kinks X(σσ'') has no Hermite series
+            if larger and (
+                normed or any(each.kinks for each in used)
+            ):  # with kinks X(σσ'') has no Hermite series
                 there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
                 what = "a norm" if normed else "a σ with kinks"
                 wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
-            return TangentLayers(own, activation, schemes, first, m, order)
+            if len(used) > 1:
+                wanted = "one activation for all layers, with a skip around one matrix"
+                raise InputError("activation", brackets, wanted)
+            return TangentLayers(own, used[0], schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
             needs = {need for name in read for need in hidden(name, readout, 0).needs}
             needed = closures(["K", *sorted(needs)], schemes)
-            return StagedLayers(needed, activation, schemes, first, m, change, read)
+            return StagedLayers(needed, schemes, first, m, change, read)
         needed = closures(["K", *names], schemes)
         if [scheme.layer for scheme in schemes] == [None]:
-            return Layers(needed[0][-1], activation, schemes[0], first, m, change)
-        return StagedLayers(needed, activation, schemes, first, m, change)
+            return Layers(needed[0][-1], used[0], schemes[0], first, m, change)
+        return StagedLayers(needed, schemes, first, m, change)
 
 
 def _closed(net: Network, depth: int, samples: int) -> bool:

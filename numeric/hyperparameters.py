@@ -64,7 +64,7 @@ def _columns(net: Network, depth: int) -> dict[str, list[object]]:
     equal = net.widths is None and not net.changes("width_ratio")
     columns = {
         "width_ratio": column(net.width_ratio_at, same=equal),
-        "C_W": [net.weights_at(1).C_W, *[net.weights_at(2).C_W] * (depth - 1)],
+        "C_W": column(partial(_variance, net, depth), same=False),
         "C_b": column(net.C_b_at, same=not net.changes("C_b")),
         "lambda_W": column(net.lambda_W_at, same=not net.changes("lambda_W")),
         "lambda_b": column(net.lambda_b_at, same=not net.changes("lambda_b")),
@@ -75,6 +75,10 @@ def _columns(net: Network, depth: int) -> dict[str, list[object]]:
         for order in range(1, net.corrections + 1)
     }
     return columns
+
+
+def _variance(net: Network, depth: int, layer: int) -> sympy.Expr:
+    return net.weights_at(layer, depth=depth).C_W
 
 
 def own_parameters(

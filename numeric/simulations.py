@@ -323,13 +323,14 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
     """Refuse derivatives that do not exist: σ'' of a kink, and σ' where z is 0 on one."""
-    activation = ensemble.net.activation
-    if activation.is_smooth or not (order := observables.derivatives(plan.fields)):
+    bent = [each for each in dict.fromkeys(ensemble.activations) if not each.is_smooth]
+    if not bent or not (order := observables.derivatives(plan.fields)):
         return
     if order > 1:
         names = ", ".join(target.label for target in plan.targets)
-        raise InputError("tensors", names, f"no derivatives beyond σ', as {activation} has kinks")
+        raise InputError("tensors", names, f"no derivatives beyond σ', as {bent[0]} has kinks")
     silent = not ensemble.inputs.any(axis=1).all() and ensemble.C_b[0] == 0
+    activation = ensemble.activations[0]
     if silent and 0 in activation.jumps(1):
         wanted = (
             f"none, or biases in layer 1: z = 0 is on the kink of {activation}; "

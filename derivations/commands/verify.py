@@ -132,11 +132,12 @@ def run(options: argparse.Namespace) -> int:
 def command_line(example: Example, widths: Sequence[int], draws: int) -> str:
     """The command that compares theory and ensembles for one drawn example."""
     net = example.net
+    law = net.one_law("a command")
     words = ["wickgarten", "simulate", "--compare", "--activation", net.activation.name]
-    words += ["--weights", net.weights.name, *_parameters(net.weights)]
+    words += ["--weights", law.name, *_parameters(law)]
     if net.first_weights is not None:
         words += ["--first-weights", net.first_weights.name]
-    words += ["--C_W", str(net.weights.C_W)]
+    words += ["--C_W", str(law.C_W)]
     for name in ("C_b", "lambda_W", "lambda_b"):
         words += [f"--{name}", str(getattr(net, name))]
     if not net.layer.is_dense:

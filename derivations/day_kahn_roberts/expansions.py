@@ -52,7 +52,7 @@ def normalised_vertex(network: Network, depth: int) -> list[sympy.Expr]:
     start, size = (
         recursion(name, first, first_layer=True).single_input().expr for name in ("V", "K")
     )
-    step = recursion("V", hidden).single_input().specialise(network.activation).expr
+    step = recursion("V", hidden).single_input().specialise(network.activation_at(1)).expr
     values = [sympy.simplify((start / size**2).subs(_C_b, 0))]
     while len(values) < depth:
         moved = step.subs({_C_W: hidden.C_W, _V: values[-1] * K**2})

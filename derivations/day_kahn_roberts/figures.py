@@ -278,7 +278,7 @@ def vertices(kind: str, start: str, sampling: Sampling) -> Vertices:
         )
         for width, draws in VERTICES[kind, start].items()
     )
-    finite = exact_linear_flow(net, inputs, depth, 100) if net.activation.is_linear else None
+    finite = exact_linear_flow(net, inputs, depth, 100) if net.activation_at(1).is_linear else None
     flowed = flow(net, inputs, depth, ["K", "V"])
     return Vertices(net, inputs, depth, flowed, finite, sampled)
 

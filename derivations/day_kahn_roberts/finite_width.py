@@ -182,7 +182,7 @@ def activity(
     From the exact joint moments of z, whose spectral factors are expanded in 1/n.
     """
     moments = Moments(net, layer, n, n, lambda a, b: KERNEL[min(a, b), max(a, b)])
-    powers = sympy.Poly(net.activation.expr, activations.z).terms()
+    powers = sympy.Poly(net.activation_at(1).expr, activations.z).terms()
     exact_moment: Expansion = {}
     for chosen in product(powers, repeat=len(points)):
         repeated = [
@@ -196,7 +196,7 @@ def activity(
     expanded: Expansion = {}
     for (mono, at), value in exact_moment.items():
         spectra = [
-            net.weights.expansion(spectrum.coset, order - at, square=True)
+            net.weights_at(2).expansion(spectrum.coset, order - at, square=True)
             for spectrum, exponent in cast("frozenset[tuple[Spectrum, int]]", mono)
             for _ in range(exponent)
         ]

@@ -158,7 +158,7 @@ def figure_eleven(sampling: Sampling) -> Verdict:
             inputs = with_correlations(
                 *(_before(net, point.q, c) for c in (middle + spread, middle - spread))
             )
-            inputs *= np.sqrt((point.q - float(net.C_b_at(1))) / float(net.weights.C_W))
+            inputs *= np.sqrt((point.q - float(net.C_b_at(1))) / float(net.weights_at(1).C_W))
             tables = []
             for n in WIDTHS:
                 draws, seed = sampling.networks(DRAWS_OF_D), sampling.seed + n

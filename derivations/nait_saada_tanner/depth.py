@@ -402,7 +402,7 @@ def _moved_covariance(net: Network, q: float, c: ArrayLike) -> Array:
     """The covariance one layer on, by quadrature, at each of these correlations."""
     kernels = q * np.where(np.eye(2, dtype=bool), 1.0, np.asarray(c, float)[..., None, None])
     average = pairs.averages(tanh, kernels)[..., 0, 1]
-    return float(net.C_b_at(1)) + float(net.weights.C_W) * average
+    return float(net.C_b_at(1)) + float(net.weights_at(2).C_W) * average
 
 
 def _fixed_length(net: Network) -> float:

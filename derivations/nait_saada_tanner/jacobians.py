@@ -200,7 +200,9 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     for panel, ratio in zip(panels, RATIOS, strict=True):
         net = _critical(activation, LowRankGaussian, ratio, q)
         laws = {
-            depth: compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
+            depth: compiled.jacobian(
+                net.activation_at(1), net.weights_at(2), depth, q, critical=False
+            )
             for depth in LAYERS
         }
         sizes = quantiles.drawn(sampling, SIZES[ratio], PRINTED_SIZES)

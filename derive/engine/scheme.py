@@ -7,6 +7,7 @@ from typing import Protocol
 
 import sympy
 
+from ..activations.functions import Activation
 from ..errors import InputError
 from ..weights import WeightEnsemble
 from .stages import DENSE, Stage
@@ -39,11 +40,13 @@ class Scheme:
     """Under what the recursions of a network's tensors are derived; `Network.scheme` makes it.
 
     Arguments:
-        weights: the ensemble of the hidden layers.
+        weights: the standard ensemble of the layer, with C_W = 1.
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         single: whether there is one input, of which recursions take far less to derive.
-        layer: what the network repeats, where it is not the dense layer.
+        layer: the layer, where it is not the dense one.
+        activation: σ of the layer. Recursions are derived for an open σ.
+        group: the group that keeps the law of all layers, "O" or "B".
     """
 
     weights: WeightEnsemble
@@ -51,6 +54,14 @@ class Scheme:
     corrections: int = 0
     single: bool = False
     layer: Layered | None = None
+    activation: Activation | None = None
+    group: str = "O"
+
+    @property
+    def sigma(self) -> Activation:
+        """The layer's activation."""
+        assert self.activation is not None
+        return self.activation
 
     def check_numbers(self) -> None:
         """Raise InputError for a layer with symbols, which cannot be run."""

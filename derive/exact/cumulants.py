@@ -142,11 +142,13 @@ def scale_invariant_moment(
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
     n_0 = width if inputs is None else as_width("inputs", inputs)
-    first = network.weights_at(1)
+    first = network.weights_at(1, depth=layer)
     start = (first.C_W * n_0) ** m * row_sum(first, m, n_0, width)
-    hidden = network.weights_at(2)
-    factor = hidden.C_W**m * moment_factor(m, network.activation, hidden, width)
-    return start * factor ** (layer - 1)
+    for at in range(2, layer + 1):
+        hidden = network.weights_at(at, depth=layer)
+        sigma = network.activation_at(at - 1, layer)
+        start = start * hidden.C_W**m * moment_factor(m, sigma, hidden, width)
+    return start
 
 
 def vertex(
@@ -373,8 +375,9 @@ def _moments(
     layer, network = _layer(layer), _network(network)
     if kernel is not None:
         instance("kernel", kernel, Mapping, "a mapping from pairs of samples to numbers")
-    if layer > 1 and not network.activation.is_polynomial:
-        raise InputError("activation", network.activation.name, "a polynomial")
+    used = [network.activation_at(at, layer) for at in range(1, layer)]
+    if other := next((each for each in used if not each.is_polynomial), None):
+        raise InputError("activation", other.name, "a polynomial")
     single = len(set(labels)) == 1
 
     def input_kernel(a: int, b: int) -> sympy.Expr:
@@ -480,7 +483,8 @@ def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expans
 def _atom(atom: object, moments: Moments) -> sympy.Expr:
     """An atom in sympy: it is one already, or a parameter of the weights."""
     if isinstance(atom, Parameter):
-        symbols = moments.network.weights.free_symbols | moments.at(1).weights.free_symbols
+        layers = range(1, moments.layer + 1)
+        symbols = set().union(*(moments.at(layer).weights.free_symbols for layer in layers))
         return next(symbol for symbol in symbols if symbol.name == atom.name)
     return atom
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 import sympy
 
 from .. import symbols
-from ..activations.functions import z
+from ..activations.functions import Activation, z
 from ..arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
 from ..arithmetic.polynomials import Expansion, add, constant, power
 from ..arithmetic.polynomials import multiply as truncated_product
@@ -126,6 +126,11 @@ class Moments:
         self._sums: dict[tuple[tuple[Neuron, ...], tuple[Placed, ...]], Expansion] = {}
         self._averages: dict[tuple[tuple[Neuron, ...], tuple[Placed, ...]], Expansion] = {}
         self._spectra: dict[Partition, Expansion] = {}
+
+    @property
+    def sigma(self) -> Activation:
+        """σ of the layer below, which this one reads."""
+        return self.network.activation_at(self.layer - 1)
 
     def __call__(self, fields: tuple[Placed, ...]) -> Expansion:
         """E[Π φ] where equal neural indices are equal and different ones differ."""
@@ -427,7 +432,7 @@ class Moments:
         """Π σ^{(order)}(z) as (degree, coefficient)."""
         result = {0: constant(1)}
         for order in orders:
-            expr = self.network.activation.derivative(order)
+            expr = self.sigma.derivative(order)
             coefficients = sympy.Poly(expr, z).all_coeffs()[::-1]
             grown: dict[int, Expansion] = {}
             for degree, value in result.items():
@@ -443,13 +448,13 @@ class Moments:
 
         A node of a layer's fields is at most d nodes of the layer below, for σ of degree d.
         """
-        expr = self.network.activation.expr
-        degree = max(1, sympy.Poly(expr, z).degree()) if self.layer > 1 else 1
+        own = [self.at(layer).sigma for layer in range(2, self.layer + 1)]
+        degrees = [max(1, sympy.Poly(each.expr, z).degree()) for each in own]
         nodes = sum(placed.field.nodes for placed in fields)
         several = len({sample for placed in fields for sample in placed.samples}) > 1
-        self._check_points(nodes * degree ** (self.layer - 1), several)
+        self._check_points(nodes * prod(degrees), several)
         if self.layer > 1 and any(placed.field != Z for placed in fields):
-            self._check_pairs(nodes * degree ** (self.layer - 2) // 2)
+            self._check_pairs(nodes * prod(degrees[1:]) // 2)
 
     def _check_points(self, points: int, several: bool) -> None:
         if several:
@@ -463,7 +468,7 @@ class Moments:
     def _check(self, got: int, most: int, what: str) -> None:
         if got > most:
             wanted = f"a degree and a layer that need at most {most} {what}, not {got}"
-            raise InputError("activation", self.network.activation.name, wanted)
+            raise InputError("activation", str(self.network.activation), wanted)
 
 
 def joint_cumulant(moments: Moments, fields: tuple[Placed, ...]) -> Expansion:

@@ -76,10 +76,10 @@ def gradients(
     if not isinstance(biases, str) or biases not in {"neuron", "direction"}:
         raise InputError("biases", biases, "neuron or direction")
     if cosine and not isinstance(
-        net.weights, Gaussian | Orthogonal | LowRankGaussian | LowRankOrthogonal
+        net.one_law("an overlap"), Gaussian | Orthogonal | LowRankGaussian | LowRankOrthogonal
     ):
         raise InputError("weights", str(net.weights), "Gaussian or orthogonal, with an overlap")
-    isometric = isinstance(net.weights, Orthogonal | LowRankOrthogonal)
+    isometric = isinstance(net.one_law("an overlap"), Orthogonal | LowRankOrthogonal)
     with mpmath.workdps(2 * DIGITS):
         wanted = "positive variances, one for each layer"
         K = [variance("lengths", each) for each in listed("lengths", lengths, wanted)]

@@ -170,10 +170,11 @@ def step_of(net: Network, layer: int | None = None) -> Step:
         raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
     layer = 2 if layer is None else layer
     layer = whole("layer", layer, 2, wanted="a layer that another one feeds, 2 or more")
-    check_chi(net.activation)
-    weights = net.weights_at(layer)
+    activation = net.one_activation("propagation")
+    check_chi(activation)
+    weights = net.one_law("propagation")
     C_W, C_b = number("C_W", weights.C_W), number("C_b", net.C_b_at(layer))
-    return Step(net.activation, equations(weights), C_W, C_b)
+    return Step(activation, equations(weights), C_W, C_b)
 
 
 def steps_of(net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None) -> list[Step]:

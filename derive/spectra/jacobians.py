@@ -198,13 +198,14 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
         raise InputError("net", str(net), "layers of equal width")
     if not net.layer.is_dense:
         return _of_layers(net, check_variance("q_first", q_first), depth)
-    step = criticality(net.activation).kernel_map
     q = check_variance("q_first", q_first)
-    layers = []
+    layers: list[tuple[Activation, WeightEnsemble, sympy.Expr]] = []
     for layer in range(1, depth + 1):
+        weights = net.weights_at(layer, depth=depth)
         if layer > 1:
-            q = _exact(step(q, net.weights_at(layer).C_W, net.C_b_at(layer)))
-        layers.append((net.activation, net.weights_at(layer), q))
+            step = criticality(layers[-1][0]).kernel_map
+            q = _exact(step(q, weights.C_W, net.C_b_at(layer)))
+        layers.append((net.activation_at(layer, depth + 1), weights, q))
     return layered(layers)
 
 
@@ -212,10 +213,11 @@ def _of_layers(net: Network, q: sympy.Expr, depth: int) -> Jacobian:
     """Of layers 2 … depth + 1, J = ∂z^{depth+1}/∂z^1."""
     counts: Counter[Law] = Counter()
     for at in range(2, depth + 2):
-        layer, weights, C_b = net.layer_at(at, depth + 1), net.weights_at(at), net.C_b_at(at)
-        counts.update(layer_factors(layer, net.activation, weights, q, C_b))
+        layer, weights = net.layer_at(at, depth + 1), net.weights_at(at, depth=depth + 1)
+        given = layer, net.activation_at(at - 1, depth + 1), weights, q, net.C_b_at(at)
+        counts.update(layer_factors(*given))
         if at <= depth:
-            q = _exact(kernel_behind(layer, net.activation, weights, q, C_b))
+            q = _exact(kernel_behind(*given))
     return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
 
 

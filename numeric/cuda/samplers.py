@@ -103,7 +103,6 @@ class CudaProbeSampler(_OnDevice, ProbeSampler):
         structure, coefficients = (sent(part) for part in self._polynomials)
         key, rule = cuda.to_device(ensemble.key), sent(self.probes.chain_rule)
         raising = sent(self.probes.raising)
-        activation = activation_kernels(ensemble.net.activation, order + 1)
         S = room("S", (count, vectors, vectors))
         values = room("values", (count, len(self.plan.statistics)))
         X = room("X0", (count, vectors, ensemble.widths[0]))
@@ -127,6 +126,7 @@ class CudaProbeSampler(_OnDevice, ProbeSampler):
                 rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
                 vary(S, X, Z, rates, raising, m, source, room)
             derivatives = room("derivatives", (count, order + 1, m, n))
+            activation = activation_kernels(ensemble.activation_at(layer + 1), order + 1)
             activation.differentiate[grid](Z, derivatives)
             kernels.chain[grid](Z, derivatives, rule)
             X = Z
@@ -166,7 +166,6 @@ class CudaPathSampler(_OnDevice, PathSampler):
         states, orders = compiled.states, compiled.orders
         key, tree = cuda.to_device(ensemble.key), sent(compiled.tree)
         told = [[sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
-        activation = activation_kernels(ensemble.net.activation, orders)
         n = ensemble.widths[0]
         derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
         _place(ensemble.at_inputs(orders)[:, 0], derivatives.reshape(count, orders, n))
@@ -200,6 +199,7 @@ class CudaPathSampler(_OnDevice, PathSampler):
                     Z, room("bias", (count, padded(n))), 1, deviation, key, numbers, layer + 1
                 )
             derivatives = room("derivatives", (count, orders, 1, n))
+            activation = activation_kernels(ensemble.activation_at(layer + 1), orders)
             activation.differentiate[grid](Z, derivatives)
 
 

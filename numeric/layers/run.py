@@ -21,6 +21,7 @@ from . import averages
 from .accuracy import EPS
 from .averages import Copies
 from .program import GATHERED, Along, Table, Tables
+from .start import Start
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 _BLOCK = 512
@@ -34,28 +35,6 @@ _SETTLED = 4 * EPS
 """How far each K may be off what the one below it gives, relative to it."""
 _APART = 2.0**-20
 """The relative difference of two K that give f's slope."""
-
-
-def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
-    """The kernel XXᵀ/n_0 of inputs (m, n_0), or one behind another (1/n_0) Σ_k Π_a x_ak of more.
-
-    Arguments:
-        orders: 2, and how many factors other means have.
-        scale: what the kernel is divided by.
-    """
-    kernel = X @ X.T / X.shape[1]
-    if scale != 1.0:
-        kernel = kernel / scale
-    if tuple(orders) == (2,):
-        return np.asarray(kernel)
-    parts = [kernel.reshape(-1)]
-    for order in orders[1:]:
-        operands: list[object] = []
-        for axis in range(order):
-            operands += [X, [axis, order]]
-        mean = np.einsum(*operands, list(range(order))) / X.shape[1]  # type: ignore[call-overload]
-        parts.append(mean.reshape(-1) / scale ** (order / 2))
-    return np.concatenate(parts)
 
 
 class Layers:
@@ -121,9 +100,8 @@ class Layers:
             assert isinstance(table, Table)
             follows = [k for k in range(len(names)) if k != self._kernel]
             self._along = Along(table, self._tensors_at + np.array(follows, np.int64))
-        of_inputs = set().union(*(each.atoms(Tensor) for each in starts))
-        self.orders = tuple(sorted({2, *(len(each.samples) for each in of_inputs)}))
-        self._starts = Tables(starts, m, self._find_inputs)
+        self._start = Start(starts, self.parameters, m)
+        self.orders = self._start.orders
 
     def _lay_out(self, averaged: Sequence[Bracket]) -> None:
         """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors or the
@@ -151,14 +129,6 @@ class Layers:
         name, labels = identify(atom)
         return self._begins[name], labels
 
-    def _find_inputs(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        """At layer 1 the tensors below are the inputs' kernel, and means of more of them."""
-        if isinstance(atom, Parameter):
-            return self._parameter(atom, inverse), ()
-        assert isinstance(atom, Tensor)
-        before = sum(self._m**order for order in self.orders if order < len(atom.samples))
-        return self._tensors_at + before, atom.samples
-
     def _parameter(self, atom: Parameter, inverse: bool) -> int:
         return 1 + self.parameters.index(atom.name) + inverse * len(self.parameters)
 
@@ -170,10 +140,7 @@ class Layers:
             kernel: of the inputs, (m, m), or their `input_means` of `orders`.
             parameters: at layer 1, (copies, parameters).
         """
-        copies = len(parameters)
-        inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
-        vectors = stacked(with_sizes(parameters), with_sizes(inputs))
-        return self._starts(vectors)
+        return self._start(kernel, parameters)
 
     def descend(
         self,

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE, Stage
@@ -28,6 +27,7 @@ from ..arrays import Array
 from ..brackets.shapes import check_all_finite, is_merged
 from . import stages
 from .merged import Merged
+from .start import Start
 from .tapped import Tapped
 from .vectors import Both, begun, put
 
@@ -39,7 +39,6 @@ class StagedLayers:
 
     Arguments:
         names: the tensors behind each stage of each scheme's layer, which need no others.
-        activation: σ.
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
         m: inputs.
@@ -50,6 +49,7 @@ class StagedLayers:
         names: the tensors behind a layer, and then those of the readout.
         parameters: the names of the hyperparameters that occur.
         noises: how many averages all stages have.
+        orders: of the inputs' means that layer 1 depends on (`start.input_means`).
 
     Raises:
         InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
@@ -58,7 +58,6 @@ class StagedLayers:
     def __init__(
         self,
         names: tuple[tuple[tuple[Name, ...], ...], ...],
-        activation: Activation,
         schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
         m: int,
@@ -86,8 +85,10 @@ class StagedLayers:
             steps = [[[change(each) for each in part] for part in layer] for layer in steps]
             starts = [change(each) for each in starts]
             reading = [change(each) for each in reading]
-        for of_stage in (*chain(*steps), reading):
-            check_all_finite({each.target.identifier: each for each in of_stage}, activation)
+        for scheme, of_layer in zip((*schemes, schemes[0]), (*steps, [reading]), strict=True):
+            for of_stage in of_layer:
+                named_steps = {each.target.identifier: each for each in of_stage}
+                check_all_finite(named_steps, scheme.sigma)
         every = [each for of_stage in (*chain(*steps), reading) for each in of_stage]
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         names_of = {atom.name for atom in set().union(*atoms)}
@@ -95,10 +96,9 @@ class StagedLayers:
         values |= {s.keep for scheme in schemes for s in scheme.stages if s.keep is not None}
         names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
         self.parameters = sorted({"C_W", "C_b", *names_of})
-        given = activation, self.parameters, m
         self._layers = [
             [
-                _passage(before, of_stage, *given, stage, scheme)
+                _passage(before, of_stage, self.parameters, m, stage, scheme)
                 for before, of_stage, stage in zip(
                     (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
                 )
@@ -106,12 +106,15 @@ class StagedLayers:
             for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
         ]
         kernel = (named("K"),)
-        self._first: list[Passage] = [stages.Stage(kernel, starts[:own], *given)]
+        self._start = Start(starts[:own], self.parameters, m)
+        self.orders = self._start.orders
+        self._read_at_start: Passage | None = None
         self._readout: Passage | None = None
         if readout is not None:
             (stage,) = readout.stages
-            self._readout = _passage(names[0][-1], reading, *given, stage, schemes[0])
-            self._first.append(_passage(kernel, starts[own:], *given, stage, schemes[0]))
+            given = self.parameters, m, stage, schemes[0]
+            self._readout = _passage(names[0][-1], reading, *given)
+            self._read_at_start = _passage(kernel, starts[own:], *given)
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
 
@@ -128,22 +131,22 @@ class StagedLayers:
         other._order = order
         return other
 
-    orders = (2,)
-    """Of the inputs' means that layer 1 depends on: their kernel alone."""
-
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes.
 
         Arguments:
-            kernel: of the inputs, (m, m).
+            kernel: of the inputs, (m, m), or their `input_means` of `orders`.
             parameters: at layer 1, (copies, parameters).
         """
+        at_first = self._start(kernel, parameters)
+        if self._read_at_start is None:
+            return at_first
         copies = len(parameters)
         shape = kernel.shape if len(kernel) > 1 else ()
         inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
         start = [inputs], [np.abs(inputs[0])]
-        parts = [each.passed(start, parameters, np.zeros((copies, 0)), []) for each in self._first]
-        return _joined(parts)
+        read = self._read_at_start.passed(start, parameters, np.zeros((copies, 0)), [])
+        return _joined([at_first, read])
 
     def descend(
         self,
@@ -183,13 +186,13 @@ def _joined(parts: Sequence[Both]) -> Both:
 def _passage(
     below: Sequence[Name],
     steps: Sequence[Step],
-    activation: Activation,
     parameters: Sequence[str],
     m: int,
     stage: Stage,
     scheme: Scheme,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
+    activation = scheme.sigma
     if stage.taps is not None:
         if m > 1 and stage.has_centres and not activation.is_smooth and is_merged(stage, steps):
             wanted = "norms without centres, such as rms, before taps, or a smooth activation: "

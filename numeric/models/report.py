@@ -196,7 +196,7 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
     if len({block.width for block in blocks}) > 1 or not plain:
         return None
     K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
-    ensemble = net.weights
+    ensemble = net.weights_at(2)
     parts: list[tuple[Any, Any, Any]] = []
     for number in range(2, hidden + 1):
         (at,) = blocks[number - 1].matrices

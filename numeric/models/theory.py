@@ -224,7 +224,7 @@ def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]
 
 def _is_quick(description: Description) -> bool:
     """Whether V2 of two inputs takes seconds: dense layers, and no kinks between curved pieces."""
-    sigma = description.network.activation
+    sigma = description.network.one_activation("V2 of a model")
     plain = all(is_plain(description, at) for at in range(2, description.depth + 1))
     return plain and (not sigma.kinks or sigma.is_scale_invariant)
 
@@ -302,7 +302,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     n = description.widths[hidden]
     as_it_is = _repeated(description)
     yield _judged("as it is", lambda: as_it_is, x, hidden, n)
-    if not isinstance(net.weights, Orthogonal):
+    if not isinstance(net.weights_at(2), Orthogonal):
         yield _judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
     if is_plain(description, hidden):
         C_W = _variance(description, hidden)
@@ -319,7 +319,7 @@ def _repeated(description: Description) -> Network:
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
-    same, weights = len(set(own)) == 1, _kept(net.weights)
+    same, weights = len(set(own)) == 1, _kept(net.weights_at(2))
     repeated = own[0] if same else layers.by_depth(stem=own[:-1], block=own[-1])
     if same and is_plain(description, hidden):
         weights = replace(weights, C_W=_variance(description, hidden))
@@ -345,7 +345,7 @@ def _kept(weights: WeightEnsemble) -> WeightEnsemble:
 
 
 def _orthogonal(net: Network) -> Network:
-    return replace(net, weights=Orthogonal(net.weights.C_W))
+    return replace(net, weights=Orthogonal(net.weights_at(2).C_W))
 
 
 def _variance(description: Description, layer: int) -> sympy.Expr:
@@ -355,14 +355,14 @@ def _variance(description: Description, layer: int) -> sympy.Expr:
 
 
 def _critical(net: Network) -> Network:
-    C_b, C_W = criticality(net.activation).critical
-    return replace(net, weights=replace(net.weights, C_W=C_W), C_b=C_b, layer=layers.dense())
+    C_b, C_W = criticality(net.one_activation("criticality")).critical
+    return replace(net, weights=replace(net.weights_at(2), C_W=C_W), C_b=C_b, layer=layers.dense())
 
 
 def _other(net: Network, layer: str, C_W: sympy.Expr) -> Callable[[], Network]:
     def made() -> Network:
         own: Layer = layers.as_layer(layer)
-        return replace(net, weights=replace(net.weights, C_W=C_W), layer=own)
+        return replace(net, weights=replace(net.weights_at(2), C_W=C_W), layer=own)
 
     return made
 
@@ -373,7 +373,11 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
         net, ratio = make(), np.zeros(1)
         K = flow(net, x, max(hidden + 2, _FIRST), "K", width=width)["K"].to_numpy()
         for wanted in _depths(hidden):
-            depth = wanted if net.activation.is_scale_invariant else min(wanted, _within(K))
+            depth = (
+                wanted
+                if net.one_activation("a report").is_scale_invariant
+                else min(wanted, _within(K))
+            )
             if depth <= len(ratio):
                 break
             try:

@@ -56,8 +56,8 @@ def low_rank_ensemble(
 def written(net: Network) -> Network:
     """The network with weights of low rank, of full rank too."""
     net = dense_network("net", net)
-    first = None if net.first_weights is None else low_rank(net.first_weights)
-    return replace(net, weights=low_rank(net.weights), first_weights=first)
+    first = low_rank(net.weights_at(1))
+    return replace(net, weights=low_rank(net.one_law("propagation")), first_weights=first)
 
 
 def low_rank(ensemble: WeightEnsemble) -> LowRankGaussian | LowRankOrthogonal:

@@ -312,5 +312,5 @@ def _orthogonal(rng: np.random.Generator, *directions: Array) -> Array:
 
 def _activated(ensemble: Ensemble, z: Array) -> Layer:
     out = np.empty((1, 2, *z.shape))
-    ensemble.activation(2).differentiate(np.ascontiguousarray(z)[None], out)
+    ensemble.activation(1, 2).differentiate(np.ascontiguousarray(z)[None], out)
     return Layer(z, out[0, 0], out[0, 1])

@@ -171,7 +171,8 @@ class Forward(Work):
                     if self.biases == "layer":
                         rows[:, layer, -1] = drawn[:size]
                     sigma = np.ascontiguousarray(z)
-                    ensemble.activate(sigma)
+                    if layer + 1 < ensemble.depth:
+                        ensemble.activate(sigma, layer + 1)
         if not np.isfinite(found).all():
             raise InputError("net", self.name, drawing.FINITE)
         return found
@@ -278,7 +279,9 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     written, X = drawing.written(net), checked_inputs(inputs).X
     written.check_inputs(X.shape[1])
     C_W = hyperparameters(written, depth, X.shape[1], None)["C_W"]
-    laws = (drawing.low_rank(written.weights_at(layer)) for layer in range(1, depth + 1))
+    laws = (
+        drawing.low_rank(written.weights_at(layer, depth=depth)) for layer in range(1, depth + 1)
+    )
     gammas = [sympy.sympify(law.gamma) for law in laws]
     if not all(gamma.is_number for gamma in gammas):
         raise InputError("net", str(net), "a network whose γ is a number")
@@ -286,7 +289,9 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     below = np.broadcast_to(X @ X.T / X.shape[1], (draws, len(X), len(X)))
     with telling("averages at every draw", total=depth) as told, drawing.silent():
         for layer in range(depth):
-            second = below if layer == 0 else pairs.averages(net.activation, below)
+            second = (
+                below if layer == 0 else pairs.averages(net.one_activation("propagation"), below)
+            )
             own = float(gammas[layer]) * drawn[:, layer, None, None] ** 2
             K[:, layer] = below = C_W[layer] * second + own
             told.advance()

@@ -75,7 +75,7 @@ def kernels(
     0.31830988618379067154
     """
     net = dense_network("net", net)
-    check_chi(net.activation)
+    check_chi(net.one_activation("propagation"))
     depth = whole("depth", depth, 1, MAX_DEPTH)
     digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)
     exact = [_exact(each) for each in listed("kernel", kernel, "three numbers")]
@@ -104,6 +104,7 @@ def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
     lengths = any(each == 0 for each in (kernel[0], kernel[2]))
     found: Columns = {name: [] for name in ("q11", "q12", "q22")}
     found |= {name: [] for name in ("correlation", "chi", "chi_parallel", "slope")}
+    sigma = net.one_activation("propagation")
     for layer in range(2, depth + 2):
         maps = _maps(net, layer)
         alone = [
@@ -117,7 +118,7 @@ def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
         lengths = lengths or not all(map(any, rows))
         if not lengths:
             found["correlation"].append(_correlation((q11, q12, q22), rows))
-        rows = geometry.next_rows(rows, net.activation, biases=bool(net.C_b_at(layer) != 0))
+        rows = geometry.next_rows(rows, sigma, biases=bool(net.C_b_at(layer) != 0))
         ratio = geometry.proportional(rows, 0, 1)
         q11, q12, q22 = alone[0].length, moved, alone[1].length
         if ratio is not None:
@@ -149,9 +150,11 @@ def _first_rows(kernel: Sequence[Fraction]) -> Rows:
 
 
 def _maps(net: Network, layer: int) -> Maps:
-    weights = net.weights_at(layer)
+    weights = net.one_law("propagation")
     return Maps(
-        net.activation, ball(sympy.sympify(weights.C_W)), ball(sympy.sympify(net.C_b_at(layer)))
+        net.one_activation("propagation"),
+        ball(sympy.sympify(weights.C_W)),
+        ball(sympy.sympify(net.C_b_at(layer))),
     )
 
 

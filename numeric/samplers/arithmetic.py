@@ -74,17 +74,17 @@ class Arithmetic:
         """Σ_k x_k y_k over neurons."""
         return jets.summed(self.probes, x, y)
 
-    def activated(self, Z: Array, order: int, *, kept: bool) -> Array:
-        """σ^{(order)} of a jet, in its place unless that is to be kept."""
+    def activated(self, Z: Array, order: int, layer: int, *, kept: bool) -> Array:
+        """σ^{(order)} of a jet, of σ of this layer, in its place unless that is to be kept."""
         Z = np.array(Z, order="C") if kept else np.ascontiguousarray(Z)
         draws, count, m, n = Z.shape
         orders = self.probes.order + order + 1
         rows = Z.reshape(draws, count * m, n)
         if orders == 1:
-            self.ensemble.activation().activate(rows)
+            self.ensemble.activate(rows, layer)
             return Z
         derivatives = np.empty((draws, orders, m, n))
-        self.ensemble.activation(orders).differentiate(rows, derivatives)
+        self.ensemble.activation(layer, orders).differentiate(rows, derivatives)
         if self.probes.order:
             kernels().chain(rows, derivatives[:, order:], self.probes.chain_rule)
         else:

@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 
-from derive import activations
+from derive.activations import Activation
 from derive.arithmetic.parameters import C_W, Parameter, Value
 from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
 from derive.engine.trees import ABOVE, STREAM
@@ -90,7 +90,7 @@ class Layers:
 
     def weights_at(self, layer: int) -> WeightEnsemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
-        return self.net.weights_at(layer, self.width)
+        return self.net.weights_at(layer, self.width, self.depth)
 
     @cached_property
     def C_W(self) -> Array:
@@ -261,11 +261,10 @@ class Ensemble:
 
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
-        weights = [repr(self.net.weights_at(layer)) for layer in range(1, self.depth + 1)]
+        weights = [repr(self.weights_at(layer)) for layer in range(1, self.depth + 1)]
         return {
-            "activation": sympy.srepr(self.net.activation.expr),
-            "first_weights": weights[0],
-            "weights": weights[-1],
+            "activation": [sympy.srepr(each.expr) for each in self.activations],
+            "weights": weights,
             "C_W": self.C_W.tolist(),
             "C_b": self.C_b.tolist(),
             "lambda_W": self.lambda_W.tolist(),
@@ -279,9 +278,19 @@ class Ensemble:
             **({} if self.net.layer.is_dense else {"layer": repr(self.net.layer)}),
         }
 
-    def activation(self, orders: int = 1) -> ModuleType:
-        """`activate` and `differentiate`, compiled for σ and its derivatives below this order."""
-        return _activation(self.net.activation, orders)
+    @cached_property
+    def activations(self) -> tuple[Activation, ...]:
+        """σ of layers 1 … depth − 1."""
+        return tuple(self.net.activation_at(at, self.depth) for at in range(1, self.depth))
+
+    def activation_at(self, layer: int) -> Activation:
+        """σ that acts on z of this layer."""
+        return self.activations[layer - 1]
+
+    def activation(self, layer: int, orders: int = 1) -> ModuleType:
+        """`activate` and `differentiate`, compiled for σ of this layer and its derivatives below
+        this order."""
+        return _activation(self.activation_at(layer), orders)
 
     def at_inputs(self, orders: int) -> Array:
         """The derivatives of σ at layer 0, (orders, m, n_0): it is the identity there."""
@@ -290,9 +299,9 @@ class Ensemble:
         found[1:2] = 1.0
         return found
 
-    def activate(self, Z: Array) -> None:
-        """Z ← σ(Z) in place."""
-        self.activation().activate(Z)
+    def activate(self, Z: Array, layer: int) -> None:
+        """Z ← σ(Z) in place, Z of this layer."""
+        self.activation(layer).activate(Z)
 
 
 @lru_cache(maxsize=64)  # asked for at every matrix
@@ -353,7 +362,7 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
 
 
 @cache
-def _activation(activation: activations.Activation, orders: int) -> ModuleType:
+def _activation(activation: Activation, orders: int) -> ModuleType:
     stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
     source = _ACTIVATION.format(sigma=sigma_source(activation, orders), stores=stores)
     doc = f"An activation and its derivatives: {activation.name}."

@@ -89,7 +89,7 @@ class EntriesSampler(Sampler):
                 W = weight_matrix(weights, shape, rng)
                 np.matmul(vectors, W.T, out=z[row])
                 z[row] += np.sqrt(C_b) * rng.standard_normal(shape[0])
-            ensemble.activate(z)
+            ensemble.activate(z, layer)
             ensemble.masked(z, layer + 1, streams)
             before = z
 

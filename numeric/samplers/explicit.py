@@ -106,9 +106,9 @@ class ExplicitSampler(Sampler):
                 field: forward_field(field, W, b, sigma, fields, values) for field in self._fields
             }
             yield fields
-            sigma = np.empty((draws.size, orders, m, shape[0]))
-            ensemble.activation(orders).differentiate(fields[Z], sigma)
             if layer < ensemble.depth:
+                sigma = np.empty((draws.size, orders, m, shape[0]))
+                ensemble.activation(layer, orders).differentiate(fields[Z], sigma)
                 ensemble.masked(sigma, layer + 1, streams)
 
     @cached_property

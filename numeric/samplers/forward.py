@@ -113,6 +113,7 @@ def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
     return (
         plan.samples == 1
         and not probes.order
+        and isinstance(layers.net.activation, Activation)
         and not too_wide(layers)
         and all(step.kind != DIAGONAL for steps in layers.steps for step in steps)
     )
@@ -144,7 +145,7 @@ class ForwardSampler(ProbeSampler):
         networks = grouped(draws)
         squares = np.empty((ensemble.depth, *networks.shape))
         squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
-        forward = kernels(ensemble.net.activation).forward
+        forward = kernels(ensemble.net.one_activation("the forward sampler")).forward
         program = self._program
         structure, coefficients = self._polynomials
         n = np.array(ensemble.widths[:-1], float)[:, None]

@@ -81,6 +81,7 @@ def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
         and layers.net.keeps_rotations
         and not probes.order
         and all(len(steps) == 1 and steps[0].kind in (GAUSSIAN, HAAR) for steps in layers.steps)
+        and isinstance(layers.net.activation, Activation)
         and _averages(layers.net.activation) is not None
     )
 
@@ -129,7 +130,7 @@ class InnovationSampler(ProbeSampler):
     def _slopes(self) -> Array:
         """∂⟨σσ⟩/∂K at layers 1, 2, … of infinite width, (depth, pairs, pairs)."""
         ensemble, m = self.ensemble, self.plan.samples
-        averages = _averages(ensemble.net.activation)
+        averages = _averages(ensemble.net.one_activation("innovations"))
         assert averages is not None
         n_0 = ensemble.widths[0]
         g, found = (ensemble.inputs @ ensemble.inputs.T / n_0)[None], []
@@ -145,8 +146,8 @@ class InnovationSampler(ProbeSampler):
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
         ensemble, m = self.ensemble, self.plan.samples
         structure, coefficients = self._polynomials
-        activation, pairs = ensemble.activation(1), np.array(_pairs(m))
-        averages, (terms, controlled) = _averages(ensemble.net.activation), self._controlled
+        pairs, sigma = np.array(_pairs(m)), ensemble.net.one_activation("innovations")
+        averages, (terms, controlled) = _averages(sigma), self._controlled
         assert averages is not None
         X = np.zeros((draws.size, m, ensemble.widths[0]))
         X[:] = ensemble.inputs
@@ -172,9 +173,9 @@ class InnovationSampler(ProbeSampler):
                 probing.kernels().add_bias(C_b, Z, m, draws, source)
                 if frame:
                     probing.kernels().add_bias(C_b, Y, m, draws, source)
-            activation.activate(Z)
+            ensemble.activate(Z, layer + 1)
             if frame:
-                activation.activate(Y)
+                ensemble.activate(Y, layer + 1)
             K, slopes = C_W * S, self._slopes[layer]
             of_w = np.ascontiguousarray(K[:, pairs[:, 0], pairs[:, 1]])  # one type to compile for
             kernels().carry(C_W * slopes, moved, own)

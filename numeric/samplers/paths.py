@@ -53,7 +53,7 @@ def applies(ensemble: Ensemble | Layers, plan: Plan) -> bool:
 
 def within(ensemble: Ensemble | Layers, inputs: int) -> bool:
     """Whether the weights are known, and elsewhere free, given the path of so many inputs."""
-    kinds = {type(ensemble.net.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
+    kinds = {type(ensemble.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
     return (
         kinds <= {Gaussian, Orthogonal, Truncated, LowRankGaussian, LowRankOrthogonal}
         and all(step.big > inputs for steps in ensemble.steps for step in steps)
@@ -167,7 +167,7 @@ class PathSampler(Sampler):
     def paths(self, draws: NDArray[np.int64], inverses: Array) -> Iterator[Array]:
         """The columns of layers 0 … depth − 1; `inverses` (draws, m) has the ν of what is above."""
         ensemble, count, m, orders = self.ensemble, draws.size, self.plan.samples, self.orders
-        activation, n = ensemble.activation(orders), ensemble.widths[0]
+        n = ensemble.widths[0]
         derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
         derivatives[:] = ensemble.at_inputs(orders)
         for layer in range(ensemble.depth):
@@ -179,7 +179,7 @@ class PathSampler(Sampler):
             yield columns
             n = ensemble.widths[layer + 1]
             derivatives = np.empty((count, orders, m, n))
-            activation.differentiate(Z, derivatives)
+            ensemble.activation(layer + 1, orders).differentiate(Z, derivatives)
 
 
 def _arranged(derivatives: Array, F: Array) -> Array:

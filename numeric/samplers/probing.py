@@ -57,7 +57,6 @@ class ProbeSampler(Sampler):
         layer_kernels = kernels()
         ensemble, m = self.ensemble, self.plan.samples
         structure, coefficients = self._polynomials
-        activation = ensemble.activation(self.probes.order + 1)
         X = np.zeros((draws.size, len(self.probes.jets) * m, ensemble.widths[0]))
         X[:, :m] = ensemble.inputs
         S = np.empty((*X.shape[:2], X.shape[1]))
@@ -74,10 +73,11 @@ class ProbeSampler(Sampler):
                 rates = (ensemble.lambda_W[layer], ensemble.lambda_b[layer])
                 layer_kernels.vary(S, X, Z, draws, rates, self.probes.raising, m, source)
                 derivatives = np.empty((draws.size, self.probes.order + 1, m, Z.shape[2]))
+                activation = ensemble.activation(layer + 1, self.probes.order + 1)
                 activation.differentiate(Z, derivatives)
                 layer_kernels.chain(Z, derivatives, self.probes.chain_rule)
             else:
-                activation.activate(Z)
+                ensemble.activate(Z, layer + 1)
             X = Z
 
 

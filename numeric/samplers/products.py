@@ -21,6 +21,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.activations import Activation
+
 from ..arrays import Array
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
@@ -39,6 +41,7 @@ def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
         forward.applies(layers, plan, probes)
         and net.layer.is_dense
         and net.keeps_rotations
+        and isinstance(net.activation, Activation)
         and net.activation.is_scale_invariant
         and not layers.C_b.any()
         and bool(layers.C_W.all())
@@ -57,7 +60,7 @@ class ProductSampler(ForwardSampler):
         ensemble, program = self.ensemble, self._program
         networks = grouped(draws)
         squares = np.ones((ensemble.depth, *networks.shape))
-        rooms, kernels = program.rooms(), forward.kernels(ensemble.net.activation)
+        rooms, kernels = program.rooms(), forward.kernels(ensemble.activation_at(1))
         structure, coefficients = self._polynomials
         n = np.array(ensemble.widths[:-1], float)
         factors = np.full(draws.size, ensemble.inputs[0] @ ensemble.inputs[0] / n[0])

@@ -52,7 +52,8 @@ class LayerForwardSampler(LayerSampler):
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
         tapped = any(stage.taps is not None for each in stages for stage in each)
-        if not alone or tapped or len(stages) > 1:
+        several = not isinstance(ensemble.net.activation, Activation)
+        if not alone or tapped or several or len(stages) > 1:
             return False
         factors = self._tables.factors[0]
         widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])
@@ -94,7 +95,7 @@ class LayerForwardSampler(LayerSampler):
     def _run(self, networks: NDArray[np.uint64], squares: Array) -> None:
         """Fill in the squares, some groups or some layers of one group in a call."""
         tables, depth = self._tables, self.ensemble.depth
-        forward = _kernels(self.ensemble.net.activation, tables.written).forward
+        forward = _kernels(self.ensemble.net.one_activation("this sampler"), tables.written).forward
         rooms, rows = tables.rooms()
         spent = np.cumsum(tables.neurons) * LANES
         groups = max(1, _PIECE // int(spent[-1]))

@@ -135,7 +135,7 @@ def simulate(
     per_layer = hyperparameters(net, depth, width, width)
     if (per_layer["r_out"] != 1).any():
         raise InputError("net", str(net), "layers of equal width")
-    ensembles = tuple(net.weights_at(layer, width) for layer in range(1, depth + 1))
+    ensembles = tuple(net.weights_at(layer, width, depth) for layer in range(1, depth + 1))
     biases = tuple(float(net.C_b_at(layer, width)) for layer in range(1, depth + 1))
     for ensemble in dict.fromkeys(ensembles):
         _check_ensemble(ensemble, width, zero_padded)
@@ -152,7 +152,7 @@ def simulate(
     if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
     work = _Jacobians(
-        net.activation,
+        net.one_activation("spectra.simulate"),
         ensembles,
         biases,
         width,

@@ -30,6 +30,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.activations import Activation
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.network import Network
@@ -192,10 +193,11 @@ def _kept_network(net: Network) -> dict[str, str]:
 
 def _network(net: Network) -> dict[str, str]:
     first = {} if net.first_weights is None else {"first_weights": str(net.first_weights)}
+    sigma = net.activation
     return {
         "network": str(net),
         "activation": net.activation.name,
-        "activation_expr": str(net.activation.expr),
+        **({"activation_expr": str(sigma.expr)} if isinstance(sigma, Activation) else {}),
         "weights": str(net.weights),
         **first,
     }

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from derive.activations import Activation
 from derive.errors import InputError
 
 from ..arrays import Array
@@ -100,9 +101,10 @@ class Training(Work):
 
     @property
     def compiled(self) -> bool:
-        """Whether the layers are dense, and so trained by `kernels`."""
-        layer = self.ensemble.net.layer
-        return layer.is_dense and layer.positions is None
+        """True if the layers are dense with one σ, and so trained by `kernels`."""
+        net = self.ensemble.net
+        one = isinstance(net.activation, Activation)
+        return net.layer.is_dense and net.layer.positions is None and one
 
     @property
     def samples(self) -> int:

@@ -28,6 +28,7 @@ from .arguments import (
     checked_network,
     checked_rate,
     checked_steps,
+    depth_of,
     given,
 )
 from .averages import Basis, Descended
@@ -94,9 +95,11 @@ def flow(
            [1.]]), array([[0.],
            [0.]]))
     """
-    if not checked_network(net, depth).activation.is_smooth:
+    deep = depth_of(checked_network(net, depth), depth)
+    used = [net.activation_at(at, deep) for at in range(1, deep)]
+    if bent := next((each for each in used if not each.is_smooth), None):
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
-        raise InputError("activation", net.activation.name, wanted)
+        raise InputError("activation", bent.name, wanted)
     check_branches(net, depth)
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)

@@ -195,7 +195,7 @@ def _references(ensemble: Ensemble) -> list[_Reference]:
         own = ensemble.C_W[layer] * gram
         least = _SINGULAR * np.trace(own) * np.eye(len(own))
         root = np.linalg.cholesky(own + least)
-        averages = _averages(ensemble.net.activation, root @ root.T + ensemble.C_b[layer])
+        averages = _averages(ensemble.activation_at(layer + 1), root @ root.T + ensemble.C_b[layer])
         pairs = len(own) * (len(own) + 1) // 2
         kinds = 3 if ensemble.steps[layer][0].kind == HAAR else 2
         found.append(_Reference(layer, root, averages, kinds * pairs))
@@ -241,7 +241,7 @@ def innovations(
             draw(b, ensemble.key, draws, np.array([BIAS]), layer + 1)
             u += np.sqrt(ensemble.C_b[layer]) * b[:, :, :n]
         values = np.empty((draws.size, 2, m, n))
-        ensemble.activation(2).differentiate(u, values)
+        ensemble.activation(layer + 1, 2).differentiate(u, values)
         for own, average in zip(values.swapaxes(0, 1), reference.averages, strict=True):
             found.append((own @ own.swapaxes(1, 2) / n - average)[:, *pairs])
     return np.concatenate(found, axis=1)

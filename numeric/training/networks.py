@@ -117,7 +117,7 @@ class Networks:
             z = entering[-1] @ W.transpose(0, 2, 1) + b
             if layer < last:
                 values = np.empty((len(z), 2, *z.shape[1:]))
-                self.work.ensemble.activation(2).differentiate(z, values)
+                self.work.ensemble.activation(layer + 1, 2).differentiate(z, values)
                 slopes.append(values[:, 1])
                 z = values[:, 0]
             entering.append(z)
@@ -127,7 +127,7 @@ class Networks:
         """What comes out for these inputs, (networks, inputs, outputs)."""
         work = self.work
         found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
-        sigma = kernels.sigma_and_slope(work.ensemble.net.activation)
+        sigma = kernels.sigma_and_slope(work.ensemble.net.one_activation("compiled training"))
         kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
         return found
 
@@ -140,7 +140,7 @@ class Networks:
         work = self.work
         self.descent.take(
             work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
-            work.ensemble.net.activation,
+            work.ensemble.net.one_activation("compiled training"),
         )  # fmt: skip
 
     def _batches(self, steps: int) -> NDArray[np.int64]:

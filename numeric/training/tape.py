@@ -46,7 +46,7 @@ class Tape:
     """Nodes in the order in which they were made, and what made them, to be done again."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self._activation, self._width = ensemble.activation(2), ensemble.width
+        self._ensemble, self._width = ensemble, ensemble.width
         self._nodes: list[Node] = []
         self._forward: list[Callable[[], object]] = []
         self._reverse: list[Callable[[], object]] = []
@@ -154,13 +154,14 @@ class Tape:
             (y, lambda back: self.made(np.multiply, back, x.value)),
         )
 
-    def activated(self, z: Node, order: int, *, kept: bool) -> Node:
+    def activated(self, z: Node, order: int, layer: int, *, kept: bool) -> Node:
         """σ; a forward equation has no derivative of it."""
         assert order == 0
         draws, _, m, n = z.shape
         found = np.empty((2, draws, 1, m, n))
         rows = self._contiguous(z.value).reshape(1, draws * m, n)
-        self.do(self._activation.differentiate, rows, found.reshape(1, 2, draws * m, n))
+        sigma = self._ensemble.activation(layer, 2)
+        self.do(sigma.differentiate, rows, found.reshape(1, 2, draws * m, n))
         value, slope = found
         return self.put(value, (z, lambda back: self.made(np.multiply, back, slope)))
 

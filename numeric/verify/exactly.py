@@ -92,7 +92,7 @@ def tables(
         layers: by the tensor's name the deepest that is wanted, from the first on.
     """
     net, x = example.net, example.inputs
-    if not net.activation.is_polynomial or not net.layer.is_dense or x.ndim > 1:
+    if not net.one_activation("exact tables").is_polynomial or not net.layer.is_dense or x.ndim > 1:
         return {}
     square = sum((Fraction(float(each)) ** 2 for each in x), Fraction(0)) / len(x)
     kernel = {(1, 1): sympy.Rational(square.numerator, square.denominator)}
@@ -116,7 +116,7 @@ def tables(
 
 def _slots(name: Name, example: Example, layer: int) -> float:
     """Infinite for a field of the user's own."""
-    degree = float(sympy.Poly(example.net.activation.expr, z).degree())
+    degree = float(sympy.Poly(example.net.one_activation("exact tables").expr, z).degree())
     nodes = [field.nodes if isinstance(field, Field) else math.inf for field in name.fields]
     return float(sum(nodes) * degree ** (layer - 1))
 

@@ -232,7 +232,8 @@ def _expression(step: Step, mono: Monomial, value: Fraction) -> sympy.Expr:
 
 def _of_networks(net: Network, scheme: Scheme) -> Iterator[Fault]:
     """The network with one of its parameters wrong; what cannot be made is left out."""
-    hidden_weights, C_W = net.weights, net.weights.C_W
+    hidden_weights = net.one_law("planted faults")
+    C_W = hidden_weights.C_W
     gaussian = isinstance(hidden_weights, Gaussian)
     other = Orthogonal(C_W) if gaussian else Gaussian(C_W)
     first = net.weights_at(1)

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from derive import InputError, Network, Orthogonal, layers, recursion
-from derive.layers.by_depth import ByDepth, OfFunction, as_layers, by_depth
+from derive.layers.by_depth import ByDepth, as_layers, by_depth
 from derive.recursions import wanted
 
 DENSE, BLOCK, HEAD = layers.dense(), layers.residual(norm="rms"), layers.normalized("rms")
@@ -107,7 +107,7 @@ def test_a_network_has_them():
 
 def test_a_function_of_the_layer():
     net = Network("tanh", layer=growing)
-    assert isinstance(net.layer, OfFunction)
+    assert isinstance(net.layer, ByDepth)
     assert net.has_functions
     assert pickle.loads(pickle.dumps(net)) == net
     assert [str(net.layer_at(layer, 5))[:5] for layer in (2, 3, 4, 5)] == ["gated", "resid"] * 2

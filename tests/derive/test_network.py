@@ -199,14 +199,15 @@ def test_critical_networks():
 
 
 def test_networks_of_one_scheme_share_their_recursions():
-    """Rates, biases and σ are no part of it; widths up to the depth, corrections and inputs are."""
+    """Rates and biases are no part of it; σ, widths up to the depth, corrections, inputs are."""
+    tanh = activations.tanh
     one = Network("tanh", Orthogonal(), "gaussian").scheme(3, 1)
-    assert one == Scheme(Orthogonal(), square=True, corrections=0, single=True)
-    assert len({one, Network("relu", Orthogonal(), C_b=1, lambda_b="1/l").scheme(9, 1)}) == 1
+    assert one == Scheme(Orthogonal(), square=True, corrections=0, single=True, activation=tanh)
+    assert len({one, Network("tanh", Orthogonal(), C_b=1, lambda_b="1/l").scheme(9, 1)}) == 1
     late = Network("tanh", Orthogonal(), width_ratio=lambda layer: 2 if layer > 3 else 1)
     assert [late.scheme(depth, 2) for depth in (3, 4)] == [
-        Scheme(Orthogonal()),
-        Scheme(Orthogonal(), square=False),
+        Scheme(Orthogonal(), activation=tanh),
+        Scheme(Orthogonal(), square=False, activation=tanh),
     ]
     assert Network("tanh", Gaussian(), C_b_corrections=(1,)).scheme(3, 1).corrections == 1
 

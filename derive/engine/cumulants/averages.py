@@ -46,6 +46,7 @@ class Average(NamedTuple):
     square: bool
     below: Below | None
     corrections: int
+    group: str
 
     def __call__(self, whole: Summand, rows: Rows, pairs: Blocks) -> Iterator[Expansion]:
         """One choice of pairings of the columns, a pairing of each matrix's, at a time."""
@@ -115,8 +116,8 @@ class Average(NamedTuple):
                 continue
             neurons, fields = _at_neurons(whole, number, len(outside) + len(free))
             budget = order + len(free)
-            group = self.weights.group
-            averaged = around_gaussian(neurons, fields, budget, self.stage.has_centres, group)
+            outward = self.stage.has_centres
+            averaged = around_gaussian(neurons, fields, budget, outward, self.group)
             if not averaged:
                 continue
             ways = [
@@ -136,7 +137,7 @@ def hidden_layer(
 
     `weights` are those of the network: what keeps their law keeps the layer's.
     """
-    average = Average(DENSE, weights, order, square, None, 0)
+    average = Average(DENSE, weights, order, square, None, 0, weights.group)
     return average.neurons(summand(term), order)
 
 

@@ -34,6 +34,7 @@ def layer_cumulant(
     progress: Callable[[], None] | None = None,
     stage: Stage = DENSE,
     ties: Ties | None = None,
+    group: str | None = None,
 ) -> Moment:
     """The joint cumulant of fields behind a stage, up to n^{-order}, by pairing of neural indices.
 
@@ -50,9 +51,11 @@ def layer_cumulant(
         stage: of the layer; by default the only one of the dense layer.
         ties: of the given pairing, which pairs have a matrix in common, where the stage has a
             matrix for each block of them.
+        group: the group that keeps the law of the layer below; by default that of the weights.
     """
     slots = slots_of(fields)
-    average = Average(stage, weights, order, square, below, corrections)
+    group = group or weights.group
+    average = Average(stage, weights, order, square, below, corrections, group)
     matrix_of: dict[int, int] = {}
     if ties is not None:
         assert pairing is not None

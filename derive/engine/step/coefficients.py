@@ -15,7 +15,7 @@ from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
-from ..cumulants import RATE, hidden_layer, input_layer, layer_cumulant, work
+from ..cumulants import RATE, input_layer, layer_cumulant, work
 from ..fields import AnyField
 from ..stages import DENSE, Stage
 from ..taps import Ties
@@ -36,6 +36,7 @@ def coefficient(
     corrections: int,
     stage: Stage = DENSE,
     ties: Ties | None = None,
+    group: str = "O",
 ) -> Expansion:
     """The terms of a joint cumulant before one pairing, each with its power of 1/n.
 
@@ -43,24 +44,25 @@ def coefficient(
         fields, samples, pairing, weights, square, corrections, stage, ties: as of `layer_cumulant`.
         power: the highest power of 1/n kept, the tensor's own.
         first_layer: whether the layer below is the inputs.
+        group: the group that keeps the law of the layer below.
 
     Raises:
         InputError: for cumulants of an order that they do not have, and for too large ones.
     """
     given = fields, samples, pairing, weights, power, square, corrections
     if stage.is_dense:
-        return _through_dense(*given, first_layer, ties)
+        return _through_dense(*given, first_layer, ties, group)
     rest = pairing, weights, power, first_layer, square, corrections
     distinct = tuple(sorted(set(samples)))
     places = tuple(distinct.index(sample) + 1 for sample in samples)
     if places != samples:
-        found = coefficient(fields, places, *rest, stage, ties)
+        found = coefficient(fields, places, *rest, stage, ties, group)
         return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
     symbolic, variances = general(stage)
     if variances:
-        found = coefficient(fields, samples, *rest, symbolic, ties)
+        found = coefficient(fields, samples, *rest, symbolic, ties, group)
         return multiplied_out(found, variances)
-    return _through_stage(*given, stage, ties)
+    return _through_stage(*given, stage, ties, group)
 
 
 def _through_dense(
@@ -73,9 +75,10 @@ def _through_dense(
     corrections: int,
     first_layer: bool,
     ties: Ties | None,
+    group: str,
 ) -> Expansion:
     """The cumulant behind the dense layer."""
-    below = partial(input_layer if first_layer else hidden_layer, weights=weights)
+    below = partial(input_layer, weights=weights) if first_layer else None
     what = f"kappa({', '.join(map(str, fields))})"
     averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
     count = f"{averages} averages over the weights"
@@ -92,6 +95,7 @@ def _through_dense(
             corrections=corrections,
             progress=progress.advance,
             ties=ties,
+            group=group,
         )[pairing]
     _check_order(cumulant, pairing, what)
     return cumulant
@@ -107,6 +111,7 @@ def _through_stage(
     corrections: int,
     stage: Stage,
     ties: Ties | None,
+    group: str,
 ) -> Expansion:
     """The cumulant behind a stage of a layer, its numbers multiplied out."""
     what = f"kappa({', '.join(map(str, fields))})"
@@ -127,6 +132,7 @@ def _through_stage(
             corrections=corrections,
             stage=stage,
             ties=ties,
+            group=group,
         )[pairing]
     found = multiplied_out(cumulant, {})
     _check_order(found, pairing, what)

@@ -62,6 +62,7 @@ class Step(Shown):
     layer: Layered | None = None
     stage: int | None = None
     ties: Ties | None = None
+    group: str = "O"
 
     @cached_property
     def terms(self) -> Expansion:
@@ -99,6 +100,7 @@ class Step(Shown):
             self.corrections,
             stage,
             ties,
+            self.group,
         )
         return {(mono, 0): value for (mono, at), value in found.items() if at == self._power}
 

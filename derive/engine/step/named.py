@@ -29,6 +29,7 @@ def step(
     square: bool | None = None,
     corrections: int | None = None,
     layer: Layered | None = None,
+    group: str | None = None,
 ) -> Step:
     """What `derive.recursion` derives, which explains the arguments, and is what users call.
 
@@ -54,7 +55,17 @@ def step(
     if layer is not None and layer.reason is not None:
         _check_closed(chosen, layer)
     made = Step(
-        chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
+        chosen,
+        weights,
+        samples,
+        None,
+        first_layer,
+        square,
+        corrections,
+        left_out,
+        layer,
+        stage,
+        group=group or weights.group,
     )
     return made if activation is None else made.specialise(activation)
 
@@ -115,6 +126,7 @@ def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
         square=scheme.square,
         corrections=scheme.corrections,
         layer=scheme.layer,
+        group=scheme.group,
     )
     if made.layer is not None:
         made = replace(made, stage=stage)
@@ -128,7 +140,14 @@ def at_inputs(
 
     Layer 1 is dense, or, where the scheme is a readout's, the readout of the inputs.
     """
-    made = step(name, weights, first_layer=True, square=False, corrections=scheme.corrections)
+    made = step(
+        name,
+        weights,
+        first_layer=True,
+        square=False,
+        corrections=scheme.corrections,
+        group=scheme.group,
+    )
     if readout and scheme.layer is not None:
         made = replace(made, layer=scheme.layer, stage=0)
     return made.single_input() if scheme.single else made

@@ -58,7 +58,6 @@ class Recursions:
 
     Arguments:
         names: the tensors behind each stage of each scheme's layer, which need no others.
-        activation: σ.
         schemes: under what the recursions of each distinct layer are derived.
         order: which of them layers 2, 3, … have.
         first: the weights of layer 1.
@@ -72,7 +71,6 @@ class Recursions:
     def __init__(
         self,
         names: Sequence[Sequence[Sequence[Name]]],
-        activation: Activation,
         schemes: Sequence[Scheme],
         order: Sequence[int],
         first: WeightEnsemble,
@@ -85,8 +83,9 @@ class Recursions:
             for scheme, of_layer in zip(schemes, names, strict=True)
         ]
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
-        for of_stage in (part for of_layer in steps for part in of_layer):
-            check_all_finite({each.target.identifier: each for each in of_stage}, activation)
+        for scheme, of_layer in zip(schemes, steps, strict=True):
+            for of_stage in of_layer:
+                check_all_finite({each.target.identifier: each for each in of_stage}, scheme.sigma)
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         of_values = set().union(*(each.atoms(Value) for each in every))
         known = {symbol.name for value in of_values for symbol in value.expr.free_symbols}
@@ -94,7 +93,7 @@ class Recursions:
         self.parameters = sorted({"C_W", "C_b", *known})
         self._stages = [
             [
-                Passage(before, of_stage, activation, self.parameters, m, stage, single=single)
+                Passage(before, of_stage, scheme.sigma, self.parameters, m, stage, single=single)
                 for before, of_stage, stage in zip(
                     (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
                 )
@@ -103,7 +102,8 @@ class Recursions:
         ]
         self.layers, self._order = [scheme.stages for scheme in schemes], order
         kernel = (named("K"),)
-        self.first = Passage(kernel, starts, activation, self.parameters, m, DENSE, single=single)
+        sigma = schemes[0].sigma
+        self.first = Passage(kernel, starts, sigma, self.parameters, m, DENSE, single=single)
 
     @property
     def entries(self) -> list[Entry]:
@@ -140,6 +140,7 @@ class Passage:
 
     Attributes:
         below, entries: the tensors' entries before the stage and behind it.
+        activation: σ.
         is_merged: whether each way in which inputs coincide has a recursion of its own (`merged`).
         averages: the Gaussian averages that they need at each kernel, by its label.
     """
@@ -155,7 +156,7 @@ class Passage:
         *,
         single: bool,
     ) -> None:
-        self._activation, self._single, self.m = activation, single, m
+        self.activation, self._single, self.m = activation, single, m
         self._parameters, self._before = list(parameters), list(before)
         self.below = self._all_entries(before)
         self.entries = self._all_entries([step.target for step in steps])
@@ -210,7 +211,7 @@ class Passage:
     def _compiled(self, step: Step, samples: tuple[int, ...]) -> list[tuple[Fraction, Keys]]:
         if self.is_merged:
             step = merged(step, pattern_of(samples))
-            check_finite_together(step, self._activation)
+            check_finite_together(step, self.activation)
         to = dict(zip(step.samples, samples, strict=True)) if samples else {}
         total: Counter[Keys] = Counter()
         for (mono, _), value in step.terms.items():
@@ -267,7 +268,7 @@ class Passage:
         samples = tuple(0 if self._single else to[label] for label in labels)
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
-        for average, count in _placed(bracket, samples, self._activation).items():
+        for average, count in _placed(bracket, samples, self.activation).items():
             at = own.setdefault(average, len(own))
             found.append((Fraction(count), (f"average {atom.kernel}", at)))
         return found

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, ctx
 
-from derive.activations.functions import Activation
 from derive.engine.tensors import Name, kernel_label
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
@@ -77,7 +76,6 @@ Sizes = Callable[[dict[Name, Array], Name], Array]
 
 def run(
     recursions: Recursions,
-    activation: Activation,
     inputs: Sequence[Sequence[Fraction]],
     parameters: Mapping[str, Sequence[object]],
     wanted: Sequence[Entry],
@@ -99,7 +97,7 @@ def run(
     """
     with _ALONE:
         return _run(
-            _Descent(recursions, activation, inputs, parameters, limit),
+            _Descent(recursions, inputs, parameters, limit),
             wanted, digits, sizes,
         )  # fmt: skip
 
@@ -160,7 +158,6 @@ class _Descent:
     def __init__(
         self,
         recursions: Recursions,
-        activation: Activation,
         inputs: Sequence[Sequence[Fraction]],
         parameters: Mapping[str, Sequence[object]],
         limit: float,
@@ -173,10 +170,10 @@ class _Descent:
             for _, each in recursions.at(layer):
                 if each not in self._averages:
                     self._averages[each] = {
-                        label: Averages(activation, list(wanted), apart=each.is_merged)
+                        label: Averages(each.activation, list(wanted), apart=each.is_merged)
                         for label, wanted in each.averages.items()
                     }
-        self._rows = _all_rows(recursions, activation, inputs, parameters, self.depth)
+        self._rows = _all_rows(recursions, inputs, parameters, self.depth)
 
     def __call__(self, working: int) -> Outcome | None:
         """The layers; None where a kernel loses all of its digits on the way."""
@@ -231,7 +228,6 @@ class _Descent:
 
 def _all_rows(
     recursions: Recursions,
-    activation: Activation,
     inputs: Sequence[Sequence[Fraction]],
     parameters: Mapping[str, Sequence[object]],
     depth: int,
@@ -246,10 +242,10 @@ def _all_rows(
     found = []
     for layer in range(1, depth):
         stages = []
-        for stage, _ in recursions.at(layer + 1):
+        for stage, passage in recursions.at(layer + 1):
             stages.append({kernel_label(kind): each for kind, each in known.items()})
             known = dependence.behind(
-                stage, known, activation, biases=biases[layer], weights=weights[layer]
+                stage, known, passage.activation, biases=biases[layer], weights=weights[layer]
             )
         found.append(stages)
     return found

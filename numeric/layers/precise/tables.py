@@ -64,8 +64,8 @@ def tensors(
     schemes, order = net.schemes(depth, m)
     for scheme in schemes:
         scheme.check_numbers()
-    first = net.weights_at(1)
-    recursions = Recursions(needed, net.activation, schemes, order, first, len(inputs))
+    first = net.weights_at(1, depth=depth)
+    recursions = Recursions(needed, schemes, order, first, len(inputs))
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)
@@ -81,7 +81,7 @@ def tensors(
         return list(product(range(m), repeat=len(name.subscripts) if m > 1 else 0))
 
     asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
-    found = run(recursions, net.activation, inputs, parameters, asked, digits, sizes, limit)
+    found = run(recursions, inputs, parameters, asked, digits, sizes, limit)
     tables = {}
     for name in names:
         shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)

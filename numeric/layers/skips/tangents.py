@@ -104,7 +104,7 @@ class TangentLayers:
         if set(self.own) - set(CLOSED[:2]):
             others.append(_THETA)
         needed = closures(tuple(dict.fromkeys(others)), schemes)
-        self._plain = StagedLayers(needed, activation, schemes, first, m).along(order)
+        self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
         start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, m == 1)
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))

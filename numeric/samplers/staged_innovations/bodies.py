@@ -48,7 +48,7 @@ def note_bodies(ensemble: Ensemble, stage: Stage, equation: Equation, noted: Not
                 for stream in each.streams if piece.stream is None else {piece.stream}:
                     if stream in noted.off:  # a bias meets no vectors
                         noted.cross(noted.off[stream], made)
-            if each.is_centred and not ensemble.net.activation.jumps(0):
+            if each.is_centred and not ensemble.net.one_activation("innovations").jumps(0):
                 group.add([shifts(ensemble, met, j, body)])
 
 
@@ -122,8 +122,8 @@ def shifts(ensemble: Ensemble, met: Met, j: int, body: Array) -> Array:
         draws, m, n = own.rows.shape
         values = np.empty((draws, 2, m, n))
         at = np.ascontiguousarray(own.rows)
-        ensemble.activation(2).differentiate(at, values)
-        slope, mean = values[:, 1], slopes_of(ensemble.net.activation, own.covariance)
+        ensemble.activation(1, 2).differentiate(at, values)
+        slope, mean = values[:, 1], slopes_of(ensemble.activation_at(1), own.covariance)
     moved = rows * slope
     found: Array = moved[:, :, None] * body[:, None] - (means * mean)[..., None]
     return found.reshape(len(body), -1, body.shape[2])
@@ -147,8 +147,8 @@ def factor_of(
     if isinstance(factor, Variable):
         return rows, covariance
     value = np.ascontiguousarray(rows).copy()
-    ensemble.activate(value)
-    return value, average_of(ensemble.net.activation, covariance)
+    ensemble.activate(value, 1)
+    return value, average_of(ensemble.activation_at(1), covariance)
 
 
 def _shifted(own: Fresh, piece: Piece, c: int, d: int, t: float) -> tuple[Array, Array]:
