@@ -19,7 +19,7 @@ from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
 from .layers import Layer, dense
 from .layers.along import Along
-from .layers.by_depth import Layers, as_layers
+from .layers.by_depth import ByDepth, Layers, as_layers
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
@@ -177,12 +177,15 @@ class Network:
     def group(self) -> str:
         """The group that keeps every layer's law: rotations "O", or signed permutations "B"."""
         given, first = self.weights, self.first_weights
+        within = self.layer.entries if isinstance(self.layer, ByDepth) else (self.layer,)
+        own = [law for layer in within for _, law in layer.laws]
         if isinstance(given, WeightEnsemble):
-            return given.group if first is None or first.group == given.group else "B"
+            laws = (given, *own) if first is None else (first, given, *own)
+            return "O" if all(law.group == "O" for law in laws) else "B"
         if given.function is not None:
             wanted = "laws by name; a function of the layer first, by `tabulated(depth)`"
             raise InputError("weights", str(given), wanted)
-        return "O" if all(law.group == "O" for law in given.entries) else "B"
+        return "O" if all(law.group == "O" for law in (*given.entries, *own)) else "B"
 
     @property
     def width(self) -> int | None:

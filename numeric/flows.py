@@ -404,6 +404,8 @@ def _layers(
                 what = "a norm" if normed else "a σ with kinks"
                 wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
+            for each in alone:
+                each.check_open("V and what follows behind a skip around one matrix")
             if len(used) > 1:
                 wanted = "one activation for all layers, with a skip around one matrix"
                 raise InputError("activation", brackets, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -17,16 +17,15 @@ from .layer_functions import LayerFunction, functions
 class Affine:
     """F = gain·K + added and χ_⊥ = gain + spread/K, at every K, or up to what falls at large K."""
 
-    activation: Activation
     gain: sympy.Expr
     added: sympy.Expr
     spread: sympy.Expr
-    kernels: tuple[tuple[str, sympy.Expr], ...]
+    like: LayerFunction
     exact: bool
 
     def function(self, name: str, expr: sympy.Expr) -> LayerFunction:
         """A function of this law's constants, such as `spread`/`added`."""
-        return LayerFunction(name, self.activation, expr, self.kernels)
+        return replace(self.like, name=name, expr=expr)
 
 
 def affine(activation: Activation, layer: Layer) -> Affine | None:
@@ -52,7 +51,7 @@ def affine(activation: Activation, layer: Layer) -> Affine | None:
         sympy.simplify(each) == 0 for each in (one - gain * K - added, (other - gain) * K - spread)
     )
     gain, added, spread = (sympy.factor_terms(e.xreplace(back)) for e in (gain, added, spread))
-    return Affine(activation, gain, added, spread, limits, exact)
+    return Affine(gain, added, spread, replace(move, kernels=limits), exact)
 
 
 def against_one(gain: sympy.Expr) -> int:

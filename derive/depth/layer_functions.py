@@ -6,7 +6,7 @@ As `kernel_functions` of the dense layer, with brackets at more kernels than K: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..display.objects import Shown
-from ..engine.step import Step, step
+from ..engine.step import Composed, compose, step
 from ..errors import InputError
 from ..gaussian.brackets import Average, Bracket, unspecified
 from ..gaussian.small_kernel import average_at
@@ -35,12 +35,18 @@ class LayerFunction(Shown):
         activation: σ.
         expr: the function, with brackets of the unspecified σ.
         kernels: of the brackets other than at K, by their labels.
+        sigmas: activations of the layer's own, by the labels of their brackets' kernels.
     """
 
     name: str
     activation: Activation
     expr: sympy.Expr
     kernels: tuple[tuple[str, sympy.Expr], ...] = ()
+    sigmas: tuple[tuple[str, Activation], ...] = ()
+
+    def sigma(self, average: Average) -> Activation:
+        """The activation of a bracket."""
+        return dict(self.sigmas).get(average.bracket.kernel, self.activation)
 
     def kernel(self, average: Average) -> sympy.Expr:
         """At which K a bracket is taken."""
@@ -53,7 +59,7 @@ class LayerFunction(Shown):
 
     def derivative(self, name: str) -> LayerFunction:
         """By K, with Price's theorem: d⟨f⟩/dK = ½⟨f''⟩ at the bracket's own kernel."""
-        return LayerFunction(name, self.activation, self._diff(self.expr), self.kernels)
+        return replace(self, name=name, expr=self._diff(self.expr))
 
     def _diff(self, expr: sympy.Expr) -> sympy.Expr:
         plain = {each: sympy.Dummy() for each in expr.atoms(Average)}
@@ -77,7 +83,7 @@ class LayerFunction(Shown):
         for each in expr.atoms(Average):
             factors, outer, _ = each.bracket
             orders = tuple(order for _, order in factors)
-            value = self.activation.average_outer(orders, len(outer), K)
+            value = self.sigma(each).average_outer(orders, len(outer), K)
             at = self._closed(self.kernel(each))
             if value is None or at is None:
                 return None
@@ -99,7 +105,7 @@ class LayerFunction(Shown):
             factors, outer, _ = each.bracket
             orders = tuple(order for _, order in factors)
             here = self._value(self.kernel(each), known, digits)
-            values.append(average_at(self.activation, orders, len(outer), here, digits + 5))
+            values.append(average_at(self.sigma(each), orders, len(outer), here, digits + 5))
         plain = [sympy.Dummy() for _ in averages]
         bare = expr.xreplace(dict(zip(averages, plain, strict=True)))
         free = bare.free_symbols - set(plain) - {K, C_W, C_b}
@@ -132,14 +138,21 @@ def functions(
 ) -> tuple[LayerFunction, LayerFunction, LayerFunction]:
     """K', χ_∥ and χ_⊥ of a layer, from its derived recursions."""
     kernel, tangent = (step(name, layer=layer).single_input() for name in ("K", "Theta"))
-    move = LayerFunction("K'", activation, *_composed(kernel))
-    expr, kernels = _composed(tangent)
-    perp = LayerFunction("χ_⊥", activation, sympy.expand(expr).coeff(THETA, 1), kernels)
+    move = _function("K'", activation, compose(kernel, opened=True))
+    perp = _function("χ_⊥", activation, compose(tangent, opened=True))
+    perp = replace(perp, expr=sympy.expand(perp.expr).coeff(THETA, 1))
     return move, move.derivative("χ_∥"), perp
 
 
-def _composed(made: Step) -> tuple[sympy.Expr, tuple[tuple[str, sympy.Expr], ...]]:
-    return made.composed.expr, tuple(made.composed.kernels.items())
+def sigmas(activation: Activation, layer: Layer) -> tuple[Activation, ...]:
+    """All activations of a layer in a network with this one, each once."""
+    found = (each for stage in layer.stages for each in stage.sigmas(activation))
+    return tuple(dict.fromkeys(found))
+
+
+def _function(name: str, activation: Activation, made: Composed) -> LayerFunction:
+    own = tuple(made.kernels.items()), tuple(made.sigmas.items())
+    return LayerFunction(name, activation, made.expr, *own)
 
 
 def float_to(value: object, digits: int) -> sympy.Expr:

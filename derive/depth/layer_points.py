@@ -12,7 +12,7 @@ from ..layers import Layer
 from ..symbols import C_W, C_b, K
 from . import criticality as dense
 from .kernel_functions import number
-from .layer_functions import LayerFunction, float_to, functions
+from .layer_functions import LayerFunction, float_to, functions, sigmas
 from .points import CriticalPoint
 
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
@@ -23,7 +23,7 @@ POWERS = 4  # of K, among which K' − K at K* = 0 has its first
 
 def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
     """The critical point where every K is fixed; C_W = 0 where K' = fK with f > 1 always."""
-    if not activation.is_scale_invariant:
+    if not all(each.is_scale_invariant for each in sigmas(activation, layer)):
         return None
     move, _, perp = functions(activation, layer)
     closed, other = (each.closed for each in (move, perp))
@@ -77,7 +77,7 @@ def small(function: LayerFunction, power: int) -> sympy.Expr | None:
             at = expanded(function.kernel(each))
             if at is None or at.subs(K, 0) != 0:
                 return None
-            small = around_zero(function.activation, each.bracket, sympy.Integer(power))
+            small = around_zero(function.sigma(each), each.bracket, sympy.Integer(power))
             parts = (_raised(at, exponent, power).items() for exponent in small)
             terms = zip(small.values(), parts, strict=True)
             known[each] = sympy.Add(*(v * c * K**e for v, part in terms for e, c in part))
@@ -145,7 +145,7 @@ def isolated_points(
     if layer.free_symbols:
         return (), "numbers for the layer's symbols are needed to look for K* > 0"
     points = []
-    for point in dense.criticality(activation, digits).points:
+    for point in dense.criticality(parallel.sigma(squares[0]), digits).points:
         if point.K is None or point.K == 0:
             continue
         points += list(_matched(activation, layer, point.K, squares[0], digits))
@@ -163,7 +163,7 @@ def _matched(
         for each in {*move.averages, *perp.averages}:
             factors, outer, _ = each.bracket
             orders = tuple(order for _, order in factors)
-            value = average_at(activation, orders, len(outer), number(inner), digits + 5)
+            value = average_at(move.sigma(each), orders, len(outer), number(inner), digits + 5)
             known[each] = sympy.Float(value, digits + 5)
         found = []
         for at in sympy.solve(kernel - inner, K):

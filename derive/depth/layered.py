@@ -37,7 +37,7 @@ from . import criticality as dense
 from .affine import affine, against_one
 from .criticality import Criticality
 from .gains import Gain
-from .layer_functions import LayerFunction, float_to, functions
+from .layer_functions import LayerFunction, float_to, functions, sigmas
 from .layer_points import POWERS, isolated_points, neutral_point, slope_one, zero_point
 from .points import CriticalPoint
 
@@ -224,9 +224,10 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
     ) -> LayerCriticality:
         return LayerCriticality(activation, kind, points, reason, layer=layer, **others)
 
-    if any(activation.jumps(0).values()):
+    used = sigmas(activation, layer)
+    if any(any(each.jumps(0).values()) for each in used):
         return found("none", reason="σ jumps, so χ_⊥ is infinite")
-    if all(piece.expr == 0 for piece in activation.pieces):
+    if any(all(piece.expr == 0 for piece in each.pieces) for each in used):
         return found("none", reason="σ = 0 leaves the skip alone")
     law = affine(activation, layer)
     if law is not None:

@@ -28,6 +28,9 @@ class Layered(Protocol):
     def readout(self) -> Layered | None:
         """What its tensors are read out by, where they are not what is asked for."""
 
+    def check_open(self, function: str) -> None:
+        """Raise InputError where it has activations or laws of its own, for this function."""
+
     @property
     def free_symbols(self) -> set[sympy.Symbol]:
         """The symbols that are no numbers yet."""

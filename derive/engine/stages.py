@@ -16,15 +16,18 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import combinations_with_replacement, count, product
 from math import comb, factorial, prod
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import sympy
 
+from ..activations.functions import Activation
 from ..arithmetic.parameters import C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
+from ..weights import WeightEnsemble
 from .taps import Taps
+from .tensors import kernel_label
 from .trees import ABOVE, STREAM, Kind
 
 LEFT = -1
@@ -123,11 +126,13 @@ class Equation(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """One of a stage's matrices: its variance, the space of its columns, and that of its rows."""
+    """One of a stage's matrices: its variance, the space of its columns, and that of its rows; and
+    its standard law, None for the network's."""
 
     variance: Parameter | Value
     into: str
     out: str
+    law: WeightEnsemble | None = None
 
 
 class Mean(NamedTuple):
@@ -161,6 +166,7 @@ class Stage:
         taps: the positions that its matrix reads, where that is a convolution.
         keep: p of dropout, where every σ is multiplied by μ/p, μ = 1 with chance p and else 0, one
             μ for each neuron and sample.
+        activations: of the σ's of each argument, None for the network's; () for all the network's.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -173,6 +179,7 @@ class Stage:
     ratios: tuple[tuple[str, Value], ...] = ()
     taps: Taps | None = None
     keep: Value | None = None
+    activations: tuple[Activation | None, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -180,7 +187,7 @@ class Stage:
     @cached_property
     def _hash(self) -> int:
         parts = self.equations, self.matrices, self.arguments, self.means, self.functions
-        return hash((*parts, self.taps, self.keep))
+        return hash((*parts, self.taps, self.keep, self.activations))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:
@@ -217,6 +224,33 @@ class Stage:
     def argument_kinds(self) -> tuple[Kind, ...]:
         """The variable that each σ's argument is in the limit."""
         return tuple(self._limit(argument) for argument in self.arguments)
+
+    def sigma(self, argument: int, default: Activation) -> Activation:
+        """The activation of one of the arguments."""
+        return (self.activations and self.activations[argument]) or default
+
+    @overload
+    def sigma_at(self, label: str, default: Activation) -> Activation: ...
+
+    @overload
+    def sigma_at(self, label: str, default: Activation | None) -> Activation | None: ...
+
+    def sigma_at(self, label: str, default: Activation | None) -> Activation | None:
+        """The activation that is averaged at the kernel of this label."""
+        if self.activations:
+            for argument, kind in enumerate(self.argument_kinds):
+                if kernel_label(kind) == label:
+                    return self.activations[argument] or default
+        return default
+
+    def sigmas(self, default: Activation) -> tuple[Activation, ...]:
+        """All of the stage's activations, each once."""
+        return tuple(dict.fromkeys(self.sigma(k, default) for k in range(len(self.arguments))))
+
+    @property
+    def is_bound(self) -> bool:
+        """True if it has activations or laws of its own."""
+        return any(self.activations) or any(matrix.law for matrix in self.matrices)
 
     def carried(self, term: Product) -> Kind:
         """A variable that has the index on the left in a product that is carried past matrices."""

@@ -1,5 +1,5 @@
-"""A stage with symbols for its matrices' variances: stages that differ in those alone have one
-derivation, into which the numbers are put."""
+"""A stage with symbols for its matrices' variances, and σ open: stages that differ in those alone
+have one derivation, into which the numbers are put."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ import sympy
 
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
+from ..weights import WeightEnsemble
 from .stages import Stage
 
 
+def unbound(stage: Stage, weights: WeightEnsemble) -> tuple[Stage, WeightEnsemble]:
+    """The stage with σ open, and the default of its laws; without laws where they are one."""
+    laws = {matrix.law or weights for matrix in stage.matrices}
+    if len(laws) == 1:
+        (weights,) = laws
+        matrices = tuple(matrix._replace(law=None) for matrix in stage.matrices)
+        stage = replace(stage, matrices=matrices)
+    return replace(stage, activations=()), weights
+
+
 def general(stage: Stage) -> tuple[Stage, dict[Atom, Value]]:
-    """The stage with a symbol for each variance that is given, and what each symbol stands for;
+    """The stage with a symbol for each variance that is given, and the value of each symbol;
     nothing of the stage that this is itself."""
     own = dict.fromkeys(each.variance for each in stage.matrices)
     given = [each for each in own if isinstance(each, Value)]

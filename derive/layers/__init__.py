@@ -6,12 +6,14 @@ K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
 from .by_depth import by_depth
+from .composed import around, sequence
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .shipped import as_layer, dense, dropout, gated, normalized, read, residual, skip
 
 __all__ = [
     "Layer",
+    "around",
     "as_layer",
     "by_depth",
     "convolution",
@@ -23,6 +25,7 @@ __all__ = [
     "pooling",
     "read",
     "residual",
+    "sequence",
     "skip",
 ]
 

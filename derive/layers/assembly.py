@@ -16,6 +16,7 @@ from itertools import count, product
 
 import sympy
 
+from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import C_W, Value
 from ..arithmetic.polynomials import UNIT, Monomial, power
 from ..engine.stages import (
@@ -35,7 +36,8 @@ from ..engine.stages import (
 )
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError
-from .notation import WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
+from ..weights import WeightEnsemble
+from .notation import SIGMA, WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
 
 NOT_INVARIANT = (
     "{what} of {variable} is summed over while {carried} is carried past: it is no function of "
@@ -49,13 +51,13 @@ class Line:
     """One product of a definition: carried, entries = (v,), or with a matrix; v by its number.
 
     `at` is a variable at the neuron that is summed over, and `sigmas` are σ's arguments: a
-    variable, and what is taken off it.
+    variable, the mean taken off it, and the function's name.
     """
 
     matrix: str | None
     at: int
     entries: tuple[int, ...]
-    sigmas: tuple[tuple[int, sympy.Expr], ...]
+    sigmas: tuple[tuple[int, sympy.Expr, str], ...]
     scale: sympy.Expr
 
 
@@ -86,8 +88,11 @@ class Assembly:
         values: Mapping[str, sympy.Expr],
         variances: Mapping[str, sympy.Expr],
         ratios: Mapping[str, sympy.Expr],
+        laws: Mapping[str, WeightEnsemble] | None = None,
+        activations: Mapping[str, Activation] | None = None,
     ) -> None:
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
+        self.laws, self.activations = dict(laws or {}), dict(activations or {})
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
@@ -226,7 +231,8 @@ class Assembly:
     ) -> Iterator[Line]:
         """W[i,a] Π v[a] Π σ(…), with what is taken off the variables multiplied out."""
         entries = [self.entry(each) for each in factors if isinstance(each, Entry)]
-        sigmas = tuple(self.argument(each) for each in factors if isinstance(each, Sigma))
+        found = [each for each in factors if isinstance(each, Sigma)]
+        sigmas = tuple((*self.argument(each), each.name) for each in found)
         at = next((v for terms in entries for _, v in terms if v is not None), None)
         at = sigmas[0][0] if at is None else at
         for parts in product(*entries):
@@ -287,11 +293,17 @@ class Assembly:
         """The variables that are needed, those in means included."""
         found: set[int] = set()
         for line in lines:
-            found |= {line.at, *line.entries, *(v for v, _ in line.sigmas)}
-            for each in (line.scale, *(offset for _, offset in line.sigmas)):
+            found |= {line.at, *line.entries, *(v for v, *_ in line.sigmas)}
+            for each in (line.scale, *(offset for _, offset, _ in line.sigmas)):
                 for symbol in each.free_symbols & self.means.keys():
                     found |= set(self.means[symbol])
         return found
+
+    def sigma(self, name: str) -> Activation | None:
+        """The activation of a function's name; None for the network's."""
+        if name in self.activations or name == SIGMA:
+            return self.activations.get(name)
+        return as_activation(name)
 
     def level(self, variable: int) -> int:
         """The stage that makes a variable, from 1; of z, as it comes in, 0."""
@@ -356,7 +368,7 @@ class Assembly:
                 raise self.wrong(f"{symbol.name} of one variable: its limit vanishes otherwise")
 
     def _check_sum(self, line: Line, carried: set[int]) -> None:
-        inside = [*line.entries, *(v for v, _ in line.sigmas)]
+        inside = [*line.entries, *(v for v, *_ in line.sigmas)]
         if len(inside) < 2 and not line.sigmas:
             return
         for v in inside:
@@ -372,12 +384,17 @@ class Assembly:
     def _check_arguments(self, level: int) -> None:
         """σ's of one stage are taken of independent variables, or of one."""
         taken: dict[int, int] = {}
+        named: dict[int, str] = {}
         for made in self.definitions:
             for line in made.lines if made.level == level else ():
-                for v, _ in line.sigmas:
+                for v, _, name in line.sigmas:
                     if taken.setdefault(self.groups.of(v), v) != v:
                         wanted = "s(…) of one variable, or of variables of different matrices"
                         raise self.wrong(f"{wanted}, in one place of the layer")
+                    if named.setdefault(v, name) != name:
+                        both = f"{named[v]} and {name} of {self.definitions[v].name}"
+                        wanted = "one function of each variable between two matrices"
+                        raise self.wrong(f"{wanted}, not {both}")
 
     def _spaces(self) -> None:
         """Which indices run over the same neurons; InputError where their widths differ."""
@@ -386,7 +403,7 @@ class Assembly:
             for line in made.lines:
                 if line.matrix is None:
                     same.join(number, line.at)
-                for v in (*line.entries, *(v for v, _ in line.sigmas)):
+                for v in (*line.entries, *(v for v, *_ in line.sigmas)):
                     same.join(v, line.at)
         self.spaces = same
         last = same.of(self.variables["z"].variable)
@@ -431,7 +448,7 @@ class _StageMaker:
     def __init__(self, assembly: Assembly, level: int) -> None:
         self.whole, self.level = assembly, level
         self.matrices: dict[str, Matrix] = {}
-        self.arguments: dict[tuple[int, sympy.Expr], int] = {}
+        self.arguments: dict[tuple[int, sympy.Expr, str], int] = {}
         self.functions: list[sympy.Expr] = []
         self.own = [
             number
@@ -441,7 +458,7 @@ class _StageMaker:
         met = set()
         for number in self.own:
             for line in assembly.definitions[number].lines:
-                for each in (line.scale, *(offset for _, offset in line.sigmas)):
+                for each in (line.scale, *(offset for _, offset, _ in line.sigmas)):
                     met |= each.free_symbols & assembly.means.keys()
         self.means = sorted(met, key=lambda symbol: list(assembly.means).index(symbol))
         self.orders = (0,) * len(self.means)
@@ -457,7 +474,8 @@ class _StageMaker:
             if whole.level(v) < self.level < last:
                 carried = Product((Variable(whole.kinds[v], LEFT),))
                 equations.append((whole.kinds[v], Equation((carried,))))
-        arguments = tuple(self.argument(v, offset) for v, offset in list(self.arguments))
+        arguments = tuple(self.argument(v, offset) for v, offset, _ in list(self.arguments))
+        sigmas = tuple(whole.sigma(name) for *_, name in self.arguments)
         means = tuple(
             Mean(
                 symbol,
@@ -468,7 +486,7 @@ class _StageMaker:
         )
         for function in self.functions:
             self.check(function)
-        names = {space for matrix in self.matrices.values() for space in matrix[1:]}
+        names = {space for matrix in self.matrices.values() for space in matrix[1:3]}
         names |= {kind.space for kind, _ in equations} | {mean.space for mean in means}
         ratios = {
             whole.kinds[v].space: Value(ratio)
@@ -482,6 +500,7 @@ class _StageMaker:
             means,
             tuple(self.functions),
             tuple(sorted((name, ratio) for name, ratio in ratios.items() if name in names)),
+            activations=sigmas if any(sigmas) else (),
         )
 
     def equation(self, number: int, made: Definition) -> Equation:
@@ -500,7 +519,8 @@ class _StageMaker:
         if kind == STREAM:  # behind the layer
             whole = self.whole
             out = whole.names_of_spaces[whole.spaces.of(whole.variables["z"].variable)]
-        matrix = Matrix(C_W if variance is None else Value(variance), into, out)
+        law = self.whole.laws.get(line.matrix)
+        matrix = Matrix(C_W if variance is None else Value(variance), into, out, law)
         if self.matrices.setdefault(line.matrix, matrix) != matrix:
             raise self.whole.wrong(f"{line.matrix} between the same two widths everywhere")
         factors: list[Factor] = [Variable(self.whole.kinds[v], 0) for v in line.entries]

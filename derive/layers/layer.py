@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import sympy
 
+from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Value
 from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
@@ -15,8 +17,9 @@ from ..engine.taps import Taps
 from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
+from ..weights import WeightEnsemble, as_weights
 from .assembly import Assembly
-from .notation import WANTED, parse
+from .notation import SIGMA, WANTED, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
 
@@ -34,15 +37,19 @@ class Layer:
         )
 
     W, W1, W2, … are independent matrices of the network's ensemble, b biases of variance C_b, each
-    equation's its own; s is σ; a letter in brackets that is not on the left is summed over. A name
+    equation's its own; s is σ, and tanh(h[a]) an activation by its name; a letter in brackets that is not on the left is summed over. A name
     without brackets is a collective variable, a mean over the neurons or a function of such, or
     another symbol. z is what the layer takes and what it gives.
 
     Arguments:
         lines: the equations.
         C: variances of matrices, where they are not the network's C_W.
+        weights: laws of matrices, where they are not the network's: {"W1": "uniform"}, or one for
+            all of them. A law by its name has the network's C_W, or that of C.
+        activations: functions by their names in the equations, {"s": "gelu", "phi": "tanh"}, or one
+            for s; s is the network's by default. Activations may stand in the equations by name.
         ratio: widths over n of the variables that do not have n neurons.
-        variances, ratios: what these are kept as, in pairs.
+        variances, ratios, laws, functions: C, ratio, weights and activations, in pairs.
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
@@ -65,12 +72,16 @@ class Layer:
     taps: Taps | None
     readout: Layer | None
     keep: sympy.Expr | None
+    laws: tuple[tuple[str, WeightEnsemble], ...]
+    functions: tuple[tuple[str, Activation], ...]
 
     def __init__(
         self,
         *lines: str,
         C: Mapping[str, object] | None = None,
         ratio: Mapping[str, object] | None = None,
+        weights: Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None = None,
+        activations: Mapping[str, Activation | str] | Activation | str | None = None,
         label: str | None = None,
         taps: Taps | None = None,
         readout: Layer | None = None,
@@ -82,7 +93,11 @@ class Layer:
             raise InputError("layer", lines, WANTED)
         object.__setattr__(self, "lines", tuple(lines))
         object.__setattr__(self, "values", _checked(values))
-        object.__setattr__(self, "variances", _checked(C or {}, least=0))
+        given_variances = dict(_checked(C or {}, least=0))
+        laws, variances = _laws(weights, given_variances, self.matrix_names)
+        object.__setattr__(self, "variances", variances)
+        object.__setattr__(self, "laws", laws)
+        object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "taps", taps)
@@ -106,6 +121,21 @@ class Layer:
         return len(self.stages) == 1 and self.stages[0].is_dense and self.readout is None
 
     @property
+    def is_bound(self) -> bool:
+        """True if it has activations or laws of its own, beside the network's."""
+        return any(stage.is_bound for stage in self.stages)
+
+    def check_open(self, function: str) -> None:
+        """Raise InputError for a layer with activations or laws of its own.
+
+        Arguments:
+            function: the name of what does not support them yet.
+        """
+        if self.is_bound:
+            wanted = f"the network's own activation and weights in every layer, for {function}"
+            raise InputError("layer", str(self), wanted)
+
+    @property
     def positions(self) -> int | None:
         """How many positions a signal has, where samples are signals."""
         return None if self.taps is None else self.taps.positions
@@ -119,6 +149,11 @@ class Layer:
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
         return self
+
+    @property
+    def matrix_names(self) -> tuple[str, ...]:
+        """The names of its matrices, each once."""
+        return tuple(dict.fromkeys(re.findall(r"\b(W\w*)\s*\[", " ".join(self.lines))))
 
     @property
     def matrices(self) -> int:
@@ -148,7 +183,13 @@ class Layer:
             return self.label
         parts = [repr(line) for line in self.lines]
         parts += [f"{name}={value}" for name, value in self.values]
-        for name, given in (("C", self.variances), ("ratio", self.ratios)):
+        pairs: tuple[tuple[str, Sequence[tuple[str, object]]], ...] = (
+            ("C", self.variances),
+            ("ratio", self.ratios),
+            ("weights", self.laws),
+            ("activations", self.functions),
+        )
+        for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [] if self.taps is None else [f"taps={self.taps!r}"]
@@ -160,8 +201,10 @@ class Layer:
 @cache
 def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     """The stages, and why they are not invariant."""
-    statements = [parse(line) for line in layer.lines]
-    made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
+    functions = dict(layer.functions)
+    statements = [parse(line, functions) for line in layer.lines]
+    of_matrices = dict(layer.variances), dict(layer.ratios), dict(layer.laws)
+    made = Assembly(statements, dict(layer.values), *of_matrices, functions)
     stages = made.stages()
     if made.reason is not None and not is_skip(stages):
         raise made.reason
@@ -176,6 +219,41 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
         wanted = "the dense layer's equation, or a norm's and it, with a convolution"
         raise InputError("taps", layer.lines, wanted)
     return (*before, replace(last, taps=layer.taps)), None
+
+
+def _laws(
+    given: Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None,
+    variances: dict[str, sympy.Expr],
+    names: Sequence[str],
+) -> tuple[tuple[tuple[str, WeightEnsemble], ...], Values]:
+    """The standard law of each matrix that has one of its own, and the variances."""
+    every = dict.fromkeys(names)
+    laws = given if isinstance(given, Mapping) else dict.fromkeys(every, given)
+    found = []
+    for name, law in sorted(laws.items()):
+        if law is None:
+            continue
+        if name not in every:
+            raise InputError("weights", name, f"matrices of the layer, {', '.join(every)}")
+        own = as_weights("weights", law)
+        if not isinstance(law, str):
+            if name in variances and own.C_W not in (1, variances[name]):
+                raise InputError("C", variances[name], f"none for {name}, whose law has a C_W")
+            variances.setdefault(name, own.C_W)
+        found.append((name, own.standard))
+    return tuple(found), tuple(sorted(variances.items()))
+
+
+def _functions(
+    given: Mapping[str, Activation | str] | Activation | str | None,
+) -> tuple[tuple[str, Activation], ...]:
+    """Activations by the names that the equations give them."""
+    functions = given if isinstance(given, Mapping) else {SIGMA: given}
+    return tuple(
+        (name, as_activation(each, "activations"))
+        for name, each in sorted(functions.items())
+        if each is not None
+    )
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

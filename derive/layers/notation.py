@@ -5,22 +5,26 @@
     h[i] = W1[i,a] y[a]                      a matrix, its column summed over
     z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
 
-Numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of what has no index, s(…) for σ.
+Numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of what has no index, s(…) for the
+network's σ, and activations by their names, tanh(h[a]), or by names that the layer gives them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import sympy
 
+from ..activations.functions import names
 from ..errors import InputError
 from ..expressions import MAX_EXPONENT, MAX_LENGTH
 
 WANTED = 'equations such as "h[i] = W1[i,a] z[a]" and "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])"'
 WIDTH = sympy.Symbol("n", positive=True)
+SIGMA = "s"
+"""The name of σ."""
 MOST_ADDENDS = 64
 _FUNCTIONS: dict[str, Callable[[sympy.Expr], sympy.Expr]] = {
     "sqrt": sympy.sqrt,
@@ -51,10 +55,11 @@ class Entry(NamedTuple):
 
 
 class Sigma(NamedTuple):
-    """σ(…), everything in it at one neuron."""
+    """σ(…), everything in it at one neuron, by the function's name in the text."""
 
     argument: tuple[Addend, ...]
     at: str
+    name: str = SIGMA
 
 
 class Addend(NamedTuple):
@@ -86,8 +91,12 @@ def scalar(name: str) -> sympy.Symbol:
     return WIDTH if name == "n" else sympy.Symbol(name, real=True)
 
 
-def parse(text: str) -> Statement:
-    """One equation; InputError where it is none."""
+def parse(text: str, functions: Collection[str] = ()) -> Statement:
+    """One equation; InputError where it is none.
+
+    Arguments:
+        functions: names of activations beside σ's and their own.
+    """
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise InputError("layer", text, WANTED)
     left, equals, right = text.partition("=")
@@ -96,14 +105,14 @@ def parse(text: str) -> Statement:
         raise InputError("layer", text, WANTED)
     if re.fullmatch(r"W\w*", match[1]):
         raise InputError("layer", text, "a variable on the left: names in W are matrices")
-    return Statement(match[1], match[2], _Reader(text, right).sum(), text)
+    return Statement(match[1], match[2], _Reader(text, right, functions).sum(), text)
 
 
 class _Reader:
     """Recursive descent: a sum of products of powers."""
 
-    def __init__(self, text: str, right: str) -> None:
-        self.text = text
+    def __init__(self, text: str, right: str, functions: Collection[str]) -> None:
+        self.text, self.functions = text, functions
         self.tokens = list(self._tokens(right.rstrip()))
         self.at = 0
 
@@ -189,14 +198,20 @@ class _Reader:
         name, inside = token["name"], token["inside"]
         if inside is not None:
             return (self.indexed(name, [index.strip() for index in inside.split(",")]),)
-        if name in {"s", *_FUNCTIONS}:
+        if name in {SIGMA, *_FUNCTIONS}:
             if not self.next_sign("("):
                 raise InputError("layer", self.text, f"{name}(…)")
             argument = self.closed()
-            if name == "s":
+            if name == SIGMA:
                 return (self.sigma(argument),)
             return (Addend(_FUNCTIONS[name](self.scalar(argument))),)
+        if self.is_function(name) and self.next_sign("("):
+            return (self.sigma(self.closed(), name),)
         return (Addend(scalar(name)),)
+
+    def is_function(self, name: str) -> bool:
+        """True for the name of an activation, or of one that the layer gives."""
+        return name in self.functions or name in names()
 
     def closed(self) -> tuple[Addend, ...]:
         """What stands before a closing parenthesis."""
@@ -219,7 +234,7 @@ class _Reader:
             return self.sigma((Addend(sympy.S.One, (Entry("z", *indices),)),))
         return Addend(sympy.S.One, (Entry(name, *indices),))
 
-    def sigma(self, argument: tuple[Addend, ...]) -> Addend:
+    def sigma(self, argument: tuple[Addend, ...], name: str = SIGMA) -> Addend:
         """σ of a sum, linear in variables at one neuron."""
         indices = set()
         for each in argument:
@@ -229,7 +244,7 @@ class _Reader:
             indices |= {f.at for f in each.factors if isinstance(f, Entry)}
         if len(indices) != 1:
             raise InputError("layer", self.text, "s(…) of variables at one neuron, as in s(h[a])")
-        return Addend(sympy.S.One, (Sigma(argument, indices.pop()),))
+        return Addend(sympy.S.One, (Sigma(argument, indices.pop(), name),))
 
     def scalar(self, addends: tuple[Addend, ...]) -> sympy.Expr:
         """A sum without indices."""

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import sympy
 
+from ..activations.functions import Activation
 from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression, parse_number
+from ..weights import WeightEnsemble
+from .composed import around, sequence
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import NORMS, Norm, shown_as
 
+_DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
+Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
+Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
+"""Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
-@cache
-def dense() -> Layer:
+
+def dense(weights: Laws = None, activations: Sigmas = None) -> Layer:
     """z' = b + W σ(z), the layer of source 000, eq. (3.1), and of a network that says nothing else.
+
+    Arguments:
+        weights, activations: as of `layers.Layer`; by default the network's.
 
     >>> dense().is_dense
     True
     """
-    return Layer("z[i] = b[i] + W[i,a] s(z[a])", label="dense()")
+    label = f"dense({', '.join(_own(weights, activations))})"
+    return Layer(_DENSE, weights=weights, activations=activations, label=label)
 
 
 def dropout(p: object) -> Layer:
@@ -56,24 +66,27 @@ def dropout(p: object) -> Layer:
     return Layer("z[i] = b[i] + W[i,a] s(z[a])", label=f"dropout({value})", keep=value)
 
 
-def normalized(norm: str, eps: object = 0) -> Layer:
+def normalized(
+    norm: str, eps: object = 0, weights: Laws = None, activations: Sigmas = None
+) -> Layer:
     """z' = b + W σ(y), y the normalized z.
 
     Arguments:
         norm: "rms", y = z/√(q + ε) with q = Σ z²/n; or "layer", y = (z − m)/√(q − m² + ε) with
             m = Σ z/n.
         eps: ε, 0 or more, or a symbol.
+        weights, activations: as of `layers.Layer`; by default the network's.
 
     Derived here. Raises InputError for another norm, and for ε < 0.
 
     >>> print(normalized("rms"))
     normalized(rms)
     """
-    given = Norm(norm, eps)
     if norm is None:
         raise InputError("norm", norm, '"rms" or "layer"')
-    label = f"normalized({', '.join([*given.shown('')])})"
-    return Layer(*given.lines, "z[i] = b[i] + W[i,a] s(y[a])", label=label, **given.values)
+    shown = [*Norm(norm, eps).shown(""), *_own(weights, activations)]
+    block = Layer(_DENSE, weights=weights, activations=activations)
+    return around(block, 0, norm, eps, f"normalized({', '.join(shown)})")
 
 
 def residual(
@@ -82,6 +95,8 @@ def residual(
     eps: object = 0,
     ratio: object = 1,
     C: Sequence[object] | None = None,
+    weights: Laws = None,
+    activations: Sigmas = None,
 ) -> Layer:
     """z' = γ z + b + W₂ σ(W₁ y), y = z or the normalized z: a skip around two matrices.
 
@@ -90,6 +105,7 @@ def residual(
         norm, eps: as those of `normalized`; None is none.
         ratio: the width of the hidden layer over n.
         C: (C₁, C₂), the variances of W₁ and W₂ times their fan-ins; by default the network's C_W.
+        weights, activations: as of `layers.Layer`; by default the network's.
 
     Derived here. Raises InputError for another norm, for ε < 0, and for a width that is not
     positive.
@@ -97,25 +113,23 @@ def residual(
     >>> residual(skip=1, norm="rms")
     residual(skip=1, norm=rms)
     """
-    given = Norm(norm, eps)
-    gamma = as_expression("skip", skip, _NUMBER)
-    variances = _variances(C, 2)
     wanted = "a width of the hidden layer over n, above 0"
     width = as_expression("ratio", ratio, wanted)
     if width.is_nonpositive:
         raise InputError("ratio", ratio, wanted)
-    shape = shown_as(ratio=None if width == 1 else width, C=C)
-    parts = [f"skip={gamma}", *given.shown("norm="), *shape]
-    return Layer(
-        *given.lines,
-        f"h[i] = W1[i,a] {given.name}[a]",
-        "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])",
-        label=f"residual({', '.join(parts)})",
-        C=variances,
+    block = Layer(
+        "h[i] = W1[i,a] z[a]",
+        "z[i] = b[i] + W2[i,a] s(h[a])",
+        C=_variances(C, 2),
         ratio={"h": width} if width != 1 else None,
-        gamma=gamma,
-        **given.values,
+        weights=weights,
+        activations=activations,
     )
+    gamma = as_expression("skip", skip, _NUMBER)
+    shape = shown_as(ratio=None if width == 1 else width, C=C)
+    shown = [f"skip={gamma}", *Norm(norm, eps).shown("norm="), *shape]
+    shown += _own(weights, activations)
+    return around(block, gamma, norm, eps, f"residual({', '.join(shown)})")
 
 
 def gated(
@@ -123,6 +137,8 @@ def gated(
     norm: str | None = None,
     eps: object = 0,
     C: Sequence[object] | None = None,
+    weights: Laws = None,
+    activations: Sigmas = None,
 ) -> Layer:
     """z' = γ z + b + W₃[(W₁ y) ∘ σ(W₂ y)]: GLU, SwiGLU, GEGLU by σ = sigmoid, silu, gelu.
 
@@ -130,34 +146,40 @@ def gated(
         skip: γ, a number or a symbol.
         norm, eps: as those of `normalized`; None is none.
         C: (C₁, C₂, C₃), the variances of the matrices; by default the network's C_W.
+        weights, activations: as of `layers.Layer`; by default the network's.
 
     Derived here. Raises InputError for another norm and for ε < 0.
 
     >>> gated(norm="rms")
     gated(norm=rms)
     """
-    given = Norm(norm, eps)
+    block = Layer(
+        "h[i] = W1[i,a] z[a]",
+        "g[i] = W2[i,a] z[a]",
+        "z[i] = b[i] + W3[i,a] h[a] s(g[a])",
+        C=_variances(C, 3),
+        weights=weights,
+        activations=activations,
+    )
     gamma = as_expression("skip", skip, _NUMBER)
     shown = [f"skip={gamma}"] if gamma != 0 else []
-    parts = [*shown, *given.shown("norm="), *shown_as(C=C)]
-    return Layer(
-        *given.lines,
-        f"h[i] = W1[i,a] {given.name}[a]",
-        f"g[i] = W2[i,a] {given.name}[a]",
-        "z[i] = gamma z[i] + b[i] + W3[i,a] h[a] s(g[a])",
-        label=f"gated({', '.join(parts)})",
-        C=_variances(C, 3),
-        gamma=gamma,
-        **given.values,
-    )
+    shown += [*Norm(norm, eps).shown("norm="), *shown_as(C=C), *_own(weights, activations)]
+    return around(block, gamma, norm, eps, f"gated({', '.join(shown)})")
 
 
-def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
+def skip(
+    gamma: object,
+    norm: str | None = None,
+    eps: object = 0,
+    weights: Laws = None,
+    activations: Sigmas = None,
+) -> Layer:
     """z' = γ z + b + W σ(y), y = z or the normalized z: a skip around one matrix.
 
     Arguments:
         gamma: γ, a number other than 0, or a symbol.
         norm, eps: as those of `normalized`; None is none.
+        weights, activations: as of `layers.Layer`; by default the network's.
 
     Only permutations of the neurons keep its law: cumulants of z_i² with every power of z_j enter
     V. `recursion` and `flow` close G1, V, Θ1, D, F, A and B on sequences, behind a norm too
@@ -167,20 +189,26 @@ def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
     >>> skip("1/2")
     skip(1/2)
     """
-    given = Norm(norm, eps)
     value = as_expression("gamma", gamma, _NUMBER)
     if value.is_zero:
         raise InputError("gamma", gamma, "a number other than 0; without a skip it is dense()")
-    return Layer(
-        *given.lines,
-        f"z[i] = gamma z[i] + b[i] + W[i,a] s({given.name}[a])",
-        label=f"skip({', '.join([str(value), *given.shown('norm=')])})",
-        gamma=value,
-        **given.values,
-    )
+    shown = [str(value), *Norm(norm, eps).shown("norm="), *_own(weights, activations)]
+    block = Layer(_DENSE, weights=weights, activations=activations)
+    return around(block, value, norm, eps, f"skip({', '.join(shown)})")
 
 
 _NUMBER = "a finite real number, or a symbol"
+
+
+def _own(weights: Laws, activations: Sigmas) -> list[str]:
+    """The laws and activations of a layer's own, as its text shows them."""
+    return shown_as(weights=_text(weights), activations=_text(activations))
+
+
+def _text(given: object) -> str | None:
+    if isinstance(given, Mapping):
+        return f"({', '.join(f'{name}: {value}' for name, value in given.items())})"
+    return None if given is None else str(given)
 
 
 def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
@@ -193,17 +221,19 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
     return {f"W{k}": value for k, value in enumerate(values, start=1)}
 
 
+_OWN = ("weights", "activations")
 _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
-    "dense": (dense, ()),
+    "dense": (dense, _OWN),
     "dropout": (dropout, ("p",)),
-    "normalized": (normalized, ("norm", "eps")),
-    "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
-    "gated": (gated, ("skip", "norm", "eps", "C")),
-    "skip": (skip, ("gamma", "norm", "eps")),
+    "normalized": (normalized, ("norm", "eps", *_OWN)),
+    "residual": (residual, ("skip", "norm", "eps", "ratio", "C", *_OWN)),
+    "gated": (gated, ("skip", "norm", "eps", "C", *_OWN)),
+    "skip": (skip, ("gamma", "norm", "eps", *_OWN)),
     "convolution": (
         convolution,
         ("size", "positions", "weights", "boundary", "readout", "norm", "eps"),
     ),
+    "around": (around, ("block", "skip", "norm", "eps")),
     "pooling": (pooling, ("positions",)),
     "flattening": (flattening, ("positions",)),
 }
@@ -213,6 +243,7 @@ _NEEDED = {
     "dropout": ("p",),
     "normalized": ("norm",),
     "skip": ("gamma",),
+    "around": ("block",),
     "convolution": ("size", "positions"),
     "pooling": ("positions",),
     "flattening": ("positions",),
@@ -222,6 +253,7 @@ _EXAMPLES = {
     "dropout": "dropout(0.9)",
     "normalized": "normalized(rms)",
     "skip": "skip(1/2)",
+    "around": "around(gated, norm=rms)",
     "convolution": "convolution(3, 8)",
     "pooling": "pooling(8)",
     "flattening": "flattening(8)",
@@ -236,10 +268,12 @@ def read(text: str) -> Layer:
     >>> read("gated(norm=layer, C=(1, 1, 2))")
     gated(norm=layer, C=(1, 1, 2))
     """
-    wanted = f"one of {', '.join(_SHIPPED)}, such as residual(skip=1, norm=rms)"
+    wanted = f"one of {', '.join(_SHIPPED)}, sequence, such as residual(skip=1, norm=rms)"
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise InputError("layer", text, wanted)
     match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
+    if match is not None and match[1] == "sequence":
+        return sequence(*(part.strip() for part in _parts(match[2] or "")))
     if match is None or match[1] not in _SHIPPED:
         raise InputError("layer", text, wanted)
     make, known = _SHIPPED[match[1]]
@@ -252,7 +286,7 @@ def read(text: str) -> Layer:
         if name not in known or name in given:
             options = ", ".join(known) or "no arguments"
             raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
-        given[name] = _value(value.strip())
+        given[name] = _named(value.strip()) if name in _OWN else _value(value.strip())
     for name in _NEEDED.get(match[1], ()):
         if name not in given:
             wanted = (
@@ -293,6 +327,14 @@ def _value(text: str) -> object:
     if text in _SYMBOLS:
         return _SYMBOLS[text]
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else text
+
+
+def _named(text: str) -> object:
+    """A law or an activation by its name, or (W1: …, W2: …) of several."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return None if text == "None" else text
+    pairs = (part.partition(":") for part in _parts(text[1:-1]))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 _SYMBOLS = {

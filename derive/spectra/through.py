@@ -54,13 +54,14 @@ class _Branch:
 class _Derivative:
     """∂v/∂u = scalar + Σ branches; u is None for z.
 
-    `drawn` has C of a single Gaussian or Haar matrix and what it meets, where v is that.
+    `drawn` has C of a single Gaussian or Haar matrix, what it meets, and True for the Gaussian,
+    where v is that.
     """
 
     over: _Derivative | None
     scalar: sympy.Expr = sympy.S.One
     branches: tuple[_Branch, ...] = ()
-    drawn: tuple[sympy.Expr, _Derivative] | None = None
+    drawn: tuple[sympy.Expr, _Derivative, bool] | None = None
 
     @property
     def factors(self) -> tuple[Law, ...]:
@@ -88,7 +89,7 @@ class _Derivative:
             return self
         law = Rational(scale**2)
         branches = tuple(_Branch((*each.factors, law), each.matrices) for each in self.branches)
-        drawn = self.drawn and (self.drawn[0] * scale**2, self.drawn[1])
+        drawn = self.drawn and (self.drawn[0] * scale**2, *self.drawn[1:])
         return _Derivative(self.over, scale * self.scalar, branches, drawn)
 
     def from_below(self) -> _Derivative:
@@ -209,14 +210,15 @@ class _Reader:
                 raise InputError("layer", str(self._layer), wanted)
             return _node(before[variables[0].kind]).times(scale)
         matrix = stage.matrices[term.weight[0]]
-        variance = self._number(matrix.variance)
-        law = _scaled(weight_law(self._weights), variance * scale**2 / self._weights.C_W)
+        variance, weights = self._number(matrix.variance), matrix.law or self._weights.standard
+        law = _scaled(weight_law(weights), variance * scale**2)
         own = frozenset({(number, term.weight[0])})
         if len(functions) <= 1 and len(functions) + len(variables) == 1:
             inside: tuple[Law, ...] = ()
             if functions:
                 kind = stage.argument_kinds[functions[0].argument]
-                slopes = slope_law(self._activation, kernels[kind], "K")
+                sigma = stage.sigma(functions[0].argument, self._activation)
+                slopes = slope_law(sigma, kernels[kind], "K")
                 inside = (slopes if stage.keep is None else masked(slopes, stage.keep.expr),)
             else:
                 kind = variables[0].kind
@@ -224,13 +226,14 @@ class _Reader:
             matrices = _disjoint(own, below.matrices)
             rest = () if below.scalar == 1 and not below.branches else below.factors
             drawn = None
-            if not functions and isinstance(self._weights, Gaussian | Orthogonal):
-                drawn = variance * scale**2, below
+            if not functions and isinstance(weights, Gaussian | Orthogonal):
+                drawn = variance * scale**2, below, isinstance(weights, Gaussian)
             branch = _Branch((law, *inside, *rest), matrices)
             return _Derivative(below.over, sympy.S.Zero, (branch,), drawn)
         if len(functions) == len(variables) == 1:
             kinds = variables[0].kind, stage.argument_kinds[functions[0].argument]
-            return self._gate(law, own, [before[kind] for kind in kinds], kinds, kernels)
+            sigma = stage.sigma(functions[0].argument, self._activation)
+            return self._gate(law, own, [before[kind] for kind in kinds], kinds, kernels, sigma)
         raise InputError("layer", str(self._layer), "products of one variable and one σ at most")
 
     def _gate(
@@ -240,19 +243,20 @@ class _Reader:
         both: list[_Derivative],
         kinds: tuple[Kind, Kind],
         kernels: Mapping[Kind, sympy.Expr],
+        sigma: Activation,
     ) -> _Derivative:
         """W₃ (D_{σ(g)} W₁ + D_{hσ'(g)} W₂), of Gaussian or of Haar matrices (`gates`)."""
         value, gate = both
-        if value.drawn is None or gate.drawn is None or value.drawn[1] != gate.drawn[1]:
+        if value.drawn is None or gate.drawn is None or value.drawn[1:] != gate.drawn[1:]:
             wanted = (
                 "gates of two Gaussian or two orthogonal matrices of one variable: only these are "
             )
             wanted += "free of it in a way that is known here"
             raise InputError("layer", str(self._layer), wanted)
-        (C_1, below), (C_2, _) = value.drawn, gate.drawn
-        given = self._activation, kernels[kinds[0]], kernels[kinds[1]], C_1, C_2
+        (C_1, below, gaussian), (C_2, *_) = value.drawn, gate.drawn
+        given = sigma, kernels[kinds[0]], kernels[kinds[1]], C_1, C_2
         inside: tuple[Law, ...] = (HaarGates(*given),)
-        if isinstance(self._weights, Gaussian):
+        if gaussian:
             inside = Gates(*given), weight_law(Gaussian(1))
         rest = () if below.scalar == 1 and not below.branches else below.factors
         matrices = _disjoint(own, _disjoint(value.matrices, gate.matrices))

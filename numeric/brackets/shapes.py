@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from derive.activations import closed_forms
@@ -82,23 +82,30 @@ def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleSha
             raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None
 
 
-def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
+def check_all_finite(steps: Mapping[str, Step], sigma: Callable[[str], Activation]) -> None:
     """`check_finite` of every tensor, by its name, with all samples equal: short brackets first.
 
     Recursions of equal samples are derived where σ has kinks: without, every bracket is finite.
+
+    Arguments:
+        sigma: the activation at the kernel of a bracket's label.
     """
-    if not activation.kinks:
-        return
     for tensor, step in steps.items():
+        kernels = {bracket.kernel for bracket in step.atoms(Bracket)}
+        if not any(sigma(kernel).kinks for kernel in kernels):
+            continue
         found = sorted(
             step.single_input().atoms(Bracket), key=lambda each: (len(each.factors), each)
         )
-        check_finite(tensor, activation, map(shape_of, found))
+        for kernel in sorted(kernels):
+            own = (shape_of(each) for each in found if each.kernel == kernel)
+            check_finite(tensor, sigma(kernel), own)
 
 
-def check_finite_together(step: Step, activation: Activation) -> None:
+def check_finite_together(step: Step, sigma: Callable[[str], Activation]) -> None:
     """Raise InputError where a bracket is infinite for every K with these of its labels equal."""
     for bracket in step.atoms(Bracket):
+        activation = sigma(bracket.kernel)
         for label in {label for label, _ in bracket.factors}:
             orders = tuple(sorted(order for at, order in bracket.factors if at == label))
             try:

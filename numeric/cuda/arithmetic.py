@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
+from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 
@@ -101,16 +102,14 @@ class CudaArithmetic(Arithmetic):
         jet_kernels.contract[self._grid](x, y, self._splits, out)
         return out
 
-    def activated(self, Z: Array, order: int, layer: int, *, kept: bool) -> Array:
+    def activated(self, Z: Array, order: int, sigma: Activation, *, kept: bool) -> Array:
         """See `Arithmetic`."""
         if kept:
             Z = self._filled(Z, 1.0, Z.shape[3])
         count, m, n = Z.shape[1:]
         orders = self.probes.order + order + 1
         rows, derivatives = Z.reshape(Z.shape[0], count * m, n), self._new(orders, m, n)
-        activation_kernels(self.ensemble.activation_at(layer), orders).differentiate[self._grid](
-            rows, derivatives
-        )
+        activation_kernels(sigma, orders).differentiate[self._grid](rows, derivatives)
         kernels.chain[self._grid](rows, derivatives[:, order:], self._rule)
         return Z
 

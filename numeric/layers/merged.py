@@ -17,7 +17,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.activations.functions import Activation
 from derive.engine.step import Step
 from derive.engine.tensors import Name
 from derive.errors import InputError
@@ -27,7 +26,7 @@ from derive.groups.pairings import set_partitions
 from ..arrays import Array
 from ..brackets.pieces import SLACK
 from ..brackets.shapes import check_finite_together
-from .stages import Average, Stage
+from .stages import Average, Sigma, Stage
 from .vectors import Both
 
 _EQUAL = 1e-9
@@ -47,7 +46,7 @@ class Merged:
         self,
         below: Sequence[Name],
         steps: Sequence[Step],
-        activation: Activation,
+        sigma: Sigma,
         parameters: Sequence[str],
         m: int,
     ) -> None:
@@ -61,8 +60,8 @@ class Merged:
             for pattern in of_step
         ]
         for each in variants:
-            check_finite_together(each, activation)
-        self._stage = Stage(below, variants, activation, parameters, m, distinct=True)
+            check_finite_together(each, sigma)
+        self._stage = Stage(below, variants, sigma, parameters, m, distinct=True)
         self.noises = self._stage.noises
         self._is_differentiated = any(
             bracket.outer for each in variants for bracket in each.atoms(Bracket)

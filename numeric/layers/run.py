@@ -74,7 +74,7 @@ class Layers:
         if change is not None:
             steps, starts = ([change(each) for each in part] for part in (steps, starts))
         of_names = dict(zip((name.identifier for name in names), steps, strict=True))
-        check_all_finite(of_names, activation)
+        check_all_finite(of_names, lambda _: activation)
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})

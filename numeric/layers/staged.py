@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
@@ -86,9 +87,9 @@ class StagedLayers:
             starts = [change(each) for each in starts]
             reading = [change(each) for each in reading]
         for scheme, of_layer in zip((*schemes, schemes[0]), (*steps, [reading]), strict=True):
-            for of_stage in of_layer:
+            for stage, of_stage in zip(scheme.stages, of_layer, strict=False):
                 named_steps = {each.target.identifier: each for each in of_stage}
-                check_all_finite(named_steps, scheme.sigma)
+                check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
         every = [each for of_stage in (*chain(*steps), reading) for each in of_stage]
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         names_of = {atom.name for atom in set().union(*atoms)}
@@ -192,13 +193,14 @@ def _passage(
     scheme: Scheme,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
-    activation = scheme.sigma
+    sigma = partial(stage.sigma_at, default=scheme.sigma)
+    bent = [each for each in stage.sigmas(scheme.sigma) if not each.is_smooth]
     if stage.taps is not None:
-        if m > 1 and stage.has_centres and not activation.is_smooth and is_merged(stage, steps):
+        if m > 1 and stage.has_centres and bent and is_merged(stage, steps):
             wanted = "norms without centres, such as rms, before taps, or a smooth activation: "
-            raise InputError("layer", str(scheme.layer), f"{wanted}{activation} has kinks")
+            raise InputError("layer", str(scheme.layer), f"{wanted}{bent[0]} has kinks")
         own = stage != replace(DENSE, taps=stage.taps)
-        return Tapped(below, steps, activation, parameters, m, stage.taps, apart=own)
-    if m > 1 and not activation.is_smooth and is_merged(stage, steps):
-        return Merged(below, steps, activation, parameters, m)
-    return stages.Stage(below, steps, activation, parameters, m, keep=stage.keep)
+        return Tapped(below, steps, sigma, parameters, m, stage.taps, apart=own)
+    if m > 1 and bent and is_merged(stage, steps):
+        return Merged(below, steps, sigma, parameters, m)
+    return stages.Stage(below, steps, sigma, parameters, m, keep=stage.keep)

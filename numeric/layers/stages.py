@@ -23,6 +23,9 @@ from . import averages as of
 from .program import Tables
 from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
 
+Sigma: TypeAlias = Callable[[str], Activation]
+"""The activation that is averaged at the kernel of a label."""
+
 Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Of the copies of a kernel: values, (copies, averages), and sizes, (averages,)."""
 
@@ -33,7 +36,7 @@ class Stage:
     Arguments:
         below: the tensors before it.
         steps: of each tensor behind it.
-        activation: σ.
+        sigma: the activation at the kernel of each label.
         parameters: the names of the hyperparameters.
         m: inputs.
         apart, distinct: as `averages.of_several` has them.
@@ -51,7 +54,7 @@ class Stage:
         self,
         below: Sequence[Name],
         steps: Sequence[Step],
-        activation: Activation,
+        sigma: Sigma,
         parameters: Sequence[str],
         m: int,
         *,
@@ -69,9 +72,9 @@ class Stage:
         labels = [name.label for name in below]
         self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
         self._groups = [
-            of.of_one(activation, sorted(brackets[kernel]))
+            of.of_one(sigma(kernel), sorted(brackets[kernel]))
             if m == 1
-            else of.of_several(activation, sorted(brackets[kernel]), m, **how)
+            else of.of_several(sigma(kernel), sorted(brackets[kernel]), m, **how)
             for kernel in sorted(brackets)
         ]
         self.noises = sum(group.count for group in self._groups)

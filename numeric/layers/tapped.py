@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.activations.functions import Activation
 from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
 from derive.engine.tensors import Name
 from derive.groups.pairings import as_pairing
 
 from ..arrays import Array
-from .stages import Average, Stage
+from .stages import Average, Sigma, Stage
 from .vectors import Both
 
 
@@ -106,7 +105,7 @@ class Tapped:
         self,
         below: Sequence[Name],
         steps: Sequence[Step],
-        activation: Activation,
+        sigma: Sigma,
         parameters: Sequence[str],
         m: int,
         taps: Taps,
@@ -121,7 +120,7 @@ class Tapped:
             for _, part in parts
         ]
         self._reader, self._m = Reader(taps, m // taps.positions), m
-        dense = below, [part for _, part in parts], activation, parameters, m
+        dense = below, [part for _, part in parts], sigma, parameters, m
         self._dense = Stage(*dense, apart=apart)
         self.noises = self._dense.noises
 

@@ -13,6 +13,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 from derive.errors import InputError
@@ -24,7 +25,7 @@ from ..layers.tapped import Reader
 from ..random.lazy import Step
 from . import jets
 from .base import evaluated_once
-from .ensemble import Ensemble
+from .ensemble import Ensemble, compiled_activation
 from .probing import kernels, weighted
 
 
@@ -74,17 +75,17 @@ class Arithmetic:
         """Σ_k x_k y_k over neurons."""
         return jets.summed(self.probes, x, y)
 
-    def activated(self, Z: Array, order: int, layer: int, *, kept: bool) -> Array:
-        """σ^{(order)} of a jet, of σ of this layer, in its place unless that is to be kept."""
+    def activated(self, Z: Array, order: int, sigma: Activation, *, kept: bool) -> Array:
+        """σ^{(order)} of a jet, in its place unless that is to be kept."""
         Z = np.array(Z, order="C") if kept else np.ascontiguousarray(Z)
         draws, count, m, n = Z.shape
         orders = self.probes.order + order + 1
         rows = Z.reshape(draws, count * m, n)
         if orders == 1:
-            self.ensemble.activate(rows, layer)
+            compiled_activation(sigma).activate(rows)
             return Z
         derivatives = np.empty((draws, orders, m, n))
-        self.ensemble.activation(layer, orders).differentiate(rows, derivatives)
+        compiled_activation(sigma, orders).differentiate(rows, derivatives)
         if self.probes.order:
             kernels().chain(rows, derivatives[:, order:], self.probes.chain_rule)
         else:

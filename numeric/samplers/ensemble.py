@@ -257,6 +257,8 @@ class Ensemble:
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
         """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
         weights, variance = self.weights_at(layer), matrix.variance
+        if matrix.law is not None:
+            weights = _of_variance(matrix.law, Value(weights.C_W))
         return _of_variance(weights, variance) if isinstance(variance, Value) else weights
 
     def manifest(self) -> dict[str, Any]:
@@ -287,10 +289,14 @@ class Ensemble:
         """σ that acts on z of this layer."""
         return self.activations[layer - 1]
 
+    def sigma_of(self, layer: int, stage: Stage, argument: int) -> Activation:
+        """σ of one of a stage's arguments, on the way to this layer."""
+        return stage.sigma(argument, self.activation_at(layer - 1))
+
     def activation(self, layer: int, orders: int = 1) -> ModuleType:
         """`activate` and `differentiate`, compiled for σ of this layer and its derivatives below
         this order."""
-        return _activation(self.activation_at(layer), orders)
+        return compiled_activation(self.activation_at(layer), orders)
 
     def at_inputs(self, orders: int) -> Array:
         """The derivatives of σ at layer 0, (orders, m, n_0): it is the identity there."""
@@ -362,7 +368,8 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
 
 
 @cache
-def _activation(activation: Activation, orders: int) -> ModuleType:
+def compiled_activation(activation: Activation, orders: int = 1) -> ModuleType:
+    """`activate` and `differentiate` of this activation and its derivatives below this order."""
     stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
     source = _ACTIVATION.format(sigma=sigma_source(activation, orders), stores=stores)
     doc = f"An activation and its derivatives: {activation.name}."

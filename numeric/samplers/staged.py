@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -331,7 +331,7 @@ class Evaluated:
         arithmetic: Arithmetic,
     ) -> None:
         self._stage, self._state, self._arithmetic = stage, state, arithmetic
-        self._layer = layer
+        self._sigma_of = partial(ensemble.sigma_of, layer, stage)
         self._values = ensemble.symbols_at(layer)
         self._kept: dict[Any, Array] = {}
 
@@ -405,7 +405,7 @@ class Evaluated:
         """σ^{(order)} of an argument."""
         terms = [self._product(term, HERE) for term in self._stage.arguments[argument]]
         Z = self._arithmetic.added(terms)
-        return self._arithmetic.activated(Z, order, self._layer - 1, kept=Z is terms[0])
+        return self._arithmetic.activated(Z, order, self._sigma_of(argument), kept=Z is terms[0])
 
     def _function(self, function: int, orders: tuple[int, ...]) -> Array:
         """A derivative of a function of the collective variables."""

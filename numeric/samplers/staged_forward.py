@@ -52,7 +52,8 @@ class LayerForwardSampler(LayerSampler):
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
         tapped = any(stage.taps is not None for each in stages for stage in each)
-        several = not isinstance(ensemble.net.activation, Activation)
+        bound = any(stage.is_bound for each in stages for stage in each)
+        several = bound or not isinstance(ensemble.net.activation, Activation)
         if not alone or tapped or several or len(stages) > 1:
             return False
         factors = self._tables.factors[0]

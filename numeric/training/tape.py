@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 
 from ..arrays import Array
 from ..layers.tapped import Reader
 from ..samplers.arithmetic import function_of
-from ..samplers.ensemble import Ensemble
+from ..samplers.ensemble import Ensemble, compiled_activation
 
 Pull = Callable[[Array], Array]
 """∂/∂(what a number was made of) from ∂/∂(the number)."""
@@ -46,7 +47,7 @@ class Tape:
     """Nodes in the order in which they were made, and what made them, to be done again."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self._ensemble, self._width = ensemble, ensemble.width
+        self._width = ensemble.width
         self._nodes: list[Node] = []
         self._forward: list[Callable[[], object]] = []
         self._reverse: list[Callable[[], object]] = []
@@ -154,14 +155,15 @@ class Tape:
             (y, lambda back: self.made(np.multiply, back, x.value)),
         )
 
-    def activated(self, z: Node, order: int, layer: int, *, kept: bool) -> Node:
+    def activated(self, z: Node, order: int, sigma: Activation, *, kept: bool) -> Node:
         """σ; a forward equation has no derivative of it."""
         assert order == 0
         draws, _, m, n = z.shape
         found = np.empty((2, draws, 1, m, n))
         rows = self._contiguous(z.value).reshape(1, draws * m, n)
-        sigma = self._ensemble.activation(layer, 2)
-        self.do(sigma.differentiate, rows, found.reshape(1, 2, draws * m, n))
+        self.do(
+            compiled_activation(sigma, 2).differentiate, rows, found.reshape(1, 2, draws * m, n)
+        )
         value, slope = found
         return self.put(value, (z, lambda back: self.made(np.multiply, back, slope)))
 

@@ -42,7 +42,7 @@ def test_the_dense_layer_is_one_stage(activation: str, kernel) -> None:
     parameters |= {"C_W": np.full(depth, 1.5), "C_b": np.full(depth, 0.1)}
     parameters |= {"lambda_b": np.full(depth, 1.0), "lambda_W": np.full(depth, 1.0)}
     whole = accuracy.run(Layers(names, sigma, scheme, *rest), kernel, parameters)
-    staged = StagedLayers(((names,),), sigma, (scheme,), *rest)
+    staged = StagedLayers(((names,),), (replace(scheme, activation=sigma),), *rest)
     staged = accuracy.run(staged, kernel, parameters)
     for one, other in zip(whole.values, staged.values, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13 * np.abs(one).max())

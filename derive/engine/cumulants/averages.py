@@ -64,7 +64,7 @@ class Average(NamedTuple):
             most,
         )
         carried = carried_past(whole, pairs)
-        for columns in product(*map(self.weights.columns, rows.values())):
+        for columns in product(*(self.law(m).columns(p) for m, p in rows.items())):
             spectrum = multiply_all(
                 [
                     self.spectrum(m, p, q, half)
@@ -84,6 +84,10 @@ class Average(NamedTuple):
             )
             yield multiply(multiply(prefactor, spectrum, most), averaged, self.order)
 
+    def law(self, matrix: int) -> WeightEnsemble:
+        """The standard law of one of the stage's matrices."""
+        return self.stage.matrices[matrix].law or self.weights
+
     def ratio(self, space: str) -> Atom | None:
         """The width of a space over n, None where they are equal."""
         own = dict(self.stage.ratios).get(space)
@@ -93,9 +97,9 @@ class Average(NamedTuple):
 
     def spectrum(self, matrix: int, rows: Blocks, columns: Blocks, half: int) -> Expansion:
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
-        into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:])
+        into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:3])
         square = into is None and out is None
-        found = self.weights.spectrum(rows, columns, self.order + half, square)
+        found = self.law(matrix).spectrum(rows, columns, self.order + half, square)
         return found if square or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
 
     def neurons(self, whole: Summand, order: int) -> Expansion:

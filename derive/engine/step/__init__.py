@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .derived import Composed, Step
+from .derived import Composed, Step, compose
 from .named import at_inputs, checked_fields, hidden, is_dense, step
 from .needs import add_name, closure, closures
 
@@ -14,6 +14,7 @@ __all__ = [
     "checked_fields",
     "closure",
     "closures",
+    "compose",
     "hidden",
     "is_dense",
     "step",

@@ -21,7 +21,7 @@ from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor
 from ..through import Response
-from ..variances import general, multiplied_out
+from ..variances import general, multiplied_out, unbound
 
 
 @cache
@@ -49,6 +49,11 @@ def coefficient(
     Raises:
         InputError: for cumulants of an order that they do not have, and for too large ones.
     """
+    if stage.is_bound:
+        open_stage, law = unbound(stage, weights)
+        if (open_stage, law) != (stage, weights):
+            unlike = first_layer, square, corrections, open_stage, ties, group
+            return coefficient(fields, samples, pairing, law, power, *unlike)
     given = fields, samples, pairing, weights, power, square, corrections
     if stage.is_dense:
         return _through_dense(*given, first_layer, ties, group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import NamedTuple, Self, TypeVar
@@ -230,9 +230,10 @@ class Step(Shown):
         if isinstance(atom, Response):
             return atom.value.subs({name: self.symbol(limit) for name, limit in atom.limits})
         if isinstance(atom, Bracket):
-            if self.activation is None:
+            sigma = self._stage.sigma_at(atom.kernel, self.activation)
+            if sigma is None:
                 return unspecified(atom)
-            return self.at_kernel(atom, self.activation, self._kernel(atom.kernel))
+            return self.at_kernel(atom, sigma, self._kernel(atom.kernel))
         assert isinstance(atom, Tensor)
         name, samples = spell(atom)
         if self.first_layer:
@@ -348,20 +349,25 @@ def _is_constant(mono: Monomial) -> bool:
 
 
 class Composed(NamedTuple):
-    """A tensor behind a layer by those before it, and the kernels of its brackets."""
+    """A tensor behind a layer by those before it, and the kernels of its brackets, with the
+    activations of those that have one of their own."""
 
     expr: sympy.Expr
     kernels: dict[str, sympy.Expr]
+    sigmas: Mapping[str, Activation] = {}
 
 
-def compose(step: Step) -> Composed:
+def compose(step: Step, *, opened: bool = False) -> Composed:
     """The stages of a layer put into each other.
 
     A bracket's kernel is a tensor of a stage, and with it an expression in those of layer ℓ; where
     that is not K it is named, and stated beside the equation.
+
+    Arguments:
+        opened: keep brackets of the layer's own activations as brackets, named by their kernels.
     """
     assert step.layer is not None
-    kernels: dict[str, sympy.Expr] = {}
+    named: dict[str, tuple[sympy.Expr, Activation | None]] = {}
     pair = (1, 1) if step.is_single_input else (1, 2)
     plain = symbols.K if step.is_single_input else Component("K", pair)
 
@@ -387,23 +393,27 @@ def compose(step: Step) -> Composed:
     def average(stage: int, bracket: Bracket) -> sympy.Expr:
         layer = step.layer
         assert layer is not None
-        kinds = layer.stages[stage].argument_kinds
+        own = layer.stages[stage]
+        kinds = own.argument_kinds
         kind = next(each for each in kinds if kernel_label(each) == bracket.kernel)
         variable = Field(1, (), (kind,))
 
         def kernel(a: int, b: int) -> sympy.Expr:
             return behind(stage - 1, tensor((variable, variable), 0, ((0, 1),), (a, b)))
 
-        if step.activation is not None:
-            return step.at_kernel(bracket, step.activation, kernel)
+        sigma = own.sigma_at(bracket.kernel, step.activation)
+        if sigma is not None and not opened:
+            return step.at_kernel(bracket, sigma, kernel)
         here = kernel(*pair)
-        if here == plain:
+        if here == plain and sigma is None:
             return unspecified(bracket._replace(kernel="K"))
         label = bracket.kernel if bracket.kernel != "K" else "K_z"
-        while kernels.setdefault(label, here) != here:
+        while named.setdefault(label, (here, sigma)) != (here, sigma):
             label += "'"
         return unspecified(bracket._replace(kernel=label))
 
     top = tensor(step.target.fields, step.target.order, step.target.pairing, step._labels)
     expr = behind(len(step.layer.stages) - 1, top)
-    return Composed(expr, kernels)
+    kernels = {label: kernel for label, (kernel, _) in named.items()}
+    sigmas = {label: sigma for label, (_, sigma) in named.items() if sigma is not None}
+    return Composed(expr, kernels, sigmas)

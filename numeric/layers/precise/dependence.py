@@ -82,9 +82,9 @@ def _of_product(stage: Stage, term: Product, before: Known, activation: Activati
 def _vanishes(stage: Stage, term: Product, before: Known, activation: Activation, b: int) -> bool:
     """Whether a factor is 0 at input b: a variable, or σ of one where σ(0) = 0."""
     kinds = [factor.kind for factor in term.factors if isinstance(factor, Variable)]
-    if at_zero(activation) == 0:
-        functions = (factor for factor in term.factors if isinstance(factor, Function))
-        kinds += [stage.argument_kinds[each.argument] for each in functions]
+    for factor in term.factors:
+        if isinstance(factor, Function) and at_zero(stage.sigma(factor.argument, activation)) == 0:
+            kinds.append(stage.argument_kinds[factor.argument])
     return not all(any(before[kind][b]) for kind in kinds)
 
 
@@ -104,7 +104,8 @@ def _ratio(
             ratio = proportional(before[factor.kind], a, b)
         elif isinstance(factor, Function):
             inside = proportional(before[stage.argument_kinds[factor.argument]], a, b)
-            ratio = None if inside is None else image(activation, inside)
+            own = stage.sigma(factor.argument, activation)
+            ratio = None if inside is None else image(own, inside)
         elif isinstance(factor, Collective):
             ratio = _of_function(stage, factor, before, a, b)
         if ratio is None:

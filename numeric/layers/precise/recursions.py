@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import TypeAlias
 
@@ -84,8 +84,9 @@ class Recursions:
         ]
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
         for scheme, of_layer in zip(schemes, steps, strict=True):
-            for of_stage in of_layer:
-                check_all_finite({each.target.identifier: each for each in of_stage}, scheme.sigma)
+            for stage, of_stage in zip(scheme.stages, of_layer, strict=True):
+                named_steps = {each.target.identifier: each for each in of_stage}
+                check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         of_values = set().union(*(each.atoms(Value) for each in every))
         known = {symbol.name for value in of_values for symbol in value.expr.free_symbols}
@@ -140,7 +141,7 @@ class Passage:
 
     Attributes:
         below, entries: the tensors' entries before the stage and behind it.
-        activation: σ.
+        sigma: the activation at the kernel of a label.
         is_merged: whether each way in which inputs coincide has a recursion of its own (`merged`).
         averages: the Gaussian averages that they need at each kernel, by its label.
     """
@@ -157,6 +158,7 @@ class Passage:
         single: bool,
     ) -> None:
         self.activation, self._single, self.m = activation, single, m
+        self.sigma = partial(stage.sigma_at, default=activation)
         self._parameters, self._before = list(parameters), list(before)
         self.below = self._all_entries(before)
         self.entries = self._all_entries([step.target for step in steps])
@@ -164,7 +166,8 @@ class Passage:
         self.averages: dict[str, dict[Average, int]] = {}
         self._values: dict[Value, int] = {}
         self._responses: dict[tuple[Response, tuple[int, ...]], int] = {}
-        self.is_merged = m > 1 and not activation.is_smooth and is_merged(stage, steps)
+        bent = any(not each.is_smooth for each in stage.sigmas(activation))
+        self.is_merged = m > 1 and bent and is_merged(stage, steps)
         self._keep = stage.keep
         of_names = {step.target: step for step in steps}
         compiled = [self._compiled(of_names[name], at) for name, at in self.entries]
@@ -211,7 +214,7 @@ class Passage:
     def _compiled(self, step: Step, samples: tuple[int, ...]) -> list[tuple[Fraction, Keys]]:
         if self.is_merged:
             step = merged(step, pattern_of(samples))
-            check_finite_together(step, self.activation)
+            check_finite_together(step, self.sigma)
         to = dict(zip(step.samples, samples, strict=True)) if samples else {}
         total: Counter[Keys] = Counter()
         for (mono, _), value in step.terms.items():
@@ -268,7 +271,7 @@ class Passage:
         samples = tuple(0 if self._single else to[label] for label in labels)
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
-        for average, count in _placed(bracket, samples, self.activation).items():
+        for average, count in _placed(bracket, samples, self.sigma(atom.kernel)).items():
             at = own.setdefault(average, len(own))
             found.append((Fraction(count), (f"average {atom.kernel}", at)))
         return found

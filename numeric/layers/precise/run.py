@@ -170,7 +170,7 @@ class _Descent:
             for _, each in recursions.at(layer):
                 if each not in self._averages:
                     self._averages[each] = {
-                        label: Averages(each.activation, list(wanted), apart=each.is_merged)
+                        label: Averages(each.sigma(label), list(wanted), apart=each.is_merged)
                         for label, wanted in each.averages.items()
                     }
         self._rows = _all_rows(recursions, inputs, parameters, self.depth)
