@@ -1,4 +1,4 @@
-"""Activations and laws of weights along the layers of a network.
+"""The chain of a network's stages, and its activations and laws of weights along the layers.
 
 Each is one for all layers, or a stem, a block and a head as `layers.by_depth` has them, or a
 function of ℓ: `activation="tanh; gelu*; linear"`, `weights=[Gaussian(), Orthogonal()]`.
@@ -6,9 +6,15 @@ function of ℓ: `activation="tanh; gelu*; linear"`, `weights=[Gaussian(), Ortho
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
+import sympy
+
 from .activations.functions import Activation, as_activation
+from .arithmetic.parameters import Value
+from .engine.stages import Matrix, Stage
 from .layers.along import Along
 from .weights import WeightEnsemble, as_weights
 
@@ -54,3 +60,38 @@ class Laws(Along[WeightEnsemble]):
     def is_function(given: object) -> bool:
         """True for a function of the layer, not for a class of laws."""
         return callable(given) and not isinstance(given, type)
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """One stage of a network, with all that its equations need.
+
+    Attributes:
+        layer: ℓ, the layer that it belongs to; 1 is z = b + W x.
+        stage: the equations (`engine.stages`), with its masks and taps.
+        weights: the law of each of its matrices, C_W included.
+        activations: σ of each of the stage's arguments.
+        C_b: the variance of its biases, where it has some.
+        lambda_b, lambda_W: the learning rates of its biases and matrices.
+        ends_layer: True for the last stage of a layer.
+    """
+
+    layer: int
+    stage: Stage
+    weights: tuple[WeightEnsemble, ...]
+    activations: tuple[Activation, ...]
+    C_b: sympy.Expr
+    lambda_b: sympy.Expr
+    lambda_W: sympy.Expr
+    ends_layer: bool = True
+
+
+def law_of(matrix: Matrix, default: WeightEnsemble) -> WeightEnsemble:
+    """The law of a matrix in a layer with this default, with the matrix's own variance if any."""
+    variance = matrix.variance.expr if isinstance(matrix.variance, Value) else default.C_W
+    return _scaled(matrix.law or default, variance)
+
+
+@lru_cache(maxsize=256)  # asked for at every matrix of every layer
+def _scaled(law: WeightEnsemble, C_W: sympy.Expr) -> WeightEnsemble:
+    return law if law.C_W == C_W else replace(law, C_W=C_W)

@@ -227,3 +227,15 @@ class _Reader:
         if value.is_number and not value.is_Rational:
             sympy.N(value)  # an OverflowError for e^{e^{e^9}}
         return value
+
+
+def split(text: str, mark: str) -> list[str]:
+    """The parts between these marks, those inside brackets not counted."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == mark and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .chains import Activations, Laws
+from .chains import Activations, BoundStage, Laws, law_of
 from .depth.layered import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
+from .engine.stages import STEM
 from .errors import InputError, listed, whole
 from .layers import Layer, dense
 from .layers.along import Along
@@ -339,6 +340,34 @@ class Network:
     def layer_at(self, layer: int, depth: int) -> Layer:
         """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
         return self.layer.at(layer, depth)
+
+    def chain(self, depth: int, width: int | None = None) -> tuple[BoundStage, ...]:
+        """The stages of layers 1 … depth, each with its laws, activations, variances and rates.
+
+        Arguments:
+            width: n, for the corrections of C_W and C_b.
+
+        Raises InputError for a depth without room for its layers, and as `schemes` does.
+
+        >>> chain = Network("tanh", layer="residual(norm=rms)").chain(2)
+        >>> [(bound.layer, len(bound.weights), bound.ends_layer) for bound in chain]
+        [(1, 1, True), (2, 0, False), (2, 1, False), (2, 1, True)]
+        """
+        self.check_skips(depth)
+        found = []
+        for layer in range(1, depth + 1):
+            stages = (STEM,) if layer == 1 else self.layer_at(layer, depth).stages
+            law = self.weights_at(layer, width, depth)
+            numbers = self.C_b_at(layer, width), self.lambda_b_at(layer), self.lambda_W_at(layer)
+            for number, stage in enumerate(stages, start=1):
+                sigmas = tuple(
+                    stage.sigma(k, self.activation_at(layer - 1, depth))
+                    for k in range(len(stage.arguments))
+                )
+                laws = tuple(law_of(matrix, law) for matrix in stage.matrices)
+                ends = number == len(stages)
+                found.append(BoundStage(layer, stage, laws, sigmas, *numbers, ends))
+        return tuple(found)
 
     def scheme(self, depth: int, samples: int) -> Scheme:
         """Under what recursions are derived for so many inputs, to this depth.

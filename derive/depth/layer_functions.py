@@ -57,6 +57,11 @@ class LayerFunction(Shown):
         """Its brackets, those in kernels not included."""
         return tuple(sorted(self.expr.atoms(Average), key=str))
 
+    def without_biases(self) -> LayerFunction:
+        """The same at C_b = 0."""
+        kernels = tuple((label, kernel.subs(C_b, 0)) for label, kernel in self.kernels)
+        return replace(self, expr=self.expr.subs(C_b, 0), kernels=kernels)
+
     def derivative(self, name: str) -> LayerFunction:
         """By K, with Price's theorem: d⟨f⟩/dK = ½⟨f''⟩ at the bracket's own kernel."""
         return replace(self, name=name, expr=self._diff(self.expr))

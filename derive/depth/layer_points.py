@@ -18,6 +18,8 @@ from .points import CriticalPoint
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
 
 
+_DIGITS, _ROUNDING = 20, 1e-12
+"""Digits of roots without a formula, and a coefficient that is 0 with them."""
 POWERS = 4  # of K, among which K' − K at K* = 0 has its first
 
 
@@ -45,7 +47,7 @@ def zero_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
     for weight in weights:
         for power in sorted(each for each in powers if each > 1):
             coefficient = sympy.simplify(powers[power].subs(C_W, weight))
-            if coefficient != 0:
+            if abs(_tried(coefficient)) > _ROUNDING:
                 stability = "stable" if _sign(coefficient) < 0 else "unstable"
                 return CriticalPoint(zero, weight, zero, coefficient, power - 1, stability)
     return None
@@ -55,11 +57,11 @@ def slope_one(
     activation: Activation, layer: Layer
 ) -> tuple[list[sympy.Expr], dict[sympy.Rational, sympy.Expr]]:
     """The C_W of F'(0) = χ_⊥(0) = 1 at C_b = 0, and F by powers of K."""
-    move, _, perp = functions(activation, layer)
+    move, _, perp = (each.without_biases() for each in functions(activation, layer))
     series, tangent = small(move, POWERS), small(perp, 1)
     if series is None or tangent is None:
         return [], {}
-    powers = by_powers(series.subs(C_b, 0))
+    powers = by_powers(series)
     if any(power < 1 and sympy.simplify(value) != 0 for power, value in powers.items()):
         return [], {}
     slope = powers.get(sympy.S.One, sympy.S.Zero)
@@ -193,9 +195,19 @@ def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
     if not cleared.has(C_W):
         return []
     unsigned = sympy.Dummy()
-    roots = sympy.solve(cleared.subs(C_W, unsigned), unsigned)
+    bare = cleared.subs(C_W, unsigned)
+    poly = sympy.Poly(bare, unsigned) if bare.is_polynomial(unsigned) else None
+    if poly is not None and poly.degree() > 2 and not poly.free_symbols_in_domain:
+        roots = [_plain(root) for root in poly.real_roots()]
+    else:
+        roots = sympy.solve(bare, unsigned)
     kept = [root for root in roots if _sign(root) > 0]
     return sorted(kept, key=lambda root: float(_tried(root)))
+
+
+def _plain(root: sympy.Expr) -> sympy.Expr:
+    """A root of a polynomial as it is, or as a number where only an algorithm has it."""
+    return sympy.N(root, _DIGITS) if root.has(sympy.CRootOf) else root
 
 
 def _tried(value: sympy.Expr) -> sympy.Expr:

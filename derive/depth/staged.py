@@ -111,7 +111,6 @@ class StagedSystem(System):
         """The layer."""
         found: Layered | None = self.recursions[-1].layer
         assert isinstance(found, Layer)
-        found.check_open("asymptotics")
         return found
 
     @cached_property

@@ -381,3 +381,14 @@ DENSE = Stage(
     ((linear(STREAM),),),
 )
 """z[i] = b[i] + Σ_a W[i,a] σ(z[a])."""
+
+STEM = Stage(
+    (
+        (
+            STREAM,
+            Equation((Product((Variable(STREAM, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
+        ),
+    ),
+    (Matrix(C_W, STREAM.space, ABOVE),),
+)
+"""z[i] = b[i] + Σ_a W[i,a] x[a], the first of several layers."""

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from ..errors import InputError, listed, whole
-from ..expressions import MAX_LENGTH
+from ..expressions import MAX_LENGTH, split
 from .per_layer import check_sendable
 
 MOST = 10_000
@@ -223,7 +223,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(text: str, one: Callable[[str], T], argument: str) -> Iterator[_Entry]:
-    for part in _split(text):
+    for part in split(text, ";"):
         match = re.fullmatch(r"(.*?)\s*(\*\s*(\d{0,6}))?\s*", part, re.DOTALL)
         assert match is not None
         body, mark, digits = match[1].strip(), match[2], match[3]
@@ -245,15 +245,3 @@ def _counted_out(text: str, entries: Sequence[_Entry], argument: str) -> tuple[A
     if sum(len(each.items) * each.times for each in entries) > MOST:
         raise InputError(argument, text, f"at most {MOST} layers by name")
     return tuple(item for each in entries for item in each.items * each.times)
-
-
-def _split(text: str) -> list[str]:
-    """Between the semicolons outside of parentheses."""
-    found, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == ";" and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return found

@@ -24,14 +24,14 @@ class _Equations:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.values: dict[str, object] = {}
+        self.values: dict[str, Any] = {}
         self.variances: dict[str, object] = {}
         self.ratios: dict[str, object] = {}
         self.laws: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self._taken: set[str] = {"z", "n", "b"}
 
-    def start(self, lines: Sequence[str], values: Mapping[str, object]) -> None:
+    def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> None:
         """Equations and symbols before all blocks, under their own names."""
         self.lines += lines
         self.values |= values

@@ -37,9 +37,10 @@ class Layer:
         )
 
     W, W1, W2, … are independent matrices of the network's ensemble, b biases of variance C_b, each
-    equation's its own; s is σ, and tanh(h[a]) an activation by its name; a letter in brackets that is not on the left is summed over. A name
-    without brackets is a collective variable, a mean over the neurons or a function of such, or
-    another symbol. z is what the layer takes and what it gives.
+    equation's its own; s is σ, and tanh(h[a]) an activation by its name; a letter in brackets that
+    is not on the left is summed over. A name without brackets is a collective variable, a mean over
+    the neurons or a function of such, or another symbol. z is what the layer takes and what it
+    gives.
 
     Arguments:
         lines: the equations.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import sympy
 
 from ..activations.functions import Activation
 from ..errors import InputError, listed
-from ..expressions import MAX_LENGTH, as_expression, parse_number
+from ..expressions import MAX_LENGTH, as_expression, parse_number, split
 from ..weights import WeightEnsemble
 from .composed import around, sequence
 from .convolutions import convolution, flattening, pooling
@@ -296,27 +296,28 @@ def read(text: str) -> Layer:
     return make(**given)
 
 
-def as_layer(given: Layer | str) -> Layer:
+def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
     """A layer as it is, or a shipped one by its text. By definition.
 
-    Raises InputError for anything else.
+    Several in turn, as a list or with ; between them, are one: a period of a network's layers
+    (`layers.sequence`). Raises InputError for anything else.
 
     >>> as_layer("dense").is_dense
     True
+    >>> as_layer("residual(skip=1/2); dense")
+    sequence(residual(skip=1/2), dense())
     """
-    return given if isinstance(given, Layer) else read(given)
+    if isinstance(given, Layer):
+        return given
+    if isinstance(given, list | tuple):
+        return sequence(*given)
+    text = cast(str, given)
+    several = _parts(text, ";") if isinstance(given, str) else [text]
+    return read(text) if len(several) < 2 else sequence(*several)
 
 
-def _parts(text: str) -> list[str]:
-    """Split at the commas outside of parentheses."""
-    found, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return [part for part in found if part.strip()]
+def _parts(text: str, mark: str = ",") -> list[str]:
+    return [part for part in split(text, mark) if part.strip()]
 
 
 def _value(text: str) -> object:

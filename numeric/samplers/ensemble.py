@@ -17,8 +17,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
-from derive.arithmetic.parameters import C_W, Parameter, Value
-from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
+from derive.arithmetic.parameters import Parameter, Value
+from derive.chains import law_of
+from derive.engine.stages import STEM, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -55,18 +56,6 @@ def differentiate(Z, out):
                 values = sigma(Z[s, a, i])
 {stores}
 '''
-
-
-STEM = Stage(
-    (
-        (
-            STREAM,
-            Equation((Product((Variable(STREAM, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
-        ),
-    ),
-    (Matrix(C_W, STREAM.space, ABOVE),),
-)
-"""The first of several layers, z = b + W x."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,10 +245,7 @@ class Ensemble:
 
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
         """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
-        weights, variance = self.weights_at(layer), matrix.variance
-        if matrix.law is not None:
-            weights = _of_variance(matrix.law, Value(weights.C_W))
-        return _of_variance(weights, variance) if isinstance(variance, Value) else weights
+        return law_of(matrix, self.weights_at(layer))
 
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
@@ -308,11 +294,6 @@ class Ensemble:
     def activate(self, Z: Array, layer: int) -> None:
         """Z ← σ(Z) in place, Z of this layer."""
         self.activation(layer).activate(Z)
-
-
-@lru_cache(maxsize=64)  # asked for at every matrix
-def _of_variance(weights: WeightEnsemble, variance: Value) -> WeightEnsemble:
-    return replace(weights, C_W=variance.expr)
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ def test_a_stem_blocks_and_a_head():
     assert names(made, 6) == ["dense", "residual", "residual", "residual", "normalized"]
     assert names(made, 3) == ["dense", "normalized"]
     assert by_depth(block=BLOCK) == BLOCK
-    assert by_depth("dense", ["dense", DENSE], "dense") is DENSE
+    assert by_depth("dense", ["dense", DENSE], "dense") == DENSE
 
 
 def test_blocks_are_taken_in_turn():

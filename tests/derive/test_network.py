@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
+from derive import Gaussian, InputError, Network, Orthogonal, activations, recursion, symbols
 from derive.engine.scheme import Scheme
 from derive.layers import per_layer
 from derive.layers.per_layer import Tabulated
