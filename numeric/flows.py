@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ from derive.errors import InputError, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
+from derive.work.caches import cache
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
@@ -369,7 +369,7 @@ def _slots(name: Name) -> tuple[int, ...]:
     return tuple(range(len(name.subscripts)))
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _layers(
     names: tuple[Name, ...],
     activation: Activation,

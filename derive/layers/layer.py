@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import sympy
 
@@ -15,6 +15,7 @@ from ..engine.taps import Taps
 from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
+from ..work.caches import cache
 from .assembly import Assembly
 from .notation import WANTED, parse
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import sympy
 
 from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression, parse_number
+from ..work.caches import cache
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import NORMS, Norm, shown_as
