@@ -44,6 +44,7 @@ from .weights import (
     Uniform,
     WeightEnsemble,
 )
+from .work.caches import clear_caches
 
 __all__ = [
     "Activation",
@@ -70,6 +71,7 @@ __all__ = [
     "activations",
     "batchnorm",
     "cite",
+    "clear_caches",
     "coset_type",
     "criticality",
     "exact",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from importlib.metadata import version
 from importlib.resources import files
 from typing import ParamSpec, TypeVar
 
 from .errors import InputError
+from .work.caches import cache
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .chains import Activations, BoundStage, Laws, law_of
 from .depth.layered import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
@@ -21,6 +20,7 @@ from .errors import InputError, listed, whole
 from .layers import Layer, dense
 from .layers.along import Along
 from .layers.by_depth import ByDepth, Layers, as_layers
+from .layers.chain import Activations, BoundStage, Laws, law_of
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
-from derive.chains import Laws
 from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
@@ -22,9 +20,11 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, whole
+from derive.layers.chain import Laws
 from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
+from derive.work.caches import cache
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
@@ -378,7 +378,7 @@ def _slots(name: Name) -> tuple[int, ...]:
     return tuple(range(len(name.subscripts)))
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _layers(
     names: tuple[Name, ...],
     schemes: tuple[Scheme, ...],

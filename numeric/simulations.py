@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import xarray
@@ -25,6 +24,7 @@ from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
 from derive.recursions import Wanted, wanted
+from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
@@ -242,7 +242,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     return explicit.checked(made) if isinstance(made, ExplicitSampler) else made
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler], Probes | None]:
     """The class of sampler, and the probes of those that have some."""
     for n in layers.widths[1:]:
@@ -374,7 +374,7 @@ def _tensor(
     }
 
 
-@lru_cache(maxsize=16)
+@cache(entries=16)
 def _leading(
     layers: Layers,
     shape: tuple[int, ...],

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from derivations.claims.registry import Claim, Outcome
+from derive.work.caches import cache
 
 TABLE = Path(__file__).with_name("seconds.json")
 """Processor seconds by "source module.function", as `timing` writes them."""

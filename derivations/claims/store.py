@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -19,6 +18,7 @@ from derivations.claims.witness import Witness
 from derivations.files import make_directory, write_text
 from derivations.pictures.drawn import Drawn, drawn
 from derive.errors import InputError
+from derive.work.caches import cache
 from numeric.runs import kept
 
 PACKAGES = (

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import xarray
@@ -22,6 +21,7 @@ from derivations.claims.verdicts import Picture, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derivations.training.statements import Statement, reproduced, rising, smaller
+from derive.work.caches import cache
 from numeric.arrays import Array
 from numeric.batchnorm import train
 from numeric.training.data import source

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network
 from derive.symbols import K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.work.caches import cache
 from numeric import flow
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import sympy
 
 from derivations.claims.registry import claim
@@ -24,6 +22,7 @@ from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.work.caches import cache
 from numeric import flow
 
 tanh = activations.tanh

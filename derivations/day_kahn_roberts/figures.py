@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Self
 
 import numpy as np
@@ -30,6 +29,7 @@ from derive import (
     exact,
     linear,
 )
+from derive.work.caches import cache
 from numeric import Comparison, compare, flow, normalise, simulate
 from numeric.arrays import Array
 from numeric.tables import layout

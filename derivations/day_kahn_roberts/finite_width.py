@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise, product
 from math import prod
 from typing import cast
@@ -40,6 +39,7 @@ from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.work.caches import cache
 
 R = sympy.Rational
 n = exact.n

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import sympy
@@ -25,6 +24,7 @@ from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.work.caches import cache
 from numeric import flow, normalise
 from numeric.tables import layout
 

@@ -13,8 +13,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import mpmath
 import sympy
 
@@ -27,6 +25,7 @@ from derive import WeightEnsemble, layers, recursion
 from derive.depth.asymptotics import Asymptotics
 from derive.gaussian.brackets import Average
 from derive.symbols import C_W, C_b, K, ell, lambda_b, lambda_W, tensor
+from derive.work.caches import cache
 
 R = sympy.Rational
 BLOCK = layers.residual(1, norm="rms")

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import mpmath
 import sympy
 
@@ -22,6 +20,7 @@ from derive import criticality, layers
 from derive.depth.layer_functions import LayerFunction
 from derive.depth.layered import LayerCriticality
 from derive.symbols import C_W, C_b, K, ell
+from derive.work.caches import cache
 
 R = sympy.Rational
 PRE = "residual(skip=1, norm=rms)"

@@ -12,8 +12,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import sympy
 
@@ -27,6 +25,7 @@ from derive.gaussian.brackets import Average
 from derive.gaussian.small_kernel import small_kernel_average
 from derive.recursions import SequenceRecursion
 from derive.symbols import C_W, C_b, K, tensor
+from derive.work.caches import cache
 from numeric import compare, flow, simulate
 
 R = sympy.Rational

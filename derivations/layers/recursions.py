@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import sympy
 
@@ -21,6 +20,7 @@ from derivations.section import show
 from derive import Gaussian, Orthogonal, WeightEnsemble, layers, recursion
 from derive.gaussian.brackets import Average, unspecified
 from derive.symbols import C_W, C_b, K, lambda_b, n, tensor
+from derive.work.caches import cache
 
 GAMMA = sympy.Symbol("gamma", positive=True)
 EPS = sympy.Symbol("eps", positive=True)

@@ -7,13 +7,13 @@ at a time, other functions by the trapezoid rule in whitened coordinates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import sympy
 
 from derive.activations.functions import Activation, z
 from derive.gaussian.brackets import Average, Component
+from derive.work.caches import cache
 
 Integral = Callable[[sympy.Expr], sympy.Expr]
 """⟨f⟩_K of a function f of z_1, z_2, …"""
@@ -31,7 +31,7 @@ def variables(samples: int) -> tuple[sympy.Symbol, ...]:
 def wick(K: sympy.Matrix) -> Integral:
     """Averages of polynomials in z_1, z_2, … at z ~ N(0, K), exact."""
 
-    @cache
+    @cache(entries=2**16)
     def monomial(powers: tuple[int, ...]) -> sympy.Expr:
         first = next((a for a, power in enumerate(powers) if power), None)
         if first is None:

@@ -6,9 +6,9 @@ pairings prove a correlator of 2m points for one m after the other, these prove 
 
 from __future__ import annotations
 
-from functools import cache
-
 import sympy
+
+from derive.work.caches import cache
 
 ANY = sympy.Symbol("m", positive=True, integer=True)
 """Half the number of points."""

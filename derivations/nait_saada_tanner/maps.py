@@ -12,8 +12,6 @@ A.1–A.5)."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import sympy
 from scipy.special import gammainc
@@ -34,6 +32,7 @@ from derive import (
 from derive.gaussian.brackets import Average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
+from derive.work.caches import cache
 
 n = symbols.n
 gamma = symbols.gamma

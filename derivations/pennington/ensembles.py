@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
 
 import sympy
@@ -32,6 +31,7 @@ from derive import (
     spectra,
 )
 from derive.activations.functions import Activation
+from derive.work.caches import cache
 from numeric import compare
 from numeric import spectra as compiled
 from numeric.tables import layout

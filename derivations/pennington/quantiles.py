@@ -10,13 +10,13 @@ the distance between the quartiles of log s. The mass of an atom is a share of 1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import numpy as np
 import xarray
 
 from derivations.claims.registry import Sampling
 from derive import Network
+from derive.work.caches import cache
 from numeric import spectra as compiled
 from numeric.arrays import Array
 from numeric.estimators.controls import controlled

@@ -9,10 +9,11 @@ import keyword
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import accumulate
 
 from markupsafe import Markup, escape
+
+from derive.work.caches import cache
 
 _KINDS = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
 

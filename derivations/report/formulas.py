@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
@@ -18,6 +17,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
 
+from derive.work.caches import cache
 from numeric.emit import modules
 
 LONG = 24

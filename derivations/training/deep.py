@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +24,7 @@ from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, recursion, training
 from derive.activations.functions import as_activation
 from derive.symbols import K, Symbol, ell, tensor
+from derive.work.caches import cache
 from numeric import flow as tensors_of
 from numeric.training import flow, simulate
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import sympy
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from derivations.claims.registry import Sampling
 from derive import Gaussian, Network, Orthogonal, activations
+from derive.work.caches import cache
 from numeric.arrays import Array
 from numeric.training import curves
 from numeric.training.data import Split, source

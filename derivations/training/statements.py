@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from scipy import stats
 
 from derivations.claims.verdicts import Kind, Picture, Verdict
+from derive.work.caches import cache
 from numeric.arrays import Array
 
 LEVEL = 0.01

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import xarray
@@ -26,6 +25,7 @@ from derivations.training import descents
 from derivations.training.descents import STARTS, Descent
 from derivations.training.statements import Statement, expected
 from derive import Network
+from derive.work.caches import cache
 from numeric import compare, flow, training
 from numeric.arrays import Array
 from numeric.runs import chunks

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import sympy
@@ -23,6 +22,7 @@ import sympy
 from ..arithmetic.hermite import by_parts
 from ..errors import InputError
 from ..symbols import K11, K12, K22, K, z
+from ..work.caches import cache
 from .pieces import Pieces
 
 K_PAIR = (K11, K12, K22)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from math import factorial
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import sympy
 from ..arithmetic.balls import vanishes
 from ..errors import InputError, whole
 from ..symbols import z
+from ..work.caches import cache
 from .piecewise import analytic_strip, between, logistic_to_tanh, split_pieces
 
 

@@ -10,11 +10,12 @@ Wick-ordered :z^k:, what remains of z^k after its contractions. He_k(x) = H_k(x,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from math import factorial
 from typing import Any
 
 import sympy
+
+from ..work.caches import cache
 
 
 def hermite(degree: int, u: Any, Q: Any = 1) -> Any:
@@ -44,7 +45,7 @@ def polynomial(
     u = {p: sympy.Symbol(f"u{p}", real=True) for p in active}
     Q = {(p, q): sympy.Symbol(f"Q{p}{q}", real=True) for p in active for q in active if p <= q}
 
-    @cache
+    @cache(entries=2**16)
     def nested(k: tuple[int, ...]) -> sympy.Expr:
         p = next((p for p, count in enumerate(k) if count), None)
         if p is None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
 from math import comb, factorial, inf
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from sympy.functions.combinatorial.numbers import stirling
 
 from ..errors import InputError
 from ..symbols import ell
+from ..work.caches import cache
 from .rings import Element, Ring
 
 Key: TypeAlias = tuple[Any, int]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
-from functools import cache
+
+from ..work.caches import cache
 
 Atom = Hashable
 Monomial = frozenset[tuple[Atom, int]]

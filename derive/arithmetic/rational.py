@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cmp_to_key, lru_cache
+from functools import cmp_to_key
 from math import prod
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import sympy
 from flint import fmpq, fmpz_poly
 
 from ..errors import InputError
+from ..work.caches import cache
 
 
 def linear_product(exponents: Mapping[int, int]) -> fmpz_poly:
@@ -91,7 +92,7 @@ class RationalFunction:
         return _written(sympy.Mul, *([int(content)] if content != 1 else []), *parts)
 
 
-@lru_cache(maxsize=10_000)
+@cache(entries=10_000)
 def _power(n: sympy.Expr, coefficients: tuple[int, ...], exponent: int) -> sympy.Expr:
     """(Σ_i c_i n^i)^exponent, where no sum but n itself is a single term."""
     if not n.is_Symbol:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from math import lcm
 from typing import Any, TypeAlias
 
 import sympy
 from sympy.polys.domains import QQ
+
+from ..work.caches import cache
 
 Element: TypeAlias = Any
 """A member of a ring: sympy's domain elements, with +, −, * and ==."""

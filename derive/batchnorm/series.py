@@ -12,7 +12,6 @@ Pairings enter by how many join |B| given forms into one loop, a class size. Der
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from itertools import product
 from math import factorial, prod
 
@@ -24,6 +23,7 @@ from ..groups.pairings import ordered, set_partitions
 from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
 from ..symbols import batch as n
+from ..work.caches import cache
 
 DEGREE = 4
 """The largest power of D that any of this needs."""

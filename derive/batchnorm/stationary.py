@@ -8,12 +8,11 @@ third cumulant and the part of the fourth that a function of |D| sees. Derived h
 
 from __future__ import annotations
 
-from functools import cache
-
 import sympy
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
+from ..work.caches import cache
 from .series import FIELD, GRADES, N, Powers, gram_moment
 
 DIMENSION = (N - 1) * (N + 2) / 2

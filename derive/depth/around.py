@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -30,6 +29,7 @@ from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point
+from ..work.caches import cache
 from .fixed_points import fixed_points
 from .points import CriticalPoint
 
@@ -70,7 +70,7 @@ class FixedNetwork:
         return {"C_W": weight, "C_b": self.kernel(ring) - weight * square}
 
 
-@lru_cache(maxsize=2**8)
+@cache(entries=2**8)
 def half_stable(activation: Activation, point: CriticalPoint) -> FixedNetwork:
     """The network at an isolated critical K*, to 50 digits."""
     with mpmath.workdps(DIGITS + 20):
@@ -83,7 +83,7 @@ def half_stable(activation: Activation, point: CriticalPoint) -> FixedNetwork:
         return FixedNetwork(activation, _sharpened(balance, near))
 
 
-@lru_cache(maxsize=2**8)
+@cache(entries=2**8)
 def stable(activation: Activation, C_b: sympy.Expr, C_W: sympy.Expr) -> FixedNetwork:
     """The network at the one K* > 0 that attracts at these variances, to 50 digits.
 

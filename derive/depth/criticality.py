@@ -10,7 +10,6 @@ to the other).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import mpmath
 import sympy
@@ -21,6 +20,7 @@ from ..errors import InputError, whole
 from ..expressions import as_expression
 from ..symbols import layer, z
 from ..weights import WeightEnsemble, as_weights
+from ..work.caches import cache
 from .fixed_points import is_line
 from .gains import LONGEST, Gain, short
 from .kernel_functions import KernelFunction, floating, kernel_functions, number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import mpmath
 import sympy
@@ -13,6 +12,7 @@ from ..citations import rests_on
 from ..errors import InputError
 from ..expressions import as_expression
 from ..symbols import K, z
+from ..work.caches import cache
 from .kernel_functions import floating, kernel_functions, number
 from .zeros import Function, Profile, between, even_part, extended, profile, same_power, zeros
 

@@ -11,8 +11,6 @@ order v⁴. So the entropy is below the Gaussian's by v² E[L_2²]/2 − v³ E[L
 
 from __future__ import annotations
 
-from functools import cache
-
 import sympy
 
 from ..activations.functions import Activation
@@ -21,6 +19,7 @@ from ..errors import InputError
 from ..expressions import as_expression
 from ..symbols import Symbol, ell, v
 from ..weights import Gaussian, WeightEnsemble
+from ..work.caches import cache
 from .asymptotics import asymptotics
 
 __all__ = ["entropy_deficit", "mutual_information", "optimal_aspect_ratio", "v"]

@@ -9,7 +9,6 @@ nearby inputs by (5.4)–(5.5)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import mpmath
 import sympy
@@ -21,6 +20,7 @@ from ..expressions import as_expression
 from ..gaussian.brackets import Average
 from ..gaussian.small_kernel import average_at, small_kernel_average
 from ..symbols import C_W, C_b, K
+from ..work.caches import cache
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import mpmath
@@ -21,6 +20,7 @@ from ..gaussian.brackets import Average, Bracket, unspecified
 from ..gaussian.small_kernel import average_at
 from ..layers import Layer
 from ..symbols import C_W, C_b, K, tensor
+from ..work.caches import cache
 from .kernel_functions import number
 
 THETA = tensor("Theta")

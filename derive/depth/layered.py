@@ -19,7 +19,7 @@ as ℓ^{ζ−1}.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import mpmath
@@ -33,6 +33,7 @@ from ..expressions import as_expression
 from ..layers import Layer, as_layer
 from ..symbols import C_b
 from ..weights import WeightEnsemble, as_weights
+from ..work.caches import cache
 from . import criticality as dense
 from .affine import affine, against_one
 from .criticality import Criticality

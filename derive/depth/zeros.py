@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 import mpmath
@@ -26,6 +25,7 @@ from ..activations.functions import Activation
 from ..errors import InputError
 from ..gaussian.shapes import is_even
 from ..symbols import z
+from ..work.caches import cache
 
 Function = Callable[[mpmath.mpf, int], mpmath.mpf]
 """Of K, to so many digits."""

@@ -22,7 +22,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from itertools import permutations
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from ..arithmetic.parameters import Parameter
 from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
+from ..work.caches import cache
 from .trees import FIELD_NAMES, STREAM, AnyField, AtInputs, Edge, Kind, Placed, Term
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}

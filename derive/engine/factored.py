@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from math import gcd, lcm
 
 import sympy
 
 from ..arithmetic.polynomials import Expansion
+from ..work.caches import cache
 
 Powers = dict[sympy.Expr, sympy.Expr]
 """A product: the exponent of each of its bases."""
@@ -43,7 +43,7 @@ def polynomial(terms: Expansion, symbol: Callable[[object], sympy.Expr]) -> symp
     return _factored({key: value for key, value in merged.items() if value})
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _product(expr: sympy.Expr) -> tuple[Fraction, Powers]:
     """A number, and bases with exponents."""
     number, rest = expr.as_coeff_Mul(rational=True)

@@ -7,8 +7,7 @@ through σ by the chain rule (Faà di Bruno), cutting the tree into smaller tree
 
 from __future__ import annotations
 
-from functools import cache
-
+from ..work.caches import cache
 from .equations import Equation
 from .stages import DENSE
 from .through import lines

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import combinations, product
 from math import factorial, prod
 from typing import NamedTuple
@@ -36,6 +35,7 @@ from ..arithmetic.polynomials import (
 )
 from ..groups.pairings import coset_type, pair_partitions, pairings
 from ..weights import WeightEnsemble
+from ..work.caches import cache
 from .exchangeable import Labels, Local, Mean, Pair, Tangent
 from .norms import Norm
 from .stages import Stage, linear

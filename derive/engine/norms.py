@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from math import factorial
 from typing import NamedTuple
 
@@ -34,6 +33,7 @@ from ..arithmetic.polynomials import (
     power,
     times,
 )
+from ..work.caches import cache
 from .stages import Stage
 from .tensors import tensor
 from .through import Response

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations_with_replacement, count, product
 from math import comb, factorial, prod
 from typing import NamedTuple, overload
@@ -26,6 +26,7 @@ from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
 from ..weights import WeightEnsemble
+from ..work.caches import cache
 from .taps import Taps
 from .tensors import kernel_label
 from .trees import ABOVE, STREAM, Kind
@@ -271,16 +272,9 @@ class Stage:
         }
         return kind
 
-    @cache  # noqa: B019  (stages are few, and live as long as what is derived from them)
     def derivative(self, function: int, orders: tuple[int, ...]) -> sympy.Expr:
         """A derivative of a function by its collective variables, those that are odd at 0."""
-        value = self.functions[function]
-        for mean, k in zip(self.means, orders, strict=True):
-            value = sympy.diff(value, mean.symbol, k)
-        odd = {mean.symbol: 0 for mean in self.means if mean.is_odd}
-        if odd:
-            value = value.subs(odd)
-        return sympy.simplify(value) if odd and value.is_Add else value
+        return _derivative(self.functions[function], self.means, orders)
 
     def differentiated(self, term: Product, directions: tuple[Direction, ...]) -> Iterator[Product]:
         """Each direction acts on one of the factors, in every way."""
@@ -357,6 +351,16 @@ class Stage:
             scale = Fraction((-1) ** (k - i) * comb(k, i), factorial(k))
             result = prod(means, start=result * Product((Limit(v),) * (k - i), coefficient=scale))
         return result
+
+
+@cache
+def _derivative(value: sympy.Expr, means: tuple[Mean, ...], orders: tuple[int, ...]) -> sympy.Expr:
+    for mean, k in zip(means, orders, strict=True):
+        value = sympy.diff(value, mean.symbol, k)
+    odd = {mean.symbol: 0 for mean in means if mean.is_odd}
+    if odd:
+        value = value.subs(odd)
+    return sympy.simplify(value) if odd and value.is_Add else value
 
 
 def _chosen(

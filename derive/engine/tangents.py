@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import factorial
 from typing import NamedTuple
@@ -43,6 +42,7 @@ from ..arithmetic.polynomials import (
 from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
+from ..work.caches import cache
 from .exchangeable import (
     TEST,
     Across,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
 from ..groups.pairings import MOST_POINTS, Blocks, even_partitions, ordered, pair_partitions
+from ..work.caches import cache
 from .meaning import meaning, normalisation
 from .trees import (
     DDH_I,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ import sympy
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
 from ..groups.pairings import compositions
+from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
 from .tensors import Tensor, tensor
 from .trees import STREAM, Field, Kind, Placed, Term, components

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import accumulate, pairwise, permutations
 from typing import Literal, NamedTuple, Protocol
 
 from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
 from ..groups.pairings import ordered
+from ..work.caches import cache
 
 Edge = tuple[int, int]
 AtInputs = Literal["zero", "identity", "inputs"]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 
 import sympy
 
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ..weights import WeightEnsemble
+from ..work.caches import constant
 from .stages import Stage
 
 
@@ -51,7 +51,7 @@ def multiplied_out(expansion: Expansion, values: Mapping[Atom, Value]) -> Expans
     return found
 
 
-@cache
+@constant("two symbols of one number would be different symbols")
 def _variance(number: int) -> sympy.Dummy:
     return sympy.Dummy(f"C_{number}", positive=True)
 

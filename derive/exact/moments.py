@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
+from functools import reduce
 from itertools import compress, product
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -48,6 +48,7 @@ from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
 from ..network import Network
 from ..weights import IndependentEntries, PermutationInvariant, WeightEnsemble
+from ..work.caches import cache
 
 MAX_POINTS = 12
 """Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""
@@ -486,7 +487,7 @@ def joint_cumulant(moments: Moments, fields: tuple[Placed, ...]) -> Expansion:
     return total
 
 
-@lru_cache(maxsize=10_000)
+@cache(entries=10_000)
 def _coefficient(
     weights: WeightEnsemble, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr
 ) -> sympy.Expr:

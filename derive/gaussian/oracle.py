@@ -9,7 +9,6 @@ through mpmath's nested quadrature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from math import comb
 from typing import NamedTuple, TypeAlias
@@ -25,6 +24,7 @@ from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
 from ..symbols import z
+from ..work.caches import cache
 from .shapes import Shape, leibniz
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"

@@ -12,12 +12,12 @@ where s is small, one line inside the other has fewer nodes.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import mpmath
 from flint import acb, arb, arb_poly, ctx
 
 from ..arithmetic.balls import Ball
+from ..work.caches import cache
 
 _NARROWEST = 1 / 6
 """s from which on, for tanh, the plane has fewer operations than nested lines."""
@@ -116,7 +116,7 @@ def _sum(
     return None
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _line(
     function: Ball, variance: mpmath.mpf, step: float, count: int, precision: int
 ) -> list[arb]:

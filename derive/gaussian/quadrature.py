@@ -18,7 +18,6 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +31,7 @@ from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
+from ..work.caches import cache
 from . import oracle, plane
 from .shapes import Shape, SingleShape, is_even, leibniz
 from .small_kernel import average_at, closed_average, small_kernel_average
@@ -318,7 +318,7 @@ def _sum(
                 return tuple(total), size
 
 
-@lru_cache(maxsize=2**12)
+@cache(entries=2**12)
 def _node(x: float, precision: int) -> tuple[arb, arb | None, arb]:
     """x, −x unless that is the same, and e^{−x²/2}, in so many bits: of ctx, which says so too."""
     at = arb(x)

@@ -10,7 +10,6 @@ At K* > 0 from ⟨∂^m f⟩ = 2^{m/2} (d/dK)^{m/2} ⟨f⟩, and exactly where �
 
 from __future__ import annotations
 
-from functools import cache
 from math import factorial
 
 import mpmath
@@ -25,6 +24,7 @@ from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
 from ..symbols import K, z
+from ..work.caches import cache
 from .brackets import Bracket
 from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
 from .shapes import Shape

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import chain, zip_longest
 from math import prod
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from flint import Ordering, fmpz, fmpz_mpoly, fmpz_mpoly_ctx, fmpz_poly
 
 from ..arithmetic.rational import RationalFunction
+from ..work.caches import cache
 
 
 class Row(NamedTuple):
@@ -178,7 +178,7 @@ class _Frame:
             for a in self.rows
         ]
 
-        @cache
+        @cache(entries=2**16)
         def wick(pattern: tuple[int, ...]) -> fmpz_mpoly:
             r = next((r for r in range(size) if pattern[r]), None)
             if r is None:

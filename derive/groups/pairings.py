@@ -6,12 +6,12 @@ A *pairing* of 2k points is a tuple of k sorted pairs, sorted: ((0, 1), (2, 3)).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cache
 from itertools import combinations, product
 from math import factorial, prod
 from typing import TypeVar
 
 from ..errors import InputError, whole
+from ..work.caches import cache
 from ..work.progress import telling
 from ..work.resources import check_memory
 

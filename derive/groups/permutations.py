@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cache
 from itertools import combinations, pairwise, product
 from math import comb, prod
 from typing import Any
@@ -30,6 +29,7 @@ from flint import fmpq, fmpz_poly
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError, whole
+from ..work.caches import cache
 from ..work.resources import check_time
 from .factors import Factor
 from .pairings import Blocks, even_partitions, mobius, set_partitions

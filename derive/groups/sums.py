@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import combinations, islice
 from math import factorial, prod
 from typing import Any, TypeAlias
@@ -31,6 +30,7 @@ from sympy.printing.precedence import PRECEDENCE
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError
+from ..work.caches import cache
 from .columns import Row, column_average
 from .factors import Factor, matchings, read_all, unbarred
 from .pairings import (
@@ -305,7 +305,7 @@ def count_pairings(factors: Sequence[Factor], n: sympy.Expr, group: str) -> int:
         if (kind(f), kind(g)) not in pairs and _forms((f, g), n, group, True):
             pairs |= {(kind(f), kind(g)), (kind(g), kind(f))}
 
-    @cache
+    @cache(entries=2**16)
     def ways(left: tuple[int, ...]) -> int:
         first = next((i for i, number in enumerate(left) if number), None)
         if first is None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import product, zip_longest
 from math import factorial
 from typing import NamedTuple
@@ -24,6 +23,7 @@ import sympy
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError, whole
+from ..work.caches import cache
 from .pairings import (
     Pairing,
     Partition,

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import permutations
 from math import prod
 from typing import Any, TypeAlias
@@ -39,6 +38,7 @@ from flint import fmpq, fmpz_poly
 from ..arithmetic.rational import RationalFunction, as_sympy, linear_product
 from ..citations import note
 from ..errors import InputError, listed, whole
+from ..work.caches import cache
 from ..work.progress import telling
 from . import permutations as by_permutations
 from .pairings import Blocks, Partition, pair_partitions

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
 from math import factorial, prod
 
 from flint import fmpq
@@ -28,6 +27,7 @@ from sympy.utilities.iterables import partitions as multiplicities
 
 from ..citations import note
 from ..errors import whole
+from ..work.caches import cache
 from ..work.resources import check_memory
 from .pairings import Partition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import sympy
 
@@ -18,6 +18,7 @@ from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
 from ..weights import WeightEnsemble, as_weights
+from ..work.caches import cache
 from .assembly import Assembly
 from .notation import SIGMA, WANTED, parse
 

@@ -9,7 +9,6 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -20,6 +19,7 @@ from ..errors import InputError
 from ..expressions import as_expression, parse_layer_expression
 from ..symbols import ell
 from ..symbols import layer as layer_symbol
+from ..work.caches import cache
 
 PerLayer: TypeAlias = (
     "sympy.Expr | float | str | Sequence[sympy.Expr | float] | Callable[[int], sympy.Expr | float]"
@@ -84,7 +84,7 @@ def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: 
     return as_expression(argument, got, wanted)
 
 
-@lru_cache(maxsize=2**15)
+@cache(entries=2**15)
 def _at(given: sympy.Expr, layer: int | sympy.Symbol) -> sympy.Expr:
     """An expression in ℓ at a layer: asked for again by every flow of a book or a session."""
     quotient = _quotient(given) if isinstance(layer, int) else None

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from math import comb
 
 import sympy
@@ -36,6 +35,7 @@ from ..groups.pairings import (
 from ..groups.weingarten import MOST_PAIRS, class_size, table
 from ..groups.zonal import partitions, spherical_functions
 from ..weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
+from ..work.caches import cache
 
 __all__ = [
     "chain",

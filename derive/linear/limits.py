@@ -8,12 +8,11 @@ corrections, and where the interpolation breaks down, are derived here.
 
 from __future__ import annotations
 
-from functools import cache
-
 import sympy
 
 from ..errors import InputError, whole
 from ..symbols import Symbol, m, n
+from ..work.caches import cache
 from .correlators import cumulants
 
 r = Symbol("r", nonnegative=True)

@@ -23,7 +23,6 @@ linear Gaussian weights. Biases within the range of C have K for s. Derived here
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import mpmath
 import sympy
@@ -34,6 +33,7 @@ from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
 from ..network import Network, dense_network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
+from ..work.caches import cache
 from .estimates import DIGITS, doubt, rounded
 from .steps import Step, number, ranks_of, steps_of, variance
 

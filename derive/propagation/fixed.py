@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 import mpmath
@@ -15,6 +14,7 @@ from ..citations import rests_on
 from ..depth.fixed_points import at_rest, every_rests
 from ..errors import InputError
 from ..network import Network
+from ..work.caches import cache
 from .estimates import DIGITS, doubt, estimate
 from .steps import Step, step_of
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias
 
 import mpmath
@@ -24,6 +23,7 @@ from ..gaussian.shapes import SingleShape
 from ..network import Network, dense_network
 from ..symbols import C_W, C_b, tensor
 from ..weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
+from ..work.caches import cache
 from .estimates import DIGITS
 
 MAX_DEPTH = 10**4
@@ -128,7 +128,7 @@ class Step:
         return function(self.C_W, self.C_b, *values)
 
 
-@lru_cache(maxsize=2**12)
+@cache(entries=2**12)
 def _averages(
     activation: Activation,
     shapes: tuple[SingleShape, ...],

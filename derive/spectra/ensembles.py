@@ -7,8 +7,6 @@ S_{PX} = S_X · (1 + w)/(τ + w) and M_corner = M/τ).
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-
 import sympy
 
 from .. import symbols
@@ -23,6 +21,7 @@ from ..weights import (
     WeightEnsemble,
     as_weights,
 )
+from ..work.caches import cache
 from .laws import Atomic, Law, Moments, Rational, Scaled, simplified, w
 from .moments import MAX_ORDER
 
@@ -93,7 +92,7 @@ def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
     return law
 
 
-@lru_cache(maxsize=2**10)
+@cache(entries=2**10)
 def projected(law: Rational, gamma: sympy.Expr) -> Rational:
     """PX with a free projector P of trace γ, in the whole space: S_X (1 + w)/(γ + w)."""
     projector = sympy.S.One if gamma == 1 else _projector().subs(symbols.gamma, gamma)
@@ -108,7 +107,7 @@ def _projector() -> sympy.Expr:
     return Atomic({1: symbols.gamma, 0: 1 - symbols.gamma}).S()
 
 
-@lru_cache(maxsize=2**10)
+@cache(entries=2**10)
 def corner(law: Rational, trace: sympy.Expr) -> Rational:
     """PXP on the range of a free projector P of trace τ: S(τw), with the mean unchanged."""
     mean = law.mean_value

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, product
 from math import comb
 
@@ -28,6 +27,7 @@ from ..activations.functions import Activation
 from ..errors import InputError
 from ..gaussian.brackets import GaussianAverage
 from ..symbols import z
+from ..work.caches import cache
 from .laws import Law
 
 MOST = 7
@@ -143,7 +143,7 @@ class HaarGates(_Gate):
         return rf"\left|{first}\,\sigma(g)\,U_1 + {second}\,h\,\sigma'(g)\,U_2\right|^2"
 
 
-@lru_cache(maxsize=MOST)
+@cache(entries=MOST)
 def words(k: int) -> Counter[Averages]:
     """E tr (M Mᵀ)^k/n as a polynomial in the averages ⟨D₁^a D₂^b⟩ with b even.
 

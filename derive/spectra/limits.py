@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import mpmath
 import sympy
@@ -32,6 +31,7 @@ from ..gaussian.oracle import gaussian_average
 from ..symbols import q
 from ..symbols import sigma_0 as sigma0
 from ..symbols import z as h
+from ..work.caches import cache
 from .laws import Atomic, Law, w, z
 from .slopes import Slopes, slope_law
 
@@ -401,7 +401,9 @@ def _relative_variance(activation: Activation, digits: int) -> Callable[[mpmath.
     kinks = [mpmath.mpf(sympy.N(kink, digits)) for kink in activation.kinks]
 
     def numeric(at: mpmath.mpf) -> mpmath.mpf:
-        square = cache(lambda x: slope(x) ** 2)  # both averages are over the same nodes
+        square = cache(entries=2**16)(
+            lambda x: slope(x) ** 2
+        )  # both averages are over the same nodes
         second = gaussian_average(square, at, digits, kinks).value
         fourth = gaussian_average(lambda x: square(x) ** 2, at, digits, kinks).value
         return fourth / second**2 - 1

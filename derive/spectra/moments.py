@@ -11,7 +11,6 @@ s_k. The paper's (21) are n = 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import sympy
@@ -23,6 +22,7 @@ from ..expressions import as_expression
 from ..symbols import C_W, L
 from ..symbols import slope_moment as mu
 from ..symbols import weight_coefficient as s
+from ..work.caches import cache
 
 MAX_DEPTH = 10**6
 """Layers, as a number: moments grow like their exponential."""

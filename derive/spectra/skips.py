@@ -13,7 +13,6 @@ S the S-transform of the squared singular values (Nica and Speicher, *Fields Ins
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb
 from typing import Any
 
@@ -22,6 +21,7 @@ import sympy
 from ..arithmetic import powerseries
 from ..arithmetic.powerseries import Series
 from ..errors import InputError
+from ..work.caches import cache
 from .laws import Law, Product, Rational, Scaled, larger
 
 DIGITS = 30
@@ -98,7 +98,7 @@ class Around(Law):
         return rf"\left|{' + '.join([*skip, *parts])}\right|^2"
 
 
-@lru_cache(maxsize=2**8)
+@cache(entries=2**8)
 def _log_s(law: Around, order: int) -> tuple[sympy.Expr, ...]:
     """In units of m_1: t = m_1 τ makes f(t) = τ + …, its coefficients ratios."""
     first = law._first

@@ -12,7 +12,7 @@ For anything else M is an average that is evaluated numerically.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 import mpmath
@@ -28,6 +28,7 @@ from ..expressions import parse_number
 from ..gaussian.brackets import GaussianAverage
 from ..symbols import q
 from ..symbols import z as h
+from ..work.caches import cache
 from .laws import Atomic, Law, z
 
 RANGE = (sympy.Integer(10) ** -100, sympy.Integer(10) ** 100)
@@ -62,7 +63,7 @@ def slope_law(activation: Activation, variance: sympy.Expr | float = q, argument
     return _slope_law(activation, check_variance(argument, variance))
 
 
-@lru_cache(maxsize=2**10)
+@cache(entries=2**10)
 def _slope_law(activation: Activation, at: sympy.Expr) -> Law:
     """As `slope_law`, checked."""
     slopes = [piece.expr.diff(h) for piece in activation.pieces]

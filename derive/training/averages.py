@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
 from ..engine.tensors import Name
 from ..engine.trees import H
 from ..groups.pairings import compositions
+from ..work.caches import cache
 from .diagrams import Diagram, diagrams
 from .histories import History, fields, residuals
 

@@ -14,12 +14,12 @@ that is met on the way, each of its ε a descent again. A tree of one edge stand
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from itertools import product
 from math import factorial, prod
 from typing import NamedTuple
 
 from ..groups.pairings import compositions
+from ..work.caches import cache
 
 
 class Branch(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from ..engine.tensors import identify, tensor
 from ..engine.trees import H
 from ..groups.pairings import pair_partitions
+from ..work.caches import cache
 from .diagrams import Factor
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 from ..engine.trees import Edge, Field, Z, canonical_tree
 from ..groups.pairings import compositions
+from ..work.caches import cache
 from .descent import LEADING, Branches, Descent, descents, forests, symmetry
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import permutations
 from math import factorial
 
@@ -22,6 +21,7 @@ from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
 from ..errors import InputError, whole
 from ..groups.pairings import pair_partitions
+from ..work.caches import cache
 from .diagrams import Factor, Line
 from .expressions import LatexStyle, Style
 

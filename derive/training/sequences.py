@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -19,6 +18,7 @@ import sympy
 from sympy.polys.fields import FracField
 
 from ..symbols import Symbol
+from ..work.caches import cache
 from .histories import History
 
 Powers = tuple[int, ...]
@@ -119,7 +119,7 @@ def _solved(history: History, rates: tuple[int | None, ...], count: int) -> Sequ
             at = powers(labels)
             terms[at] = terms.get(at, 0) + coefficient
 
-    @cache
+    @cache(entries=2**16)
     def solution(i: int) -> Sequence_:
         ((rho, _),) = rows[i].get(i, {one: 1}).items()
         found: Sequence_ = {(rho, 0): field.one * system.start[i]}
@@ -132,7 +132,7 @@ def _solved(history: History, rates: tuple[int | None, ...], count: int) -> Sequ
                     found[key] = found.get(key, field.zero) + scale * coefficient * part
         return {key: each for key, each in found.items() if each}
 
-    @cache
+    @cache(entries=2**16)
     def convolved(rho: Powers, r: Powers, p: int) -> Sequence_:
         if r == rho:
             return {(r, p + 1): field.one}

@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cache
 from math import comb, isfinite, nan, prod
 from typing import Any, ClassVar, NamedTuple
 
@@ -35,6 +34,7 @@ from ..arithmetic.polynomials import UNIT, Expansion, power, times
 from ..errors import InputError, listed, whole
 from ..expressions import as_expression
 from ..groups.pairings import Blocks, Partition, even_partitions
+from ..work.caches import cache
 from .rotations import WeightEnsemble, atoms_of, fraction
 
 MOST_CUMULANT = 12

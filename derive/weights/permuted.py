@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -37,6 +36,7 @@ from ..errors import InputError
 from ..expressions import as_expression
 from ..groups.pairings import Blocks
 from ..symbols import r_in, r_out
+from ..work.caches import cache
 from .entries import IndependentEntries, PermutationInvariant
 from .laws import Masked
 from .rotations import atoms_of, fraction

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import takewhile
 from math import prod
 from typing import Any, ClassVar, Self
@@ -48,6 +48,7 @@ from ..groups.pairings import Blocks, Partition, coset_type, pair_partitions
 from ..groups.weingarten import as_partition, series, weingarten
 from ..groups.zonal import Spherical, spherical_functions, type_class_size
 from ..symbols import r_big, r_in, r_out, trace_moment
+from ..work.caches import cache
 
 _MISSING: Any = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from threading import Event
 from types import ModuleType
 
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.activations.functions import Activation
 from derive.errors import InputError, flag, instance, whole
+from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks

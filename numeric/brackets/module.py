@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape
+from derive.work.caches import cache
 
 from ..emit import modules
 from . import one_input, pieces, quadrature, several_inputs

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import sympy
@@ -32,6 +31,7 @@ from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
 from derive.arithmetic import hermite
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
+from derive.work.caches import cache
 
 from ..emit import printer
 from . import quadrature
@@ -216,7 +216,7 @@ def smooth_sums(activation: Activation, shapes: Sequence[SingleShape]) -> Smooth
     return _smooth_sums(activation, tuple(shapes))
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _smooth_sums(activation: Activation, shapes: tuple[SingleShape, ...]) -> SmoothSums:
     near = [leibniz(*shape) for shape in shapes]
     integrands, far = list(near), list[Part | None]()

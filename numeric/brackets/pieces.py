@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import sympy
 
 from derive.activations.functions import Activation, z
 from derive.gaussian.shapes import Shape
+from derive.work.caches import cache
 
 from ..arrays import Array
 from . import quadrature

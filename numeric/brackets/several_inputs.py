@@ -14,12 +14,12 @@ in the range of K are right, and a recursion asks for no others. Derived here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic import hermite
 from derive.gaussian.shapes import Shape, is_even
+from derive.work.caches import cache
 
 from ..emit import printer
 from . import kinks, pieces, quadrature

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from types import ModuleType
 
 from derive.activations.functions import Activation, z
+from derive.work.caches import cache
 
 from ..emit import modules, printer
 

@@ -15,13 +15,14 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+
+from derive.work.caches import cache
 
 from . import fastmath, jit, modules, tiles, vectors
 

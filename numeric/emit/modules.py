@@ -14,13 +14,13 @@ import os
 import sys
 import tempfile
 import threading
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from platformdirs import user_cache_path
 
 from derive.errors import InputError
+from derive.work.caches import constant
 
 PRELUDE = """\
 import math
@@ -124,7 +124,7 @@ def _discard_unreadable(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-@cache
+@constant("modules of this process are there")
 def _private_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="wickgarten-"))
 

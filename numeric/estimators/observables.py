@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, product
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.engine.tensors import Name, Tensor, spell, tensor
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, mobius
+from derive.work.caches import cache
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
@@ -43,7 +44,7 @@ def lower(name: Name) -> tuple[Name, ...]:
     )
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def components(name: Name, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
     """The sample indices up to the tensor's symmetries, each class with all its members."""
     classes: dict[Statistic, list[tuple[int, ...]]] = {}
@@ -165,7 +166,7 @@ class Plan:
                 yield from expanded(component)
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def plan_of(targets: tuple[Name, ...], samples: int) -> Plan:
     """The plan of these tensors, which keeps what follows from them."""
     return Plan(targets, samples)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -23,6 +22,7 @@ import numpy as np
 from derive.engine.fields import Field
 from derive.groups.pairings import Pairing, as_pairing, coset_type, ordered, pair_partitions
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 
 from ..arrays import Array
 from .observables import Plan
@@ -55,7 +55,7 @@ class Sum:
     lambda_W: float
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def compiled(plan: Plan, given: Sum, probes: Probes) -> tuple[Structure, Array]:
     """The plan's statistics as polynomials in the sources' Gram matrices, one after another.
 

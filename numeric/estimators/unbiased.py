@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from itertools import combinations, product
 from math import prod
 from operator import add, mul
@@ -43,6 +43,7 @@ from derive.groups.pairings import (
 )
 from derive.groups.weingarten import weingarten
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 
 from ..arrays import Array
 from .moments import BLOCKS, Record
@@ -99,19 +100,19 @@ class Reading:
         return _coefficients(self, coset)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _coefficients(reading: Reading, coset: Partition) -> Array:
     return np.array([weight_coefficient(w, coset, *sizes) for w, *sizes in reading.layers])
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def weight_coefficient(ensemble: WeightEnsemble, coset: Partition, n_in: int, n_out: int) -> float:
     """C(p, q) with C_W^k in it, at whole widths."""
     sizes = sympy.Integer(n_in), sympy.Integer(n_out)
     return float(ensemble.C_W ** sum(coset) * ensemble.coefficient(coset, *sizes))
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def haar_coefficient(n: int, coset: Partition) -> float:
     """Weingarten's function of O(n)."""
     return float(weingarten(coset, sympy.Integer(n)))
@@ -242,7 +243,7 @@ def compiled(plan: Plan, reading: Reading, probes: Probes) -> tuple[Structure, A
     return _compiled(tuple(plan.trees()), plan.statistics, plan.samples, reading, probes)
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _compiled(
     trees: tuple[tuple[Field, ...], ...],
     statistics: tuple[Statistic, ...],
@@ -319,7 +320,7 @@ Places = tuple[tuple[slice | int, ...], ...]
 """Where a component stands in a tensor's array."""
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Places], ...]]:
     """The number of means in the longest product; each component's expansion, and its places."""
     classes = components(target, plan.samples)
@@ -352,7 +353,7 @@ def _choices(places: tuple[int, ...]) -> tuple[Choice, ...]:
     )
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _power_sums(plan: Plan, places: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Σ Π_j (X − X⁰)_j over choices of different draws, in sums over all draws of products: a
     weight, and the products whose sums are multiplied, for each partition of the factors."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import combinations, product
 from typing import NamedTuple, TypeAlias
 
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket, inside
 from derive.gaussian.shapes import Shape, SingleShape
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets import pieces
@@ -280,7 +280,7 @@ def _by_order(
     return ranked, parts
 
 
-@lru_cache(maxsize=16)
+@cache(entries=16)
 def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
     """The patterns, each as the rank of every label, and all tuples of samples of 0 … m − 1."""
     tuples = np.array(np.unravel_index(np.arange(m**labels), (m,) * labels)).T

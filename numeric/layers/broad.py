@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import SingleShape, leibniz
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -255,12 +255,12 @@ def _stretched(step: float, c: float, end: float) -> tuple[Array, Array]:
     return c * np.sinh(u), step * c * np.cosh(u)
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _settled(activation: Activation, shape: SingleShape) -> int:
     return quadrature.settled(activation, shape.orders, shape.outer)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _step(
     activation: Activation, heads: tuple[SingleShape, ...], degree: int, digits: float
 ) -> float:
@@ -272,6 +272,6 @@ def _step(
     return quadrature.stretched_step(activation, parts, digits, _FAR)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _growth(activation: Activation, heads: tuple[SingleShape, ...]) -> tuple[float, ...]:
     return quadrature.growth(activation, [leibniz(*head) for head in heads])

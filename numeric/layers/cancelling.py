@@ -11,7 +11,6 @@ a rounding of the function at R/4, as it is not of erf(8(z + 1)) with R = 2, e^{
 from __future__ import annotations
 
 import math
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from flint import acb, arb, ctx
 from derive.arithmetic.balls import Ball, compile_arb
 from derive.errors import InputError
 from derive.symbols import z
+from derive.work.caches import cache
 
 from ..arrays import Array
 

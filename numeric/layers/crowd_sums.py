@@ -10,10 +10,10 @@ weights.
 from __future__ import annotations
 
 import math
-from functools import cache
 from types import ModuleType
 
 from derive.activations.functions import Activation
+from derive.work.caches import cache
 
 from ..emit import printer
 from ..emit.kernels import load_kernels

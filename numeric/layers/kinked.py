@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 import numpy as np
 import sympy
@@ -18,6 +17,7 @@ import sympy
 from derive.activations.functions import Activation, z
 from derive.arithmetic import hermite
 from derive.gaussian.shapes import Shape
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets import quadrature

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -22,6 +21,7 @@ from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import set_partitions
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.pieces import SLACK

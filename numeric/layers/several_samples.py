@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import leibniz
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets import quadrature

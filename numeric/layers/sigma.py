@@ -8,7 +8,6 @@ the expressions share is computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import sympy
 
 from derive.activations.functions import Activation
 from derive.symbols import z
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.functions import OWN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.expressions import FUNCTIONS
 from derive.symbols import z
+from derive.work.caches import cache
 
 from ..arrays import Array
 

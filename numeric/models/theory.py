@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from derive.gaussian.brackets import Bracket
 from derive.layers import Layer
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..flows import flow

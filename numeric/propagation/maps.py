@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from flint import arb, ctx
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
+from derive.work.caches import cache
 from derive.work.resources import check_time
 
 from ..layers.precise.averages import Averages

@@ -15,7 +15,7 @@ conditioning technique of Bolthausen (*Commun. Math. Phys.* 325, 2014).
 from __future__ import annotations
 
 import math
-from functools import lru_cache, singledispatch
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
+from derive.work.caches import cache
 from derive.work.resources import check_memory, number
 
 from ..arrays import Array
@@ -128,7 +129,7 @@ def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
     ]
 
 
-@lru_cache(maxsize=64)  # asked for at every matrix
+@cache(entries=64)  # asked for at every matrix
 def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float, ...]:
     """The squares of as many singular values, equally frequent, as there are trace moments.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +22,7 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
+from derive.work.caches import cache
 
 from ..arrays import Array
 from .entries import entries
@@ -151,7 +151,7 @@ def weight_factors(
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
 
 
-@lru_cache(maxsize=64)  # asked for at every matrix
+@cache(entries=64)  # asked for at every matrix
 def number(value: sympy.Expr) -> float:
     """A variance as a float: sympy takes its time."""
     return float(value)
@@ -184,7 +184,7 @@ _BLOCK = 64
 """Columns that LAPACK may take at a time."""
 
 
-@lru_cache(maxsize=4)
+@cache(entries=4)
 def _below(n: int, columns: int) -> NDArray[np.bool_]:
     """Where the transpose of (n, columns) is on or below its diagonal."""
     return np.arange(n) >= np.arange(columns)[:, None]

@@ -17,7 +17,7 @@ Derived here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, singledispatch
+from functools import singledispatch
 
 import numpy as np
 import sympy
@@ -25,6 +25,7 @@ import sympy
 from derive.errors import InputError
 from derive.weights import FourMoments, Permuted, RegularSparse
 from derive.weights.permuted import MOMENTS
+from derive.work.caches import cache
 from derive.work.resources import check_memory
 
 from ..arrays import Array
@@ -75,7 +76,7 @@ def check_core(law: FourMoments, n_in: int, n_out: int) -> None:
         _check_moments(law, n_in, n_out)
 
 
-@lru_cache(maxsize=64)  # asked for at every matrix
+@cache(entries=64)  # asked for at every matrix
 def _check_moments(law: Permuted, n_in: int, n_out: int) -> None:
     """Raise InputError where what is drawn has other moments than the law: by `_BOUND` errors."""
     if min(n_in, n_out) < 2:
@@ -118,7 +119,7 @@ def check_limit(law: FourMoments, r_in: float, r_out: float) -> None:
         _check_limit(law, r_in, r_out)
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _check_limit(law: Permuted, r_in: float, r_out: float) -> None:
     widths = [
         (round(r_in * n / max(r_in, r_out)), round(r_out * n / max(r_in, r_out))) for n, _ in _LIMIT

@@ -21,7 +21,6 @@ import pickle
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -31,6 +30,7 @@ from time import monotonic
 from tqdm import tqdm
 
 from derive.errors import InputError, flag, whole
+from derive.work.caches import cache, constant
 from derive.work.progress import quiet, telling
 
 from ..arrays import Array
@@ -263,7 +263,7 @@ def _computed_here(
             yield number, work.sums(*chunks.span(number), reference, pool, threads)
 
 
-@cache
+@constant("its threads may be at work")
 def _pool(threads: int) -> ThreadPoolExecutor:
     """So many threads, for all calls: to start some takes a tenth of a millisecond each."""
     return ThreadPoolExecutor(threads, thread_name_prefix="chunks")
@@ -328,7 +328,7 @@ def computed(task: bytes, start: int, stop: int) -> Array:
     return asked.sums(start, stop, reference)
 
 
-@lru_cache(maxsize=2)
+@cache(entries=2)
 def _received(task: bytes) -> tuple[Work, Array]:
     found: tuple[Work, Array] = pickle.loads(task)
     return found

@@ -25,12 +25,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit import modules, outputs

@@ -6,7 +6,6 @@ A jet's axes are (draws, jets, m, n), as in `jets`; n is 1 where there is no neu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.polynomials import Structure
@@ -148,7 +148,7 @@ class Arithmetic:
         return evaluated_once(polynomials, factors)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def derivative_of(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
     """A derivative of a function of collective variables, of arrays."""
     symbols = [mean.symbol for mean in stage.means]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from threading import Event
 from types import ModuleType
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.equations import Equation
+from derive.work.caches import cache, constant
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
@@ -194,7 +195,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@cache
+@constant("it sets an option of the process")
 def keep_memory() -> None:
     """Have glibc reuse freed arrays, which else it hands back and faults in anew, page by page.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -18,12 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.chains import law_of
 from derive.engine.stages import STEM, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
+from derive.layers.chain import law_of
 from derive.network import Network
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 from derive.work.resources import check_memory, number
 
 from .. import checks
@@ -296,7 +297,7 @@ class Ensemble:
         self.activation(layer).activate(Z)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def number_of(value: Value) -> float:
     """A layer's number; an InputError for a symbol."""
     try:
@@ -332,7 +333,7 @@ def checked_ensemble(
     return Ensemble(layers, data, seed)
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
     """What a network without functions of the layer says of its layers, or an InputError."""
     widths = [n_0]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -32,6 +31,7 @@ from derive.weights import (
     PermutationInvariant,
     WeightEnsemble,
 )
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.observables import Plan
@@ -122,7 +122,7 @@ class EntriesSampler(Sampler):
         return values
 
 
-@lru_cache(maxsize=1024)
+@cache(entries=1024)
 def _spectrum(
     weights: WeightEnsemble, rows: Blocks, n_in: int, n_out: int
 ) -> tuple[tuple[float, Blocks], ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
 from derive.groups.weingarten import elements_of, weingarten
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.observables import Plan, derivatives, followed, terms_of
@@ -232,7 +233,7 @@ def _of_rotations(n: int, pairing: Blocks) -> Iterator[tuple[float, Blocks]]:
         yield haar_coefficient(n, coset_type(p, q)), q
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]:
     """Even set partitions, by Weingarten's function of the signed permutations."""
     size = sympy.Integer(n)

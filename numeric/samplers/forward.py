@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
@@ -176,7 +177,6 @@ class Program:
     steps: NDArray[np.int64]
     scales: Array
 
-    @lru_cache(maxsize=256)  # noqa: B019 (as many programs are kept as `_program` keeps)
     def piece(self, layer: int, most: int) -> tuple[int, int, int]:
         """The steps, from and to, that go on from this layer in one call, and the last layer: of
         so many neurons of one network at most, unless a layer has more."""
@@ -202,7 +202,7 @@ class Program:
         return Z, G, np.empty((WORDS, LANES), np.uint64), np.empty((2, LANES))
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _program(layers: Layers) -> Program:
     rows, scales = list[tuple[int, ...]](), list[float]()
     for layer, steps in enumerate(layers.steps[:-1], start=1):

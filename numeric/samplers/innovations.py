@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations_with_replacement
 from types import ModuleType
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.groups.pairings import as_pairing
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.jit import driver
@@ -317,7 +318,7 @@ def kernels() -> ModuleType:
     return load_kernels("innovations", doc, entries, parts=PARTS)
 
 
-@lru_cache(maxsize=8)
+@cache(entries=8)
 def _pairs(m: int) -> tuple[tuple[int, int], ...]:
     """Of inputs, one of each two."""
     return tuple(combinations_with_replacement(range(m), 2))

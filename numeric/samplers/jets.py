@@ -8,7 +8,6 @@ splits of O, and a function of jets is Faà di Bruno's sum over partitions of O.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from itertools import product
 from types import ModuleType
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.groups.pairings import set_partitions
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
@@ -74,7 +74,7 @@ def composed(probes: Probes, derivative: Derivative, arguments: Sequence[Array])
     return found
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def splits(probes: Probes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each jet O, the places of A and O∖A for all A ⊆ O, one after another."""
     place = {jet: number for number, jet in enumerate(probes.jets)}

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations_with_replacement
 from types import ModuleType
 from typing import ClassVar, NamedTuple
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from derive.engine.fields import H
 from derive.engine.tensors import tensor
 from derive.groups.pairings import Pairing, pair_partitions
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
@@ -53,6 +52,7 @@ from derive.groups.pairings import (
     ordered,
     pair_partitions,
 )
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.observables import Statistic
@@ -286,7 +286,7 @@ def _rows(law: Law, inputs: int, coset: Partition) -> float:
     return float(all(part == 1 for part in coset))
 
 
-@lru_cache(maxsize=1 << 16)
+@cache(entries=1 << 16)
 def _low_rank(law: Law, inputs: int, given: tuple[Pairing, Pairing, Pairing], q: Pairing) -> float:
     """The coefficient of Π_inverse ν, without scale and ρ.
 
@@ -307,7 +307,7 @@ def _low_rank(law: Law, inputs: int, given: tuple[Pairing, Pairing, Pairing], q:
     return total
 
 
-@lru_cache(maxsize=1 << 16)
+@cache(entries=1 << 16)
 def _frame(law: Law, inputs: int, p: Pairing, between: Pairing) -> float:
     """c(p, p')."""
     if not p:

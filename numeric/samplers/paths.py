@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
 from types import ModuleType
 from typing import ClassVar
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import Field
 from derive.weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal, Truncated
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
@@ -68,7 +69,7 @@ def few(statistics: Iterable[Statistic], inputs: int) -> bool:
     return _closes(frozenset(kind for kind, *_ in statistics), MOST_EDGES.get(inputs, 0))
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _closes(kinds: frozenset[path_averages.Kind], edges: int) -> bool:
     most = max(sum(field.nodes - 1 for field in kind) for kind in kinds)
     if all(isinstance(field, Field) for kind in kinds for field in kind):
@@ -266,7 +267,7 @@ class _Compiled:
         return self.start.size
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 @uncollected()
 def _compiled(
     statistics: tuple[Statistic, ...],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from types import ModuleType
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.fields import AnyField
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
@@ -81,7 +81,7 @@ class ProbeSampler(Sampler):
             X = Z
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _polynomials(layers: Layers, plan: Plan, probes: Probes) -> tuple[Structure, Array]:
     return unbiased.compiled(plan, reading(layers), probes)
 

@@ -8,11 +8,11 @@ another one times a number, as z/√q is, is not computed but kept as both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TypeAlias
 
 from derive.engine.stages import LEFT, Equation, Function, Product, Stage, Sum, Variable
 from derive.engine.trees import STREAM, Kind
+from derive.work.caches import cache
 
 from .forward_kernels import LANES
 from .stage_tables import NORMALS, SQUARE_ROW, STREAM_ROOM, STREAM_ROW, Drawn, Size, Written

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from derive.engine.stages import (
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian, WeightEnsemble
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.probes import Probes
@@ -287,7 +288,7 @@ class ExplicitLayerSampler(LayerSampler):
         return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
 
 
-@lru_cache(maxsize=64)  # asked for at every layer of every draw
+@cache(entries=64)  # asked for at every layer of every draw
 def _gaussian(variance: float) -> Gaussian:
     return Gaussian(variance)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby
 from types import ModuleType
 
@@ -20,6 +20,7 @@ from derive.engine.stages import Product, Stage
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels

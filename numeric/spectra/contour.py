@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 import mpmath
@@ -26,6 +26,7 @@ from derive.spectra import Atomic, Density, Law, Masked, Moments, Rational, Scal
 from derive.spectra.gates import Gates, HaarGates
 from derive.spectra.laws import Product
 from derive.spectra.skips import Around
+from derive.work.caches import cache
 
 from ..brackets.functions import OWN
 from ..emit.stable import stable
@@ -194,7 +195,7 @@ def _slopes(law: Slopes, finest: float, more: int) -> Nodes:
     return replace(_assembled(parts, support, mean, str(law)), least=least)
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _pieces(law: Slopes, finest: float) -> tuple[Path | tuple[float, float], ...]:
     """Of each piece of the activation the path, or φ'² over its mean and the mass where that is
     constant."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -24,6 +23,7 @@ from scipy import special
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.quadrature import legendre
@@ -76,7 +76,7 @@ def of_slopes(activation: Activation, slope: Callable[[Array], Array], h: Array)
     return seen - mean
 
 
-@lru_cache(maxsize=16)
+@cache(entries=16)
 def _averages(activation: Activation, slope: Callable[[Array], Array], n: int) -> _Averages:
     return _Averages(slope, n, tuple(float(kink) for kink in activation.kinks))
 
@@ -156,7 +156,7 @@ def _over_sphere(
     return None
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _breaks(n: int) -> Array:
     reach = min(np.pi / 2, _REACH / np.sqrt(n))
     return np.linspace(-reach, reach, _PANELS + 1)

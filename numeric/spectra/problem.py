@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.spectra import Factor, Jacobian, Law, Limit
 from derive.spectra.skips import Around
+from derive.work.caches import cache
 
 from ..emit import jit, modules
 from . import kernel

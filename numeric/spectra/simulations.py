@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cache
 from threading import Event
 from typing import Any
 
@@ -25,6 +24,7 @@ from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network, dense_network
 from derive.spectra.slopes import check_variance
 from derive.weights import LowRankOrthogonal, Truncated, WeightEnsemble, as_weights
+from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks

@@ -22,7 +22,6 @@ are decimal texts.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from derive.activations import Activation
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.network import Network
+from derive.work.caches import cache
 
 from ..arrays import Array
 
@@ -113,7 +113,7 @@ class _Form(NamedTuple):
         return xarray.Variable(self.dims, zeros, dict(self.attributes))
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _form(
     layers: tuple[int, ...],
     variables: tuple[tuple[str, _Form], ...],
@@ -186,7 +186,7 @@ def _version() -> str:
     return version("wickgarten")  # reads files
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _kept_network(net: Network) -> dict[str, str]:
     return _network(net)
 

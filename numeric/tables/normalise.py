@@ -4,7 +4,6 @@ tensor is by its dimension."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -13,6 +12,7 @@ import xarray
 from derive.engine.fields import Field
 from derive.engine.tensors import named
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from ..arrays import Array
 from . import digits

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from derive.training.averages import Average
 from derive.training.diagrams import Diagram, Line
 from derive.training.histories import History
+from derive.work.caches import cache
 
 from ..arrays import Array
 from . import evolution
@@ -195,7 +195,7 @@ def contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int
     return np.asarray(np.einsum(*given, optimize=path))
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _path(axes: tuple[tuple[int, ...], ...], shapes: tuple[tuple[int, ...], ...]) -> list[Any]:
     """In which order such arrays are contracted."""
     given: list[Any] = []

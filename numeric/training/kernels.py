@@ -8,12 +8,12 @@ for another. The matrix products of a step are those of `tiles`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from types import ModuleType
 
 import numpy as np
 
 from derive.activations import Activation
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.jit import driver

@@ -17,7 +17,6 @@ K and V.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple, TypeGuard
 
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape
 from derive.recursions import wanted
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.module import evaluate
@@ -208,7 +208,7 @@ def _averages(activation: Activation, K: Array) -> Array:
     return _of_bytes(activation, len(K), K.tobytes())
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _of_bytes(activation: Activation, m: int, K: bytes) -> Array:
     covariance, found = np.frombuffer(K).reshape(m, m), np.empty((2, m, m))
     for order, averages in enumerate(found):

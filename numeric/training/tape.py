@@ -10,7 +10,7 @@ back, without asking the equations: a step of descent allocates nothing of a lay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
+from derive.work.caches import cache
 
 from ..arrays import Array
 from ..layers.tapped import Reader
@@ -274,7 +275,7 @@ class Tape:
         return found
 
 
-@lru_cache(maxsize=16)
+@cache(entries=16)
 def _reads(taps: Taps) -> tuple[Array, ...]:
     """By tap the mean over the positions that it reads, (results, positions)."""
     reader, unit = Reader(taps, 1), np.eye(taps.positions)

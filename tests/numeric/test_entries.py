@@ -12,7 +12,6 @@ from derive import (
     Independent,
     InputError,
     Network,
-    Orthogonal,
     Rademacher,
     Sparse,
     StudentT,
@@ -20,7 +19,6 @@ from derive import (
     Uniform,
     recursion,
 )
-from derive.weights import as_weights
 from numeric import compare, flow, simulate, write_module
 from numeric.random.entries import entries
 from numeric.random.matrices import weight_matrix
@@ -214,11 +212,6 @@ def test_a_law_of_one_s_own_flows_and_is_not_sampled():
         assert flow(net, [1.0, 0.5], 3, ["V"])["V"].notnull().all()
         with pytest.raises(InputError, match="a distribution of scipy"):
             simulate(net, [1.0, 0.5], 8, 3, 10, tensors=["V"])
-
-
-def test_orthogonal_weights_behind_independent_ones_are_refused():
-    with pytest.raises(InputError, match="first_weights"):
-        Network("tanh", Orthogonal(), first_weights=as_weights("weights", "uniform"))
 
 
 def test_a_module_of_hidden_layers_is_written(tmp_path):

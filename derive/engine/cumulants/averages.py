@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from ...arithmetic.polynomials import (
 from ...groups.pairings import Blocks
 from ...symbols import PARAMETERS
 from ...weights import Gaussian, WeightEnsemble
+from ...work.caches import cache
 from ..stages import DENSE, Stage
 from ..through import Summand, summand
 from ..trees import ABOVE, STREAM, Kind, Placed, Term

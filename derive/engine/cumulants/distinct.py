@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, constant, multiply, power
+from ...work.caches import cache
 
 
 def coincidences(

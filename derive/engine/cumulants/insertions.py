@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
 from math import factorial, prod
 
@@ -25,6 +24,7 @@ from ...arithmetic.polynomials import (
 )
 from ...gaussian.brackets import Bracket, normal_form
 from ...groups.pairings import Blocks, refining_pairings, refining_partitions
+from ...work.caches import cache
 from ..tensors import kernel_label, tensor
 from ..trees import Field, Kind, Placed
 
@@ -36,7 +36,7 @@ Insertions = dict[tuple[tuple[Target, ...], Monomial, int], Fraction]
 """(outer derivatives, tensors, power of 1/n) → coefficient."""
 
 
-@lru_cache(maxsize=100_000)
+@cache(entries=100_000)
 def around_gaussian(
     neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool, group: str
 ) -> Expansion:
@@ -166,7 +166,7 @@ def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> No
                 total[key] = total.get(key, Fraction(0)) + x * y
 
 
-@lru_cache(maxsize=100_000)
+@cache(entries=100_000)
 def _insert(
     block: tuple[Placed, ...],
     extra: int,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from ...arithmetic.polynomials import Expansion, add, multiply_all
 from ...groups.pairings import Blocks, mobius, pair_partitions
 from ...weights import WeightEnsemble
+from ...work.caches import cache
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..through import Summand
@@ -70,7 +71,7 @@ def layer_cumulant(
             if progress:
                 progress()
 
-    @cache
+    @cache(entries=2**16)
     def moment(block: tuple[int, ...], pairs: Blocks) -> Expansion:
         result: Expansion = {}
         alike: Counter[Summand] = Counter()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
 from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
 
 from ...errors import InputError
 from ...groups.pairings import Blocks, compositions, ordered, set_partitions
+from ...work.caches import cache
 from ..fields import forward
 from ..stages import Stage
 from ..through import Summand, lines, summand

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from functools import cache
 from math import comb, inf
 from typing import NamedTuple
 
 from ...groups.pairings import MOST_POINTS, Blocks, double_factorial_pairings, pairings
+from ...work.caches import cache
 from ..stages import DENSE
 from ..trees import AnyField, slots_of
 from .products import identified, products, rows_of, splittings, summands

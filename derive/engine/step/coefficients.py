@@ -6,13 +6,14 @@ variances of their matrices alone.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache, partial
+from functools import partial
 
 from ...arithmetic.polynomials import Atom, Expansion, Monomial
 from ...errors import InputError
 from ...gaussian.brackets import Bracket
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
+from ...work.caches import cache
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
 from ..cumulants import RATE, input_layer, layer_cumulant, work
@@ -157,7 +158,7 @@ def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
     return frozenset((_relabelled(atom, samples), exponent) for atom, exponent in mono)
 
 
-@lru_cache(maxsize=1 << 14)
+@cache(entries=1 << 14)
 def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
     if isinstance(atom, Tensor):
         return atom._replace(samples=tuple(samples[each - 1] for each in atom.samples))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import NamedTuple, Self, TypeVar
 
 import sympy
@@ -19,6 +19,7 @@ from ...display.objects import Shown
 from ...errors import InputError
 from ...gaussian.brackets import Bracket, Component, specialise, unspecified
 from ...weights import WeightEnsemble
+from ...work.caches import cache
 from ..cumulants import Work, work
 from ..factored import polynomial
 from ..fields import Field
@@ -371,7 +372,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
     pair = (1, 1) if step.is_single_input else (1, 2)
     plain = symbols.K if step.is_single_input else Component("K", pair)
 
-    @cache
+    @cache(entries=2**16)
     def behind(stage: int, atom: Tensor) -> sympy.Expr:
         """A tensor behind this stage, or of layer ℓ, −1."""
         name, samples = identify(atom)
@@ -389,7 +390,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
             return average(stage, atom)
         return step.symbol(atom)
 
-    @cache
+    @cache(entries=2**16)
     def average(stage: int, bracket: Bracket) -> sympy.Expr:
         layer = step.layer
         assert layer is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation, z
 from derive.gaussian.shapes import leibniz
+from derive.work.caches import cache
 
 from ...emit.stable import stable
 from ..functions import OWN

@@ -11,7 +11,6 @@ entire pieces have M = e^{c²(ρ − 1/ρ)²/8}, so that 20 nodes on c = 2.25 le
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy import special
 
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
+from derive.work.caches import cache
 
 
 class Panels(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
+from derive.work.caches import cache
 
 from ...brackets import quadrature
 from . import functions
@@ -222,7 +222,7 @@ def _floored(step: float) -> float:
     return math.floor(math.ldexp(step, _FRACTION)) * 2.0**-_FRACTION
 
 
-@lru_cache(maxsize=1024)
+@cache(entries=1024)
 def _step(activation: Activation, heads: tuple[Orders, ...], goal: float) -> float:
     """In u, for all of these functions; 0 where there is none, as for σ that oscillates."""
     if activation.is_polynomial:
@@ -231,6 +231,6 @@ def _step(activation: Activation, heads: tuple[Orders, ...], goal: float) -> flo
     return quadrature.stretched_step(activation, parts, goal, math.sqrt(2.0 * goal))
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _growth(activation: Activation, heads: tuple[Orders, ...]) -> tuple[float, ...]:
     return quadrature.growth(activation, [{head: 1} for head in heads])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic.balls import Ball, compile_arb
+from derive.work.caches import cache
 
 from ...brackets import quadrature
 
@@ -66,7 +66,7 @@ def of_product(activation: Activation, orders: Sequence[int], height: float) -> 
     return total
 
 
-@lru_cache(maxsize=1024)
+@cache(entries=1024)
 def of_derivative(activation: Activation, order: int, height: float) -> Envelope | None:
     """A bound of σ^{(order)} on the strip |Im z| ≤ height, or None where none is found."""
     growth = math.ceil(quadrature.degree(activation, order) - 0.01)

@@ -6,7 +6,6 @@ What does not depend on z is computed once for each precision, and what occurs t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import sympy
@@ -15,6 +14,7 @@ from flint import acb, arb, ctx, fmpq
 from derive.activations.functions import Activation, z
 from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
+from derive.work.caches import cache
 
 Number = TypeVar("Number", arb, acb)
 
@@ -37,7 +37,7 @@ _METHODS = {
 }
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def derivatives(activation: Activation, orders: tuple[int, ...], precision: int) -> Values:
     """σ^{(order)} of each of these orders, for an analytic σ, in balls of so many bits.
 
@@ -46,7 +46,7 @@ def derivatives(activation: Activation, orders: tuple[int, ...], precision: int)
     return compiled(tuple(activation.derivative(order) for order in orders), precision)
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def compiled(
     expressions: tuple[sympy.Expr, ...], precision: int, variables: tuple[sympy.Symbol, ...] = (z,)
 ) -> Values:
@@ -64,7 +64,7 @@ def compiled(
     return found
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def on_balls(activation: Activation, order: int) -> Ball:
     """σ^{(order)} of an analytic σ as a function of complex balls."""
     return compile_arb(activation.derivative(order), z)

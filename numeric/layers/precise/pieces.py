@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from math import comb, factorial
 from typing import NamedTuple, TypeAlias
@@ -28,6 +27,7 @@ from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball
 from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
+from derive.work.caches import cache
 
 from ...brackets.one_input import distribution, limit
 from . import functions
@@ -58,7 +58,7 @@ class Exact(NamedTuple):
     limit: sympy.Expr
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def exact_distribution(activation: Activation, group: Group) -> Exact:
     """What stands at one sample."""
     factors, outer = group
@@ -114,7 +114,7 @@ def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
     return next(piece.expr for piece in activation.pieces if piece.lower <= at < piece.upper)
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _balls(activation: Activation, group: Group, precision: int) -> Distribution:
     """The same as balls of so many bits."""
     kinks, pieces, deltas, _ = exact_distribution(activation, group)

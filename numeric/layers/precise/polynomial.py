@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 
 import sympy
 from flint import arb
 
 from derive.activations.functions import Activation, z
+from derive.work.caches import cache
 
 from . import functions
 from .geometry import Matrix
@@ -33,7 +33,7 @@ def averages(activation: Activation, products: Sequence[Product], K: Matrix) -> 
     ]
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _terms(activation: Activation, product: Product) -> dict[Powers, tuple[sympy.Expr, ...]]:
     """{power of each sample: its coefficients}."""
     terms: dict[Powers, tuple[sympy.Expr, ...]] = {(): ()}
@@ -47,7 +47,7 @@ def _terms(activation: Activation, product: Product) -> dict[Powers, tuple[sympy
     return terms
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _coefficients(activation: Activation, orders: Orders) -> dict[int, sympy.Expr]:
     total = sympy.Poly(sympy.prod(activation.derivative(order) for order in orders), z)
     return {powers[0]: value for powers, value in total.terms() if value != 0}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -30,6 +30,7 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 
 from ...brackets.shapes import check_all_finite, check_finite_together, is_merged
 from ..merged import merged, pattern_of
@@ -116,7 +117,6 @@ class Recursions:
         """How many there are in a layer, at most."""
         return max(sum(each.monomials for each in layer) for layer in self._stages)
 
-    @cache  # noqa: B019  (an object of one flow)
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
         return self.first.entry(name, samples)
@@ -188,14 +188,9 @@ class Passage:
     def _rank(self, name: Name) -> int:
         return 0 if self._single else len(name.subscripts)
 
-    @cache  # noqa: B019  (an object of one flow)
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
-        if self._single:
-            return name, ()
-        slots = dict(zip(name.subscripts, samples, strict=True))
-        labels = tuple(slots[slot] for slot in range(len(slots)))
-        return identify(tensor(name.fields, name.order, name.pairing, labels))
+        return (name, ()) if self._single else _identified(name, samples)
 
     @property
     def monomials(self) -> int:
@@ -356,6 +351,13 @@ def _sum(terms: Terms, vector: Sequence[arb]) -> arb:
             term = term * vector[place]
         total += term
     return total
+
+
+@cache
+def _identified(name: Name, samples: tuple[int, ...]) -> Entry:
+    slots = dict(zip(name.subscripts, samples, strict=True))
+    labels = tuple(slots[slot] for slot in range(len(slots)))
+    return identify(tensor(name.fields, name.order, name.pairing, labels))
 
 
 @cache

@@ -20,7 +20,7 @@ import weakref
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import combinations_with_replacement, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ from flint import acb, arb, arb_mat, ctx
 from derive.activations.functions import Activation
 from derive.arithmetic import balls
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from . import broad, envelopes, functions, lattice
 from .envelopes import Envelope
@@ -86,9 +87,9 @@ class Sums:
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
         own: Any = weakref.proxy(self)  # for caches that do not hold what holds them
-        self._bounds = lru_cache(_KEPT)(partial(Sums._bounds_at, own))
-        self._rules = lru_cache(_KEPT)(partial(Sums._rules_for, own))
-        self._errs = lru_cache(_KEPT)(partial(Sums._errs_by, own))
+        self._bounds = cache(entries=_KEPT)(partial(Sums._bounds_at, own))
+        self._rules = cache(entries=_KEPT)(partial(Sums._rules_for, own))
+        self._errs = cache(entries=_KEPT)(partial(Sums._errs_by, own))
         self._pairs = broad.Sums(activation, self._products) if self._are_pairs else None
         heights = envelopes.heights(activation)
         known = bool(heights) and self._at(heights[0]) is not None
@@ -426,7 +427,7 @@ class _Plan(NamedTuple):
 WANTED = "without a precision, a σ that grows as a power of z at most"
 
 
-@lru_cache(maxsize=256)
+@cache(entries=256)
 def _settles(activation: Activation) -> bool:
     """Whether σ is straight far out, where Arb's pieces are then as wide as z is."""
     bend = functions.on_balls(activation, 2)
@@ -499,7 +500,7 @@ def _log_tail(reach: float, slope: float, power: int) -> float:
     return power * math.log1p(slope * reach**2) - reach**2 / 2.0 - math.log(fall)
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _raised(product: Product, a: int, b: int) -> Counter[Product]:
     """∂_a ∂_b of a product."""
     found: Counter[Product] = Counter()
@@ -593,7 +594,7 @@ class _Tree:
         return totals
 
 
-@lru_cache(maxsize=64)
+@cache(entries=64)
 def _nodes(rule: Rule, precision: int, *, halved: bool) -> list[tuple[arb, arb]]:
     """Nodes and weights, in balls of the precision at hand; only those from 0 on where what is
     summed is even in all variables."""

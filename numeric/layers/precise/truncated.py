@@ -13,7 +13,6 @@ probabilities of `orthants`. All of it is in balls.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -22,6 +21,7 @@ from flint import arb, arb_mat, ctx
 
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from . import functions, orthants
 from .geometry import Matrix
@@ -85,7 +85,7 @@ def average(activation: Activation, groups: Sequence[Group], K: Matrix, goal: fl
     return total
 
 
-@lru_cache(maxsize=4096)
+@cache(entries=4096)
 def _balls(activation: Activation, group: Group, precision: int) -> tuple[list[Term], list[arb]]:
     """What stands at a sample as terms, and its kinks, in balls of so many bits."""
     found = exact_distribution(activation, group)

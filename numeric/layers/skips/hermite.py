@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.symbols import z as variable
+from derive.work.caches import cache
 
 from ...arrays import Array
 from .. import sigma

@@ -13,7 +13,7 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -37,6 +37,7 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 from derive.work.resources import check_memory
 
 from ...arrays import Array

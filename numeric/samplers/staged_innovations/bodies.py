@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -13,6 +12,7 @@ from derive.engine.stages import Equation, Function, Product, Stage, Variable
 from derive.gaussian.shapes import Shape
 from derive.network import Network
 from derive.weights import Gaussian
+from derive.work.caches import cache
 
 from ...arrays import Array
 from ...brackets.module import evaluate
@@ -166,7 +166,7 @@ def average_of(activation: Activation, K: Array) -> Array:
     return _average_of(activation, K.shape[0], K.tobytes())
 
 
-@lru_cache(maxsize=1024)
+@cache(entries=1024)
 def _average_of(activation: Activation, m: int, K: bytes) -> Array:
     covariance = np.frombuffer(K).reshape(m, m)
     inputs = np.sqrt(m) * np.linalg.cholesky(covariance)
@@ -179,7 +179,7 @@ def slopes_of(activation: Activation, K: Array) -> Array:
     return _slopes_of(activation, K.shape[0], K.tobytes())
 
 
-@lru_cache(maxsize=1024)
+@cache(entries=1024)
 def _slopes_of(activation: Activation, m: int, K: bytes) -> Array:
     covariance, shape = np.frombuffer(K).reshape(m, m), Shape((1, 0), (0, 0))
     pairs = product(range(m), repeat=2)

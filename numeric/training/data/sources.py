@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from derive.errors import InputError
+from derive.work.caches import cache
 
 from .bundled import digits, mnist5k
 from .images import Images, Split

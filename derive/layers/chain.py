@@ -7,16 +7,16 @@ function of ℓ: `activation="tanh; gelu*; linear"`, `weights=[Gaussian(), Ortho
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import sympy
 
-from .activations.functions import Activation, as_activation
-from .arithmetic.parameters import Value
-from .engine.stages import Matrix, Stage
-from .layers.along import Along
-from .weights import WeightEnsemble, as_weights
+from ..activations.functions import Activation, as_activation
+from ..arithmetic.parameters import Value
+from ..engine.stages import Matrix, Stage
+from ..weights import WeightEnsemble, as_weights
+from ..work.caches import cache
+from .along import Along
 
 
 class Activations(Along[Activation]):
@@ -92,6 +92,6 @@ def law_of(matrix: Matrix, default: WeightEnsemble) -> WeightEnsemble:
     return _scaled(matrix.law or default, variance)
 
 
-@lru_cache(maxsize=256)  # asked for at every matrix of every layer
+@cache(entries=256)  # asked for at every matrix of every layer
 def _scaled(law: WeightEnsemble, C_W: sympy.Expr) -> WeightEnsemble:
     return law if law.C_W == C_W else replace(law, C_W=C_W)
