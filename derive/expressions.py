@@ -135,6 +135,18 @@ def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
     raise InputError(argument, text, "an expression in the layer l, such as 1, 1/l or 2/(l + 1)")
 
 
+def parts(text: str) -> list[str]:
+    """Split at the commas outside of parentheses."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [part for part in found if part.strip()]
+
+
 def degree(expression: sympy.Expr) -> sympy.Expr:
     """The highest power of a variable, through nesting; a function counts as its argument does."""
     if expression.is_Symbol:

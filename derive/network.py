@@ -6,21 +6,22 @@ z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))   
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import sympy
 
 from .activations.functions import Activation, as_activation
 from .depth.layered import criticality
-from .display.objects import lines_latex
+from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
+from .expressions import as_expression
 from .layers import Layer, dense
-from .layers.by_depth import ByDepth, Layers, OfFunction, as_layers
+from .layers.by_depth import ByDepth, Given, Layers, OfFunction, as_layers
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
-from .weights import Gaussian, WeightEnsemble, as_weights
+from .weights import WeightEnsemble, as_weights
 
 _PER_LAYER = ("C_b", "lambda_b", "lambda_W", "width_ratio")
 _CORRECTIONS = ("C_W_corrections", "C_b_corrections")
@@ -36,14 +37,16 @@ class Schemes(NamedTuple):
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Network:
     """A fully connected network and its initialization, without its inputs and its width.
 
     Arguments:
         activation: σ, from `derive.activations`, or its name, such as "gelu".
         weights: the ensemble of every layer, with its C_W, or its name, "gaussian", "orthogonal".
-        first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
+        first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization); by its
+            name it has the C_W of `weights`.
+        C_W: n_in E[W_ij²] of weights that are left out or given by a name, 1 by default.
         C_b: variance of the biases (eq. 3.3): a number, an expression in `symbols.ell`, the layer
             ℓ = 1, 2, …, a list of values at layers 1, 2, …, or a function of the layer.
         lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise: inputs, that
@@ -56,7 +59,8 @@ class Network:
         layer: what layers 2, 3, … are, of `derive.layers`, or its text; or a sequence of those in
             turn, `layers.by_depth(…)`, or a function of ℓ. Layer 1 is z = b + W x.
 
-    Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
+    Raises InputError for a variance, rate or ratio that is negative, not finite or not real, and
+    for a C_W other than that of given weights.
 
     A function of the layer that is more than arithmetic can be used, but not pickled.
 
@@ -66,24 +70,57 @@ class Network:
     """
 
     activation: Activation
-    weights: WeightEnsemble = field(default_factory=Gaussian)
-    first_weights: WeightEnsemble | None = None
-    C_b: PerLayer = 0
-    lambda_b: PerLayer = 1
-    lambda_W: PerLayer = 1
-    width_ratio: PerLayer = 1
-    C_W_corrections: tuple[PerLayer, ...] = ()
-    C_b_corrections: tuple[PerLayer, ...] = ()
-    widths: Sequence[int] | None = None
-    layer: Layers = field(default_factory=dense)
+    weights: WeightEnsemble
+    first_weights: WeightEnsemble | None
+    C_b: PerLayer
+    lambda_b: PerLayer
+    lambda_W: PerLayer
+    width_ratio: PerLayer
+    C_W_corrections: tuple[PerLayer, ...]
+    C_b_corrections: tuple[PerLayer, ...]
+    widths: Sequence[int] | None
+    layer: Layers
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "activation", as_activation(self.activation))
-        object.__setattr__(self, "weights", as_weights("weights", self.weights))
-        if self.first_weights is not None:
-            first = as_weights("first_weights", self.first_weights)
-            object.__setattr__(self, "first_weights", first)
-        object.__setattr__(self, "layer", as_layers(self.layer))
+    def __init__(
+        self,
+        activation: Activation | str,
+        weights: WeightEnsemble | str = "gaussian",
+        first_weights: WeightEnsemble | str | None = None,
+        C_b: PerLayer = 0,
+        lambda_b: PerLayer = 1,
+        lambda_W: PerLayer = 1,
+        width_ratio: PerLayer = 1,
+        C_W_corrections: Sequence[PerLayer] = (),
+        C_b_corrections: Sequence[PerLayer] = (),
+        widths: Sequence[int] | None = None,
+        layer: Given = "dense",
+        *,
+        C_W: sympy.Expr | float | str | None = None,
+    ) -> None:
+        law = as_weights("weights", weights, 1 if C_W is None else C_W)
+        if C_W is not None and as_expression("C_W", C_W, "a variance") != law.C_W:
+            wanted = f"{law.C_W}, the C_W of weights={law}: change it there"
+            raise InputError("C_W", C_W, wanted)
+        first = first_weights
+        given = {
+            "activation": as_activation(activation),
+            "weights": law,
+            "first_weights": None if first is None else as_weights("first_weights", first, law.C_W),
+            "C_b": C_b,
+            "lambda_b": lambda_b,
+            "lambda_W": lambda_W,
+            "width_ratio": width_ratio,
+            "C_W_corrections": C_W_corrections,
+            "C_b_corrections": C_b_corrections,
+            "widths": widths,
+            "layer": as_layers(layer),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        """Bring the quantities of the layers to one form; InputError for those that have none."""
         self._check_groups()
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
@@ -380,7 +417,7 @@ class Network:
             widths = f"{', '.join(map(str, self.widths))}; n = {self.width}"
         lines = [
             str(self),
-            f"  activation      σ(z) = {self.activation.expr}",
+            f"  activation      σ(z) = {readable(self.activation.expr)}",
             f"  weights         {self.weights}, E[W_ij²] = {self.weights.C_W}/n_in",
             f"  first layer     {self.first_weights or 'the same'}",
             f"  biases          C_b = {self._shown('C_b')}",
@@ -409,7 +446,7 @@ class Network:
             forward = rf"\texttt{{{self.layer}}}".replace("_", r"\_")
         rows = [
             rf"{forward},\quad "
-            rf"\sigma(z) = {sympy.latex(self.activation.expr)}",
+            rf"\sigma(z) = {sympy.latex(readable(self.activation.expr))}",
             self.weights.latex(),
             rf"C_b = {shown('C_b')},\; \lambda_b = {shown('lambda_b')},\; "
             rf"\lambda_W = {shown('lambda_W')},\; n_\ell/n = {shown('width_ratio')}",

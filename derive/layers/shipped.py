@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from ..errors import InputError, listed
-from ..expressions import MAX_LENGTH, as_expression, parse_number
+from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import NORMS, Norm, shown_as
@@ -244,7 +244,7 @@ def read(text: str) -> Layer:
         raise InputError("layer", text, wanted)
     make, known = _SHIPPED[match[1]]
     given: dict[str, Any] = {}
-    for place, part in enumerate(_parts(match[2] or "")):
+    for place, part in enumerate(parts(match[2] or "")):
         name, equals, value = part.partition("=")
         if not equals:
             name, value = (known[place] if place < len(known) else part), part
@@ -273,23 +273,11 @@ def as_layer(given: Layer | str) -> Layer:
     return given if isinstance(given, Layer) else read(given)
 
 
-def _parts(text: str) -> list[str]:
-    """Split at the commas outside of parentheses."""
-    found, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return [part for part in found if part.strip()]
-
-
 def _value(text: str) -> object:
     if text in NORMS or text == "None":
         return None if text == "None" else text
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:
-        return tuple(_value(part.strip()) for part in _parts(text[1:-1]))
+        return tuple(_value(part.strip()) for part in parts(text[1:-1]))
     if text in _SYMBOLS:
         return _SYMBOLS[text]
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else text
