@@ -118,7 +118,7 @@ class Activation(Pieces):
         >>> relu.average_two(1, 1, 1, 0, 1)
         1/4
         >>> tanh.average_two(0, 0, 1, "1/2", 1, digits=8)
-        0.18878826
+        0.18632441
         """
         orders = checked_order("order1", order1), checked_order("order2", order2)
         number = whole("digits", digits, 1, oracle.MAX_DIGITS)
