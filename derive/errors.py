@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,6 +23,16 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
         return type(self), (self.argument, self.got, self.wanted)
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """The end of an error's list of names: the one that is nearest to what came, if one is near.
+
+    >>> did_you_mean("tahn", ["relu", "tanh"])
+    '; did you mean "tanh"?'
+    """
+    near = get_close_matches(given, list(names), n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:

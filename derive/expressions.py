@@ -135,6 +135,11 @@ def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
     raise InputError(argument, text, "an expression in the layer l, such as 1, 1/l or 2/(l + 1)")
 
 
+def parts(text: str, mark: str = ",") -> list[str]:
+    """Split at the commas, or other marks, outside of parentheses; blank parts are left out."""
+    return [part for part in split(text, mark) if part.strip()]
+
+
 def degree(expression: sympy.Expr) -> sympy.Expr:
     """The highest power of a variable, through nesting; a function counts as its argument does."""
     if expression.is_Symbol:

@@ -6,7 +6,7 @@ z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))   
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import sympy
@@ -17,13 +17,14 @@ from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .engine.stages import STEM
 from .errors import InputError, listed, whole
+from .expressions import as_expression
 from .layers import Layer, dense
 from .layers.along import Along
-from .layers.by_depth import ByDepth, Layers, as_layers
-from .layers.chain import Activations, BoundStage, Laws, law_of
+from .layers.by_depth import ByDepth, Given, Layers, as_layers
+from .layers.chain import Activations, BoundStage, GivenActivations, GivenLaws, Laws, law_of
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
-from .weights import Gaussian, WeightEnsemble, as_weights
+from .weights import WeightEnsemble, as_weights
 
 _PER_LAYER = ("C_b", "lambda_b", "lambda_W", "width_ratio")
 _CORRECTIONS = ("C_W_corrections", "C_b_corrections")
@@ -39,7 +40,7 @@ class Schemes(NamedTuple):
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Network:
     """A fully connected network and its initialization, without its inputs and its width.
 
@@ -51,7 +52,8 @@ class Network:
             or one for each layer in the same ways, "gaussian; orthogonal*". The first is the law
             of W^(1).
         first_weights: the ensemble of layer 1 where it alone differs (the *mixed* initialization),
-            another spelling of `weights=[first, others]`.
+            another spelling of `weights=[first, others]`; by its name it has the C_W of `weights`.
+        C_W: n_in E[W_ij²] of weights that are left out or given by names, 1 by default.
         C_b: variance of the biases (eq. 3.3): a number, an expression in `symbols.ell`, the layer
             ℓ = 1, 2, …, a list of values at layers 1, 2, …, or a function of the layer.
         lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise: inputs, that
@@ -64,7 +66,8 @@ class Network:
         layer: what layers 2, 3, … are, of `derive.layers`, or its text; or a sequence of those in
             turn, `layers.by_depth(…)`, or a function of ℓ. Layer 1 is z = b + W x.
 
-    Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
+    Raises InputError for a variance, rate or ratio that is negative, not finite or not real, and
+    for a C_W other than that of given weights.
 
     A function of the layer that is more than arithmetic can be used, but not pickled.
 
@@ -74,23 +77,53 @@ class Network:
     """
 
     activation: Activation | Activations
-    weights: WeightEnsemble | Laws = field(default_factory=Gaussian)
-    first_weights: WeightEnsemble | None = None
-    C_b: PerLayer = 0
-    lambda_b: PerLayer = 1
-    lambda_W: PerLayer = 1
-    width_ratio: PerLayer = 1
-    C_W_corrections: tuple[PerLayer, ...] = ()
-    C_b_corrections: tuple[PerLayer, ...] = ()
-    widths: Sequence[int] | None = None
-    layer: Layers = field(default_factory=dense)
+    weights: WeightEnsemble | Laws
+    first_weights: WeightEnsemble | None
+    C_b: PerLayer
+    lambda_b: PerLayer
+    lambda_W: PerLayer
+    width_ratio: PerLayer
+    C_W_corrections: tuple[PerLayer, ...]
+    C_b_corrections: tuple[PerLayer, ...]
+    widths: Sequence[int] | None
+    layer: Layers
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "activation", Activations.given(self.activation))
-        first, laws = self._laws()
-        object.__setattr__(self, "first_weights", first)
-        object.__setattr__(self, "weights", laws)
-        object.__setattr__(self, "layer", as_layers(self.layer))
+    def __init__(
+        self,
+        activation: GivenActivations,
+        weights: GivenLaws = "gaussian",
+        first_weights: WeightEnsemble | str | None = None,
+        C_b: PerLayer = 0,
+        lambda_b: PerLayer = 1,
+        lambda_W: PerLayer = 1,
+        width_ratio: PerLayer = 1,
+        C_W_corrections: Sequence[PerLayer] = (),
+        C_b_corrections: Sequence[PerLayer] = (),
+        widths: Sequence[int] | None = None,
+        layer: Given = "dense",
+        *,
+        C_W: sympy.Expr | float | str | None = None,
+    ) -> None:
+        first, laws = _laws(weights, first_weights, C_W)
+        given = {
+            "activation": Activations.given(activation),
+            "weights": laws,
+            "first_weights": first,
+            "C_b": C_b,
+            "lambda_b": lambda_b,
+            "lambda_W": lambda_W,
+            "width_ratio": width_ratio,
+            "C_W_corrections": C_W_corrections,
+            "C_b_corrections": C_b_corrections,
+            "widths": widths,
+            "layer": as_layers(layer),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        """Bring the quantities of the layers to one form; InputError for those that have none."""
         self._check_groups()
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
@@ -110,18 +143,6 @@ class Network:
             object.__setattr__(self, "widths", _checked_widths(self.widths))
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
-
-    def _laws(self) -> tuple[WeightEnsemble | None, WeightEnsemble | Laws]:
-        """The law of layer 1 where it alone differs, and the others."""
-        laws: WeightEnsemble | Laws = Laws.given(self.weights)
-        if self.first_weights is None:
-            if isinstance(laws, Laws) and laws.has_first_alone:
-                return laws.stem[0], laws.block[0]
-            return None, laws
-        first = as_weights("first_weights", self.first_weights)
-        if isinstance(laws, Laws):
-            raise InputError("first_weights", str(first), "none, where `weights` differ by layer")
-        return first, laws
 
     def _check_groups(self) -> None:
         """Raise InputError for weights that permutations alone keep, where the rest asks more."""
@@ -561,6 +582,29 @@ class Network:
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
+
+
+def _laws(
+    given: GivenLaws, first: WeightEnsemble | str | None, C_W: sympy.Expr | float | str | None
+) -> tuple[WeightEnsemble | None, WeightEnsemble | Laws]:
+    """The law of layer 1 where it alone differs, and the others; with C_W those given by names."""
+
+    def one(law: object) -> WeightEnsemble:
+        return as_weights("weights", law, 1 if C_W is None else C_W)
+
+    laws: WeightEnsemble | Laws = Laws.given(given, one)
+    entries = laws.entries if isinstance(laws, Laws) else (laws,)
+    wrong = [law for law in entries if C_W is not None and as_expression("C_W", C_W, "") != law.C_W]
+    if wrong:
+        wanted = f"{wrong[0].C_W}, the C_W of weights={wrong[0]}: change it there"
+        raise InputError("C_W", C_W, wanted)
+    if first is None:
+        if isinstance(laws, Laws) and laws.has_first_alone:
+            return laws.stem[0], laws.block[0]
+        return None, laws
+    if isinstance(laws, Laws):
+        raise InputError("first_weights", str(first), "none, where `weights` differ by layer")
+    return as_weights("first_weights", first, laws.C_W), laws
 
 
 def dense_network(argument: str, given: object) -> Network:

@@ -230,7 +230,7 @@ CALLS = {
     "polynomial": activations.polynomial,
     "from_expr": activations.from_expr,
     "by_name": activations.by_name,
-    "average": lambda value: activations.erf.average((0, 0), value),
+    "average": lambda value: activations.erf_unit_slope.average((0, 0), value),
     "recursion": recursion,
     "recursion.fields": lambda value: recursion([value, value]),
     "recursion.pairing": lambda value: recursion(["z"] * 4, pairing=0 if value is None else value),

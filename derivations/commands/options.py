@@ -119,7 +119,7 @@ def one_layer_argument(command: argparse.ArgumentParser) -> None:
 
 
 def ensemble(
-    arguments: argparse.Namespace, C_W: sympy.Expr | int = 1, names: Iterable[str] = ()
+    arguments: argparse.Namespace, C_W: sympy.Expr | None = None, names: Iterable[str] = ()
 ) -> WeightEnsemble:
     """The ensemble of --weights; its parameters are symbols where they are left out.
 
@@ -137,15 +137,16 @@ def ensemble(
         return parse_number(f"--{name}", value)
 
     check_parameters(arguments, names)
+    own = 1 if C_W is None else C_W
     match arguments.weights:
         case "low-rank-gaussian":
-            return derive.LowRankGaussian(C_W, gamma=parameter("gamma"))
+            return derive.LowRankGaussian(own, gamma=parameter("gamma"))
         case "low-rank-orthogonal":
-            return derive.LowRankOrthogonal(C_W, gamma=parameter("gamma"))
+            return derive.LowRankOrthogonal(own, gamma=parameter("gamma"))
         case "truncated":
-            return derive.Truncated(C_W, ratio=parameter("ratio"))
+            return derive.Truncated(own, ratio=parameter("ratio"))
         case "bi-invariant":
-            return derive.BiInvariant(C_W, moments=tuple(arguments.moments or ()))
+            return derive.BiInvariant(own, moments=tuple(arguments.moments or ()))
     return _plain(arguments.weights, C_W)
 
 
@@ -172,16 +173,17 @@ def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -
             raise InputError(f"--{name}", given, wanted)
 
 
-def _plain(name: str, C_W: sympy.Expr | int) -> WeightEnsemble:
-    from dataclasses import replace
-
+def _plain(name: str, C_W: sympy.Expr | None) -> WeightEnsemble:
     from derive.weights import as_weights
 
-    return replace(as_weights("--weights", name), C_W=C_W)
+    law = as_weights("--weights", name, 1 if C_W is None else C_W)
+    if C_W is not None and law.C_W != C_W:
+        raise InputError("--C_W", C_W, f"{law.C_W}, as in {name}")
+    return law
 
 
 def first_ensemble(
-    arguments: argparse.Namespace, C_W: sympy.Expr | int = 1
+    arguments: argparse.Namespace, C_W: sympy.Expr | None = None
 ) -> WeightEnsemble | None:
     """The ensemble of --first-weights."""
     return _plain(arguments.first_weights, C_W) if arguments.first_weights else None

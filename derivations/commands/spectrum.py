@@ -124,7 +124,7 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
         ratio = None if given.limit != "leaky" else _required("--ratio", given.ratio)
         return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
     activation = activations.by_name(given.activation)
-    C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
+    C_W = None if given.C_W is None else parse_number("--C_W", given.C_W)
     for name, owners in options.OWNERS.items():
         if name in _PARAMETERS and given.weights in owners:
             _required(f"--{name}", getattr(given, name))

@@ -56,13 +56,13 @@ def odd_activations() -> Verdict:
     $\\mathbb E\\,\\sigma(u_i)\\sigma(u_j)=0$ for odd σ: a fixed point. Its rates
     $\\mathbb E[\\sigma_1u_1\\sigma_2u_2]/\\mathbb E\\sigma^2$ and
     $\\frac12\\mathbb E[\\sigma_1^2(u_1^2-u_2^2)]/\\mathbb E\\sigma^2$ are below 1 for tanh, sin and
-    erf at n = 2 … 32; for σ = z both are the derived $n/(n+2)$."""
+    $\\mathrm{erf}(\\sqrt\\pi u/2)$ at n = 2 … 32; for σ = z both are the derived $n/(n+2)$."""
     sizes = (2, 4, 8, 32)
     linear = [odd_law(activations.linear, size) for size in sizes]
     exact = [batchnorm.contraction_rate().subs(batchnorm.n, size) for size in sizes]
     rates = [
         rate
-        for name in ("tanh", "sin", "erf")
+        for name in ("tanh", "sin", "erf_unit_slope")
         for size in sizes
         for law in [odd_law(activations.by_name(name), size)]
         for rate in (law.off_rate, law.diagonal_rate)

@@ -51,7 +51,7 @@ TOWER = tuple(name for name in FIRST_ORDER if name not in {"K", "Theta"})
 MEASURED = tuple("VDFABPQRSTU")
 """The correlators of the paper's figures 2 and 3."""
 INPUT = (0.3, -1.1, 0.8, 0.5)
-ODD = (tanh, activations.sin, activations.erf, activations.arctan)
+ODD = (tanh, activations.sin, activations.erf_unit_slope, activations.arctan)
 
 
 @cache
@@ -74,8 +74,9 @@ def normalised(name: str, weights: WeightEnsemble, terms: int = 2) -> Asymptotic
 # %%
 @claim("000", "5.24 (series)", "Ṽ of deep orthogonal networks, next term")
 def vertex() -> Verdict:
-    r"""$\tilde V = -2 + \frac8{3\ell} + O(\log\ell/\ell^2)$ for tanh, sin, erf and arctan alike. No
-    logarithm at order $1/\ell$, and no memory of the input either."""
+    r"""$\tilde V = -2 + \frac8{3\ell} + O(\log\ell/\ell^2)$ for tanh, sin, arctan and
+    $\mathrm{erf}(\sqrt\pi z/2)$ alike. No logarithm at order $1/\ell$, and no memory of the input
+    either."""
     found = [deep("V", Orthogonal(), each, 2).normalised.expr for each in ODD]
     return equal(found, [-2 + R(8, 3) / ell] * len(ODD), "tanh, sin, erf, arctan")
 

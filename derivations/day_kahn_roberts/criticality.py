@@ -31,7 +31,7 @@ from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 z = activations.z
 CUBIC = activations.polynomial([sympy.Rational(1, 3), 1, -2, sympy.Rational(3, 7)])
-SMOOTH = (activations.tanh, activations.sin, activations.arctan, activations.erf)
+SMOOTH = (activations.tanh, activations.sin, activations.arctan, activations.erf_unit_slope)
 
 
 @claim("000", "5.3", "kernel recursion")
@@ -82,7 +82,7 @@ def perpendicular_susceptibility() -> Verdict:
     covariance = {(1, 1): K, (1, 2): K_12, (2, 2): K}
     values = {Component("K", pair): value for pair, value in covariance.items()}
     derived, printed = [], []
-    for activation in (CUBIC, activations.relu, activations.sin, activations.erf):
+    for activation in (CUBIC, activations.relu, activations.sin, activations.erf_unit_slope):
         step = recursion("K").specialise(activation).expr.xreplace(values)
         derived.append(sympy.simplify(step.diff(K_12)).subs(K_12, K))
         printed.append(C_W * activation.average((1, 1), K))

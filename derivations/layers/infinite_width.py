@@ -118,7 +118,7 @@ def correlations() -> Verdict:
     $C_W\langle\sigma'^2\rangle \ge \langle\sigma^2\rangle$ by Poincaré's inequality, with equality
     where $\sigma$ is linear alone: nearby inputs part, by a power. Biases with $\zeta < 1$ bring
     all inputs together."""
-    names, weights = ("tanh", "sin", "erf", "arctan"), (R(1, 4), 1, 4)
+    names, weights = ("tanh", "sin", "erf_unit_slope", "arctan"), (R(1, 4), 1, 4)
     free = [
         exponent(1, weight, 0) > 1
         for name in names

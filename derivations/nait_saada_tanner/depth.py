@@ -357,7 +357,7 @@ def edge_figure(curve: propagation.Edge) -> Figure:
         (5, 3.8), xlabel="γ σ_b²", ylabel="γ σ_α²", xlim=(0, 1), ylim=(0.8, 3.5)
     )
     panel.plot([p.C_b for p in curve], [p.C_W for p in curve], color="black", label="tanh")
-    for number, activation in enumerate((activations.erf, activations.hard_tanh)):
+    for number, activation in enumerate((activations.erf_unit_slope, activations.hard_tanh)):
         other = propagation.edge_of_chaos(activation, points=40)
         panel.plot(
             [p.C_b for p in other],

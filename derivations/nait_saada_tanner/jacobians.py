@@ -236,7 +236,7 @@ def figure_four(sampling: Sampling) -> Verdict:
     on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128, with $\gamma = \frac14$ at 96
     and 192 (128 and 1000 at full size), extrapolated in $1/n$, against the law. Black: its
     edges."""
-    return _singular_values(activations.erf, sampling)
+    return _singular_values(activations.erf_unit_slope, sampling)
 
 
 @claim("001", "Figure 5", "singular values of J by depth and rank, tanh", sampled=True)

@@ -3,7 +3,8 @@
 #
 # $\chi = \sigma_w^2\mu_1 = 1$ and the fixed point (4) together: one point for linear and ReLU
 # networks, whose slopes do not know $q^*$; a curve for hard tanh and erf, which ends at
-# $(\sigma_w, \sigma_b) = (1, 0)$.
+# $(\sigma_w, \sigma_b) = (1, 0)$. The erf of this source is $\mathrm{erf}(\sqrt\pi z/2)$, here
+# `erf_unit_slope`.
 
 # %%
 """Critical points and curves in the (σ_w, σ_b) plane (source 002, §4.3)."""
@@ -48,7 +49,7 @@ def critical_curves() -> Verdict:
     expressions."""
     q = sympy.Symbol("q", positive=True)
     found = []
-    for name in ("hard_tanh", "erf"):
+    for name in ("hard_tanh", "erf_unit_slope"):
         activation = activations.by_name(name)
         law = spectra.slope_law(activation, q)
         mean, square = law.moment(1), law.moment(2)

@@ -144,7 +144,7 @@ def cases_of_figure_two() -> list[Case]:
     """The weights are those of one q* at every depth; of erf and hard tanh that with the variance
     1/4 at 128 layers."""
     half = sympy.Rational(1, 2)
-    hard, erf = (_at_depth(name, SPREAD) for name in ("hard_tanh", "erf"))
+    hard, erf = (_at_depth(name, SPREAD) for name in ("hard_tanh", "erf_unit_slope"))
     tanh = activations.hard_tanh
     return [
         Case(activations.linear, Gaussian(), half, (2, 8, 32), ((64, 112), (128, 56))),
@@ -152,7 +152,7 @@ def cases_of_figure_two() -> list[Case]:
         Case(activations.relu, Orthogonal(), half, (8, 32), ((64, 160), (128, 64)), UPPER),
         Case(tanh, Orthogonal(), hard, (8, 32), ((64, 48), (128, 24)), ()),
         Case(tanh, Orthogonal(), hard, (SPREAD,), ((64, 64), (128, 32)), UPPER),
-        Case(activations.erf, Orthogonal(), erf, (8, 32, SPREAD), ((64, 40), (128, 28))),
+        Case(activations.erf_unit_slope, Orthogonal(), erf, (8, 32, SPREAD), ((64, 40), (128, 28))),
     ]
 
 
@@ -199,7 +199,7 @@ def _told(numbers: Sequence[float]) -> str:
     return ", ".join(f"{each:.2g}" for each in numbers)
 
 
-NAMES, DEPTHS = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
+NAMES, DEPTHS = ("hard_tanh", "shifted_relu", "erf_unit_slope", "silu"), (4, 16)
 
 
 PRINTED_DEPTHS = (2, 4, 16, SPREAD)
@@ -293,13 +293,13 @@ def zero_padded(sampling: Sampling) -> Verdict:
     derived = spectra.zero_padded(slopes, g, L).moment(2) - 1
     v = mu_2 - 1
     exact = equal(sympy.simplify(derived), sympy.simplify(v + (L - 1) * v / g + L * (1 / g - 1)))
-    law = spectra.zero_padded(activations.erf, gamma, depth, q)
-    net = figures.critical_network(activations.erf, LowRankOrthogonal(gamma=gamma), q)
+    law = spectra.zero_padded(activations.erf_unit_slope, gamma, depth, q)
+    net = figures.critical_network(activations.erf_unit_slope, LowRankOrthogonal(gamma=gamma), q)
     ensembles = [
         figures.moments(net, q, n, depth, draws, sampling.seed, zero_padded=True)
         for n, draws in ((64, 1600), (128, 600), (256, 100))
     ]
-    free = spectra.jacobian(activations.erf, LowRankOrthogonal(gamma=gamma), depth, q)
+    free = spectra.jacobian(activations.erf_unit_slope, LowRankOrthogonal(gamma=gamma), depth, q)
     right, wrong = (
         compare(_second_moment(each, depth), ensembles, sampling.false_alarms, degree=1)
         for each in (law, free)

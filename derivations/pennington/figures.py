@@ -97,7 +97,7 @@ def histogram(panel: Axes, sampled: xarray.Dataset, colour: str, top: float) -> 
     )  # fmt: skip
 
 
-NONLINEARITIES = ("relu", "hard_tanh", "shifted_relu", "erf", "silu")
+NONLINEARITIES = ("relu", "hard_tanh", "shifted_relu", "erf_unit_slope", "silu")
 VARIANCES = (0.1, 0.3, 1.0, 3.0)
 """Four of our own for Figure 3, whose own q* are not in the text."""
 
@@ -142,9 +142,11 @@ def limits(sampled: dict[tuple[str, int], xarray.Dataset]) -> Figure:
             if other == name:
                 histogram(panel, each, f"C{number % 10}", 2.0)
                 panel.plot([], [], color=f"C{number % 10}", label=f"L = {depth}")
-        if name == "erf":
-            q = spectra.double_scaling(activations.erf, sympy.Rational(1, 2), 8192)
-            deep = compiled.jacobian(activations.erf, Orthogonal(), 8192, sympy.Float(q, 20))
+        if name == "erf_unit_slope":
+            q = spectra.double_scaling(activations.erf_unit_slope, sympy.Rational(1, 2), 8192)
+            deep = compiled.jacobian(
+                activations.erf_unit_slope, Orthogonal(), 8192, sympy.Float(q, 20)
+            )
             draw(panel, deep, "gray", "L = 8192")
         draw(panel, law, "black", "L = ∞")
         panel.set(title=f"{name} ({kind})", xlabel="singular value", ylabel="density", ylim=(0, 3))

@@ -81,7 +81,7 @@ def variance() -> Verdict:
 def table_of_variances() -> Verdict:
     r"""Critical $\sigma_w^2 = 1/\mu_1$, and $L\,(\mu_2/\mu_1^2 - 1 - s_1)$ with $s_1 = 0$ for
     orthogonal and $-1$ for Gaussian weights; linear, ReLU, hard tanh and erf."""
-    names = ("linear", "relu", "hard_tanh", "erf")
+    names = ("linear", "relu", "hard_tanh", "erf_unit_slope")
     p, pi = sympy.erf(1 / sympy.sqrt(2 * q)), sympy.pi
     spread = [1, 2, 1 / p, (1 + pi * q) / sympy.sqrt(1 + 2 * pi * q)]
     derived, printed = [], []

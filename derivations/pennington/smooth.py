@@ -386,10 +386,10 @@ def classes() -> Verdict:
     the smooth law, because the higher cumulants of $D^2$ vanish faster than its variance: shown for
     the third and fourth of $z + cz^m$, $m = 2 \dots 6$."""
     expected = {
-        "hard_tanh": "bernoulli", "shifted_relu": "bernoulli", "erf": "smooth", "silu": "smooth",
-        "tanh": "smooth", "gelu": "smooth", "sin": "smooth", "arctan": "smooth", "relu": "none",
-        "leaky_relu(1/10)": "none", "linear": "isometric", "polynomial(0,1,0,0,0,1)": "smooth",
-        "expr: max(z,-1)+0.5*min(z+1,0)": "leaky",
+        "hard_tanh": "bernoulli", "shifted_relu": "bernoulli", "erf_unit_slope": "smooth",
+        "silu": "smooth", "tanh": "smooth", "gelu": "smooth", "sin": "smooth", "arctan": "smooth",
+        "relu": "none", "leaky_relu(1/10)": "none", "linear": "isometric",
+        "polynomial(0,1,0,0,0,1)": "smooth", "expr: max(z,-1)+0.5*min(z+1,0)": "leaky",
     }  # fmt: skip
     found = {name: spectra.classify(activations.by_name(name)).kind for name in expected}
     right = sum(found[name] == kind for name, kind in expected.items())

@@ -83,10 +83,10 @@ def erf_slopes() -> Verdict:
     r"""$\sum_k z^{-k}/\sqrt{1 + \pi k q^*}$, summed to Lerch's transcendent $\Phi\big(1/z,
     \tfrac12, (1 + \pi q^*)/\pi q^*\big)/(\sqrt{\pi q^*}z)$; and at $z = 3$ against the integral
     (23)."""
-    law = spectra.slope_law(activations.erf)
+    law = spectra.slope_law(activations.erf_unit_slope)
     printed = sympy.lerchphi(1 / z, sympy.Rational(1, 2), (1 + sympy.pi * q) / (sympy.pi * q))
     moments = [law.moment(k) for k in (1, 2, 3)]
-    slope = activations.erf.derivative() ** 2
+    slope = activations.erf_unit_slope.derivative() ** 2
     integral = gaussian_average(slope / (3 - slope), mpmath.mpf(1) / 2, 20).value
     at = sympy.N(law.M(sympy.Integer(3)).subs(q, sympy.Rational(1, 2)), 25)
     return both(

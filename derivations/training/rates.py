@@ -80,13 +80,14 @@ def spread() -> Verdict:
 def shrinking() -> Verdict:
     r"""At the fastest rate the slowest direction shrinks by e in $1/\log\frac{\kappa + 1}{\kappa -
     1}$ steps, $\kappa$ the condition number of $\Theta$ on the training set, the same for both
-    weights. Three random inputs, tanh with (6.17), erf at $q^* = \frac1{10}$ as in [20], and ReLU:
-    from 16 to 256 layers the time changes as $L^a$ with $a < \frac18$ for each, and falls for the
-    last two. So the $\sqrt L$ of [20] is not of the kernel at initialization."""
+    weights. Three random inputs, tanh with (6.17), $\mathrm{erf}(\sqrt\pi z/2)$ at
+    $q^* = \frac1{10}$ as in [20], and ReLU: from 16 to 256 layers the time changes as $L^a$ with
+    $a < \frac18$ for each, and falls for the last two. So the $\sqrt L$ of [20] is not of the
+    kernel at initialization."""
     inputs = np.random.default_rng(SEED).standard_normal((INPUTS, SIZE))
     nets = {
         "tanh": Network(TANH, Orthogonal(1), lambda_b=1 / ell),
-        "erf": critical_network(activations.erf, Orthogonal(), R(1, 10)),
+        "erf": critical_network(activations.erf_unit_slope, Orthogonal(), R(1, 10)),
         "ReLU": Network(activations.relu, Orthogonal(2)),
     }
     powers, told = [], []

@@ -7,24 +7,32 @@ whether σ is odd, scale-invariant, …) is derived from its expression.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+import mpmath
 import sympy
 
-from .. import symbols
-from ..errors import InputError, listed, whole
+from ..errors import InputError, did_you_mean, listed, whole
 from ..expressions import MAX_DEGREE, REFUSED, as_expression, degree, parse_expression, parse_number
+from ..gaussian import brackets, closed_forms, oracle, quadrature
+from ..gaussian.pieces import Piece, Pieces, checked_order
+from ..gaussian.piecewise import check_usable, logistic_to_tanh
 from ..symbols import z
-from . import closed_forms
-from .pieces import Piece, Pieces, checked_order
-from .piecewise import check_usable, logistic_to_tanh
 
 __all__ = [
-    "Activation", "Piece", "arctan", "as_activation", "by_name", "erf", "erf_scaled",
-    "erf_unit_cubic", "from_expr", "gelu", "hard_tanh", "leaky_relu", "linear", "monomial", "names",
-    "polynomial", "relu", "shifted_relu", "sigmoid", "silu", "sin", "softplus", "tanh", "z",
+    "Activation", "Piece", "arctan", "as_activation", "by_name", "cos", "elu", "erf", "erf_scaled",
+    "erf_unit_cubic", "erf_unit_slope", "from_expr", "gelu", "hard_sigmoid", "hard_swish",
+    "hard_tanh", "leaky_relu", "linear", "mish", "monomial", "names", "polynomial", "relu", "relu6",
+    "selu", "shifted_relu", "sigmoid", "silu", "sin", "sine", "softplus", "softsign", "swish",
+    "tanh", "z",
 ]  # fmt: skip
+
+
+_SLACK = sympy.Rational(1, 2**48)
+"""Of K12² beyond K11 K22, by rounding."""
 
 
 @dataclass(frozen=True)
@@ -42,42 +50,50 @@ class Activation(Pieces):
     ((0,), True, 1/2)
     """
 
-    def average(self, orders: Sequence[int], K: sympy.Expr | float) -> sympy.Expr | None:
-        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), or None without a closed form.
+    def average(self, orders: Sequence[int], K: sympy.Expr | float, digits: int = 20) -> sympy.Expr:
+        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K).
 
         Arguments:
             orders: of derivatives, one for each factor; (0, 0) is ⟨σσ⟩.
             K: a variance, K > 0; a number or a symbol.
+            digits: of a number without a closed form.
+
+        Returns the closed form where one is found. Else the average is integrated numerically, and
+        the result is a Float; its error is below 10^{−digits}, relative, or absolute where the
+        average is less than 1. For a symbol K it is an expression that prints as ⟨…⟩_K, and that
+        `evalf` evaluates once K is a number.
 
         Raises InputError as `average_outer` does.
 
         >>> erf_unit_cubic.average((1, 1), 1)
         sqrt(3)/3
+        >>> silu.average((0, 0), 1)
+        0.35577551981735215623
         """
-        return self.average_outer(orders, 0, K)
+        return self.average_outer(orders, 0, K, digits)
 
     def average_outer(
-        self, orders: Sequence[int], outer: int, K: sympy.Expr | float
-    ) -> sympy.Expr | None:
-        """⟨∂_z^outer Π_p σ^{(orders_p)}(z)⟩_K, or None where no closed form is found.
+        self, orders: Sequence[int], outer: int, K: sympy.Expr | float, digits: int = 20
+    ) -> sympy.Expr:
+        """⟨∂_z^outer Π_p σ^{(orders_p)}(z)⟩_K.
 
         Equal to K^{−outer/2} ⟨Π_p σ^{(orders_p)} He_outer(z/√K)⟩_K (integration by parts), which is
         how it is computed: a kink is never differentiated.
 
         Arguments:
-            orders, K: as for `average`.
+            orders, K, digits: as for `average`.
             outer: of the derivative of the whole product, 0 or more.
 
-        Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ''), and
-        for a K that is not positive.
+        Returns what `average` does. Raises InputError where the orders ask for a product of
+        distributions (ReLU's σ''σ''), for a K that is not positive, and where the integral does not
+        reach the digits.
         """
         wanted = "a list of orders of derivatives, such as (0, 0)"
-        factors = sorted(
-            checked_order("orders", order) for order in listed("orders", orders, wanted)
-        )
+        factors = [checked_order("orders", order) for order in listed("orders", orders, wanted)]
+        number = whole("digits", digits, 1, oracle.MAX_DIGITS)
         variance = _variance("K", K)
-        found = closed_forms.single(self, tuple(factors), checked_order("outer", outer))
-        return None if found is None else found.subs(symbols.K, variance)
+        found = brackets.average(self, factors, checked_order("outer", outer), variance)
+        return found.evalf(number) if found.has(brackets.GaussianAverage) else found
 
     def average_two(
         self,
@@ -86,29 +102,40 @@ class Activation(Pieces):
         K11: sympy.Expr | float,
         K12: sympy.Expr | float,
         K22: sympy.Expr | float,
-    ) -> sympy.Expr | None:
-        """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩_K for z ~ N(0, K), or None without a closed form.
+        digits: int = 20,
+    ) -> sympy.Expr:
+        """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩_K for z ~ N(0, K).
 
         Arguments:
             order1, order2: of derivatives, 0 or more.
             K11, K12, K22: the covariance, with K11, K22 > 0 and K12² ≤ K11 K22.
+            digits: of a number without a closed form.
 
-        Raises InputError for a negative order, and for a K11 or K22 that is not positive.
+        Returns the closed form where one is found, else a Float as `average` does. Raises
+        InputError for a negative order, for what is not a covariance, and for symbols where there
+        is no closed form.
 
         >>> relu.average_two(1, 1, 1, 0, 1)
         1/4
+        >>> tanh.average_two(0, 0, 1, "1/2", 1, digits=8)
+        0.18632441
         """
-        found = closed_forms.double(
-            self, checked_order("order1", order1), checked_order("order2", order2)
-        )
-        if found is None:
-            return None
-        covariance = as_expression("K12", K12, "a covariance")
-        values = (_variance("K11", K11), covariance, _variance("K22", K22))
-        return found.subs(dict(zip(closed_forms.K_PAIR, values, strict=True)), simultaneous=True)
-
-    def __str__(self) -> str:
-        return self.name
+        orders = checked_order("order1", order1), checked_order("order2", order2)
+        number = whole("digits", digits, 1, oracle.MAX_DIGITS)
+        cross = as_expression("K12", K12, "a covariance")
+        kernel = _variance("K11", K11), cross, _variance("K22", K22)
+        if (cross**2 - (1 + _SLACK) * kernel[0] * kernel[2]).is_positive:
+            raise InputError("K12", K12, "a covariance: K12² at most K11 K22")
+        closed = closed_forms.average_two(self, *orders, *kernel)
+        if closed is not None:
+            return closed
+        if not all(each.is_number for each in kernel):
+            wanted = f"numbers: {self} has no closed form of this average"
+            raise InputError("K11, K12, K22", ", ".join(map(str, kernel)), wanted)
+        with mpmath.workdps(2 * number + 20):
+            exact = [mpmath.mpf(each.evalf(2 * number + 20)) for each in kernel]
+        value = quadrature.double(self, orders, (exact[0], exact[1], exact[2]), number)
+        return sympy.Float(value, number)
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle \sigma(z) = {sympy.latex(self.expr)}$"
@@ -136,19 +163,28 @@ hard_tanh = Activation("hard_tanh", sympy.Max(-1, sympy.Min(1, z)))
 shifted_relu = Activation("shifted_relu", sympy.Max(-sympy.Rational(1, 2), z))
 """[z+1/2]_+ − 1/2 (source 002, §4.3.4)."""
 tanh = Activation("tanh", sympy.tanh(z))
-erf = Activation("erf", sympy.erf(sympy.sqrt(sympy.pi) / 2 * z))
-"""erf(√π z/2), scaled to slope 1 and range (−1, 1) (source 002, Table 1)."""
+erf = Activation("erf", sympy.erf(z))
+erf_unit_slope = Activation("erf_unit_slope", sympy.erf(sympy.sqrt(sympy.pi) / 2 * z))
+"""erf(√π z/2), scaled to slope 1 and range (−1, 1): the erf of source 002 (Table 1)."""
 erf_unit_cubic = Activation(
     "erf_unit_cubic", sympy.sqrt(sympy.pi / 2) * sympy.erf(z / sympy.sqrt(2))
 )
 """√(π/2) erf(z/√2), scaled to σ'(0) = 1, σ'''(0) = −1 (source 002, supplement §8)."""
 sin = Activation("sin", sympy.sin(z))
+cos = Activation("cos", sympy.cos(z))
 arctan = Activation("arctan", sympy.atan(z))
 gelu = Activation("gelu", z * (1 + sympy.erf(z / sympy.sqrt(2))) / 2)
 sigmoid = Activation("sigmoid", (1 + sympy.tanh(z / 2)) / 2)
 silu = Activation("silu", z * (1 + sympy.tanh(z / 2)) / 2)
 """z/(1 + e^{−z}), written without an exponential that could overflow."""
+swish = silu
 softplus = Activation("softplus", sympy.log(1 + sympy.exp(z)))
+mish = Activation("mish", z * sympy.tanh(sympy.log(1 + sympy.exp(z))))
+softsign = Activation("softsign", z / (1 + sympy.Abs(z)))
+relu6 = Activation("relu6", sympy.Max(0, sympy.Min(6, z)))
+hard_sigmoid = Activation("hard_sigmoid", sympy.Max(0, sympy.Min(1, z / 6 + sympy.Rational(1, 2))))
+"""z/6 + 1/2 between 0 and 1, as PyTorch, JAX and Keras 3 have it."""
+hard_swish = Activation("hard_swish", z * hard_sigmoid.expr)
 
 
 def monomial(power: int) -> Activation:
@@ -183,7 +219,7 @@ def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
     )
 
 
-def leaky_relu(slope: sympy.Expr | float) -> Activation:
+def leaky_relu(slope: sympy.Expr | float = 0.01) -> Activation:
     """σ(z) = z for z > 0 and slope·z for z < 0, by definition; 0 gives relu's function.
 
     Raises InputError for a slope that is not a finite real number or symbol.
@@ -195,8 +231,43 @@ def leaky_relu(slope: sympy.Expr | float) -> Activation:
     return Activation(f"leaky_relu({a})", sympy.Max(0, z) + a * sympy.Min(0, z))
 
 
+def elu(alpha: sympy.Expr | float = 1) -> Activation:
+    """σ(z) = z for z > 0 and α (e^z − 1) for z < 0, by definition; "elu" is that of α = 1.
+
+    Raises InputError for an alpha that is not a finite real number or symbol.
+
+    >>> elu(2).jumps(1)
+    {0: -1}
+    """
+    a = _parameter("alpha", alpha)
+    return Activation("elu" if a == 1 else f"elu({a})", _elu(a))
+
+
+def _elu(alpha: sympy.Expr) -> sympy.Expr:
+    return sympy.Max(0, z) + alpha * (sympy.exp(sympy.Min(0, z)) - 1)
+
+
+selu = Activation(
+    "selu",
+    sympy.Rational("1.0507009873554804934") * _elu(sympy.Rational("1.6732632423543772848")),
+)
+"""λ elu(α) with ⟨σ⟩ = 0 and ⟨σσ⟩ = 1 at K = 1, to 19 digits (G. Klambauer et al., 2017, eq. 14)."""
+
+
+def sine(frequency: sympy.Expr | float) -> Activation:
+    """σ(z) = sin(frequency·z), by definition; 1 gives sin's function.
+
+    Raises InputError for a frequency that is not a finite real number or symbol.
+
+    >>> sine(30).taylor(1)
+    (0, 30)
+    """
+    w = _parameter("frequency", frequency)
+    return Activation(f"sine({w})", sympy.sin(w * z))
+
+
 def erf_scaled(scale: sympy.Expr | float) -> Activation:
-    """σ(z) = erf(scale·z), by definition; source 002 has √π/2 for the scale (Table 1).
+    """σ(z) = erf(scale·z), by definition; √π/2 gives `erf_unit_slope`, the erf of source 002.
 
     Raises InputError for a scale that is not a finite real number or symbol.
 
@@ -248,16 +319,24 @@ def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
 _FIXED = {
     activation.name: activation
     for activation in (
-        linear, relu, hard_tanh, shifted_relu, tanh, erf, erf_unit_cubic, sin, arctan, gelu, silu,
-        sigmoid, softplus,
+        linear, relu, hard_tanh, shifted_relu, tanh, erf, erf_unit_slope, erf_unit_cubic, sin, cos,
+        arctan, gelu, silu, sigmoid, softplus, mish, softsign, selu, relu6, hard_sigmoid,
+        hard_swish,
     )
 }  # fmt: skip
-_FAMILIES: dict[str, tuple[str, Callable[[list[sympy.Expr]], Activation]]] = {
-    "monomial": ("power", lambda given: monomial(*given)),
-    "polynomial": ("c0,c1,…", polynomial),
-    "leaky_relu": ("slope", lambda given: leaky_relu(*given)),
-    "erf_scaled": ("scale", lambda given: erf_scaled(*given)),
+_FAMILIES: dict[str, tuple[str, Callable[..., Activation]]] = {
+    "monomial": ("power", monomial),
+    "polynomial": ("c0,c1,…", lambda *coefficients: polynomial(coefficients)),
+    "leaky_relu": ("slope=0.01", leaky_relu),
+    "elu": ("alpha=1", elu),
+    "sine": ("frequency", sine),
+    "erf_scaled": ("scale", erf_scaled),
 }
+"""By name their parameters, with the default of one that may be left out."""
+_ALIASES = {
+    "swish": "silu", "hard_silu": "hard_swish", "identity": "linear", "logistic": "sigmoid",
+    "expit": "sigmoid", "atan": "arctan",
+}  # fmt: skip
 
 
 def names() -> list[str]:
@@ -270,10 +349,21 @@ def names() -> list[str]:
     return [*_FIXED, *families, "expr: an expression in z"]
 
 
+def _plain(name: str) -> str:
+    """One spelling of LeakyReLU, leaky_relu and "leaky relu"."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+_PLAIN = {_plain(name): name for name in (*_FIXED, *_FAMILIES)} | {
+    _plain(other): name for other, name in _ALIASES.items()
+}
+
+
 def by_name(text: str) -> Activation:
     """The activation a user typed: "tanh", "leaky_relu(0.1)", "polynomial(0,1,-1/3)", "expr: z**3".
 
-    The names are this library's own (`names`). Raises InputError, listing what exists, for anything
+    The names are this library's own (`names`), in any spelling: "LeakyReLU" is "leaky_relu", and
+    "swish" is "silu". Raises InputError, with the nearest name and a list of all, for anything
     else.
 
     >>> by_name("leaky_relu(0.1)").slopes
@@ -284,26 +374,24 @@ def by_name(text: str) -> Activation:
     head, colon, body = text.strip().partition(":")
     if colon and head.strip() == "expr":
         return from_expr(body.strip())
-    if text.strip() in _FIXED:
-        return _FIXED[text.strip()]
-    family, parenthesis, inside = text.strip().partition("(")
-    if parenthesis and inside.endswith(")") and family.strip() in _FAMILIES:
-        parameters, build = _FAMILIES[family.strip()]
-        given = [parse_number("activation", part) for part in inside[:-1].split(",")]
-        if len(given) > 1 and family.strip() != "polynomial":
-            raise InputError("activation", text, f"one parameter, {family.strip()}({parameters})")
-        return build(given)
-    raise InputError("activation", text, "one of " + ", ".join(names()))
+    typed, parenthesis, inside = text.strip().partition("(")
+    name = _PLAIN.get(_plain(typed), "")
+    if not parenthesis and name in _FIXED:
+        return _FIXED[name]
+    if name in _FAMILIES and inside.endswith(")") == bool(parenthesis):
+        return _of_family(text, name, inside[:-1].split(",") if inside.strip(" )") else [])
+    hint = did_you_mean(typed.lower(), [*_FIXED, *_FAMILIES, *_ALIASES])
+    raise InputError("activation", text, f"one of {', '.join(names())}{hint}")
 
 
-_ELSEWHERE = {
-    "ReLU": "relu", "GELU": "gelu", "SiLU": "silu", "swish": "silu", "Sigmoid": "sigmoid",
-    "logistic": "sigmoid", "expit": "sigmoid", "Tanh": "tanh", "Softplus": "softplus",
-    "Hardtanh": "hard_tanh", "hardtanh": "hard_tanh", "Identity": "linear", "atan": "arctan",
-    "LeakyReLU": "leaky_relu(0.01)", "leaky_relu": "leaky_relu(0.01)", "Mish": "expr: mish(z)",
-    "mish": "expr: mish(z)",
-}  # fmt: skip
-"""What other libraries call them."""
+def _of_family(text: str, name: str, given: Sequence[str]) -> Activation:
+    parameters, build = _FAMILIES[name]
+    own, default, _ = parameters.partition("=")
+    values = [re.sub(rf"^\s*{re.escape(own)}\s*=", "", value) for value in given]
+    if (values or default) and (len(values) < 2 or "," in parameters):
+        with suppress(InputError):
+            return build(*(parse_number("activation", value) for value in values))
+    raise InputError("activation", text, f"{name}({parameters}), with finite numbers")
 
 
 def as_activation(value: object, argument: str = "activation") -> Activation:
@@ -326,13 +414,10 @@ def as_activation(value: object, argument: str = "activation") -> Activation:
     if isinstance(value, sympy.Expr):
         wanted = f"activations.from_expr({value})"
     elif callable(value):
-        name = getattr(value, "__name__", type(value).__name__)
-        own = name if name in _FIXED else _ELSEWHERE.get(name)
-        wanted = (
-            f'"{own}", the formula of such a function'
-            if own
-            else 'a formula: a name such as "tanh", or "expr: z*tanh(z)"'
-        )
+        wanted = 'a formula: a name such as "tanh", or "expr: z*tanh(z)"'
+        with suppress(InputError):
+            own = by_name(getattr(value, "__name__", type(value).__name__))
+            wanted = f'"{own}", the formula of such a function'
     raise InputError(argument, value, wanted)
 
 

@@ -30,21 +30,21 @@ class Breakdown(Shown):
     growth: sympy.Expr
 
     @property
-    def aspect_ratio(self) -> sympy.Expr | None:
-        """L/n at which the next order is as large as the first: 1/|c| where growth = c ℓ.
+    def aspect_ratio(self) -> sympy.Expr:
+        """L/n at which the next order is as large as the first, in deep networks: 1/|c| where
+        growth = c ℓ.
 
-        ∞ where it grows slower than ℓ, so that ever deeper networks are within the expansion at
-        n ∝ L; None where L/n alone does not decide.
+        ∞ where it grows slower than ℓ: ever deeper networks are within the expansion at n ∝ L. 0
+        where it grows faster: at no n ∝ L are they.
         """
         per_layer = self.growth / ell
         if not per_layer.has(ell):
             return 1 / sympy.Abs(per_layer)
-        return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else None
+        return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else sympy.S.Zero
 
     def latex(self) -> str:
         """The growth, and the L/n at which it is as large as 1, in LaTeX."""
-        ratio = self.aspect_ratio
-        at = "" if ratio is None else rf",\quad L/n = {sympy.latex(ratio)}"
+        at = rf",\quad L/n = {sympy.latex(self.aspect_ratio)}"
         return rf"T^{{\mathrm{{next}}}}/T \to {sympy.latex(self.growth)}{at}"
 
     def __str__(self) -> str:

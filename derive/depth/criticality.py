@@ -22,7 +22,7 @@ from ..symbols import layer, z
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .fixed_points import is_line
-from .gains import LONGEST, Gain, short
+from .gains import Gain, short
 from .kernel_functions import KernelFunction, floating, kernel_functions, number
 from .points import CriticalPoint, isolated_points, neutral_at_zero, point_at_zero
 
@@ -124,8 +124,6 @@ class Criticality(Shown):
             slopes = f"C_W = 2/(a² + b²) with slopes a = {left} and b = {right}"
             return f"every K, which does not move ({slopes})"
         decay = point.decay(layer)
-        if decay is not None and len(str(decay)) > LONGEST:
-            decay = decay.evalf(6)
         going = "" if decay is None else f", |K − K*| ~ {short(decay)}"
         where = f"K* = {short(point.K)}"
         if point.K == 0:

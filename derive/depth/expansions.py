@@ -13,7 +13,7 @@ import sympy
 from .. import symbols
 from ..arithmetic.logseries import EXACT, LogSeries, size
 from ..display.labels import component_latex
-from ..display.objects import Shown
+from ..display.objects import Shown, readable
 from ..engine.fields import Field
 from ..engine.step import step
 from ..engine.tensors import Name
@@ -25,7 +25,7 @@ from . import staged
 from .falling import FallingSystem
 from .kernel_series import KernelSeries
 from .systems import Quantity, Solution, System, quotient
-from .terms import DIGITS, Term, number, printed, rounded
+from .terms import DIGITS, Term, number, printed
 
 MOST_TERMS = 100
 """Of an expansion: each power of ℓ takes longer than the one before."""
@@ -349,7 +349,7 @@ class Asymptotics(Shown):
         left = sympy.latex(self.label, symbol_names=names)
         if self.label.is_Symbol:
             left = component_latex(str(self.label), (), r"\ell")
-        parts = [sympy.latex(rounded(term.expr)) for term in self.terms] or ["0"]
+        parts = [sympy.latex(readable(term.expr)) for term in self.terms] or ["0"]
         joined = parts[0] + "".join(p if p.startswith("-") else f" + {p}" for p in parts[1:])
         error = "" if self.is_exact else rf" + O\left({sympy.latex(self._error)}\right)"
         return f"{left} = {joined}{error}"

@@ -49,7 +49,7 @@ class Gain(Shown):
 
     @property
     def _is_short(self) -> bool:
-        return not self.C_W.has(sympy.Float) and len(str(self.value)) <= LONGEST
+        return bool(rounded(self.value) == self.value)
 
     def latex(self) -> str:
         """√C_W and C_b in LaTeX."""
@@ -64,8 +64,9 @@ class Gain(Shown):
 
 
 def rounded(value: sympy.Expr) -> sympy.Expr:
-    """With eight digits, where it is not exact."""
-    return value.evalf(8) if value.has(sympy.Float) else value
+    """With eight digits, where it is not exact or takes more than `LONGEST` letters."""
+    is_long = value.has(sympy.Float) or len(str(value)) > LONGEST
+    return value.evalf(20).evalf(8) if is_long else value
 
 
 def short(value: sympy.Expr) -> str:

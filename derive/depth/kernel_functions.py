@@ -17,6 +17,7 @@ from ..activations.functions import Activation
 from ..display.objects import Shown
 from ..errors import InputError
 from ..expressions import as_expression
+from ..gaussian import brackets
 from ..gaussian.brackets import Average
 from ..gaussian.small_kernel import average_at, small_kernel_average
 from ..symbols import C_W, C_b, K
@@ -35,10 +36,16 @@ class KernelFunction(Shown):
     offset: int
 
     @property
-    def expr(self) -> sympy.Expr | None:
-        """The closed form in `K`, `C_W` and `C_b`, or None where none is found."""
-        average = self.activation.average_outer(self.orders, self.outer, K)
-        return None if average is None else self.offset * C_b + C_W * self.factor * average
+    def expr(self) -> sympy.Expr:
+        """The function of `K`, `C_W` and `C_b`: in closed form where one is found, else with an
+        average that `evalf` evaluates once K is a number."""
+        average = brackets.average(self.activation, self.orders, self.outer)
+        return self.offset * C_b + C_W * self.factor * average
+
+    @property
+    def _closed(self) -> sympy.Expr | None:
+        """`expr`, or None where it has no closed form."""
+        return None if self.expr.has(brackets.GaussianAverage) else self.expr
 
     def series(self, power: int) -> sympy.Expr:
         """The expansion for small K, through K^power, with C_W and C_b."""
@@ -56,7 +63,7 @@ class KernelFunction(Shown):
 
     def at_weight(self, weight: sympy.Expr) -> sympy.Expr:
         """The function of K at this C_W and C_b = 0, its bracket in closed form if there is one."""
-        closed = self.expr
+        closed = self._closed
         general = self._definition if closed is None else closed
         return sympy.simplify(general.subs({C_W: weight, C_b: 0}))
 
@@ -68,14 +75,14 @@ class KernelFunction(Shown):
 
     def latex(self) -> str:
         """The function in LaTeX, its bracket in closed form where there is one."""
-        closed = self.expr
+        closed = self._closed
         value = "" if closed is None else f" = {sympy.latex(closed)}"
         head = {"χ_∥": r"\chi_\parallel", "χ_⊥": r"\chi_\perp", "kernel map": "K'"}.get(self.name)
         left = "" if head is None else f"{head}(K) = "
         return f"{left}{sympy.latex(self._definition)}{value}"
 
     def __str__(self) -> str:
-        closed = self.expr
+        closed = self._closed
         value = "" if closed is None else f" = {closed}"
         return f"{self.name} of {self.activation}: {self._definition}{value}"
 

@@ -16,6 +16,7 @@ from ..activations.functions import Activation
 from ..display.objects import Shown
 from ..engine.step import Composed, compose, step
 from ..errors import InputError
+from ..gaussian import closed_forms
 from ..gaussian.brackets import Average, Bracket, unspecified
 from ..gaussian.small_kernel import average_at
 from ..layers import Layer
@@ -88,7 +89,7 @@ class LayerFunction(Shown):
         for each in expr.atoms(Average):
             factors, outer, _ = each.bracket
             orders = tuple(order for _, order in factors)
-            value = self.sigma(each).average_outer(orders, len(outer), K)
+            value = closed_forms.average(self.sigma(each), orders, len(outer))
             at = self._closed(self.kernel(each))
             if value is None or at is None:
                 return None

@@ -11,6 +11,7 @@ import sympy
 from ..activations.functions import Activation
 from ..display.objects import Shown
 from ..errors import InputError
+from ..gaussian import closed_forms
 from ..gaussian.brackets import Bracket
 from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, small_kernel_average
@@ -139,7 +140,7 @@ def isolated_points(
     high, above = extended(high, mpmath.mpf(10), settled)
     low_end = sympy.S.Zero if below or around.power is None else floating(low, 3)
     searched = (low_end, sympy.oo if above else floating(high, 3))
-    equation = activation.average((0, 2), K)
+    equation = closed_forms.average(activation, (0, 2))
     points = []
     for root in zeros(value, low, high, digits):
         point = _point_at(activation, root, _exact_root(equation, root, digits), digits)

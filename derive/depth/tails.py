@@ -7,13 +7,13 @@ from math import factorial
 
 import sympy
 
-from ..activations.closed_forms import deltas
 from ..activations.functions import Activation
-from ..activations.pieces import series_at_zero
 from ..arithmetic import powerseries
 from ..arithmetic.hermite import by_parts
 from ..arithmetic.logseries import ZERO, size
 from ..gaussian.brackets import Bracket
+from ..gaussian.closed_forms import deltas
+from ..gaussian.pieces import series_at_zero
 from ..gaussian.small_kernel import around_zero
 from ..symbols import K, z
 from .logarithmic import beyond

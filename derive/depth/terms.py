@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from ..arithmetic.logseries import ZERO
-from ..display.objects import Shown
+from ..display.objects import Shown, readable
 from ..symbols import ell
 
 DIGITS = 30
@@ -42,7 +42,7 @@ class Term(Shown):
 
     def latex(self) -> str:
         """The term in LaTeX."""
-        return str(sympy.latex(rounded(self.expr)))
+        return str(sympy.latex(readable(self.expr)))
 
     def __str__(self) -> str:
         return printed(self.expr)
@@ -54,13 +54,6 @@ def number(exponent: sympy.Expr) -> sympy.Expr:
     return sympy.Float(exponent, DIGITS) if many else exponent
 
 
-def rounded(expression: sympy.Expr) -> sympy.Expr:
-    """With decimal numbers of eight digits."""
-    return expression.xreplace(
-        {each: sympy.Float(each, 8) for each in expression.atoms(sympy.Float)}
-    )
-
-
 def printed(expression: sympy.Expr) -> str:
     """As text, ℓ for `ell`."""
-    return str(rounded(expression)).replace("ell", "ℓ")
+    return str(readable(expression)).replace("ell", "ℓ")

@@ -26,6 +26,24 @@ def lines_latex(rows: list[str]) -> str:
     return r"\begin{array}{l}" + r" \\ ".join(rows) + r"\end{array}"
 
 
+LONGEST = 24
+"""Letters of a rational number that is shown as it is."""
+
+
+def readable(expression: sympy.Expr) -> sympy.Expr:
+    """The expression as it is shown: decimals, and rational numbers of more than `LONGEST` letters,
+    as decimals of eight digits.
+
+    >>> readable(sympy.Rational(10**20 + 1, 10**20) * sympy.pi)
+    1.0*pi
+    """
+    if any(len(str(each)) > LONGEST for each in expression.atoms(sympy.Rational)):
+        expression = sympy.expand(expression)
+    numbers = expression.atoms(sympy.Float, sympy.Rational)
+    long = {each for each in numbers if each.is_Float or len(str(each)) > LONGEST}
+    return expression.xreplace({each: sympy.Float(each, 8) for each in long})
+
+
 def factor_text(value: sympy.Expr) -> str:
     """A sympy expression as text, in parentheses where it is a sum."""
     return f"({value})" if sympy.sympify(value).is_Add else str(value)

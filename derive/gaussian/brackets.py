@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from ..activations.functions import Activation
+from ..arithmetic.hermite import by_parts
 from ..display.labels import component_latex
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
+from . import closed_forms
 from .oracle import gaussian_average
+from .pieces import Pieces
 
 
 class Bracket(NamedTuple):
@@ -286,18 +288,32 @@ class Component(sympy.Expr):
         return component_latex(str(name), tuple(int(sample) for sample in samples.args))
 
 
-def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
+def average(
+    activation: Pieces, orders: Sequence[int], outer: int = 0, at: sympy.Expr = K
+) -> sympy.Expr:
+    """⟨∂_z^outer Π_p σ^{(orders_p)}(z)⟩ at the variance `at`, without a closed form by an average
+    that `evalf` evaluates: no kink is differentiated in it, its δ-functions are integrated.
+
+    Raises InputError where a product of distributions at a kink has no limit.
+    """
+    closed = closed_forms.average(activation, orders, outer, at)
+    if closed is not None:
+        return closed
+    product = sympy.prod([activation.derivative(order) for order in orders])
+    if activation.is_smooth:
+        return GaussianAverage(sympy.diff(product, z, outer), (z,), (at,))
+    regular = GaussianAverage(product * by_parts(outer, z, at), (z,), (at,))
+    return regular + closed_forms.on_kinks(activation, orders, outer).subs(K, at)
+
+
+def specialise(bracket: Bracket, activation: Pieces) -> sympy.Expr:
     """The bracket of a given activation: closed where a closed form is found.
 
     With one sample the kernel is the symbol `K`; with several it is Component("K", (a, b)).
     """
     if bracket.is_single:
         orders = tuple(order for _, order in bracket.factors)
-        closed = activation.average_outer(orders, len(bracket.outer), K)
-        if closed is not None:
-            return closed
-        product = sympy.prod([activation.derivative(order) for order in orders])
-        return GaussianAverage(sympy.diff(product, z, len(bracket.outer)), (z,), (K,))
+        return average(activation, orders, len(bracket.outer))
     samples = bracket.samples
     kernel = {(a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]}
     closed = _specialise_pair(bracket, activation, samples, kernel)
@@ -319,7 +335,7 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
 
 def _specialise_pair(
     bracket: Bracket,
-    activation: Activation,
+    activation: Pieces,
     samples: Sequence[int],
     kernel: dict[tuple[int, int], sympy.Expr],
 ) -> sympy.Expr | None:
@@ -333,7 +349,7 @@ def _specialise_pair(
         sympy.Dummy(positive=True),
     )
     (_, first), (_, second) = bracket.factors
-    value = activation.average_two(first, second, K_aa, K_ab, K_bb)
+    value = closed_forms.average_two(activation, first, second, K_aa, K_ab, K_bb)
     if value is None:
         return None
     count = Counter(bracket.outer)

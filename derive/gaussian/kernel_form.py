@@ -20,7 +20,6 @@ from typing import Any, Protocol, cast
 import sympy
 
 from .. import symbols
-from ..activations.functions import Activation
 from ..arithmetic.hermite import hermite
 from ..display.labels import component_latex
 from ..errors import InputError
@@ -35,6 +34,7 @@ from .brackets import (
     specialise,
     unspecified,
 )
+from .pieces import Pieces
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
 
@@ -148,7 +148,7 @@ class Derived(Protocol):
     """A recursion: its right-hand side, and the activation that is inserted in it, if any."""
 
     @property
-    def activation(self) -> Activation | None:
+    def activation(self) -> Pieces | None:
         """The activation, or None for the unspecified σ."""
 
     @property
@@ -297,7 +297,7 @@ def _over_data(average: HermiteAverage, data: Sequence[int]) -> sympy.Expr:
 
 
 def _specialised(
-    expression: sympy.Expr, activation: Activation, data: Sequence[int] | None
+    expression: sympy.Expr, activation: Pieces, data: Sequence[int] | None
 ) -> sympy.Expr:
     """The kernel form with a given σ: closed where a closed form is found."""
 
@@ -312,7 +312,7 @@ def _specialised(
     return _replaced(expression, Average, value)
 
 
-def _integrals(average: Average, activation: Activation, data: Sequence[int] | None) -> sympy.Expr:
+def _integrals(average: Average, activation: Pieces, data: Sequence[int] | None) -> sympy.Expr:
     """One bracket as inverse kernels times integrals of σ's and monomials of z."""
     samples = list(average.bracket.samples)
     single = len(samples) == 1 and data is None

@@ -17,14 +17,14 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from ..activations.functions import Activation
-from ..activations.piecewise import split_pieces
 from ..arithmetic import balls, trapezoid
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
 from ..symbols import z
 from ..work.caches import cache
+from .pieces import Pieces
+from .piecewise import split_pieces
 from .shapes import Shape, leibniz
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
@@ -76,7 +76,7 @@ def gaussian_average(
     return _by_arb(compiled, variance, goal, function)
 
 
-def bracket(activation: Activation, shape: Shape, K: object, digits: int = 20) -> Enclosure:
+def bracket(activation: Pieces, shape: Shape, K: object, digits: int = 20) -> Enclosure:
     """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ for z ~ N(0, K), as in `brackets.Bracket`.
 
     Arguments:
@@ -267,7 +267,7 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
 
 
 def _line(
-    activation: Activation,
+    activation: Pieces,
     scaled: Sequence[tuple[int, mpmath.mpf]],
     outer: int,
     K: mpmath.mpf,
@@ -301,7 +301,7 @@ def _line(
 
 
 def _smooth(
-    activation: Activation, factors: Sequence[tuple[int, sympy.Expr]], outer: int
+    activation: Pieces, factors: Sequence[tuple[int, sympy.Expr]], outer: int
 ) -> sympy.Expr:
     """∂_z^outer Π σ^{(order)}(rate·z), every rate 1 where there are derivatives outside."""
     inside = tuple(order for order, _ in factors)
@@ -322,7 +322,7 @@ def _inside(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
     return lower + 1 if lower.is_finite else upper - 1
 
 
-def _part_at(activation: Activation, order: int, rate: sympy.Expr, at: sympy.Expr) -> sympy.Expr:
+def _part_at(activation: Pieces, order: int, rate: sympy.Expr, at: sympy.Expr) -> sympy.Expr:
     """σ^{(order)}(rate·z) as the analytic expression that holds around z = at."""
     value = rate * at
     (part,) = (p.expr for p in activation.pieces if p.lower <= value < p.upper)
@@ -332,7 +332,7 @@ def _part_at(activation: Activation, order: int, rate: sympy.Expr, at: sympy.Exp
 
 
 def _delta_average(
-    activation: Activation,
+    activation: Pieces,
     factors: Sequence[tuple[int, sympy.Expr]],
     weight: sympy.Expr,
     kink: sympy.Expr,
@@ -372,7 +372,7 @@ def _delta_average(
 
 
 def _plane(
-    activation: Activation,
+    activation: Pieces,
     orders: Sequence[int],
     covariance: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
@@ -452,7 +452,7 @@ def _product_at(f: Numeric, g: Numeric, mean: mpmath.mpf, scale: mpmath.mpf) -> 
 
 
 def _pieces(
-    activation: Activation, order: int, mean: mpmath.mpf, scale: mpmath.mpf, reach: mpmath.mpf
+    activation: Pieces, order: int, mean: mpmath.mpf, scale: mpmath.mpf, reach: mpmath.mpf
 ) -> list[tuple[Numeric, mpmath.mpf, mpmath.mpf]]:
     """The pieces of σ^{(order)} that are not zero, and their ends in x where z = mean + scale·x."""
     return [
@@ -466,7 +466,7 @@ def _pieces(
 
 
 @cache
-def _compiled(activation: Activation, order: int) -> list[tuple[Numeric, mpmath.mpf, mpmath.mpf]]:
+def _compiled(activation: Pieces, order: int) -> list[tuple[Numeric, mpmath.mpf, mpmath.mpf]]:
     return [
         (sympy.lambdify(z, part, "mpmath"), *(_end(end) for end in (lower, upper)))
         for lower, upper, expr in activation.pieces
@@ -478,7 +478,7 @@ def _end(end: sympy.Expr) -> mpmath.mpf:
     return _mpf("kinks", end) if end.is_finite else mpmath.mpf("inf") * int(sympy.sign(end))
 
 
-def _deltas(activation: Activation, order: int) -> list[tuple[mpmath.mpf, int, mpmath.mpf]]:
+def _deltas(activation: Pieces, order: int) -> list[tuple[mpmath.mpf, int, mpmath.mpf]]:
     """(kink, m, size) of every δ^{(m)} in σ^{(order)}."""
     return [
         (_mpf("kinks", kink), order - 1 - j, _mpf("jump", jump))

@@ -8,8 +8,8 @@ Its error squares when the step is halved, so the difference between the sums ov
 nodes, squared, is that of their mean. Its step is as fine as σ varies; where √q is far more than
 that, closed forms and Arb's adaptive integration take its place on the line, which needs some steps
 for every power of 2 in between. Piecewise σ: closed forms on the line; on the plane the average
-over z_2 given z_1 in closed form, and Arb's adaptive integration between the kinks. What neither
-does goes to `oracle`, at leisure.
+over z_2 given z_1 in closed form, and Arb's adaptive integration between the kinks, or where the
+pieces are no polynomials `panels`. What none does goes to `oracle`, at leisure.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from ..activations.functions import Activation
-from ..activations.piecewise import logistic_to_tanh
 from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from ..work.caches import cache
-from . import oracle, plane
+from . import closed_forms, oracle, panels, plane
+from .pieces import Pieces
+from .piecewise import logistic_to_tanh
 from .shapes import Shape, SingleShape, is_even, leibniz
 from .small_kernel import average_at, closed_average, small_kernel_average
 
@@ -50,7 +50,7 @@ _WIDE = 8.0  # where √q is so many strips, the trapezoid rule gives way
 
 
 def single(
-    activation: Activation, wanted: Sequence[SingleShape], q: mpmath.mpf, digits: int
+    activation: Pieces, wanted: Sequence[SingleShape], q: mpmath.mpf, digits: int
 ) -> list[mpmath.mpf]:
     """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size.
 
@@ -90,7 +90,7 @@ def single(
 
 
 def _adaptive(
-    activation: Activation, terms: Counter[tuple[int, ...]], q: mpmath.mpf, digits: int
+    activation: Pieces, terms: Counter[tuple[int, ...]], q: mpmath.mpf, digits: int
 ) -> arb | None:
     """The average to 10^{−digits} of itself, or 0 where it is less than 10^{−3 digits} of the
     integrand's size; None where `_parts` fail."""
@@ -107,7 +107,7 @@ def _adaptive(
 
 
 def _parts(
-    activation: Activation, terms: Counter[tuple[int, ...]], q: arb, digits: int
+    activation: Pieces, terms: Counter[tuple[int, ...]], q: arb, digits: int
 ) -> list[arb] | None:
     """√(2πq) times what four parts of the line give, by Arb's adaptive integration, enclosed but
     for tails of less than 10^{−digits} of them; None where it takes too long.
@@ -139,7 +139,7 @@ def _parts(
 
 
 @cache
-def _on_side(activation: Activation, order: int, side: int) -> Ball:
+def _on_side(activation: Pieces, order: int, side: int) -> Ball:
     """σ^{(order)} on one side of 0, where ln(1 + e^z) has z out of the logarithm: its branches then
     begin at the imaginary axis, and no wide ball away from that meets them."""
 
@@ -157,7 +157,7 @@ def _on_side(activation: Activation, order: int, side: int) -> Ball:
 
 
 def double(
-    activation: Activation,
+    activation: Pieces,
     orders: tuple[int, int],
     kernel: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
@@ -180,11 +180,15 @@ def double(
     if K11 == -K12 == K22 and activation.is_odd:
         sign = 1 if orders[1] % 2 else -1
         return sign * single(activation, [SingleShape(orders)], K11, digits)[0]
+    if activation.is_odd and sum(orders) % 2:
+        return mpmath.mpf(0)
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
     if activation.is_smooth and not activation.is_polynomial:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
-    closed = activation.average_two(*orders, *map(exactly, kernel)) if rest > 0 else None
+    closed = None
+    if rest > 0:
+        closed = closed_forms.average_two(activation, *orders, *map(exactly, kernel))
     if closed is not None:
         with mpmath.workdps(digits + 10):
             return mpmath.mpf(closed.evalf(digits + 5))
@@ -192,6 +196,10 @@ def double(
     singular = any(activation.jumps(j) for order in orders for j in range(order))
     if polynomial and not singular and rest > 0:
         return _piecewise_plane(activation, orders, (K11, rate, rest), digits)
+    if not singular and rest > 0:
+        found = panels.average(activation, orders, (K11, rate, rest), digits)
+        if found is not None:
+            return found
     shape = Shape(orders, (0, 0))
     return oracle.bracket(activation, shape, [[K11, K12], [K12, K22]], digits).value
 
@@ -201,7 +209,7 @@ def _bits(digits: int) -> int:
 
 
 @cache
-def _derivative(activation: Activation, order: int) -> Ball:
+def _derivative(activation: Pieces, order: int) -> Ball:
     return compile_arb(activation.derivative(order), z)
 
 
@@ -213,7 +221,7 @@ def _combine(terms: Counter[tuple[int, ...]], value: dict[int, _Number]) -> _Num
     return sum(products, start=next(products))
 
 
-def _deviations(activation: Activation, variance: mpmath.mpf) -> float:
+def _deviations(activation: Pieces, variance: mpmath.mpf) -> float:
     """√variance over half the width of the strip; over 1 where there are no singularities."""
     strip = activation.strip
     width = mpmath.mpf(strip.evalf(17)) if strip.is_finite else mpmath.mpf(1)
@@ -223,7 +231,7 @@ def _deviations(activation: Activation, variance: mpmath.mpf) -> float:
 class _Work:
     """How many nodes the rules for an average at the variance q may take together."""
 
-    def __init__(self, nodes: int, activation: Activation, q: mpmath.mpf) -> None:
+    def __init__(self, nodes: int, activation: Pieces, q: mpmath.mpf) -> None:
         self.nodes = self.left = nodes
         self.activation, self.q = activation, q
 
@@ -326,15 +334,13 @@ def _node(x: float, precision: int) -> tuple[arb, arb | None, arb]:
 
 
 def _smooth_plane(
-    activation: Activation,
+    activation: Pieces,
     orders: tuple[int, int],
     conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
 ) -> mpmath.mpf:
     """The average over z_1 ~ N(0, K_11) of σ^{(a)}(z_1) ⟨σ^{(b)}(rate·z_1 + √rest·y)⟩_y."""
     K11, rate, rest = conditional
-    if activation.is_odd and sum(orders) % 2:
-        return mpmath.mpf(0)
     first, second = (_derivative(activation, order) for order in orders)
     work = _Work(_PLANE_NODES, activation, K11)
     outer_step, inner_step = work.first_step(K11), work.first_step(rest)
@@ -365,7 +371,7 @@ def _smooth_plane(
 
 
 def _piecewise_line(
-    activation: Activation, line: SingleShape, q: mpmath.mpf, digits: int
+    activation: Pieces, line: SingleShape, q: mpmath.mpf, digits: int
 ) -> mpmath.mpf:
     """The closed form where there is one and it keeps its digits, else the oracle."""
     orders, outer = line
@@ -381,7 +387,7 @@ def _piecewise_line(
 
 
 def _piecewise_plane(
-    activation: Activation,
+    activation: Pieces,
     orders: tuple[int, int],
     conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
@@ -418,7 +424,7 @@ class _Piece(NamedTuple):
     coefficients: tuple[arb, ...]
 
 
-def _pieces(activation: Activation, order: int) -> list[_Piece]:
+def _pieces(activation: Pieces, order: int) -> list[_Piece]:
     found = []
     for lower, upper, expr in activation.pieces:
         coefficients = sympy.Poly(expr.diff(z, order), z).all_coeffs()[::-1]

@@ -17,16 +17,16 @@ import sympy
 from flint import acb, arb, ctx, fmpq
 from sympy.core.evalf import PrecisionExhausted
 
-from ..activations.functions import Activation
-from ..activations.pieces import series_at_zero
 from ..arithmetic import powerseries
 from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
 from ..symbols import K, z
 from ..work.caches import cache
+from . import closed_forms
 from .brackets import Bracket
 from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
+from .pieces import Pieces, series_at_zero
 from .shapes import Shape
 
 _DOUBLINGS = 4  # of the digits carried, until what a closed form cancels leaves those wanted
@@ -35,7 +35,7 @@ PowerSeries = dict[sympy.Rational, sympy.Expr]
 """{e: coefficient of δ^e}, e a multiple of ½ and below 0 too, where a list has no place."""
 
 
-def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational) -> PowerSeries:
+def around_zero(activation: Pieces, bracket: Bracket, power: sympy.Rational) -> PowerSeries:
     """The bracket for small K through K^power: an asymptotic series.
 
     Exact in every order for a σ analytic at 0; with a kink there half-integer powers appear.
@@ -72,7 +72,7 @@ def half_line_moment(k: int, outer: int) -> sympy.Expr:
 
 @cache
 def _product(
-    activation: Activation, side: int, orders: tuple[int, ...], degree: int
+    activation: Pieces, side: int, orders: tuple[int, ...], degree: int
 ) -> tuple[sympy.Expr, ...]:
     """The Taylor coefficients of Π σ^{(orders)} on one side of 0, through z^degree."""
     if not orders:
@@ -82,35 +82,33 @@ def _product(
     return tuple(map(sympy.expand, powerseries.multiply(first, rest)))
 
 
-def _derivative(
-    activation: Activation, side: int, order: int, degree: int
-) -> tuple[sympy.Expr, ...]:
+def _derivative(activation: Pieces, side: int, order: int, degree: int) -> tuple[sympy.Expr, ...]:
     taylor = taylor_at_zero(activation, side, degree + order)
     return tuple(taylor[k + order] * sympy.ff(k + order, order) for k in range(degree + 1))
 
 
-def taylor_at_zero(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
+def taylor_at_zero(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...]:
     """The Taylor coefficients of σ's piece on one side of 0, through z^degree at least."""
     return _taylor(activation, side, -(-degree // 8) * 8)[: degree + 1]
 
 
 @cache
-def _taylor(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
+def _taylor(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...]:
     return tuple(map(sympy.radsimp, series_at_zero(activation.beside_zero(side), degree)))
 
 
 @cache
-def scale_invariant(activation: Activation, bracket: Bracket) -> sympy.Expr:
+def scale_invariant(activation: Pieces, bracket: Bracket) -> sympy.Expr:
     """The bracket of a scale-invariant σ, a power of `K`."""
     orders = tuple(order for _, order in bracket.factors)
-    value = activation.average_outer(orders, len(bracket.outer), K)
+    value = closed_forms.average(activation, orders, len(bracket.outer))
     if value is None:
         raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
     return sympy.expand(sympy.simplify(value))
 
 
 def around_point(
-    activation: Activation, bracket: Bracket, at: mpmath.mpf, count: int, digits: int
+    activation: Pieces, bracket: Bracket, at: mpmath.mpf, count: int, digits: int
 ) -> tuple[Enclosure, ...]:
     """The first coefficients of the bracket in powers of K − K*, at K* = `at` > 0.
 
@@ -131,7 +129,7 @@ def around_point(
 
 @cache
 def _by_parts_at(
-    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+    activation: Pieces, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> Enclosure:
     if digits > MAX_DIGITS:
         with mpmath.workdps(digits + 20):
@@ -149,7 +147,7 @@ def _by_parts_at(
 
 
 def average_at(
-    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+    activation: Pieces, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> mpmath.mpf:
     """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
     quadrature, in mpmath's working precision, and 0 where that is below its error."""
@@ -162,7 +160,7 @@ def average_at(
 
 
 def closed_average(
-    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+    activation: Pieces, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> mpmath.mpf | None:
     """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
     it cancels nearly all of the digits that are carried."""
@@ -186,11 +184,9 @@ def closed_average(
 
 
 @cache
-def _closed(
-    activation: Activation, orders: tuple[int, ...], outer: int
-) -> Ball | sympy.Expr | None:
+def _closed(activation: Pieces, orders: tuple[int, ...], outer: int) -> Ball | sympy.Expr | None:
     """The closed form as a function of balls, or as it is where Arb does not have its functions."""
-    closed = activation.average_outer(orders, outer, K)
+    closed = closed_forms.average(activation, orders, outer)
     if closed is None:
         return None
     try:
@@ -199,7 +195,7 @@ def _closed(
         return closed
 
 
-def small_kernel_average(activation: Activation, orders: tuple[int, ...], power: int) -> sympy.Expr:
+def small_kernel_average(activation: Pieces, orders: tuple[int, ...], power: int) -> sympy.Expr:
     """⟨Π σ^{(orders)}⟩_K for small K, through K^power, as a sum of powers of `K`."""
     factors = tuple((1, order) for order in sorted(orders))
     terms = around_zero(activation, Bracket(factors), sympy.Integer(power))

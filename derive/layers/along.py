@@ -66,18 +66,22 @@ class Along(Generic[T]):
         )
 
     @classmethod
-    def given(cls, given: Any) -> T | Self:
-        """One entry for all layers, or what differs along them, from a user's argument."""
+    def given(cls, given: Any, one: Callable[[Any], T] | None = None) -> T | Self:
+        """One entry for all layers, or what differs along them, from a user's argument.
+
+        Arguments:
+            one: reads an entry; by default `cls.one`.
+        """
+        one = one or cls.one
         if isinstance(given, cls):
             return given
         if isinstance(given, str) and cls._is_several(given):
-            return cls._simplest(*_read(given, cls.one, cls.argument))
+            return cls._simplest(*_read(given, one, cls.argument))
         if isinstance(given, list | tuple):
-            return cls.by_depth(given)
+            return cls.by_depth(tuple(map(one, given)))
         if cls.is_function(given):
             return cls(function=given)
-        one: T = cls.one(given)
-        return one
+        return one(given)
 
     @classmethod
     def _is_several(cls, text: str) -> bool:

@@ -6,8 +6,9 @@ function of ℓ: `activation="tanh; gelu*; linear"`, `weights=[Gaussian(), Ortho
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import sympy
 
@@ -17,6 +18,13 @@ from ..engine.stages import Matrix, Stage
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .along import Along
+
+GivenActivations: TypeAlias = "Activation | str | Sequence[Activation | str] | Callable[[int], Activation | str] | Activations"
+GivenLaws: TypeAlias = (
+    "WeightEnsemble | str | Sequence[WeightEnsemble | str] "
+    "| Callable[[int], WeightEnsemble | str] | Laws"
+)
+"""One for all layers, or one for each: a sequence, text, or a function of ℓ = 1, 2, …"""
 
 
 class Activations(Along[Activation]):

@@ -10,7 +10,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..errors import InputError, listed
-from ..expressions import MAX_LENGTH, as_expression, parse_number, split
+from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from ..weights import WeightEnsemble
 from .composed import around, sequence
 from .convolutions import convolution, flattening, pooling
@@ -273,12 +273,12 @@ def read(text: str) -> Layer:
         raise InputError("layer", text, wanted)
     match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
     if match is not None and match[1] == "sequence":
-        return sequence(*(part.strip() for part in _parts(match[2] or "")))
+        return sequence(*(part.strip() for part in parts(match[2] or "")))
     if match is None or match[1] not in _SHIPPED:
         raise InputError("layer", text, wanted)
     make, known = _SHIPPED[match[1]]
     given: dict[str, Any] = {}
-    for place, part in enumerate(_parts(match[2] or "")):
+    for place, part in enumerate(parts(match[2] or "")):
         name, equals, value = part.partition("=")
         if not equals:
             name, value = (known[place] if place < len(known) else part), part
@@ -312,19 +312,15 @@ def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
     if isinstance(given, list | tuple):
         return sequence(*given)
     text = cast(str, given)
-    several = _parts(text, ";") if isinstance(given, str) else [text]
+    several = parts(text, ";") if isinstance(given, str) else [text]
     return read(text) if len(several) < 2 else sequence(*several)
-
-
-def _parts(text: str, mark: str = ",") -> list[str]:
-    return [part for part in split(text, mark) if part.strip()]
 
 
 def _value(text: str) -> object:
     if text in NORMS or text == "None":
         return None if text == "None" else text
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:
-        return tuple(_value(part.strip()) for part in _parts(text[1:-1]))
+        return tuple(_value(part.strip()) for part in parts(text[1:-1]))
     if text in _SYMBOLS:
         return _SYMBOLS[text]
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else text
@@ -334,7 +330,7 @@ def _named(text: str) -> object:
     """A law or an activation by its name, or (W1: …, W2: …) of several."""
     if not (text.startswith("(") and text.endswith(")")):
         return None if text == "None" else text
-    pairs = (part.partition(":") for part in _parts(text[1:-1]))
+    pairs = (part.partition(":") for part in parts(text[1:-1]))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 

@@ -119,8 +119,8 @@ def edge_of_chaos(
         InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
             critical network because C_b would be negative.
 
-    >>> edge_of_chaos("erf", lengths=[0, 1])
-    edge of chaos of erf, 2 points (C_b, C_W): (0, 1), (0.148361, 2.03509)
+    >>> edge_of_chaos("erf_unit_slope", lengths=[0, 1])
+    edge of chaos of erf_unit_slope, 2 points (C_b, C_W): (0, 1), (0.148361, 2.03509)
     """
     activation = as_activation(activation)
     ratio = sympy.sympify(LowRankGaussian(gamma=gamma).gamma)

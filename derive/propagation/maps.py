@@ -190,7 +190,7 @@ def chi(net: Network, q: float, layer: int = 2) -> float:
 
     Raises InputError as `length_map` does.
 
-    >>> chi(network("erf", 2), q=0)
+    >>> chi(network("erf_unit_slope", 2), q=0)
     2.0
     """
     with mpmath.workdps(2 * DIGITS):

@@ -25,7 +25,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..errors import InputError
-from ..gaussian.brackets import GaussianAverage
+from ..gaussian.brackets import GaussianAverage, average
 from ..symbols import z
 from ..work.caches import cache
 from .laws import Law
@@ -71,11 +71,12 @@ class _Gate(Law):
         if b % 2:
             return sympy.S.Zero
         orders = (0,) * a + (1,) * b
-        average = self.activation.average(orders, self.K_g) if a + b <= 4 else None
-        if average is None:
+        if a + b <= 4:
+            found = average(self.activation, orders, at=self.K_g)
+        else:
             integrand = sympy.prod([self.activation.derivative(order) for order in orders])
-            average = GaussianAverage(integrand, (z,), (self.K_g,))
-        return sympy.factorial2(b - 1) * self.K_h ** (b // 2) * average
+            found = GaussianAverage(integrand, (z,), (self.K_g,))
+        return sympy.factorial2(b - 1) * self.K_h ** (b // 2) * found
 
 
 @dataclass(frozen=True, repr=False)

@@ -347,7 +347,7 @@ def double_scaling(
 
     Raises InputError where the activation has no limit law, or no q up to 10^4 gives so much.
 
-    >>> mpmath.nstr(double_scaling("erf", "1/2", depth=16), 10)
+    >>> mpmath.nstr(double_scaling("erf_unit_slope", "1/2", depth=16), 10)
     '0.06739668514'
     """
     activation = as_activation(activation)

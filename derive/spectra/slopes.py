@@ -20,12 +20,13 @@ import sympy
 from flint import acb, arb, ctx
 
 from ..activations.functions import Activation, as_activation
-from ..activations.piecewise import logistic_to_tanh
 from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb
 from ..errors import InputError
 from ..expressions import parse_number
+from ..gaussian import closed_forms
 from ..gaussian.brackets import GaussianAverage
+from ..gaussian.piecewise import logistic_to_tanh
 from ..symbols import q
 from ..symbols import z as h
 from ..work.caches import cache
@@ -134,7 +135,8 @@ class Slopes(Law):
         if self.exponential:
             c, a = self.exponential
             return sympy.exp(c * k) / sympy.sqrt(1 + 2 * a * k * self.variance)
-        closed = self.activation.average((1,) * (2 * k), self.variance) if k <= 4 else None
+        slopes = (1,) * (2 * k)
+        closed = None if k > 4 else closed_forms.average(self.activation, slopes, at=self.variance)
         if closed is not None:
             return closed
         return GaussianAverage(self.squared**k, (h,), (self.variance,))

@@ -1,59 +1,96 @@
-"""An ensemble as it is, or by its name: "gaussian", "uniform", "sparse(0.1)", "student(5)"."""
+"""An ensemble as it is, or by its text: "gaussian", "orthogonal(C_W=2)", "sparse(0.1)"."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
+from numbers import Real
 
-from ..errors import InputError
-from ..expressions import parse_number
+import sympy
+
+from ..errors import InputError, did_you_mean
+from ..expressions import parse_number, parts
 from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
 from .permuted import RegularSparse
-from .rotations import Gaussian, Orthogonal, WeightEnsemble
-
-PLAIN: dict[str, Callable[[], WeightEnsemble]] = {
-    "gaussian": Gaussian,
-    "orthogonal": Orthogonal,
-    "uniform": Uniform,
-    "rademacher": Rademacher,
-    "truncated-normal": TruncatedNormal,
-}
-"""The ensembles that have all they need."""
-OF_NUMBER: dict[str, Callable[[object], WeightEnsemble]] = {
-    "sparse": Sparse,
-    "regular-sparse": RegularSparse,
-    "student": StudentT,
-    "truncated-normal": TruncatedNormal,
-}
-"""The ensembles of one number, which stands in parentheses."""
-
-_WANTED = (
-    'a weight ensemble such as Orthogonal(C_W=1), or its name: "gaussian", "orthogonal", '
-    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", '
-    '"regular-sparse(0.1)" or "student(5)"'
+from .rotations import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
 )
-_CALL = re.compile(r"\s*([a-z-]+)\s*(?:\(([^()]*)\))?\s*")
+
+_CLASSES: tuple[type[WeightEnsemble], ...] = (
+    Gaussian, Orthogonal, Uniform, Rademacher, TruncatedNormal, Sparse, RegularSparse, StudentT,
+    LowRankGaussian, LowRankOrthogonal, Truncated, BiInvariant,
+)  # fmt: skip
+_LONGEST = 200
+_NUMBER = (Real, sympy.Expr)
 
 
-def as_weights(argument: str, value: object) -> WeightEnsemble:
-    """An ensemble as it is, or by its name with C_W = 1, "uniform", "sparse(0.1)".
+def _plain(name: str) -> str:
+    """One spelling of LowRankGaussian and low-rank-gaussian."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+_NAMED = {_plain(law.__name__): law for law in _CLASSES} | {"student": StudentT}
+_WANTED = (
+    'a weight ensemble such as Orthogonal(C_W=2), or its text: "gaussian", "orthogonal", '
+    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", "regular-sparse(0.1)", '
+    '"student(5)", "low-rank-gaussian(gamma=1/2)", "low-rank-orthogonal(gamma=1/2)", '
+    '"truncated(ratio=2)" or "bi-invariant(moments=(1, 2))", each also with C_W=…'
+)
+
+
+def as_weights(argument: str, value: object, C_W: object = 1) -> WeightEnsemble:
+    """An ensemble as it is, or by its text, "uniform", "sparse(0.1)", "orthogonal(C_W=2)".
+
+    Text is what `str` of an ensemble gives, the class's name in any spelling. What stands without a
+    name is the first parameter other than C_W.
+
+    Arguments:
+        argument: what an error calls it.
+        C_W: of an ensemble whose text says none.
 
     Raises:
-        InputError: for anything else, and for the name of an ensemble that has other parameters.
+        InputError: for anything else, with the nearest name.
     """
+    if isinstance(value, WeightEnsemble):
+        return value
     if isinstance(value, str):
-        return _of_text(argument, value)
-    if not isinstance(value, WeightEnsemble):
-        raise InputError(argument, value, _WANTED)
-    return value
+        return _of_text(argument, value, C_W)
+    hint = f"; a variance has its name, C_W={value}" if isinstance(value, _NUMBER) else ""
+    raise InputError(argument, value, f"{_WANTED}{hint}")
 
 
-def _of_text(argument: str, text: str) -> WeightEnsemble:
-    match = _CALL.fullmatch(text) if len(text) <= 100 else None
-    if match is not None:
-        name, inside = match.groups()
-        if inside is None and name in PLAIN:
-            return PLAIN[name]()
-        if inside is not None and name in OF_NUMBER:
-            return OF_NUMBER[name](parse_number(argument, inside))
-    raise InputError(argument, text, _WANTED)
+def _of_text(argument: str, text: str, C_W: object) -> WeightEnsemble:
+    name, parenthesis, inside = text.strip().partition("(")
+    law = _NAMED.get(_plain(name))
+    if law is None or len(text) > _LONGEST or inside.endswith(")") != bool(parenthesis):
+        hint = did_you_mean(name.strip().lower(), re.findall(r'"([a-z-]+)', _WANTED))
+        raise InputError(argument, text, f"{_WANTED}{hint}")
+    own = inspect.signature(law).parameters
+    free = (each for each in own if each != "C_W")
+    given: dict[str, object] = {}
+    for part in parts(inside[:-1]):
+        named = re.fullmatch(r"\s*(\w+)\s*=(.*)", part)
+        key, value = named.groups() if named else (next(free, ""), part)
+        if key not in own or key in given:
+            break
+        given[key] = _value(argument, value.strip())
+    else:
+        given.setdefault("C_W", C_W)
+        if all(each.default is not each.empty or key in given for key, each in own.items()):
+            return law(**given)
+    raise InputError(argument, text, f"{name}({', '.join(f'{key}=…' for key in own)})")
+
+
+def _value(argument: str, text: str) -> object:
+    """A number, numbers in parentheses, an ensemble, or None."""
+    if text == "None" or _plain(text.partition("(")[0]) in _NAMED:
+        return None if text == "None" else as_weights(argument, text)
+    if text.startswith("(") and text.endswith(")") and "," in text:
+        return tuple(parse_number(argument, part) for part in parts(text[1:-1]))
+    return parse_number(argument, text)

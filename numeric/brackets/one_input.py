@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 import sympy
 
-from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
 from derive.arithmetic import hermite
+from derive.gaussian import closed_forms
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.work.caches import cache
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
-from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
 from derive.errors import InputError, whole
+from derive.gaussian import closed_forms
 from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
 

@@ -11,7 +11,6 @@ import sympy
 from derive import activations
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.expressions import FUNCTIONS
 from derive.symbols import z
 from derive.work.caches import cache
 
@@ -34,13 +33,12 @@ def leaky_relu(u: sympy.Expr, slope: object = 0.01) -> sympy.Expr:
 
 def elu(u: sympy.Expr, alpha: object = 1) -> sympy.Expr:
     """u for u > 0, α(e^u − 1) below."""
-    return sympy.Max(0, u) + exact(alpha) * (sympy.exp(sympy.Min(0, u)) - 1)
+    return _at(activations.elu(exact(alpha)), u)
 
 
 def selu(u: sympy.Expr) -> sympy.Expr:
-    """The scaled ELU of G. Klambauer et al., "Self-normalizing neural networks", 2017."""
-    scale, alpha = exact("1.0507009873554804934"), exact("1.6732632423543772848")
-    return scale * elu(u, alpha)
+    """The scaled ELU."""
+    return _at(activations.selu, u)
 
 
 def celu(u: sympy.Expr, alpha: object = 1) -> sympy.Expr:
@@ -75,7 +73,7 @@ def softplus(u: sympy.Expr, beta: object = 1) -> sympy.Expr:
 
 def mish(u: sympy.Expr) -> sympy.Expr:
     """u tanh(log(1 + e^u))."""
-    return FUNCTIONS["mish"](u)
+    return _at(activations.mish, u)
 
 
 def hard_tanh(u: sympy.Expr, low: object = -1, high: object = 1) -> sympy.Expr:
@@ -85,12 +83,16 @@ def hard_tanh(u: sympy.Expr, low: object = -1, high: object = 1) -> sympy.Expr:
 
 def softsign(u: sympy.Expr) -> sympy.Expr:
     """u/(1 + |u|)."""
-    return u / (1 + sympy.Abs(u))
+    return _at(activations.softsign, u)
 
 
 def hard_sigmoid(u: sympy.Expr) -> sympy.Expr:
     """u/6 + 1/2 between 0 and 1."""
-    return hard_tanh(u / 6 + sympy.Rational(1, 2), 0, 1)
+    return _at(activations.hard_sigmoid, u)
+
+
+def _at(activation: Activation, u: sympy.Expr) -> sympy.Expr:
+    return activation.expr.xreplace({z: u})
 
 
 def exact(value: object) -> sympy.Expr:
@@ -160,28 +162,11 @@ def activation(expr: sympy.Expr, where: str) -> Activation:
 
 @cache
 def _catalogue() -> dict[str, Activation]:
-    named = [
-        *("linear", "relu", "tanh", "gelu", "silu", "sigmoid", "softplus", "hard_tanh", "sin"),
-        *(
-            "arctan",
-            "leaky_relu(0.01)",
-            "leaky_relu(0.2)",
-            "leaky_relu(0.1)",
-            "leaky_relu(0.25)",
-            "leaky_relu(0.3)",
-        ),
-    ]
+    slopes = ("0.01", "0.2", "0.1", "0.25", "0.3")
+    fixed = (name for name in activations.names() if not {"(", ":"} & {*name})
+    named = [*fixed, "elu", *(f"leaky_relu({slope})" for slope in slopes)]
     found = {name: activations.by_name(name) for name in named}
-    others = {
-        "erf": sympy.erf(z),
-        "mish": mish(z),
-        "elu": elu(z),
-        "selu": selu(z),
-        "gelu(tanh)": gelu(z, "tanh"),
-        "softsign": softsign(z),
-        "relu6": hard_tanh(z, 0, 6),
-    }
-    return found | {name: activations.from_expr(expr, name) for name, expr in others.items()}
+    return found | {"gelu(tanh)": activations.from_expr(gelu(z, "tanh"), "gelu(tanh)")}
 
 
 @cache

@@ -35,6 +35,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.gaussian import closed_forms
 from derive.groups.pairings import as_pairing
 from derive.work.caches import cache
 
@@ -370,7 +371,8 @@ def _averages(activation: Activation) -> _Averages | None:
     """None where there is no closed form."""
     K11, K22 = sympy.symbols("K11 K22", positive=True)
     K12 = sympy.Symbol("K12", real=True)
-    one, two = activation.average((0, 0), K11), activation.average_two(0, 0, K11, K12, K22)
+    one = closed_forms.average(activation, (0, 0), at=K11)
+    two = closed_forms.average_two(activation, 0, 0, K11, K12, K22)
     if one is None or two is None:
         return None
     names = [K11, K12, K22]

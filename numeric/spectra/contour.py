@@ -20,8 +20,8 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations.functions import z
-from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
+from derive.gaussian.piecewise import logistic_to_tanh
 from derive.spectra import Atomic, Density, Law, Masked, Moments, Rational, Scaled, Slopes
 from derive.spectra.gates import Gates, HaarGates
 from derive.spectra.laws import Product
@@ -212,7 +212,7 @@ def _pieces(law: Slopes, finest: float) -> tuple[Path | tuple[float, float], ...
             mass = float(_gaussian_mass(piece.lower, piece.upper, law.variance))
             found.append((float(slope) ** 2 / mean, mass))
             continue
-        strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
+        strip = float(min(piece.strip, 4))
         paths = []
         for form in (slope, _without_cancellation(slope)):
             square = (form**2 / mean).subs(z, scale * z)

@@ -26,11 +26,11 @@ import sympy
 from flint import acb, acb_mat, arb, ctx
 
 from derive.activations.functions import z as h
-from derive.activations.piecewise import logistic_to_tanh
 from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
 from derive.gaussian.brackets import GaussianAverage
+from derive.gaussian.piecewise import logistic_to_tanh
 from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Masked, Scaled, Slopes
 from derive.spectra.skips import Around
 

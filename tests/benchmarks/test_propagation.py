@@ -6,7 +6,7 @@ from derive import activations, propagation
 from numeric.propagation import backward, sample, squares
 
 
-@pytest.mark.parametrize("name", ["tanh", "erf", "hard_tanh"])
+@pytest.mark.parametrize("name", ["tanh", "erf_unit_slope", "hard_tanh"])
 def test_edge_of_chaos(benchmark, name):
     edge = benchmark(propagation.edge_of_chaos, activations.by_name(name), 0.25)
     assert len(edge) == 200

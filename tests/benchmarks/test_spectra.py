@@ -30,7 +30,7 @@ def grid(s: spectra.Spectrum) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "q"), [("hard_tanh", 0.5), ("erf", 0.05), ("tanh", 0.1), ("silu", 0.1)]
+    ("name", "q"), [("hard_tanh", 0.5), ("erf_unit_slope", 0.05), ("tanh", 0.1), ("silu", 0.1)]
 )
 def test_density(benchmark, name, q):
     s = spectra.jacobian(activations.by_name(name), Orthogonal(), 128, q)
@@ -40,7 +40,7 @@ def test_density(benchmark, name, q):
 
 
 def test_edges(benchmark):
-    law = symbolic.jacobian(activations.erf, Orthogonal(), 128, 0.05)
+    law = symbolic.jacobian(activations.erf_unit_slope, Orthogonal(), 128, 0.05)
     assert benchmark(lambda: spectra.Spectrum(law).edges)
 
 

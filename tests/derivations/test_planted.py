@@ -26,7 +26,7 @@ ALARMS = 5.7e-7
 CASES = {
     "linear": (activations.linear, Gaussian(), HALF, 8, quantiles.SHARES),
     "relu": (activations.relu, Orthogonal(), HALF, 8, ensembles.UPPER),
-    "erf": (activations.erf, Orthogonal(), None, 16, quantiles.SHARES),
+    "erf_unit_slope": (activations.erf_unit_slope, Orthogonal(), None, 16, quantiles.SHARES),
     "hard_tanh": (activations.hard_tanh, Orthogonal(), None, 4, ensembles.UPPER),
 }
 """Activation, weights, q or None for that with the variance 1/4, depth, and what is compared."""
@@ -110,7 +110,7 @@ def test_curves_are_judged_by_the_nearest_other():
     assert gradients.distances(curves).tolist() == [[1, 1], [1, 3], [4, 1]]
 
 
-@pytest.mark.parametrize("name", ["hard_tanh", "erf"])
+@pytest.mark.parametrize("name", ["hard_tanh", "erf_unit_slope"])
 def test_the_distance_to_the_limit_falls(name):
     far, near = ensembles.distances_to_the_limit(name, (4, 64))
     assert near < far / 2

@@ -33,7 +33,7 @@ CUBIC = a.polynomial([0, 1, 0, -1])
         (a.relu, "scale-invariant"),
         (a.leaky_relu(R(-1, 3)), "scale-invariant"),
         (a.tanh, "K* = 0"),
-        (a.erf, "K* = 0"),
+        (a.erf_unit_slope, "K* = 0"),
         (a.sin, "K* = 0"),
         (a.hard_tanh, "K* = 0"),
         (a.shifted_relu, "K* = 0"),

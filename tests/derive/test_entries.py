@@ -13,14 +13,19 @@ import sympy
 import sympy.stats
 
 from derive import (
+    BiInvariant,
     Gaussian,
     Independent,
     InputError,
+    LowRankGaussian,
+    LowRankOrthogonal,
     Network,
     Orthogonal,
     Rademacher,
+    RegularSparse,
     Sparse,
     StudentT,
+    Truncated,
     TruncatedNormal,
     Uniform,
     activations,
@@ -293,6 +298,9 @@ def test_layer_one_depends_on_more_than_the_kernel():
         ("sparse(0.1)", Sparse("1/10")),
         (" student( 5 )", StudentT(5)),
         ("orthogonal", Orthogonal()),
+        ("Orthogonal(C_W=2)", Orthogonal(2)),
+        ("sparse(0.1, C_W=2)", Sparse("1/10", C_W=2)),
+        ("low-rank-gaussian(gamma=1/2)", LowRankGaussian(gamma="1/2")),
     ],
 )
 def test_names(text, expected):
@@ -301,11 +309,28 @@ def test_names(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["sparse", "sparse(2)", "uniform(1)", "student(1)", "sparse(exp(1))", "cauchy", "(", ""]
+    "text",
+    [
+        *("sparse", "sparse(2)", "uniform(1)", "student(1)", "sparse(exp(1))", "cauchy", "(", ""),
+        *("sparse(p=0.1, p=0.2)", "gaussian(2)", "orthogonal(gamma=2)", "uniform(", 2, None),
+    ],
 )
 def test_what_is_no_name(text):
     with pytest.raises(InputError):
         as_weights("weights", text)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Gaussian(2), Orthogonal("1/2"), Uniform(3), Rademacher(), TruncatedNormal(3, C_W=2),
+        Sparse("1/10", of=Uniform()), RegularSparse("1/4"), StudentT(5), Truncated(ratio=2),
+        LowRankOrthogonal(2, gamma="1/3"), BiInvariant(moments=(1, 2)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_ensemble_is_read_as_it_prints(law):
+    assert as_weights("weights", str(law)) == law
 
 
 REFUSED = {

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, recursion, symbols
+from derive import (
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    Uniform,
+    activations,
+    recursion,
+    symbols,
+)
 from derive.engine.scheme import Scheme
 from derive.layers import per_layer
 from derive.layers.per_layer import Tabulated
@@ -248,6 +257,44 @@ def test_corrections_of_the_biases_count_at_a_width_alone():
 
 def test_a_recursion_of_another_activation_is_refused():
     net = Network("tanh", Gaussian())
-    with pytest.raises(InputError, match="activation erf"):
-        wanted(recursion("K", activation="erf"), net)
+    with pytest.raises(InputError, match="activation erf_unit_slope"):
+        wanted(recursion("K", activation="erf_unit_slope"), net)
     assert [each.label for each in wanted(recursion("K", activation="tanh"), net)] == ["K"]
+
+
+@pytest.mark.parametrize(
+    ("net", "same"),
+    [
+        (Network("relu", C_W=2), Network("relu", Gaussian(2))),
+        (Network("relu", "orthogonal", C_W="1/2"), Network("relu", Orthogonal("1/2"))),
+        (Network("relu", Orthogonal(2), C_W=2), Network("relu", Orthogonal(2))),
+        (Network("tanh", "orthogonal(C_W=2)"), Network("tanh", Orthogonal(2))),
+        (Network("tanh", Orthogonal(2), "gaussian"), Network("tanh", Orthogonal(2), Gaussian(2))),
+        (Network("tanh", "uniform", "gaussian", C_W=3), Network("tanh", Uniform(3), Gaussian(3))),
+        (
+            Network("tanh", Orthogonal(2), "gaussian(C_W=3)", C_W=2),
+            Network("tanh", Orthogonal(2), Gaussian(3)),
+        ),
+    ],
+)
+def test_the_variance_of_weights_by_name(net, same):
+    assert net == same
+    assert pickle.loads(pickle.dumps(net)) == replace(net, C_b=0) == same
+    assert replace(net, weights="gaussian", C_W=5).weights == Gaussian(5)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: Network("relu", Orthogonal(), C_W=2), "C_W: got 2; wanted 1, .*Orthogonal"),
+        (lambda: Network("relu", "orthogonal(C_W=2)", C_W=3), "C_W: got 3; wanted 2"),
+        (lambda: replace(Network("relu", C_W=2), C_W=3), "C_W: got 3; wanted 2"),
+        (lambda: Network("relu", C_W=-1), "C_W: got -1"),
+        (lambda: Network("tanh", "orthogonal", 2), "first_weights: got 2.*its name, C_W=2"),
+        (lambda: Network("tanh", 2), "weights: got 2.*its name, C_W=2"),
+        (lambda: Network("tanh", "gaussain"), 'did you mean "gaussian"'),
+    ],
+)
+def test_variances_that_contradict_or_are_misplaced(call, told):
+    with pytest.raises(InputError, match=told):
+        call()

@@ -77,7 +77,7 @@ def test_line_averages_agree_with_rigorous_ones(activation: a.Activation, q: str
             assert abs(value - exact) < scale * mpmath.mpf(10) ** -19
 
 
-@pytest.mark.parametrize("activation", [a.tanh, a.gelu, a.erf, a.sin])
+@pytest.mark.parametrize("activation", [a.tanh, a.gelu, a.erf_unit_slope, a.sin])
 @pytest.mark.parametrize("kernel", [(0.7, 0.3, 0.5), (0.5, -0.2, 1.3), (1.0, 0.999, 1.0)])
 def test_plane_averages_of_smooth_activations(
     activation: a.Activation, kernel: tuple[float, float, float]
@@ -156,7 +156,7 @@ def test_correlation_map_has_one_as_a_fixed_point_only_at_a_fixed_length() -> No
 @given(
     C_W=st.floats(0.2, 5.0),
     C_b=st.floats(0.01, 1.0),
-    activation=st.sampled_from([a.tanh, a.erf, a.sin]),
+    activation=st.sampled_from([a.tanh, a.erf_unit_slope, a.sin]),
 )
 def test_fixed_lengths_are_fixed_and_attract(
     C_W: float, C_b: float, activation: a.Activation
@@ -265,8 +265,8 @@ def test_edge_of_chaos_is_critical_and_meets_rigorous_quadrature() -> None:
 
 
 def test_rank_scales_the_axes_and_nothing_else() -> None:
-    quarter = propagation.edge_of_chaos(a.erf, gamma=sympy.Rational(1, 4), points=5)
-    full = propagation.edge_of_chaos(a.erf, points=5)
+    quarter = propagation.edge_of_chaos(a.erf_unit_slope, gamma=sympy.Rational(1, 4), points=5)
+    full = propagation.edge_of_chaos(a.erf_unit_slope, points=5)
     assert tuple(quarter) == tuple(full)
     assert quarter.source_variances[3] == tuple(4 * value for value in full[3])
 
@@ -378,7 +378,9 @@ def test_a_sum_of_squares_in_linear_networks_meets_free_probability(weights) -> 
 
 
 @pytest.mark.parametrize("q", [1e-30, 1e10, 1e30])
-@pytest.mark.parametrize("activation", [a.tanh, a.relu, a.gelu, a.erf, a.softplus, a.sin])
+@pytest.mark.parametrize(
+    "activation", [a.tanh, a.relu, a.gelu, a.erf_unit_slope, a.softplus, a.sin]
+)
 def test_lengths_far_from_one_are_their_limits(activation: a.Activation, q: float) -> None:
     """σ ~ σ(0) + σ'(0) z at small q; at large q what σ is far out, up to order q^{-1/2}."""
     net = Network(activation, Gaussian(1))
@@ -389,7 +391,7 @@ def test_lengths_far_from_one_are_their_limits(activation: a.Activation, q: floa
         return
     bounded = {
         "tanh": 2 / math.sqrt(2 * math.pi * q),
-        "erf": 4 / math.pi / math.sqrt(2 * q),
+        "erf_unit_slope": 4 / math.pi / math.sqrt(2 * q),
         "sin": 0,
     }
     found = propagation.length_map(net, q)

@@ -50,7 +50,7 @@ def test_resolvent_has_the_moments() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("hard_tanh", "bernoulli"), ("shifted_relu", "bernoulli"), ("erf", "smooth"),
+        ("hard_tanh", "bernoulli"), ("shifted_relu", "bernoulli"), ("erf_unit_slope", "smooth"),
         ("silu", "smooth"), ("gelu", "smooth"), ("tanh", "smooth"), ("sin", "smooth"),
         ("arctan", "smooth"), ("relu", "none"), ("leaky_relu(1/10)", "none"),
         ("monomial(3)", "none"), ("linear", "isometric"), ("expr: abs(z)", "isometric"),
@@ -68,7 +68,9 @@ def test_a_bias_below_zero_is_told() -> None:
     assert not spectra.classify(activations.softplus).reachable
 
 
-@pytest.mark.parametrize("name", ["hard_tanh", "erf", "tanh", "expr: max(z,-1)+0.5*min(z+1,0)"])
+@pytest.mark.parametrize(
+    "name", ["hard_tanh", "erf_unit_slope", "tanh", "expr: max(z,-1)+0.5*min(z+1,0)"]
+)
 def test_finite_depth_moments_converge_to_the_limit(name: str) -> None:
     """|m_k(L) − m_k(∞)| shrinks at least like 1/√L, to the class's own law and no other."""
     activation = activations.by_name(name)
@@ -88,7 +90,7 @@ def test_double_scaling_of_hard_tanh_is_exact() -> None:
     assert abs(q / exact - 1) < 1e-14
 
 
-@pytest.mark.parametrize("name", ["erf", "sin"])
+@pytest.mark.parametrize("name", ["erf_unit_slope", "sin"])
 def test_corrections_at_finite_depth(name: str) -> None:
     """β_k L^{−r_k} is the leading coefficient of w^k in log S, by its value at large depth."""
     activation = activations.by_name(name)

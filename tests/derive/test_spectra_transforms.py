@@ -187,7 +187,9 @@ def test_density_law_is_checked() -> None:
         spectra.Atomic({0: 0.5, 1: 0.6})
 
 
-CLOSED = ("linear", "relu", "hard_tanh", "shifted_relu", "leaky_relu(1/10)", "erf", "arctan")
+CLOSED = (
+    "linear", "relu", "hard_tanh", "shifted_relu", "leaky_relu(1/10)", "erf_unit_slope", "arctan",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -247,25 +249,27 @@ def test_layers_that_differ_multiply() -> None:
 def test_zero_padded_differs_from_free_at_second_order() -> None:
     """The variance is v + (L − 1) v/γ + L(1/γ − 1), where free weights have L v + L(1/γ − 1)."""
     half = sympy.Rational(1, 2)
-    slopes = spectra.slope_law(activations.erf, sympy.Rational(1, 5))
+    slopes = spectra.slope_law(activations.erf_unit_slope, sympy.Rational(1, 5))
     v = slopes.moment(2) / slopes.moment(1) ** 2 - 1
-    padded = spectra.zero_padded(activations.erf, half, 4, sympy.Rational(1, 5)).moment(2) - 1
+    padded = (
+        spectra.zero_padded(activations.erf_unit_slope, half, 4, sympy.Rational(1, 5)).moment(2) - 1
+    )
     free = spectra.jacobian(
-        activations.erf, LowRankOrthogonal(gamma=half), 4, sympy.Rational(1, 5)
+        activations.erf_unit_slope, LowRankOrthogonal(gamma=half), 4, sympy.Rational(1, 5)
     ).moment(2)
     assert sympy.N(padded - (v + 6 * v + 4)) == pytest.approx(0, abs=1e-12)
     assert sympy.N(free - 1 - (4 * v + 4)) == pytest.approx(0, abs=1e-12)
-    one = spectra.zero_padded(activations.erf, 1, 4, sympy.Rational(1, 5)).moment(2)
+    one = spectra.zero_padded(activations.erf_unit_slope, 1, 4, sympy.Rational(1, 5)).moment(2)
     assert sympy.N(one - 1 - 4 * v) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
-        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4), "q_star"),
-        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 0, 1), "depth"),
-        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4, -1), "q_star"),
-        (lambda: spectra.zero_padded(activations.erf, 1.5, 4, 1), "gamma"),
+        (lambda: spectra.jacobian(activations.erf_unit_slope, Orthogonal(), 4), "q_star"),
+        (lambda: spectra.jacobian(activations.erf_unit_slope, Orthogonal(), 0, 1), "depth"),
+        (lambda: spectra.jacobian(activations.erf_unit_slope, Orthogonal(), 4, -1), "q_star"),
+        (lambda: spectra.zero_padded(activations.erf_unit_slope, 1.5, 4, 1), "gamma"),
         (lambda: spectra.limit("smooth", 0), "sigma0"),
         (lambda: spectra.limit("rough", 1), "limit"),
         (lambda: spectra.double_scaling(activations.monomial(3), 1, 8), "activation"),

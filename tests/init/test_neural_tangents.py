@@ -21,7 +21,7 @@ SPEC.loader.exec_module(PEER)
 KEPT = json.loads(PEER.KEPT.read_text(encoding="utf-8"))
 
 SAME = {
-    "erf": ("expr: erf(z)", 5, "dense"),
+    "erf": ("erf", 5, "dense"),
     "relu": ("relu", 8, "dense"),
     "leaky relu": ("leaky_relu(0.2)", 4, "dense"),
     "sin": ("sin", 4, "dense"),

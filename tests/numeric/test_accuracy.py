@@ -101,7 +101,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     "K0", [pytest.param(1e2, marks=SLOW), 1e4, pytest.param(1e6, marks=SLOW), 1e8]
 )
-@pytest.mark.parametrize("name", ["tanh", pytest.param("erf", marks=SLOW)])
+@pytest.mark.parametrize("name", ["tanh", pytest.param("erf_unit_slope", marks=SLOW)])
 def test_digits_stay_at_large_kernels(name, K0):
     names = ["K", "V", "G1", "G2"]
     exact = second_layer(name, names, K0, Orthogonal())
@@ -201,7 +201,8 @@ def test_a_critical_tower_flows_down_to_small_kernels(tensors):
 
 
 @pytest.mark.parametrize(
-    ("name", "kernels"), [("tanh", (1e-2, 1e5)), pytest.param("erf", (1.0, 1e8), marks=SLOW)]
+    ("name", "kernels"),
+    [("tanh", (1e-2, 1e5)), pytest.param("erf_unit_slope", (1.0, 1e8), marks=SLOW)],
 )
 def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
     scheme = Scheme(Orthogonal(), single=True)
@@ -465,7 +466,7 @@ def test_brackets_of_almost_equal_inputs_have_one_correlation():
     assert (off < 10 * floats["G1_error"][2]).all()
 
 
-@pytest.mark.parametrize(("activation", "m"), [("erf", 3), ("sin", 2)])
+@pytest.mark.parametrize(("activation", "m"), [("erf_unit_slope", 3), ("sin", 2)])
 def test_too_many_nodes_are_refused_before_slopes_are_summed(activation, m):
     """Slopes come first, and have fewer nodes than what they are slopes of."""
     inputs = 1e4 * np.random.default_rng(0).normal(size=(m, 5))

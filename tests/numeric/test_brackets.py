@@ -46,7 +46,7 @@ SMOOTH = [
     "monomial(6)",
     "expr: tanh(z-3)",
     "expr: exp(-z**2/2)",
-    "erf",
+    "erf_unit_slope",
     "arctan",
     "silu",
     "sigmoid",

@@ -25,7 +25,7 @@ from numeric.estimators.controls import controlled
 from numeric.spectra import innovations
 
 QUARTER = sympy.Rational(1, 4)
-LINEAR, ERF, HARD = activations.linear, activations.erf, activations.hard_tanh
+LINEAR, ERF, HARD = activations.linear, activations.erf_unit_slope, activations.hard_tanh
 
 
 def test_a_mean_without_one_draw_at_a_time():

@@ -63,7 +63,7 @@ def sampler(net, inputs, width, tensors, name="lazy", depth=3):
         (Network(RELU, Gaussian(2)), TWO, 5, ["V", "U6"], "lazy"),
         (Network(TANH, Orthogonal(1)), DEGENERATE, 5, ["V"], "lazy"),
         (
-            Network(activations.erf, Truncated(ratio=2), width_ratio=lambda ell: ell),
+            Network(activations.erf_unit_slope, Truncated(ratio=2), width_ratio=lambda ell: ell),
             ONE,
             4,
             "V",

@@ -35,7 +35,7 @@ def sampler_of(net, inputs, width, depth, tensors="V"):
         Network(RELU, Gaussian(2)),
         Network(RELU, Orthogonal(2), width_ratio=lambda ell: 1 + ell % 2),
         Network(activations.leaky_relu(sympy.Rational(1, 2)), Truncated(1, ratio=2)),
-        Network(activations.erf, Orthogonal(2), first_weights=Gaussian(1), C_b=1),
+        Network(activations.erf_unit_slope, Orthogonal(2), first_weights=Gaussian(1), C_b=1),
     ],
     ids=["Gaussian", "blocks", "truncated", "biases"],
 )
@@ -150,14 +150,14 @@ ZERO = np.array([X[0], np.zeros(4), X[2]])
 MEANS = [
     (Network(RELU, Gaussian(2)), REPEATED),
     (Network(RELU, Gaussian(2), C_b=1), ZERO),
-    (Network(activations.erf, Orthogonal(2)), X),
+    (Network(activations.erf_unit_slope, Orthogonal(2)), X),
     (Network(activations.sin, Gaussian(1), C_b=1), ZERO),
 ]
 MORE_MEANS = [
     (Network(RELU, Orthogonal(2)), REPEATED),
     (Network(RELU, Orthogonal(2), C_b=1), ZERO),
     (Network(RELU, Gaussian(2), C_b=1), REPEATED),
-    (Network(activations.erf, Gaussian(2), C_b=1), REPEATED),
+    (Network(activations.erf_unit_slope, Gaussian(2), C_b=1), REPEATED),
     (Network(activations.gelu, Gaussian(2), C_b=1), ZERO),
     (Network(activations.gelu, Orthogonal(1), C_b=1), REPEATED),
     (Network(activations.sin, Gaussian(1)), X),

@@ -199,7 +199,7 @@ def test_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(Decimal(value).as_tuple().digits) == 40
 
 
-@pytest.mark.parametrize("sigma", ["tanh", "gelu", "sin", "softplus", "erf"])
+@pytest.mark.parametrize("sigma", ["tanh", "gelu", "sin", "softplus", "erf_unit_slope"])
 def test_envelopes_bound_what_is_sampled(sigma: str) -> None:
     """On the strip, at random, in mpmath's complex numbers."""
     activation = activations.by_name(sigma)

@@ -54,7 +54,7 @@ def each_length(draws=DRAWS, *, seed=1, **options):
 
 
 def jacobians(draws=DRAWS, *, seed=1, **options):
-    net = Network(activations.erf, Orthogonal(1.3), C_b=0.1)
+    net = Network(activations.erf_unit_slope, Orthogonal(1.3), C_b=0.1)
     return spectra.simulate(net, 0.5, 4, 2, draws, layers=[1, 2], seed=seed, **options)
 
 

@@ -49,12 +49,12 @@ def moments(law: symbolic.Jacobian, layer: int, count: int = 2) -> xarray.Datase
 )  # fmt: skip
 def test_free_layers(kind, parameters) -> None:
     q, depth = sympy.Rational(2, 5), 3
-    net = network(activations.erf, kind, q, **parameters)
+    net = network(activations.erf_unit_slope, kind, q, **parameters)
     sampled = [
         spectra.simulate(net, float(q), n, depth, draws, seed=n)
         for n, draws in ((16, 600), (32, 300), (64, 150))
     ]
-    law = symbolic.jacobian(activations.erf, net.weights_at(1), depth, q)
+    law = symbolic.jacobian(activations.erf_unit_slope, net.weights_at(1), depth, q)
     assert compare(moments(law, depth), sampled, 1e-5).agrees
 
 
@@ -64,8 +64,8 @@ def test_bi_invariant_layers_of_any_scale_meet_free_probability() -> None:
     laws = []
     for scale in (HALF**2, sympy.Integer(1)):
         given = tuple((1 + sympy.Integer(16) ** k) * scale**k / 2 for k in range(1, 3))
-        net = network(activations.erf, BiInvariant, q, moments=given)
-        laws.append(symbolic.jacobian(activations.erf, net.weights_at(1), 2, q))
+        net = network(activations.erf_unit_slope, BiInvariant, q, moments=given)
+        laws.append(symbolic.jacobian(activations.erf_unit_slope, net.weights_at(1), 2, q))
         sampled = [
             spectra.simulate(net, float(q), n, 2, draws, seed=n)
             for n, draws in ((16, 600), (32, 300), (64, 150))
@@ -77,13 +77,13 @@ def test_bi_invariant_layers_of_any_scale_meet_free_probability() -> None:
 def test_zero_padded_weights_are_not_free() -> None:
     """The law of `zero_padded` agrees; that of free layers with the same WᵀW does not."""
     q, depth = sympy.Integer(2), 3
-    net = network(activations.erf, LowRankOrthogonal, q, gamma=HALF)
+    net = network(activations.erf_unit_slope, LowRankOrthogonal, q, gamma=HALF)
     sampled = [
         spectra.simulate(net, float(q), n, depth, draws, zero_padded=True, seed=n)
         for n, draws in ((32, 2000), (64, 1000), (128, 300))
     ]
-    padded = symbolic.zero_padded(activations.erf, HALF, depth, q)
-    free = symbolic.jacobian(activations.erf, net.weights_at(1), depth, q)
+    padded = symbolic.zero_padded(activations.erf_unit_slope, HALF, depth, q)
+    free = symbolic.jacobian(activations.erf_unit_slope, net.weights_at(1), depth, q)
     assert compare(moments(padded, depth), sampled, 1e-5).agrees
     largest = sampled[-1]
     excess = float(largest["m2"][0]) - float(sympy.N(free.moment(2)))
@@ -105,7 +105,7 @@ def test_singular_values_follow_the_density() -> None:
 
 
 def test_draws_are_repeatable() -> None:
-    net = network(activations.erf, Gaussian, HALF)
+    net = network(activations.erf_unit_slope, Gaussian, HALF)
     three = spectra.simulate(net, 0.5, 16, 3, 3, seed=9, layers=[1, 3])
     five = spectra.simulate(net, 0.5, 16, 3, 5, seed=9, layers=[1, 3])
     np.testing.assert_array_equal(five["singular_values"][:3], three["singular_values"])
@@ -114,7 +114,7 @@ def test_draws_are_repeatable() -> None:
 
 
 def test_one_draw_has_no_standard_errors() -> None:
-    net = network(activations.erf, Gaussian, HALF)
+    net = network(activations.erf_unit_slope, Gaussian, HALF)
     one, two = (spectra.simulate(net, 0.5, 8, 2, draws) for draws in (1, 2))
     assert set(two.data_vars) - set(one.data_vars) == {"m1_se", "m2_se"}
     assert all(np.isfinite(one[name]).all() for name in one.data_vars)
@@ -175,6 +175,6 @@ def test_corrections_of_the_variances_are_sampled() -> None:
     ],
 )
 def test_bad_input_is_named(call, argument: str) -> None:
-    net = Network(activations.erf, Gaussian(1.5), C_b=0.01)
+    net = Network(activations.erf_unit_slope, Gaussian(1.5), C_b=0.01)
     with pytest.raises(InputError, match=argument):
         call(net)

@@ -57,14 +57,16 @@ def hold(rows):
     assert np.mean(close) >= 0.9, np.mean(close)
 
 
-SIGMAS = ("linear", "relu", "tanh", "hard_tanh", "erf", "gelu", "leaky_relu(1/10)", "arctan")
+SIGMAS = (
+    "linear", "relu", "tanh", "hard_tanh", "erf_unit_slope", "gelu", "leaky_relu(1/10)", "arctan",
+)  # fmt: skip
 
 
 def random_kernel(rng, sigma):
     """Two lengths from 10⁻⁸ to 10⁸ at any correlation; of analytic σ, whose sums over two latent
     variables take minutes where z is broad, equal ones at ±1 from 1/10 on."""
     q = 10.0 ** rng.uniform(-8, 8)
-    analytic = sigma in {"tanh", "erf", "gelu", "arctan"}
+    analytic = sigma in {"tanh", "erf_unit_slope", "gelu", "arctan"}
     if analytic and q > 0.1:
         return q, float(rng.choice([q, -q])), q
     other = q if analytic or rng.random() < 0.5 else q * 10.0 ** rng.uniform(-2, 1)
@@ -150,7 +152,9 @@ def ensembles(rng):
             object,
         )
     )
-    sigma = str(rng.choice(["linear", "relu", "hard_tanh", "leaky_relu(1/10)", "tanh", "erf"]))
+    sigma = str(
+        rng.choice(["linear", "relu", "hard_tanh", "leaky_relu(1/10)", "tanh", "erf_unit_slope"])
+    )
     return spectra.jacobian(sigma, weights, int(rng.integers(2, 9)), rng.uniform(0.05, 2))
 
 
@@ -281,7 +285,9 @@ def test_a_cumulative_knows_its_error() -> None:
     assert (s.cumulative_error(lam) < 1e-9).all()
 
 
-@pytest.mark.parametrize(("activation", "depth"), [("silu", 16), ("tanh", 4), ("erf", 16)])
+@pytest.mark.parametrize(
+    ("activation", "depth"), [("silu", 16), ("tanh", 4), ("erf_unit_slope", 16)]
+)
 def test_a_cumulative_ends_at_one(activation: str, depth: int) -> None:
     s = spectra.jacobian(activation, Orthogonal(), depth, "1/2")
     beyond = s.edges[-1][1] * 2.0
@@ -312,7 +318,7 @@ def test_what_has_no_enclosure_is_refused() -> None:
     with pytest.raises(InputError, match="precision"):
         propagation.kernels(growing, (1, 0, 1), 2, precision=30)
     with pytest.raises(InputError, match="pole"):
-        spectra.jacobian("erf", Orthogonal(), 1, "1/2").table(precision=30)
+        spectra.jacobian("erf_unit_slope", Orthogonal(), 1, "1/2").table(precision=30)
     with pytest.raises(InputError, match="precision"):
         spectra.jacobian("linear", Gaussian(), 1).table(precision=5)
 

@@ -15,7 +15,7 @@ from ...arithmetic.parameters import Parameter, Value
 from ...arithmetic.polynomials import Expansion, Monomial, add
 from ...display import lines
 from ...display.labels import component_latex
-from ...display.objects import Shown
+from ...display.objects import Shown, readable
 from ...errors import InputError
 from ...gaussian.brackets import Bracket, Component, specialise, unspecified
 from ...weights import WeightEnsemble
@@ -321,7 +321,7 @@ class Step(Shown):
         right = self.expr if expr is None else expr
 
         def printed(e: sympy.Expr) -> str:
-            return str(sympy.latex(e, symbol_names=names))
+            return str(sympy.latex(readable(e), symbol_names=names))
 
         kernels = "".join(
             rf",\quad {component_latex(label, ())} = {printed(kernel)}"
@@ -337,7 +337,7 @@ class Step(Shown):
             f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
             for label, kernel in self.kernels.items()
         )
-        return lines.text(f"{name}{subscripts}({layer}) = {self.expr}{kernels}")
+        return lines.text(f"{name}{subscripts}({layer}) = {readable(self.expr)}{kernels}")
 
     @property
     def _first_two(self) -> str:

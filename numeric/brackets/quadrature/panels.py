@@ -52,9 +52,10 @@ def panel_reach(rank: int, powers: float) -> float:
 
 @cache
 def smooth_width(activation: Activation) -> float:
-    """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
+    """How wide in z a panel may be: ∞ for polynomial pieces, else twice as far as they are
+    analytic around their interval, at most 4."""
     bounds = [
-        2.0 * min(float(Activation("piece", piece.expr).strip), 2.0)
+        2.0 * min(float(piece.strip), 2.0)
         for piece in activation.pieces
         if not piece.expr.is_polynomial(z)
     ]

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import factorial2, ndtr, wofz
 
 from derive.activations.functions import z
-from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
+from derive.gaussian.piecewise import logistic_to_tanh
 from derive.spectra.gates import Gates, HaarGates
 
 from ..contour import REACH, Path, compiled, normal, real_number
@@ -98,7 +98,7 @@ def slopes(law: Gates | HaarGates, more: int = 0) -> Slopes:
             first, second, third = (np.full(1, each, complex) for each in constants)
             columns.append((first, second, third))
             continue
-        strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
+        strip = float(min(piece.strip, 4))
         value = logistic_to_tanh(piece.expr)
         pairs = []
         for form in (value**2, value.diff(z) ** 2):

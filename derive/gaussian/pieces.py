@@ -29,6 +29,11 @@ class Piece(NamedTuple):
     upper: sympy.Expr
     expr: sympy.Expr
 
+    @property
+    def strip(self) -> sympy.Expr:
+        """How far its interval is from the nearest singularity of `expr` (`analytic_strip`)."""
+        return analytic_strip(self.expr, self.lower, self.upper)
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -63,7 +68,7 @@ class Pieces:
         Found exactly where the singularities solve a polynomial equation in z or in exp(c z);
         else a lower bound, 2^{-j}, certified by ball arithmetic on |Re z| ≤ 32.
         """
-        return sympy.Integer(0) if self.kinks else analytic_strip(self.expr)
+        return sympy.Integer(0) if self.kinks else self.pieces[0].strip
 
     @property
     def is_smooth(self) -> bool:
@@ -107,6 +112,9 @@ class Pieces:
             raise InputError("activation", self.name, "a scale-invariant one, to have two slopes")
         left, right = (sympy.simplify(self.pieces[k].expr.diff(z)) for k in (0, -1))
         return left, right
+
+    def __str__(self) -> str:
+        return self.name
 
     def derivative(self, order: int = 1) -> sympy.Expr:
         """σ^{(order)}(z) away from the kinks; what sits on them is told by `jumps`.

@@ -38,6 +38,27 @@ class _Term(NamedTuple):
     erfs: tuple[sympy.Expr, ...]
 
 
+def average(
+    activation: Pieces, orders: Sequence[int], outer: int = 0, at: sympy.Expr = K
+) -> sympy.Expr | None:
+    """⟨∂_z^outer Π_p σ^{(orders_p)}(z)⟩ at the variance `at`, or None without a closed form.
+
+    Raises InputError as `deltas` does.
+    """
+    found = single(activation, tuple(sorted(orders)), outer)
+    return None if found is None else found.subs(K, at)
+
+
+def average_two(
+    activation: Pieces, order1: int, order2: int, K11: sympy.Expr, K12: sympy.Expr, K22: sympy.Expr
+) -> sympy.Expr | None:
+    """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩ at this covariance, or None without a closed form."""
+    found = double(activation, order1, order2)
+    if found is None:
+        return None
+    return found.subs(dict(zip(K_PAIR, (K11, K12, K22), strict=True)), simultaneous=True)
+
+
 @cache
 def single(activation: Pieces, orders: tuple[int, ...], outer: int) -> sympy.Expr | None:
     """K^{−outer/2} ⟨Π_p σ^{(orders_p)}(z) He_outer(z/√K)⟩_K as a function of `K`, or None.
@@ -54,7 +75,7 @@ def single(activation: Pieces, orders: tuple[int, ...], outer: int) -> sympy.Exp
         if value is None:
             return None
         total += value
-    return _tidy(total + _on_kinks(activation, orders, weight))
+    return _tidy(total + on_kinks(activation, orders, outer))
 
 
 @cache
@@ -265,9 +286,9 @@ def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
     return sympy.exp(-(at**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
 
 
-def _on_kinks(activation: Pieces, orders: tuple[int, ...], weight: sympy.Expr) -> sympy.Expr:
-    """What the δ-functions of σ^{(order)} at the kinks add."""
-    total = sympy.Integer(0)
+def on_kinks(activation: Pieces, orders: Sequence[int], outer: int) -> sympy.Expr:
+    """What the δ-functions of σ^{(order)} at the kinks add to `single`, a function of `K`."""
+    weight, total = by_parts(outer, z, K), sympy.Integer(0)
     for (kink, m), coefficient in deltas(activation, orders).items():
         total += coefficient * (-1) ** m * (weight * _density(z, K)).diff(z, m).subs(z, kink)
     return total

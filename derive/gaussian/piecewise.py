@@ -128,8 +128,11 @@ def logistic_to_tanh(expr: sympy.Expr) -> sympy.Expr:
     return sympy.factor(candidate).xreplace({t: sympy.tanh(rate * z / 2)}).xreplace(back)
 
 
-def analytic_strip(expr: sympy.Expr) -> sympy.Expr:
-    """Half the width of the widest strip |Im z| < a where the analytic `expr` has no singularity.
+def analytic_strip(
+    expr: sympy.Expr, lower: sympy.Expr = -sympy.oo, upper: sympy.Expr = sympy.oo
+) -> sympy.Expr:
+    """How far the nearest singularity of the analytic `expr` is from the points lower … upper: of
+    the whole line, half the width of the widest strip |Im z| < a without one.
 
     Exact where every singularity solves a polynomial equation in z or in e^{cz}; else a lower bound
     2^{-j}, certified in ball arithmetic on |Re z| ≤ 32. Branch points count as singularities, and
@@ -137,9 +140,9 @@ def analytic_strip(expr: sympy.Expr) -> sympy.Expr:
     """
     nearest = sympy.oo
     for denominator in _denominators(expr):
-        distance = _distance(denominator)
+        distance = _distance(denominator, lower, upper)
         if distance is None:
-            return _certified(expr)
+            return _certified(expr, lower, upper)
         nearest = min(nearest, distance)
     return nearest
 
@@ -163,10 +166,16 @@ def _denominators(expr: sympy.Expr) -> Iterator[sympy.Expr]:
             yield sympy.cos(node.args[0])
 
 
-def _distance(h: sympy.Expr) -> sympy.Expr | None:
-    """min |Im z| over the zeros of h, or None where they are not roots of a polynomial."""
+def _distance(h: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr | None:
+    """How far the zeros of h are from the interval, or None where they are not roots of a
+    polynomial."""
+
+    def away(re: sympy.Expr, im: sympy.Expr) -> sympy.Expr:
+        beyond = sympy.Max(0, lower - re, re - upper)
+        return sympy.simplify(sympy.sqrt(beyond**2 + im**2) if beyond != 0 else sympy.Abs(im))
+
     if h.is_polynomial(z):
-        return _nearest([sympy.im(root) for root in _roots(h, z)])
+        return min((away(*root.as_real_imag()) for root in _roots(h, z)), default=sympy.oo)
     exponential = sympy.expand(h.rewrite(sympy.exp))
     exponents = [node.args[0] for node in exponential.atoms(sympy.exp) if node.has(z)]
     if exponents and all(u.diff(z).is_Rational for u in exponents):
@@ -178,7 +187,8 @@ def _distance(h: sympy.Expr) -> sympy.Expr | None:
         numerator = sympy.fraction(sympy.together(exponential.xreplace(powers)))[0]
         if numerator.is_polynomial(y) and not numerator.has(z):
             roots = [root for root in _roots(numerator, y) if root != 0]
-            return _nearest([sympy.arg(root) / rate for root in roots])
+            places = ((sympy.log(sympy.Abs(y)) / rate, sympy.arg(y) / rate) for y in roots)
+            return min((away(*place) for place in places), default=sympy.oo)
     return None
 
 
@@ -189,12 +199,9 @@ def _roots(polynomial: sympy.Expr, variable: sympy.Symbol) -> list[sympy.Expr]:
     return list(sympy.Poly(polynomial, variable).nroots(n=30))
 
 
-def _nearest(heights: list[sympy.Expr]) -> sympy.Expr:
-    return min((sympy.simplify(sympy.Abs(height)) for height in heights), default=sympy.oo)
-
-
-def _certified(expr: sympy.Expr) -> sympy.Expr:
-    """The largest of 2, 1, 1/2, … so that expr is analytic on |Re z| ≤ 32, |Im z| ≤ it."""
+def _certified(expr: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
+    """The largest of 2, 1, 1/2, … so that expr is analytic on |Re z| ≤ 32, |Im z| ≤ it, as far as
+    that is no farther from the interval."""
     function = compile_arb(expr, z)
 
     def analytic(centre: arb, radius: arb, height: arb, depth: int = 12) -> bool:
@@ -208,7 +215,8 @@ def _certified(expr: sympy.Expr) -> sympy.Expr:
     for halvings in range(-1, 12):
         width = sympy.Integer(2) ** -halvings
         height = arb(fmpq(int(width.p), int(width.q)))
-        if all(analytic(arb(k) + 0.5, arb(0.5), height) for k in range(-32, 32)):
+        inside = (k for k in range(-32, 32) if k + 1 > lower - width and k < upper + width)
+        if all(analytic(arb(k) + 0.5, arb(0.5), height) for k in inside):
             return width
     raise InputError("expr", expr, "a function analytic in a strip of half-width 1/2048 or more")
 
