@@ -149,6 +149,8 @@ class LayerCriticality(Criticality):
             lines.append(f"  {self.reason}")
         if self.every_C_W:
             lines.append(f"  critical for every C_W{', with C_b = 0' * (self.line is not None)}")
+        if not self.kernel_map.has_C_W:
+            lines.append("  C_W does not enter: C of the layer fixes its variances")
         lines += [f"  {each}" for each in self._stated()]
         for point in self.points:
             lines.append(f"  {point}")
@@ -243,13 +245,15 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
                 rate=law.function(f"({1 - law.gain}) K*", law.added),
                 line=law.function("C_b", line),
             )
+    fixed = not functions(activation, layer)[0].has_C_W
+    always = "which C of the layer fixes" if fixed else "more than 1 for every C_W > 0"
     neutral = neutral_point(activation, layer)
     if neutral is not None:
         return (
             found("scale-invariant", (neutral,))
             if neutral.C_W != 0
             else found(
-                "none", reason="K grows by the same factor at every layer, for every C_W > 0"
+                "none", reason=f"K is multiplied by the same factor at every layer, {always}"
             )
         )
     at_zero = zero_point(activation, layer)
@@ -266,4 +270,6 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
             f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
             f"through K^{POWERS}, which is solved for the dense layer alone"
         )
+    if fixed and not reason:
+        reason = "C of the layer fixes χ_∥ and χ_⊥, which are not 1 at K* = 0"
     return found("none", unstable, reason or "χ_∥ = χ_⊥ = 1 has no solution with C_W > 0, C_b ≥ 0")
