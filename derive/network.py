@@ -134,12 +134,12 @@ class Network:
         """The network at the activation's critical (C_b, C_W) of `criticality`.
 
         Arguments:
-            weights, first_weights: the ensembles; their C_W is replaced.
+            weights, first_weights: the ensembles, without a C_W: the critical one is theirs.
             others: the other arguments of a network; a C_b among them is kept.
 
         Raises:
-            InputError: for an activation that has no critical point with the layer, and for a
-                layer that is critical for every C_W.
+            InputError: for an activation that has no critical point with the layer, for a layer
+                that is critical for every C_W, and for an ensemble with another C_W.
 
         >>> print(Network.critical("relu", "orthogonal"))
         Network(relu, Orthogonal(C_W=2), C_b=0)
@@ -148,7 +148,7 @@ class Network:
         C_b, C_W = criticality(sigma, layer=others.get("layer")).critical
 
         def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
-            return replace(as_weights(name, given), C_W=C_W)
+            return as_weights(name, given).scaled_to(C_W, name)
 
         first = None if first_weights is None else scaled("first_weights", first_weights)
         return cls(sigma, scaled("weights", weights), first, **{"C_b": C_b, **others})

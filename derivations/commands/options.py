@@ -119,11 +119,12 @@ def one_layer_argument(command: argparse.ArgumentParser) -> None:
 
 
 def ensemble(
-    arguments: argparse.Namespace, C_W: sympy.Expr | int = 1, names: Iterable[str] = ()
+    arguments: argparse.Namespace, C_W: sympy.Expr | None = None, names: Iterable[str] = ()
 ) -> WeightEnsemble:
     """The ensemble of --weights; its parameters are symbols where they are left out.
 
     Arguments:
+        C_W: of the ensemble, which is built without one if that is None.
         names: the parameters that the command has; all if not given.
     """
     import derive
@@ -139,14 +140,16 @@ def ensemble(
     check_parameters(arguments, names)
     match arguments.weights:
         case "low-rank-gaussian":
-            return derive.LowRankGaussian(C_W, gamma=parameter("gamma"))
+            law = derive.LowRankGaussian(gamma=parameter("gamma"))
         case "low-rank-orthogonal":
-            return derive.LowRankOrthogonal(C_W, gamma=parameter("gamma"))
+            law = derive.LowRankOrthogonal(gamma=parameter("gamma"))
         case "truncated":
-            return derive.Truncated(C_W, ratio=parameter("ratio"))
+            law = derive.Truncated(ratio=parameter("ratio"))
         case "bi-invariant":
-            return derive.BiInvariant(C_W, moments=tuple(arguments.moments or ()))
-    return _plain(arguments.weights, C_W)
+            law = derive.BiInvariant(moments=tuple(arguments.moments or ()))
+        case name:
+            return _plain(name, C_W)
+    return law if C_W is None else law.scaled_to(C_W)
 
 
 def tensor_names(text: str, group: str = "O") -> list[Name]:
@@ -172,16 +175,15 @@ def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -
             raise InputError(f"--{name}", given, wanted)
 
 
-def _plain(name: str, C_W: sympy.Expr | int) -> WeightEnsemble:
-    from dataclasses import replace
-
+def _plain(name: str, C_W: sympy.Expr | None) -> WeightEnsemble:
     from derive.weights import as_weights
 
-    return replace(as_weights("--weights", name), C_W=C_W)
+    law = as_weights("--weights", name)
+    return law if C_W is None else law.scaled_to(C_W)
 
 
 def first_ensemble(
-    arguments: argparse.Namespace, C_W: sympy.Expr | int = 1
+    arguments: argparse.Namespace, C_W: sympy.Expr | None = None
 ) -> WeightEnsemble | None:
     """The ensemble of --first-weights."""
     return _plain(arguments.first_weights, C_W) if arguments.first_weights else None
@@ -201,7 +203,6 @@ def network(arguments: argparse.Namespace) -> Network:
     critical = arguments.C_W == "critical"
     weight = None if critical else _number("--C_W", arguments.C_W)
     build = Network.critical if critical else Network
-    given = [] if weight is None else [weight]
     others: dict[str, Any] = {
         "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
         "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
@@ -211,8 +212,8 @@ def network(arguments: argparse.Namespace) -> Network:
         others["C_b"] = _number("--C_b", arguments.C_b)
     return build(
         activation(arguments.activation),
-        ensemble(arguments, *given),
-        first_ensemble(arguments, *given),
+        ensemble(arguments, weight),
+        first_ensemble(arguments, weight),
         **others,
     )
 
