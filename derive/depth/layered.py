@@ -186,9 +186,9 @@ def criticality(
     Arguments:
         activation: σ, or its name.
         digits: of K*, C_b and C_W where they are not exact.
-        weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
-            leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
-            order 1/n on.
+        weights: the ensemble, without a C_W, which is solved for. The answer is the same for all
+            of them: at leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles
+            differ from order 1/n on.
         layer: what the network repeats; the dense layer by default. Classes of others are in
             `LayerCriticality`.
 
@@ -210,12 +210,12 @@ def criticality(
     >>> criticality("tanh", layer="residual(skip=1, norm=rms)").exponent
     ζ = C_W**2*⟨σ'²⟩_h/(C_W*⟨σ²⟩_h + C_b), K_h = C_W
     """
+    if weights is not None and as_weights("weights", weights).is_scaled:
+        raise InputError("weights", str(weights), "an ensemble without C_W, which is solved for")
     repeated = as_layer("dense" if layer is None else layer)
     sigma = as_activation(activation)
     if repeated.is_dense:
         return dense.criticality(sigma, digits, weights=weights)
-    if weights is not None:
-        as_weights("weights", weights)
     return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))
 
 

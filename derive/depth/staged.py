@@ -158,6 +158,11 @@ class StagedSystem(System):
         return bias, weight
 
     @property
+    def C_W(self) -> sympy.Expr:
+        """The weights' variance: as given, or the critical one."""
+        return self.given[1]
+
+    @property
     def grows(self) -> bool:
         """Whether K grows linearly."""
         return self.found.exponent is not None
