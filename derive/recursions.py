@@ -413,7 +413,8 @@ def _equal(one: Activation, other: Activation) -> bool:
 def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
     """True if one is the other, but for a C_W and parameters that are symbols or left out."""
 
-    if own.is_scaled and own.C_W.is_number and own.C_W != other.C_W:
+    variance = sympy.sympify(own.C_W)
+    if own.is_scaled and variance.is_number and variance != other.C_W:
         return False
 
     def matches(name: str) -> bool:

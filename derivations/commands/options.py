@@ -138,6 +138,7 @@ def ensemble(
         return parse_number(f"--{name}", value)
 
     check_parameters(arguments, names)
+    law: WeightEnsemble
     match arguments.weights:
         case "low-rank-gaussian":
             law = derive.LowRankGaussian(gamma=parameter("gamma"))

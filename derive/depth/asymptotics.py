@@ -93,10 +93,7 @@ def asymptotics(
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
-    law = made.weights
-    if law.is_scaled and law.C_W.is_number and abs(sympy.N(law.C_W - system.C_W)) > 1e-12:
-        wanted = f"weights without C_W, which is {sympy.N(system.C_W, 8)} in this solution"
-        raise InputError("weights", str(law), wanted)
+    made.weights.scaled_to(system.C_W)  # refuses another C_W, which would have no use
     found = Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
     _ = found.series  # solved at once, so that what has no solution is refused here
     return found

@@ -215,7 +215,7 @@ def criticality(
     repeated = as_layer("dense" if layer is None else layer)
     sigma = as_activation(activation)
     if repeated.is_dense:
-        return dense.criticality(sigma, digits, weights=weights)
+        return dense.criticality(sigma, digits)
     return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))
 
 

@@ -228,8 +228,9 @@ class StagedSystem(System):
     def _unsettled(self, cause: str) -> InputError:
         wanted = f"those at which K settles at a K* > 0, and not by powers of ℓ: here {cause}"
         bias, weight = map(str, self.given)
-        both = ("C_b, C_W", (bias, weight)) if self.found.kernel_map.has_C_W else ("C_b", bias)
-        return InputError(*both, wanted)
+        if not self.found.kernel_map.has_C_W:
+            return InputError("C_b", bias, wanted)
+        return InputError("C_b, C_W", (bias, weight), wanted)
 
     def solve(self, extent: int) -> Solution:
         """Every tensor, through relative order ℓ^{−extent} or a little less."""

@@ -123,13 +123,14 @@ class WeightEnsemble(ABC):
         return self if self.C_W == 1 else replace(self, C_W=1)
 
     def scaled_to(self, C_W: sympy.Expr, argument: str = "weights") -> Self:
-        """The same law with this C_W; InputError where it was built with another.
+        """The same law with this C_W; InputError where it was built with another number.
 
         >>> Orthogonal().scaled_to(sympy.Integer(2))
         Orthogonal(C_W=2)
         """
-        if self.is_scaled and abs(sympy.N(self.C_W - C_W)) > 1e-12:
-            wanted = f"weights without C_W: the critical one, {sympy.N(C_W, 8)}, is taken here"
+        away = sympy.N(self.C_W - C_W)
+        if self.is_scaled and away.is_number and abs(away) > 1e-12:
+            wanted = f"weights without C_W, which is {sympy.N(C_W, 8)} here"
             raise InputError(argument, str(self), wanted)
         return replace(self, C_W=C_W)
 

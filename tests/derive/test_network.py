@@ -196,7 +196,7 @@ def test_critical_networks():
     assert (found.C_b, found.lambda_b) == (0, 1 / symbols.layer)
     assert Network.critical("relu", Orthogonal(2), "gaussian", lambda_b="1/l") == found
     for given in ({"weights": Orthogonal(C_W=1)}, {"first_weights": Gaussian(C_W=7)}):
-        with pytest.raises(InputError, match=f"{next(iter(given))}: .* without C_W"):
+        with pytest.raises(InputError, match=f"{next(iter(given))}: .* without C_W, which is 2.0"):
             Network.critical("relu", **given)
     with pytest.raises(InputError, match="no solution"):
         Network.critical("sigmoid")
