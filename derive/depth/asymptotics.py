@@ -94,8 +94,14 @@ def asymptotics(
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
     made.weights.scaled_to(system.C_W)  # refuses another C_W, which would have no use
-    found = Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
-    _ = found.series  # solved at once, so that what has no solution is refused here
+    return _solved(
+        Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
+    )
+
+
+def _solved(found: Asymptotics) -> Asymptotics:
+    """The same, solved at once, so that what has no solution is refused at the call."""
+    _ = found.series
     return found
 
 
@@ -124,7 +130,9 @@ def together(
         return lambda solved: solved.tensors[name]
 
     return {
-        made.name: Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
+        made.name: _solved(
+            Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
+        )
         for made in recursions
     }
 
@@ -146,7 +154,7 @@ def counterterm(
         below = quotient(-step[""], step["C_W1"], sympy.Integer(1))
         return below.shifted(below.order, by=-1)
 
-    return Asymptotics(symbols.parameter("C_W1"), system, terms, tuned)
+    return _solved(Asymptotics(symbols.parameter("C_W1"), system, terms, tuned))
 
 
 def _system(
