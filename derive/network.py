@@ -171,12 +171,12 @@ class Network:
         """The network at the activation's critical (C_b, C_W) of `criticality`.
 
         Arguments:
-            weights, first_weights: the ensembles; their C_W is replaced.
+            weights, first_weights: the ensembles, without a C_W: the critical one is theirs.
             others: the other arguments of a network; a C_b among them is kept.
 
         Raises:
-            InputError: for an activation that has no critical point with the layer, and for a
-                layer that is critical for every C_W.
+            InputError: for an activation that has no critical point with the layer, for a layer
+                that is critical for every C_W, and for an ensemble with another C_W.
 
         >>> print(Network.critical("relu", "orthogonal"))
         Network(relu, Orthogonal(C_W=2), C_b=0)
@@ -185,7 +185,7 @@ class Network:
         C_b, C_W = criticality(sigma, layer=others.get("layer")).critical
 
         def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
-            return replace(as_weights(name, given), C_W=C_W)
+            return as_weights(name, given).scaled_to(C_W, name)
 
         first = None if first_weights is None else scaled("first_weights", first_weights)
         return cls(sigma, scaled("weights", weights), first, **{"C_b": C_b, **others})
@@ -590,7 +590,7 @@ def _laws(
     """The law of layer 1 where it alone differs, and the others; with C_W those given by names."""
 
     def one(law: object) -> WeightEnsemble:
-        return as_weights("weights", law, 1 if C_W is None else C_W)
+        return as_weights("weights", law, C_W)
 
     laws: WeightEnsemble | Laws = Laws.given(given, one)
     entries = laws.entries if isinstance(laws, Laws) else (laws,)

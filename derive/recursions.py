@@ -19,7 +19,7 @@ from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
 from .engine.stages import Stage
-from .engine.step import Composed, Step, add_name, checked_fields, is_dense, step
+from .engine.step import Composed, Step, add_name, check_alone, checked_fields, is_dense, step
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -256,6 +256,7 @@ def _closed(
     behind = norm_of(stages) is not None
     known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]
     if isinstance(given, str | Name):
+        check_alone(pairing, order)
         name = named(given) if isinstance(given, str) else given
     else:
         name = target(checked_fields(given), pairing, order)
@@ -315,6 +316,9 @@ def recursion(
     'F'
     """
     repeated = None if layer is None else as_layer(layer)
+    if first_layer is True and repeated is not None and not is_dense(repeated):
+        wanted = "none with first_layer=True: layer 1 is z = b + W x whatever follows"
+        raise InputError("layer", str(repeated), wanted)
     if repeated is not None and repeated.reason is not None and not first_layer:
         stages = repeated.stages
         name = _closed(tensor_name, pairing, order, stages)
@@ -379,7 +383,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     """Refuse a recursion that was derived for another network: the network's own would be run.
 
     What was left out when it was derived differs from nothing, and symbols among the ensemble's
-    parameters stand for any number. C_W is a symbol in every recursion.
+    parameters stand for any number.
     """
     depth = max(depth, 2)
     own, hidden = dense() if made.layer is None else made.layer, range(2, depth + 1)
@@ -410,7 +414,11 @@ def _equal(one: Activation, other: Activation) -> bool:
 
 
 def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
-    """Whether one is the other, but for C_W and parameters that are symbols or left out."""
+    """True if one is the other, but for a C_W and parameters that are symbols or left out."""
+
+    variance = sympy.sympify(own.C_W)
+    if own.is_scaled and variance.is_number and variance != other.C_W:
+        return False
 
     def matches(name: str) -> bool:
         value, number = getattr(own, name), getattr(other, name)

@@ -124,6 +124,7 @@ def ensemble(
     """The ensemble of --weights; its parameters are symbols where they are left out.
 
     Arguments:
+        C_W: of the ensemble, which is built without one if that is None.
         names: the parameters that the command has; all if not given.
     """
     import derive
@@ -137,17 +138,19 @@ def ensemble(
         return parse_number(f"--{name}", value)
 
     check_parameters(arguments, names)
-    own = 1 if C_W is None else C_W
+    law: WeightEnsemble
     match arguments.weights:
         case "low-rank-gaussian":
-            return derive.LowRankGaussian(own, gamma=parameter("gamma"))
+            law = derive.LowRankGaussian(gamma=parameter("gamma"))
         case "low-rank-orthogonal":
-            return derive.LowRankOrthogonal(own, gamma=parameter("gamma"))
+            law = derive.LowRankOrthogonal(gamma=parameter("gamma"))
         case "truncated":
-            return derive.Truncated(own, ratio=parameter("ratio"))
+            law = derive.Truncated(ratio=parameter("ratio"))
         case "bi-invariant":
-            return derive.BiInvariant(own, moments=tuple(arguments.moments or ()))
-    return _plain(arguments.weights, C_W)
+            law = derive.BiInvariant(moments=tuple(arguments.moments or ()))
+        case name:
+            return _plain(name, C_W)
+    return law if C_W is None else law.scaled_to(C_W)
 
 
 def tensor_names(text: str, group: str = "O") -> list[Name]:
@@ -176,10 +179,8 @@ def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -
 def _plain(name: str, C_W: sympy.Expr | None) -> WeightEnsemble:
     from derive.weights import as_weights
 
-    law = as_weights("--weights", name, 1 if C_W is None else C_W)
-    if C_W is not None and law.C_W != C_W:
-        raise InputError("--C_W", C_W, f"{law.C_W}, as in {name}")
-    return law
+    law = as_weights("--weights", name)
+    return law if C_W is None else law.scaled_to(C_W)
 
 
 def first_ensemble(
@@ -203,7 +204,6 @@ def network(arguments: argparse.Namespace) -> Network:
     critical = arguments.C_W == "critical"
     weight = None if critical else _number("--C_W", arguments.C_W)
     build = Network.critical if critical else Network
-    given = [] if weight is None else [weight]
     others: dict[str, Any] = {
         "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
         "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
@@ -213,8 +213,8 @@ def network(arguments: argparse.Namespace) -> Network:
         others["C_b"] = _number("--C_b", arguments.C_b)
     return build(
         activation(arguments.activation),
-        ensemble(arguments, *given),
-        first_ensemble(arguments, *given),
+        ensemble(arguments, weight),
+        first_ensemble(arguments, weight),
         **others,
     )
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 WEIGHTS = ("orthogonal", "gaussian", "low-rank-orthogonal", "low-rank-gaussian", "truncated")
 LIMITS = ("bernoulli", "smooth", "leaky")
 _PARAMETERS = ("gamma", "ratio")
+_DEFAULTS = {"activation": "hard_tanh", "weights": "orthogonal", "depth": 16}
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    command.add_argument("--activation", metavar="NAME", default="hard_tanh", help="φ")
-    command.add_argument("--weights", choices=WEIGHTS, default="orthogonal", help="the ensemble")
-    command.add_argument("--depth", type=int, default=16, help="layers")
+    command.add_argument("--activation", metavar="NAME", help="φ; hard_tanh by default")
+    command.add_argument("--weights", choices=WEIGHTS, help="the ensemble; orthogonal by default")
+    command.add_argument("--depth", type=int, help="factors D W of the Jacobian; 16 by default")
     options.one_layer_argument(command)
     command.add_argument("--C_b", metavar="C_b", help="bias variance, of another layer than dense")
     command.add_argument(
@@ -118,11 +119,12 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
     if given.limit is not None:
         if sigma0 is None:
             raise InputError("--sigma0", None, "the standard deviation of the limit law")
-        for name, value in (("--gamma", given.gamma), ("--ratio", given.ratio)):
-            if value is not None and (name, given.limit) != ("--ratio", "leaky"):
-                raise InputError(name, value, f"none with --limit {given.limit}")
+        _refuse_beside_limit(given)
         ratio = None if given.limit != "leaky" else _required("--ratio", given.ratio)
         return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
+    for name, default in _DEFAULTS.items():
+        if getattr(given, name) is None:
+            setattr(given, name, default)
     activation = activations.by_name(given.activation)
     C_W = None if given.C_W is None else parse_number("--C_W", given.C_W)
     for name, owners in options.OWNERS.items():
@@ -130,21 +132,31 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
             _required(f"--{name}", getattr(given, name))
     weights = options.ensemble(given, C_W, _PARAMETERS)
     if sigma0 is not None:
+        if given.q_star is not None:
+            raise InputError("--q-star", given.q_star, "none with --sigma0, which solves for it")
         q = symbolic.double_scaling(activation, sigma0, given.depth)
         q_star = parse_number("--q-star", str(q))
     else:
         q_star = parse_number("--q-star", given.q_star or "1/10")
-    C_b = 0 if given.C_b is None else parse_number("--C_b", given.C_b)
+    C_b = None if given.C_b is None else parse_number("--C_b", given.C_b)
     dense = given.layer == "dense"
-    if dense and C_b != 0:
-        raise InputError("--C_b", given.C_b, "none with dense layers, whose q* is given")
     layer = None if dense else given.layer
-    spectrum = spectra.jacobian(
-        activation, weights, given.depth, q_star, critical=given.C_W is None, layer=layer, C_b=C_b
-    )
+    if dense and C_b:
+        raise InputError("--C_b", given.C_b, "none with dense layers, whose q* is given")
+    spectrum = spectra.jacobian(activation, weights, given.depth, q_star, layer=layer, C_b=C_b)
     of_layers = f"{given.weights} weights" if dense else f"{given.layer}, {given.weights} weights"
     title = f"{activation}, {of_layers}, depth {given.depth}, q* = {float(q_star):.6g}"
     return title, spectrum
+
+
+def _refuse_beside_limit(given: argparse.Namespace) -> None:
+    """Raise InputError for options of a network, of which a limit has none."""
+    for name in (*_DEFAULTS, "layer", "C_b", "q_star", "gamma", "ratio", "C_W"):
+        value = getattr(given, name)
+        unset = value is None or (name, value) == ("layer", "dense")
+        if not unset and (name, given.limit) != ("ratio", "leaky"):
+            option = f"--{name.replace('q_star', 'q-star')}"
+            raise InputError(option, value, f"none with --limit {given.limit}")
 
 
 def _required(name: str, value: str | None) -> str:

@@ -97,7 +97,7 @@ def zero_columns() -> Verdict:
     which takes $D$ and $W$ to be free, holds for $\sigma_\alpha UV^T$; the two agree for linear
     $\phi$, as in Figure 3, and differ for tanh."""
     q, depth = sympy.Rational(1, 2), 4
-    free = spectra.jacobian(activations.hard_tanh, LowRankOrthogonal(1, gamma=gamma), depth, q)
+    free = spectra.jacobian(activations.hard_tanh, LowRankOrthogonal(gamma=gamma), depth, q)
     padded = spectra.zero_padded(activations.hard_tanh, gamma, depth, q)
     mu = sympy.erf(1 / (sympy.sqrt(2 * q)))  # μ_1 = μ_2 = P(|z| < 1)
     variances = [sympy.simplify(law.moment(2) - law.moment(1) ** 2) for law in (free, padded)]

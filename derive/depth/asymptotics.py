@@ -27,6 +27,7 @@ from ..weights import Gaussian, WeightEnsemble
 from . import staged
 from .expansions import MOST_TERMS, Asymptotics
 from .falling import FallingSystem, falls
+from .layer_functions import functions
 from .points import CriticalPoint
 from .systems import Quantity, Solution, System, closed_set, quotient
 from .terms import Term
@@ -61,7 +62,8 @@ def asymptotics(
         terms: how many terms ℓ^{−a} log^b ℓ, the largest first.
         lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
             powers and logarithms. The default is source 000, eq. (6.17).
-        C_b, C_W: both, for a network that is not critical: of the one K* > 0 that attracts, the
+        C_b, C_W: both, for a network that is not critical (C_b alone where C of a layer fixes the
+            variances of all its weights): of the one K* > 0 that attracts, the
             limits of the tensors up to what falls exponentially. Of a layer with a norm and a skip
             of 1, whose K grows linearly, any; with a skip below 1, C_W alone is the critical C_b.
         point: another of `criticality(activation).points` than the class's own.
@@ -80,13 +82,27 @@ def asymptotics(
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
     terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
-    layered = isinstance(made, Step) and made.layer is not None
-    given = _variances(C_b, C_W, layered)
+    layer = made.layer if isinstance(made, Step) else None
+    if layer is not None and not functions(as_activation(activation), layer)[0].has_C_W:
+        if C_W is not None:
+            wanted = f"None: C of {layer} fixes the variances of its weights"
+            raise InputError("C_W", C_W, wanted)
+        C_W = None if C_b is None else 1
+    given = _variances(C_b, C_W, layer is not None)
     system = _system(made, activation, lambda_b, lambda_W, given, point)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
-    return Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
+    made.weights.scaled_to(system.C_W)  # refuses another C_W, which would have no use
+    return _solved(
+        Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
+    )
+
+
+def _solved(found: Asymptotics) -> Asymptotics:
+    """The same, solved at once, so that what has no solution is refused at the call."""
+    _ = found.series
+    return found
 
 
 def together(
@@ -114,7 +130,9 @@ def together(
         return lambda solved: solved.tensors[name]
 
     return {
-        made.name: Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
+        made.name: _solved(
+            Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
+        )
         for made in recursions
     }
 
@@ -136,7 +154,7 @@ def counterterm(
         below = quotient(-step[""], step["C_W1"], sympy.Integer(1))
         return below.shifted(below.order, by=-1)
 
-    return Asymptotics(symbols.parameter("C_W1"), system, terms, tuned)
+    return _solved(Asymptotics(symbols.parameter("C_W1"), system, terms, tuned))
 
 
 def _system(

@@ -19,7 +19,6 @@ from ..display.objects import Shown, lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
 from ..symbols import layer, z
-from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .fixed_points import is_line
 from .gains import Gain, short
@@ -164,13 +163,9 @@ class Criticality(Shown):
         return lines_latex([rf"\text{{{head}}}", *(point.latex() for point in self.points)])
 
 
-def criticality(
-    activation: Activation, digits: int = 20, *, weights: WeightEnsemble | None = None
-) -> Criticality:
+def criticality(activation: Activation, digits: int = 20) -> Criticality:
     """Of the dense layer: what `derive.criticality` finds, which explains the arguments."""
     activation = as_activation(activation)
-    if weights is not None:
-        as_weights("weights", weights)
     return _criticality(activation, whole("digits", digits, 1, 1000))
 
 

@@ -54,6 +54,11 @@ class LayerFunction(Shown):
         return dict(self.kernels).get(average.bracket.kernel, K)
 
     @property
+    def has_C_W(self) -> bool:
+        """True if C_W enters; False if the layer's own C fixes all variances."""
+        return any(each.has(C_W) for each in (self.expr, *dict(self.kernels).values()))
+
+    @property
     def averages(self) -> tuple[Average, ...]:
         """Its brackets, those in kernels not included."""
         return tuple(sorted(self.expr.atoms(Average), key=str))
@@ -112,12 +117,7 @@ class LayerFunction(Shown):
             orders = tuple(order for _, order in factors)
             here = self._value(self.kernel(each), known, digits)
             values.append(average_at(self.sigma(each), orders, len(outer), here, digits + 5))
-        plain = [sympy.Dummy() for _ in averages]
-        bare = expr.xreplace(dict(zip(averages, plain, strict=True)))
-        free = bare.free_symbols - set(plain) - {K, C_W, C_b}
-        if free:
-            raise InputError("layer", ", ".join(sorted(map(str, free))), "numbers, for a value")
-        compiled = sympy.lambdify([K, C_W, C_b, *plain], bare, "mpmath")
+        compiled = _compiled(expr, tuple(averages))
         return mpmath.mpf(compiled(known["K"], known["C_W"], known["C_b"], *values))
 
     def _text(self, printed: Callable[[Any], str], at: str) -> str:
@@ -136,6 +136,18 @@ class LayerFunction(Shown):
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expr}" + self._text(str, ", {} = {}")
+
+
+@cache(entries=256)
+def _compiled(expr: sympy.Expr, averages: tuple[Average, ...]) -> Callable[..., Any]:
+    """The expression as a function of K, C_W, C_b and its averages."""
+    plain = [sympy.Dummy() for _ in averages]
+    bare = expr.xreplace(dict(zip(averages, plain, strict=True)))
+    free = bare.free_symbols - set(plain) - {K, C_W, C_b}
+    if free:
+        raise InputError("layer", ", ".join(sorted(map(str, free))), "numbers, for a value")
+    found: Callable[..., Any] = sympy.lambdify([K, C_W, C_b, *plain], bare, "mpmath")
+    return found
 
 
 @cache

@@ -24,7 +24,7 @@ POWERS = 4  # of K, among which K' − K at K* = 0 has its first
 
 
 def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
-    """The critical point where every K is fixed; C_W = 0 where K' = fK with f > 1 always."""
+    """The critical point where every K is fixed; C_W = 0 where K' = fK with no f = 1."""
     if not all(each.is_scale_invariant for each in sigmas(activation, layer)):
         return None
     move, _, perp = functions(activation, layer)
@@ -190,10 +190,13 @@ def _matched(
 
 
 def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
-    """The C_W > 0 that solve it, ascending; symbols stand for skips below 1."""
+    """The C_W > 0 that solve it, ascending; symbols stand for skips below 1.
+
+    Where it holds for every C_W, which then does not enter, 1 stands for all of them.
+    """
     cleared = sympy.numer(sympy.together(equation))
     if not cleared.has(C_W):
-        return []
+        return [sympy.S.One] if sympy.simplify(cleared) == 0 else []
     unsigned = sympy.Dummy()
     bare = cleared.subs(C_W, unsigned)
     poly = sympy.Poly(bare, unsigned) if bare.is_polynomial(unsigned) else None

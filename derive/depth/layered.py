@@ -150,6 +150,8 @@ class LayerCriticality(Criticality):
             lines.append(f"  {self.reason}")
         if self.every_C_W:
             lines.append(f"  critical for every C_W{', with C_b = 0' * (self.line is not None)}")
+        if not self.kernel_map.has_C_W:
+            lines.append("  C_W does not enter: C of the layer fixes its variances")
         lines += [f"  {each}" for each in self._stated()]
         for point in self.points:
             lines.append(f"  {point}")
@@ -185,9 +187,9 @@ def criticality(
     Arguments:
         activation: σ, or its name.
         digits: of K*, C_b and C_W where they are not exact.
-        weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
-            leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
-            order 1/n on.
+        weights: the ensemble, without a C_W, which is solved for. The answer is the same for all
+            of them: at leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles
+            differ from order 1/n on.
         layer: what the network repeats; the dense layer by default. Classes of others are in
             `LayerCriticality`.
 
@@ -209,12 +211,12 @@ def criticality(
     >>> criticality("tanh", layer="residual(skip=1, norm=rms)").exponent
     ζ = C_W**2*⟨σ'²⟩_h/(C_W*⟨σ²⟩_h + C_b), K_h = C_W
     """
+    if weights is not None and as_weights("weights", weights).is_scaled:
+        raise InputError("weights", str(weights), "an ensemble without C_W, which is solved for")
     repeated = as_layer("dense" if layer is None else layer)
     sigma = as_activation(activation)
     if repeated.is_dense:
-        return dense.criticality(sigma, digits, weights=weights)
-    if weights is not None:
-        as_weights("weights", weights)
+        return dense.criticality(sigma, digits)
     return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))
 
 
@@ -245,13 +247,15 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
                 rate=law.function(f"({1 - law.gain}) K*", law.added),
                 line=law.function("C_b", line),
             )
+    fixed = not functions(activation, layer)[0].has_C_W
+    always = "which C of the layer fixes" if fixed else "more than 1 for every C_W > 0"
     neutral = neutral_point(activation, layer)
     if neutral is not None:
         return (
             found("scale-invariant", (neutral,))
             if neutral.C_W != 0
             else found(
-                "none", reason="K grows by the same factor at every layer, for every C_W > 0"
+                "none", reason=f"K is multiplied by the same factor at every layer, {always}"
             )
         )
     at_zero = zero_point(activation, layer)
@@ -268,4 +272,6 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
             f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
             f"through K^{POWERS}, which is solved for the dense layer alone"
         )
+    if fixed and not reason:
+        reason = "C of the layer fixes χ_∥ and χ_⊥, which are not 1 at K* = 0"
     return found("none", unstable, reason or "χ_∥ = χ_⊥ = 1 has no solution with C_W > 0, C_b ≥ 0")

@@ -11,7 +11,7 @@ multiplies and the rest. Brackets are expanded around the limit of their own ker
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import product
@@ -57,7 +57,12 @@ DIGITS = 50
 _LINE = 45  # digits of a C_b on a critical line
 _SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
 _MULTIPLES = 5
-_SETTLED = 4000  # layers, after which K has to be near its fixed point
+_LEAST = mpmath.mpf("1e-10")
+"""Of a K* > 0, of which 1e10 is the largest."""
+_CLOSE = mpmath.mpf("1e-12")
+"""Relative; how far a first K* may be off."""
+_MARGIN = mpmath.mpf("1e-4")
+"""By how much |χ_∥| is below 1 where K counts as settled."""
 
 
 def closed_set(made: Step) -> tuple[Step, ...]:
@@ -128,7 +133,8 @@ class StagedSystem(System):
         """
         found = self.found
         if found.universality_class == "none":
-            wanted = f"one that is critical with {self.activation}, or C_b and C_W: {found.reason}"
+            both = "C_b and C_W" if found.kernel_map.has_C_W else "C_b"
+            wanted = f"one that is critical with {self.activation}, or {both}: {found.reason}"
             raise InputError("layer", str(self.layer), wanted)
         wanted = "C_b and C_W"
         if found.line is not None:
@@ -150,6 +156,11 @@ class StagedSystem(System):
         if bias is None:
             bias = sympy.Float(self.found.bias(weight, _LINE), _LINE)
         return bias, weight
+
+    @property
+    def C_W(self) -> sympy.Expr:
+        """The weights' variance: as given, or the critical one."""
+        return self.given[1]
 
     @property
     def grows(self) -> bool:
@@ -185,19 +196,41 @@ class StagedSystem(System):
         """The K* that attracts at these variances, to 50 digits and more."""
         move, slope, _ = functions(self.activation, self.layer)
         bias, weight = self.given
-        near = mpmath.mpf(1)
         with mpmath.workdps(DIGITS + 20):
-            for _ in range(_SETTLED):
-                near, before = move(near, weight, bias, 15), near
-                if not mpmath.mpf("1e-12") < near < mpmath.mpf("1e12"):
-                    break
-                if abs(near - before) < near * mpmath.mpf("1e-12"):
-                    for _ in range(4):
-                        miss = move(near, weight, bias, DIGITS + 5) - near
-                        near -= miss / (slope(near, weight, bias, 20) - 1)
-                    return near
-        wanted = "those at which K settles at a K* > 0, faster than by powers of ℓ"
-        raise InputError("C_b, C_W", self.given, wanted)
+            near = self._settled(lambda at: move(at, weight, bias, 15) - at)
+            if not abs(slope(near, weight, bias, 20)) < 1 - _MARGIN:
+                raise self._unsettled(f"it does not settle near {mpmath.nstr(near, 6)}")
+            for _ in range(4):
+                miss = move(near, weight, bias, DIGITS + 5) - near
+                near -= miss / (slope(near, weight, bias, 20) - 1)
+            return near
+
+    def _settled(self, drift: Callable[[mpmath.mpf], mpmath.mpf]) -> mpmath.mpf:
+        """Where K comes to rest from K = 1, to 12 digits, `drift` being K' − K.
+
+        Steps go as K does and are doubled, up to K/4, until K' − K vanishes or changes sign.
+        """
+        near, times = mpmath.mpf(1), 1
+        here = drift(near)
+        while _LEAST < near < 1 / _LEAST:
+            if abs(here) <= near * _CLOSE:
+                return near
+            ahead = near + here * min(mpmath.mpf(times), near / 4 / abs(here))
+            there = drift(ahead)
+            if there * here < 0:
+                ends, close = (near, ahead), near * _CLOSE
+                return mpmath.findroot(
+                    drift, ends, solver="illinois", tol=close, maxsteps=100, verify=False
+                )
+            near, here, times = ahead, there, 2 * times
+        raise self._unsettled("it falls to 0" if here < 0 else "it grows without end")
+
+    def _unsettled(self, cause: str) -> InputError:
+        wanted = f"those at which K settles at a K* > 0, and not by powers of ℓ: here {cause}"
+        bias, weight = map(str, self.given)
+        if not self.found.kernel_map.has_C_W:
+            return InputError("C_b", bias, wanted)
+        return InputError("C_b, C_W", (bias, weight), wanted)
 
     def solve(self, extent: int) -> Solution:
         """Every tensor, through relative order ℓ^{−extent} or a little less."""
@@ -221,7 +254,8 @@ class StagedSystem(System):
     def place(self) -> str:
         """How K moves, in words."""
         bias, weight = (sympy.N(each, 8) if each.is_Float else each for each in self.given)
-        variances = f"C_W = {weight}, C_b = {bias}"
+        enters = self.found.kernel_map.has_C_W
+        variances = f"C_W = {weight}, C_b = {bias}" if enters else f"C_b = {bias}"
         if self.grows:
             return f"{self.layer}, where K grows linearly ({variances})"
         if self.variances is not None:

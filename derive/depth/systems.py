@@ -105,6 +105,11 @@ class System(Shown):
         return point
 
     @property
+    def C_W(self) -> sympy.Expr:
+        """The weights' variance: as given, or the critical one."""
+        return self.variances[1] if self.variances is not None else self.point.C_W
+
+    @property
     def neutral(self) -> bool:
         """Whether every K is a fixed point."""
         return self.variances is None and self.point.K is None

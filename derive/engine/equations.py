@@ -91,6 +91,9 @@ class Equation:
         object.__setattr__(self, "using", tuple(self.using))
         if len({each.name for each in self.using}) < len(self.using):
             raise InputError("using", [each.name for each in self.using], "names that differ")
+        for each in self.using:
+            if not re.search(rf"\b{re.escape(each.name)}\b", self.text):
+                raise InputError("using", each.name, "fields that the equation names")
         known: dict[str, AnyField] = {name: tree for tree, name in FIELD_NAMES.items()}
         known |= {equation.name: equation for equation in self.using}
         name, nodes, lines = _parse(self.text, known)

@@ -19,7 +19,10 @@ from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .along import Along
 
-GivenActivations: TypeAlias = "Activation | str | Sequence[Activation | str] | Callable[[int], Activation | str] | Activations"
+GivenActivations: TypeAlias = (
+    "Activation | str | Sequence[Activation | str] "
+    "| Callable[[int], Activation | str] | Activations"
+)
 GivenLaws: TypeAlias = (
     "WeightEnsemble | str | Sequence[WeightEnsemble | str] "
     "| Callable[[int], WeightEnsemble | str] | Laws"

@@ -100,7 +100,7 @@ def edge_of_chaos(
     activation: Activation,
     gamma: sympy.Expr | float = 1,
     lengths: Sequence[float] | None = None,
-    points: int = 200,
+    points: int | None = None,
 ) -> Edge:
     """The critical networks of an activation (001, Figures 1 and 10).
 
@@ -113,7 +113,7 @@ def edge_of_chaos(
         gamma: rank over width; (C_b, C_W) = γ (σ_b², σ_α²) is the same curve for all of them.
         lengths: the q* to take; by default equally spaced roots √q* from where C_b = 0, or 0, to
             two more.
-        points: how many, by default.
+        points: how many of these, 200 by default; not with `lengths`.
 
     Raises:
         InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
@@ -130,7 +130,9 @@ def edge_of_chaos(
     unit = _unit(activation)
     with mpmath.workdps(2 * DIGITS):
         if lengths is None:
-            at = _default_lengths(unit, points)
+            at = _default_lengths(unit, 200 if points is None else points)
+        elif points is not None:
+            raise InputError("points", points, "None, where lengths are given")
         else:
             at = [variance("lengths", q) for q in listed("lengths", lengths, "a list of variances")]
         if not at:

@@ -228,7 +228,7 @@ def lengths(
     Arguments:
         net: the network.
         q: the length of layer 1, a variance, 0 or more.
-        depth: the last layer, 1 or more.
+        depth: layers of preactivations, counted from 1.
         gamma: rank over width of each layer, 1 … depth; it scales the variances of the network,
             C_W and C_b of its own γ, to γ_ℓ σ_α² and γ_ℓ σ_b² (001, eq. 3).
 

@@ -17,7 +17,6 @@ import sympy
 from ..activations.functions import Activation, as_activation
 from ..arithmetic import powerseries
 from ..citations import rests_on
-from ..depth.criticality import criticality
 from ..display.objects import factor_text
 from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number
@@ -31,6 +30,8 @@ from .through import kernel_behind, layer_factors
 
 MAX_LAYERS = 1000
 """Layers with laws of their own."""
+_SAME = 1e-12
+"""How far a C_W that is given may be from the critical one, relatively, and count as it."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ def jacobian(
     depth: sympy.Expr | int,
     q_star: sympy.Expr | float | None = None,
     *,
-    critical: bool = True,
+    critical: bool | None = None,
     layer: Layer | str | None = None,
-    C_b: sympy.Expr | float = 0,
+    C_b: sympy.Expr | float | None = None,
 ) -> Jacobian:
     """The law of JJᵀ for `depth` identical layers (source 002, eqs. 13–16).
 
@@ -113,37 +114,61 @@ def jacobian(
     Arguments:
         activation: φ or its name, or the law of D² itself.
         weights: the ensemble of the weights, or the law of WᵀW.
-        depth: L, a number or a symbol.
+        depth: L, a number or a symbol: how many factors D W, or ∂z'/∂z, J has. `of_network` counts
+            the layers of preactivations instead.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
             `criticality(activation).K_star` is that of a critical network, where it has one, and
             `propagation.depth_scales(net).q` that of any other.
-        critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds, as it does
-            in other layers.
+        critical: True scales the weights so that χ = C_W ⟨φ'²⟩ = 1, and False keeps their C_W. Left
+            out it is True for an ensemble that was built without C_W, such as `Orthogonal()` and
+            "orthogonal"; a C_W that is given is used, and so is a law's own mean.
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
-        C_b: of such a layer's biases.
+            It has the weights' own C_W.
+        C_b: of such a layer's biases, 0 by default.
 
     Of a layer J = ∂z'/∂z: a skip and free branches (`through.layer_factors`, derived there).
 
     Raises InputError for a depth that is no whole number of layers, a variance that is not positive
-    or missing, an activation that is constant, and layers whose branches are not free.
+    or missing, an activation that is constant, layers whose branches are not free, and arguments
+    that contradict each other or have no use: critical=True with another C_W or another layer, C_b
+    of dense layers, q_star with a law of D².
 
+    >>> from derive import Orthogonal
     >>> jacobian("relu", "orthogonal", sympy.Symbol("L")).moment(2)
     L + 1
     >>> jacobian("relu", "orthogonal", 2).atoms
     {0: 1/2}
     >>> jacobian("linear", "gaussian", 1, 1, layer="residual(skip=1)").moment(2)
     8
+    >>> [jacobian("relu", weights, 2).moment(1) for weights in (Orthogonal(), Orthogonal(C_W=4))]
+    [1, 4]
     """
-    layers, critical = _depth(depth), flag("critical", critical)
+    layers = _depth(depth)
+    scaled = None if critical is None else flag("critical", critical)
     other = None if layer is None else as_layer(layer)
     if other is not None and not other.is_dense:
+        if scaled:
+            wanted = "None: C_W is the weights' own in another layer than the dense one"
+            raise InputError("critical", critical, wanted)
         variance = check_variance("q_star", 1 if q_star is None else q_star)
-        given = _named(activation, weights)
-        counts = Counter(layer_factors(other, *given, variance, parse_number("C_b", C_b)))
+        bias = parse_number("C_b", 0 if C_b is None else C_b)
+        counts = Counter(layer_factors(other, *_named(activation, weights), variance, bias))
         return Jacobian(tuple(Factor(law, n * layers) for law, n in counts.items()))
+    if C_b is not None and parse_number("C_b", C_b) != 0:
+        raise InputError("C_b", C_b, "None: q_star is the variance with that of the biases")
     slopes, ensemble = _layer(activation, weights, q_star)
-    if critical:
-        ensemble = rescaled(ensemble, 1 / (slopes.mean * ensemble.mean))
+    given = not isinstance(weights, Law | str) and weights.is_scaled
+    if scaled is None:
+        scaled = not given and not isinstance(weights, Law)
+    if scaled:
+        factor = 1 / (slopes.mean * ensemble.mean)
+        if given and abs(sympy.N(factor - 1)) > _SAME:
+            wanted = (
+                f"critical=False, or weights without C_W: {weights} is given, and the critical "
+                f"C_W is {sympy.N(ensemble.mean * factor, 8)}"
+            )
+            raise InputError("critical", critical, wanted)
+        ensemble = rescaled(ensemble, factor)
     return Jacobian((Factor(slopes, layers), Factor(ensemble, layers)))
 
 
@@ -176,48 +201,38 @@ def layered(
 
 @rests_on("pennington2018")
 def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobian:
-    """The law of JJᵀ of a network whose first preactivations have variance q^1, layer by layer.
+    """The law of JJᵀ of J = ∂z^L/∂z^1, z^1 of variance q^1, layer by layer.
 
-    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point. With other layers
-    than the dense one J is ∂z^{L+1}/∂z^1, and q^l is the variance of z^l (`through`).
+    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point. Behind other layers
+    than the dense one q^l is the variance of z^l (`through`). J has L − 1 factors: W^{l+1} D^l, or
+    ∂z^{l+1}/∂z^l.
 
     Arguments:
         net: the network, with numbers for its variances.
         q_first: q^1, above 0.
-        depth: L, 1 to 1000.
+        depth: L, 2 to 1001: layers of preactivations, as in `numeric.flow`; z^L is the last one.
 
     Raises InputError for another depth or variance.
 
     >>> from derive import Orthogonal
-    >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=3).moment(2)
+    >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=4).moment(2)
     4
     """
     instance("net", net, Network, "a derive.Network")
-    depth = whole("depth", depth, 1, MAX_LAYERS)
+    depth = whole("depth", depth, 2, MAX_LAYERS + 1)
     if not net.has_equal_widths(depth):
         raise InputError("net", str(net), "layers of equal width")
-    if not net.layer.is_dense:
-        return _of_layers(net, check_variance("q_first", q_first), depth)
     q = check_variance("q_first", q_first)
-    layers: list[tuple[Activation, WeightEnsemble, sympy.Expr]] = []
-    for layer in range(1, depth + 1):
-        weights = net.weights_at(layer, depth=depth)
-        if layer > 1:
-            step = criticality(layers[-1][0]).kernel_map
-            q = _exact(step(q, weights.C_W, net.C_b_at(layer)))
-        layers.append((net.activation_at(layer, depth + 1), weights, q))
-    return layered(layers)
-
-
-def _of_layers(net: Network, q: sympy.Expr, depth: int) -> Jacobian:
-    """Of layers 2 … depth + 1, J = ∂z^{depth+1}/∂z^1."""
     counts: Counter[Law] = Counter()
-    for at in range(2, depth + 2):
-        layer, weights = net.layer_at(at, depth + 1), net.weights_at(at, depth=depth + 1)
-        given = layer, net.activation_at(at - 1, depth + 1), weights, q, net.C_b_at(at)
-        counts.update(layer_factors(*given))
-        if at <= depth:
-            q = _exact(kernel_behind(*given))
+    for at in range(2, depth + 1):
+        layer, sigma = net.layer_at(at, depth), net.activation_at(at - 1, depth)
+        weights, C_b = net.weights_at(at, depth=depth), net.C_b_at(at)
+        if layer.is_dense:
+            counts.update(_layer(sigma, weights, q))
+        else:
+            counts.update(layer_factors(layer, sigma, weights, q, C_b))
+        if at < depth:
+            q = _exact(kernel_behind(layer, sigma, weights, q, C_b))
     return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
 
 
@@ -245,7 +260,7 @@ def zero_padded(
     where free layers W = σ_α U Vᵀ (`LowRankOrthogonal`) have S_{D²}(w) L times. Derived here.
 
     Arguments:
-        activation, depth, q_star: as for `jacobian`.
+        activation, depth, q_star: as for `jacobian`; `depth` counts the factors D W.
         gamma: rank over width, in (0, 1], or a symbol.
 
     Raises InputError for a γ outside (0, 1], and as `jacobian` does.
@@ -293,6 +308,8 @@ def _layer(
     variance: sympy.Expr | float | None,
 ) -> Sequence[Law]:
     if isinstance(activation, Law):
+        if variance is not None:
+            raise InputError("q_star", variance, "None: the law of D² is given itself")
         return activation, weight_law(weights)
     activation = as_activation(activation)
     if variance is None:

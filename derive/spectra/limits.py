@@ -342,7 +342,7 @@ def double_scaling(
     Arguments:
         activation: φ, or its name, with a limit law.
         sigma: σ_0 > 0, not squared.
-        depth: L, a number.
+        depth: L, a number: the factors D W of J, as in `jacobian`.
         digits: of the result, 1 to 100.
 
     Raises InputError where the activation has no limit law, or no q up to 10^4 gives so much.

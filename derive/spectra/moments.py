@@ -43,7 +43,7 @@ def jacobian_moments(
 
     Arguments:
         order: how many, 1 to 16.
-        depth: L, a number or an expression.
+        depth: L, a number or an expression: the factors D W of J, as in `jacobian`.
         weight_variance: C_W.
         slopes: μ_1, …, μ_order; symbols if not given.
         weights: s_1, …, s_{order−1}; symbols if not given.
@@ -82,7 +82,7 @@ def jacobian_variance(
     """m_2 − m_1² = χ^{2L} L (μ_2/μ_1² − 1 − s_1) (source 002, eq. 22), critical or not.
 
     Arguments:
-        depth: L, a number or an expression.
+        depth: L, a number or an expression: the factors D W of J, as in `jacobian`.
         weight_variance: C_W.
 
     Raises InputError for what is neither number nor expression.
@@ -104,9 +104,9 @@ def _given(name: str, values: Sequence[Any] | None, count: int, symbol: Any) -> 
         return [symbol(k) for k in range(1, count + 1)]
     wanted = f"{count} numbers or expressions"
     given = listed(name, values, wanted)
-    if len(given) < count:
+    if len(given) != count:
         raise InputError(name, values, wanted)
-    return [as_expression(name, value, wanted) for value in given[:count]]
+    return [as_expression(name, value, wanted) for value in given]
 
 
 @cache

@@ -5,6 +5,7 @@ from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
 from .named import as_weights
 from .permuted import FourMoments, Permuted, RegularSparse
 from .rotations import (
+    NO_C_W,
     BiInvariant,
     Frames,
     Gaussian,
@@ -18,6 +19,7 @@ from .rotations import (
 )
 
 __all__ = [
+    "NO_C_W",
     "BiInvariant",
     "FourMoments",
     "Frames",

@@ -35,7 +35,7 @@ from ..errors import InputError, listed, whole
 from ..expressions import as_expression
 from ..groups.pairings import Blocks, Partition, even_partitions
 from ..work.caches import cache
-from .rotations import WeightEnsemble, atoms_of, fraction
+from .rotations import NO_C_W, WeightEnsemble, atoms_of, fraction
 
 MOST_CUMULANT = 12
 """Orders of cumulants that a given distribution is asked for."""
@@ -250,7 +250,7 @@ class Independent(IndependentEntries):
 
     distribution: Any = field(kw_only=True, default=None)
 
-    def __init__(self, distribution: Any, C_W: sympy.Expr | float = sympy.S.One) -> None:
+    def __init__(self, distribution: Any, C_W: sympy.Expr | float = NO_C_W) -> None:
         object.__setattr__(self, "C_W", C_W)
         object.__setattr__(self, "distribution", _read(distribution))
         super().__post_init__()
@@ -303,6 +303,7 @@ _WANTED = (
 def _read(given: Any) -> IndependentEntries | Moments:
     """A distribution as it is kept."""
     if isinstance(given, IndependentEntries | Moments):
+        check_unscaled("distribution", given)
         return given
     if isinstance(given, Mapping):
         return _of_cumulants(given)
@@ -311,6 +312,12 @@ def _read(given: Any) -> IndependentEntries | Moments:
     if all(hasattr(given, name) for name in ("dist", "args", "kwds", "moment")):
         return _of_scipy(given)
     raise InputError("distribution", given, _WANTED)
+
+
+def check_unscaled(argument: str, law: object) -> None:
+    """InputError for entries of another ensemble with a C_W, which the ensemble around it sets."""
+    if isinstance(law, IndependentEntries) and law.is_scaled and law.C_W != 1:
+        raise InputError(argument, str(law), "an ensemble without C_W: the C_W beside it holds")
 
 
 def _of_cumulants(given: Mapping[Any, Any]) -> Moments:

@@ -13,7 +13,8 @@ import sympy
 from ..errors import InputError
 from ..expressions import parse_number
 from ..groups.pairings import double_factorial_pairings
-from .entries import IndependentEntries, PermutationInvariant
+from .entries import IndependentEntries, PermutationInvariant, check_unscaled
+from .rotations import NO_C_W
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class StudentT(IndependentEntries):
 
     nu: sympy.Expr | float = field(kw_only=True)
 
-    def __init__(self, nu: sympy.Expr | float | str, C_W: sympy.Expr | float = 1) -> None:
+    def __init__(self, nu: sympy.Expr | float | str, C_W: sympy.Expr | float = NO_C_W) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
         wanted = "more than 2 degrees of freedom, or a symbol"
@@ -98,7 +99,7 @@ class TruncatedNormal(IndependentEntries):
 
     cut: sympy.Expr | float = field(kw_only=True)
 
-    def __init__(self, cut: sympy.Expr | float | str = 2, C_W: sympy.Expr | float = 1) -> None:
+    def __init__(self, cut: sympy.Expr | float | str = 2, C_W: sympy.Expr | float = NO_C_W) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
         value = parse_number("cut", cut)
@@ -141,7 +142,7 @@ class Masked(PermutationInvariant):
         self,
         p: sympy.Expr | float | str,
         of: IndependentEntries | None = None,
-        C_W: sympy.Expr | float = 1,
+        C_W: sympy.Expr | float = NO_C_W,
     ) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
@@ -150,6 +151,7 @@ class Masked(PermutationInvariant):
             raise InputError("p", p, "a part in (0, 1], or a symbol")
         if of is not None and not isinstance(of, IndependentEntries):
             raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
+        check_unscaled("of", of)
         object.__setattr__(self, "p", value)
         object.__setattr__(self, "of", of)
 

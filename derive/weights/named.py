@@ -44,7 +44,7 @@ _WANTED = (
 )
 
 
-def as_weights(argument: str, value: object, C_W: object = 1) -> WeightEnsemble:
+def as_weights(argument: str, value: object, C_W: object = None) -> WeightEnsemble:
     """An ensemble as it is, or by its text, "uniform", "sparse(0.1)", "orthogonal(C_W=2)".
 
     Text is what `str` of an ensemble gives, the class's name in any spelling. What stands without a
@@ -52,7 +52,7 @@ def as_weights(argument: str, value: object, C_W: object = 1) -> WeightEnsemble:
 
     Arguments:
         argument: what an error calls it.
-        C_W: of an ensemble whose text says none.
+        C_W: of an ensemble whose text says none; left out it is 1, and not given.
 
     Raises:
         InputError: for anything else, with the nearest name.
@@ -81,7 +81,8 @@ def _of_text(argument: str, text: str, C_W: object) -> WeightEnsemble:
             break
         given[key] = _value(argument, value.strip())
     else:
-        given.setdefault("C_W", C_W)
+        if C_W is not None:
+            given.setdefault("C_W", C_W)
         if all(each.default is not each.empty or key in given for key, each in own.items()):
             return law(**given)
     raise InputError(argument, text, f"{name}({', '.join(f'{key}=…' for key in own)})")

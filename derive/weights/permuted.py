@@ -39,7 +39,7 @@ from ..symbols import r_in, r_out
 from ..work.caches import cache
 from .entries import IndependentEntries, PermutationInvariant
 from .laws import Masked
-from .rotations import atoms_of, fraction
+from .rotations import NO_C_W, atoms_of, fraction
 
 _T = sympy.Dummy("t", positive=True)
 """1/n."""
@@ -287,7 +287,7 @@ class RegularSparse(Masked, FourMoments):
         self,
         p: sympy.Expr | float | str,
         of: IndependentEntries | None = None,
-        C_W: sympy.Expr | float = 1,
+        C_W: sympy.Expr | float = NO_C_W,
     ) -> None:
         super().__init__(p, of, C_W)
         if self.of is not None:

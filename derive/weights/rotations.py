@@ -52,6 +52,14 @@ from ..work.caches import cache
 
 _MISSING: Any = None
 
+
+class _LeftOut(int):
+    """The 1 that C_W is where an ensemble was built without one."""
+
+
+NO_C_W = _LeftOut(1)
+"""The default of C_W: the ensemble `is_scaled` with any other."""
+
 _LATEX = {"gamma": r"\gamma", "moments": r"(p_1, p_2, \ldots)"}
 
 
@@ -63,12 +71,17 @@ class WeightEnsemble(ABC):
     a subclass gives C(p,q), exact (`coefficient`) and as a series in 1/n (`expansion`).
 
     C_W is a number, its text, or a sympy expression; InputError where it is negative, not finite
-    or not real.
+    or not real. Left out it is 1, and functions that look for a critical C_W (`Network.critical`,
+    `spectra.jacobian`) choose their own. Those functions never replace a C_W that is given.
     """
 
-    C_W: sympy.Expr | float = sympy.S.One
+    C_W: sympy.Expr | float = NO_C_W
+
+    is_scaled: ClassVar[bool] = True
+    """True if C_W was given. No part of equality: Gaussian() == Gaussian(C_W=1)."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_scaled", not isinstance(self.C_W, _LeftOut))
         wanted = "a finite weight variance, 0 or more, or a symbol"
         value = as_expression("C_W", self.C_W, wanted)
         if value.is_negative:
@@ -109,6 +122,18 @@ class WeightEnsemble(ABC):
         """The same law with C_W = 1. Recursions hold the symbol C_W, so that those derived for it
         are those of every C_W."""
         return self if self.C_W == 1 else replace(self, C_W=1)
+
+    def scaled_to(self, C_W: sympy.Expr, argument: str = "weights") -> Self:
+        """The same law with this C_W; InputError where it was built with another number.
+
+        >>> Orthogonal().scaled_to(sympy.Integer(2))
+        Orthogonal(C_W=2)
+        """
+        away = sympy.N(self.C_W - C_W)
+        if self.is_scaled and away.is_number and abs(away) > 1e-12:
+            wanted = f"weights without C_W, which is {sympy.N(C_W, 8)} here"
+            raise InputError(argument, str(self), wanted)
+        return replace(self, C_W=C_W)
 
     @property
     def name(self) -> str:

@@ -129,7 +129,7 @@ class Chain:
     Attributes:
         width: d.
         batch: n.
-        depth: layers.
+        depth: layers of preactivations, counted from 1.
         draws: networks.
         seed: 0 … 2^64 − 1.
         activation: σ.

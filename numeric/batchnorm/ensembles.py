@@ -188,7 +188,7 @@ def simulate(
     Arguments:
         width: d.
         batch: n, 2 or more.
-        depth: layers.
+        depth: layers of preactivations, counted from 1; W^1 meets the inputs.
         draws: networks, 2 or more.
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions. Like all that follows, it is best given by name, as in every

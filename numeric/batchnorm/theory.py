@@ -200,7 +200,7 @@ def transient(inputs: ArrayLike, width: int, depth: int) -> Array:
     Arguments:
         inputs: X, any but all 0.
         width: d.
-        depth: layers.
+        depth: layers of preactivations, counted from 1.
 
     >>> transient(np.eye(3), width=100, depth=1).round(9)  # (1 − 1/3)/100
     array([0.00666667])

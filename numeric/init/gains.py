@@ -70,7 +70,7 @@ def shown(law: WeightEnsemble) -> str:
 
 def ensemble(weights: WeightEnsemble | str, C_W: sympy.Expr) -> WeightEnsemble:
     """The law, with this C_W in place of its own; InputError for what has parameters left open."""
-    law = replace(as_weights("weights", weights), C_W=C_W)
+    law = as_weights("weights", weights).scaled_to(C_W)
     if law.free_symbols:
         raise InputError("weights", str(law), "numbers for its parameters, to draw it")
     return law

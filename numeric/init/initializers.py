@@ -94,7 +94,7 @@ def jax_initializer(
 
     Arguments:
         activation: σ, or its name; "linear" for a kernel with no σ before it, as the first has.
-        weights: the law, "orthogonal", "gaussian", …, or an ensemble, whose C_W is replaced.
+        weights: the law, "orthogonal", "gaussian", …, or an ensemble without a C_W.
         layer, C_W, K: those of `gain`.
         filters: of kernels with more axes than two, convolutions: "delta", the middle of the filter
             has a matrix and the rest is 0; "all", every tap has an independent matrix of variance

@@ -37,7 +37,7 @@ def torch_(
             and whose other parameters are left as they are, and named.
         activation: σ of the module; by default what stands before each matrix is read from the
             graph that `torch.fx` traces.
-        weights: the law, "orthogonal", "gaussian", …, or an ensemble, whose C_W is replaced.
+        weights: the law, "orthogonal", "gaussian", …, or an ensemble without a C_W.
         layer: what the module repeats, for one with skips or gates: "residual(skip=1, norm=rms)".
             All matrices then have that layer's gain, so a stem and a head are initialized apart.
         C_W, K: those of `gain`.

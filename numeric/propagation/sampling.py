@@ -79,7 +79,7 @@ def sample(
         net: a network of full or low rank, Gaussian or orthogonal.
         inputs: (n_0,) or (m, n_0), m at most the rank; n_0 at least that of orthogonal weights.
         width: n, at which every rank γ n is a whole number.
-        depth: layers.
+        depth: layers of preactivations, counted from 1.
         draws: networks.
         biases: one of `BIASES`.
         seed: 0 … 2^64 − 1; draw number d is the same whatever `draws` is.

@@ -57,7 +57,7 @@ def kernels(
     Arguments:
         net: the network, with numbers for its variances.
         kernel: (q_11, q_12, q_22) of layer 1; floats are taken as they are.
-        depth: layers, 1 to 10⁴.
+        depth: layers of preactivations, counted from 1, at most 10⁴.
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
 
     Returns:

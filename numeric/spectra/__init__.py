@@ -42,9 +42,9 @@ def jacobian(
     depth: int,
     q_star: float | sympy.Expr | None = None,
     *,
-    critical: bool = True,
+    critical: bool | None = None,
     layer: Layer | str | None = None,
-    C_b: float | sympy.Expr = 0,
+    C_b: float | sympy.Expr | None = None,
 ) -> Spectrum:
     """The eigenvalues of JJᵀ, J = Π_l D^l W^l, for `depth` identical layers of infinite width.
 
@@ -53,20 +53,23 @@ def jacobian(
     Arguments:
         activation: φ or its name, or the law of D² = φ'(h)².
         weights: an ensemble, W_ij of variance C_W/n, or its name; or the law of WᵀW.
-        depth: L, from 1 to 10⁶.
+        depth: L, from 1 to 10⁶: how many factors D W, or ∂z'/∂z, J has.
         q_star: the variance of the preactivations, a number; not needed where φ'(h)² does not
             depend on it. `derive.criticality(activation).K_star` is that of a critical network.
-        critical: scale the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1; else
-            their own C_W holds, as it does in other layers.
+        critical: True scales the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1;
+            False keeps their C_W. Left out it is True for weights without a C_W, such as
+            `Orthogonal()` and "orthogonal"; a C_W that is given is used, and so is a law's mean.
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
-        C_b: of such a layer's biases.
+            It has the weights' own C_W.
+        C_b: of such a layer's biases, 0 by default.
 
     Of gates, of several branches and of skips within a branch the density is that of a system of
     equations (`branches`): without `precision`, and gates without an upper edge.
 
     Raises:
-        InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
-            no density: they are refused where a number is asked for.
+        InputError: for an argument that can't be used, or is not used, and for a missing `q_star`
+            (`derive.spectra.jacobian` lists them). Symbols have no density: they are refused where
+            a number is asked for.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
@@ -74,6 +77,8 @@ def jacobian(
     {0.0: 0.0016, 1.0254: 0.975}
     >>> s.moments(2).round(4)  # m_2 = 1 + L (1/p − 1), p = erf(√5)
     array([1.    , 1.0251])
+    >>> [float(jacobian("relu", Orthogonal(C_W=c), 2).moments(1)[0]) for c in (1, 2, 4)]
+    [0.25, 1.0, 4.0]
     >>> jacobian("tanh", Orthogonal(), depth=5, layer="normalized(rms)").moments(1).round(4)
     array([0.0216])
     >>> s = jacobian("linear", Orthogonal(), 1, 1, layer="residual(skip=2)")
@@ -110,19 +115,19 @@ def layered(
 
 
 def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectrum:
-    """The eigenvalues of JJᵀ for a network, layer by layer.
+    """The eigenvalues of JJᵀ, J = ∂z^L/∂z^1, for a network, layer by layer.
 
         q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l}        (source 002, eq. 3)
 
     Arguments:
         net: the network, with numbers for its parameters, of equal widths.
         q_first: the variance q^1 of the first preactivations, C_W |x|²/n_0 + C_b.
-        depth: layers.
+        depth: L, 2 to 1001: layers of preactivations, as in `numeric.flow`. J has L − 1 factors.
 
     Raises InputError for an argument that can't be used.
 
     >>> from derive import Gaussian, activations
-    >>> s = of_network(Network(activations.relu, Gaussian(2)), q_first=1, depth=3)
+    >>> s = of_network(Network(activations.relu, Gaussian(2)), q_first=1, depth=4)
     >>> s.atoms, s.moments(2).round(9)  # m_2 = 1 + 3 (2 − 1 + 1)
     ({0.0: 0.5}, array([1., 7.]))
     """
@@ -144,7 +149,7 @@ def zero_padded(
     Arguments:
         activation: φ or its name, or the law of D² = φ'(h)².
         gamma: γ = rank/n, above 0 and at most 1.
-        depth: L, from 1 to 10⁶.
+        depth: L, from 1 to 10⁶: how many factors D W J has.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
 
     Raises InputError for an argument that can't be used.

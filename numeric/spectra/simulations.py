@@ -72,7 +72,7 @@ def simulate(
     run: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
-    """Sample J = Π_l D^l W^l of square networks (source 002, eq. 2).
+    """Sample J = D^L W^L … D^1 W^1 of square networks (source 002, eq. 2).
 
     Arguments:
         net: the network; square layers, numbers for its parameters. `BiInvariant` weights are those
@@ -80,7 +80,8 @@ def simulate(
             width.
         q_first: the variance of the first preactivations, C_b of layer 1 or more.
         width: n, 2 or more; a draw takes O(n³) in each layer.
-        depth: layers.
+        depth: L, layers of preactivations, counted from 1. J = ∂φ(z^L)/∂x has as many factors as
+            `spectra.jacobian` at this depth; the ∂z^L/∂z^1 of `of_network` has one less.
         draws: networks; with one there is no standard error.
         layers: the depths at which JJᵀ is looked at; the last alone, if not given.
         moments: how many of m_k = E tr (JJᵀ)^k/n, 1 to 8.

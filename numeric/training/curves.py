@@ -70,7 +70,8 @@ def curves(
     Arguments:
         net: Gaussian or orthogonal weights, of any activation; λ are those of (6.3).
         split: images in three parts.
-        width, depth: n, and L, the layers with the readout.
+        width, depth: n, and L, the layers of preactivations, counted from 1, the last one the
+            readout.
         eta: η.
         epochs: at which networks are looked at; an epoch is once through the training images.
         draws: networks; number d is the same whatever `draws` is.

@@ -66,7 +66,8 @@ def flow(
         targets: y, (N,) for one output, or (N, outputs); a number for one input. With samples that
             are positions (N, positions) or (N, positions, outputs).
         test: (T, n_0) or (n_0,), inputs that nothing is trained on; none by default. As `inputs`.
-        depth: layers, the last one the output's; all of the network's widths by default.
+        depth: layers of preactivations, counted from 1, the last one the output's; all of the
+            network's widths by default.
         eta: η; 0 is gradient flow, and `steps` are then times τ = ηt.
         steps: numbers of steps, 0 or more, or times; `math.inf` is the limit.
         outputs: of the network; as many as the targets have by default.

@@ -52,7 +52,8 @@ def posterior(
             as those of `flow`.
         targets: y, (N,) for one output, or (N, outputs); a number for one input; as `flow`'s.
         test: (T, n_0) or (n_0,), other inputs; none by default.
-        depth: layers, the last one the output's; all of the network's widths by default.
+        depth: layers of preactivations, counted from 1, the last one the output's; all of the
+            network's widths by default.
         noise: the variance of the noise, 0 or more.
         outputs: of the network; as many as the targets have by default.
         width: as that of `numeric.flow`.

@@ -52,7 +52,8 @@ def learning_rate(
         net: the network; λ_b and λ_W are its learning rates (source 000, eq. 6.3).
         inputs: (N, n_0), the training set, or (n_0,) for one; of a network of convolutions as those
             of `numeric.flow`.
-        depth: layers, each taken as the last; all of the network's widths by default.
+        depth: layers of preactivations, counted from 1, each taken as the last; all of the
+            network's widths by default.
         width: as that of `numeric.flow`.
 
     Returns:

@@ -158,6 +158,29 @@ def test_spectra_through_other_layers(capsys):
 
 
 @pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        (["--limit", "smooth", "--sigma0", "1/2", option, value], option)
+        for option, value in (
+            ("--activation", "tanh"),
+            ("--weights", "gaussian"),
+            ("--depth", "3"),
+            ("--layer", "gated"),
+            ("--C_b", "0"),
+            ("--q-star", "1"),
+            ("--C_W", "1"),
+            ("--ratio", "2"),
+        )
+    ]
+    + [(["--sigma0", "1/4", "--q-star", "1/10"], "--q-star")],
+)
+def test_options_of_spectra_without_a_use_are_refused(capsys, given, option):
+    status, _, err = run(capsys, "spectrum", *given)
+    assert status == 2
+    assert err.startswith(f"wickgarten: {option}: got ")
+
+
+@pytest.mark.parametrize(
     ("option", "value"),
     [("--q-star", "1e400"), ("--q-star", "1e-320")]
     + [("--C_W", value) for value in ("1e308", "1e400", "1e-320")],

@@ -8,6 +8,7 @@ import mpmath
 import pytest
 import sympy
 
+import derive
 from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations.functions import from_expr
@@ -183,9 +184,11 @@ def test_reports_and_refusals():
 
 
 def test_the_ensemble_does_not_matter():
-    assert criticality(a.tanh, weights=Orthogonal(C_W=3)) == criticality(a.tanh)
-    with pytest.raises(InputError, match="weights"):
-        criticality(a.tanh, weights="orthogonally")
+    for name in (Orthogonal(), "orthogonal"):
+        assert derive.criticality(a.tanh, weights=name) == criticality(a.tanh)
+    for wrong in ("orthogonally", Orthogonal(C_W=3)):
+        with pytest.raises(InputError, match="weights"):
+            derive.criticality(a.tanh, weights=wrong)
 
 
 @pytest.mark.parametrize("scale", [R(1, 1000), R(1000)], ids=str)

@@ -200,9 +200,13 @@ def test_rates_of_asymptotics_are_those_of_networks():
 
 
 def test_critical_networks():
-    found = Network.critical("relu", Orthogonal(C_W=7), "gaussian", lambda_b="1/l")
+    found = Network.critical("relu", Orthogonal(), "gaussian", lambda_b="1/l")
     assert (found.weights, found.first_weights) == (Orthogonal(2), Gaussian(2))
     assert (found.C_b, found.lambda_b) == (0, 1 / symbols.layer)
+    assert Network.critical("relu", Orthogonal(2), "gaussian", lambda_b="1/l") == found
+    for given in ({"weights": Orthogonal(C_W=1)}, {"first_weights": Gaussian(C_W=7)}):
+        with pytest.raises(InputError, match=f"{next(iter(given))}: .* without C_W, which is 2.0"):
+            Network.critical("relu", **given)
     with pytest.raises(InputError, match="no solution"):
         Network.critical("sigmoid")
 

@@ -273,7 +273,7 @@ def test_rank_scales_the_axes_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("activation", [a.hard_tanh, a.gelu, a.sin, a.arctan, from_expr("z**3+z")])
 def test_edges_of_other_activations(activation: a.Activation) -> None:
-    edge = propagation.edge_of_chaos(activation, points=4, lengths=[0.05, 0.3])
+    edge = propagation.edge_of_chaos(activation, lengths=[0.05, 0.3])
     for (C_b, C_W), q in zip(edge, edge.lengths, strict=True):
         net = Network(activation, Gaussian(C_W), C_b=C_b)
         assert propagation.chi(net, q) == pytest.approx(1, rel=1e-13)

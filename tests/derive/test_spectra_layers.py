@@ -147,7 +147,7 @@ def haar_gate(rng, n, z):
 )
 def test_explicit_networks_have_these_moments(activation, weights, layer, move) -> None:
     """Two widths, extrapolated in 1/n; bound 5 of 6 comparisons, false alarms 3e-6."""
-    law = spectra.of_network(Network(activation, weights, layer=layer), 2, 2)
+    law = spectra.of_network(Network(activation, weights, layer=layer), 2, 3)
     expected = np.array([float(sympy.N(law.moment(k))) for k in (1, 2)])
     rng, means, errors = np.random.default_rng(7), [], []
     for n, draws in ((24, 160), (48, 80)):
@@ -176,7 +176,7 @@ def test_dropout_is_one_law_of_slope_and_mask() -> None:
     assert sympy.simplify(through.moment(1) - (1 / (2 * p)) ** L) == 0
     assert sympy.simplify(through.moment(2) / through.moment(1) ** 2 - 1 - L * (2 / p - 1)) == 0
     net = Network("relu", Gaussian(C_W=1), layer="dropout(1/2)")
-    assert [spectra.of_network(net, 1, 3).moment(k) for k in (1, 2)] == [1, 1 + 3 * (3 + 1)]
+    assert [spectra.of_network(net, 1, 4).moment(k) for k in (1, 2)] == [1, 1 + 3 * (3 + 1)]
 
 
 @pytest.mark.parametrize("sigma", ["tanh", "gelu"])

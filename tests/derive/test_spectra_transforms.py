@@ -233,7 +233,7 @@ def test_atoms_of_products() -> None:
 
 def test_layers_that_differ_multiply() -> None:
     net = Network(activations.hard_tanh, Orthogonal(sympy.Rational(13, 10)), C_b=0.05)
-    law = spectra.of_network(net, 1, 3)
+    law = spectra.of_network(net, 1, 4)
     step = sympy.S.One
     kernel = criticality(activations.hard_tanh).kernel_map
     means = []
@@ -289,6 +289,12 @@ def test_bad_input_is_named(call, argument: str) -> None:
     [
         (lambda: spectra.jacobian("linear", "gaussian", 2, critical=np.ones(2)), "critical"),
         (lambda: spectra.jacobian("linear", "gaussian", 2, critical=1), "critical"),
+        (lambda: spectra.jacobian("tanh", "gaussian", 2, 1, C_b=1), "C_b"),
+        (
+            lambda: spectra.jacobian("tanh", "gaussian", 2, 1, critical=True, layer="gated"),
+            "critical",
+        ),
+        (lambda: spectra.jacobian(LINEAR_LAW, "gaussian", 2, 1), "q_star"),
         (lambda: spectra.layered(3), "layers"),
         (lambda: spectra.layered("abc"), "layers"),
         (lambda: spectra.layered([("linear", "gaussian")]), "layers"),
@@ -347,3 +353,39 @@ def test_the_oracle_has_its_numbers_to_the_digits_it_works_with():
     with mpmath.workdps(40):
         assert abs(oracle._number(sympy.Rational(1, 3)) - mpmath.mpf(1) / 3) < 1e-39
         assert abs(oracle._number(sympy.sqrt(2)) - mpmath.sqrt(2)) < 1e-39
+
+
+@pytest.mark.parametrize("weights", ["orthogonal", Orthogonal(), LowRankGaussian(gamma="1/3")])
+def test_weights_without_a_variance_are_scaled_to_the_critical_one(weights) -> None:
+    law = spectra.jacobian("hard_tanh", weights, 3, 0.5)
+    assert float(law.moment(1)) == pytest.approx(1, rel=1e-14)
+    assert law.moment(2) == spectra.jacobian("hard_tanh", weights, 3, 0.5, critical=True).moment(2)
+
+
+def test_a_variance_that_is_given_is_used() -> None:
+    """C_W^L times what C_W = 1 gives, which is not the critical one; a law has its own mean."""
+    slope = spectra.slope_law("tanh", 0.1).mean
+    for C_W in (1, sympy.Rational(1, 2), 2):
+        for weights in (Orthogonal(C_W), spectra.weight_law(Orthogonal(C_W))):
+            mean = spectra.jacobian("tanh", weights, 4, 0.1).moment(1)
+            assert float(mean) == pytest.approx(float(C_W * slope) ** 4, rel=1e-14)
+    with pytest.raises(InputError, match="critical=False, or weights without C_W: Orthogonal"):
+        spectra.jacobian("tanh", Orthogonal(C_W=1), 4, 0.1, critical=True)
+    exact = spectra.jacobian("relu", Orthogonal(C_W=2), 4, critical=True)
+    assert exact.moment(1) == 1
+
+
+def test_depth_of_a_network_counts_its_layers() -> None:
+    """∂z^4/∂z^1: the last layer is the fourth, whatever the layers are."""
+    parts = {"layer": "residual(skip=1/2)*; normalized(layer)", "C_b": sympy.Rational(1, 5)}
+    net = Network("relu", Gaussian(C_W=1), **parts)
+    q, laws = sympy.S.One, []
+    for layer in ("residual(skip=1/2)", "residual(skip=1/2)", "normalized(layer)"):
+        laws.append(spectra.jacobian("relu", Gaussian(C_W=1), 1, q, layer=layer, C_b="1/5"))
+        q = sympy.Float(criticality("relu", layer=layer).kernel_map(q, 1, parts["C_b"]), 20)
+    mean = spectra.of_network(net, 1, 4).moment(1)
+    assert sympy.N(mean - sympy.prod(law.moment(1) for law in laws)) == pytest.approx(0, abs=1e-15)
+    dense = Network("relu", Orthogonal(C_W=2))
+    assert spectra.of_network(dense, 1, 4) == spectra.jacobian("relu", Orthogonal(C_W=2), 3, 1)
+    with pytest.raises(InputError, match="depth"):
+        spectra.of_network(dense, 1, 1)

@@ -56,7 +56,9 @@ def test_bad_input_is_named(arguments, named, argument):
 
 def test_a_law_with_another_variance():
     assert ensemble("uniform", init.gain("relu").C_W) == Uniform(2)
-    assert ensemble(LowRankGaussian(7, gamma=0.5), 2) == LowRankGaussian(2, gamma=0.5)
+    assert ensemble(LowRankGaussian(gamma=0.5), 2) == LowRankGaussian(2, gamma=0.5)
+    with pytest.raises(InputError, match="weights without C_W, which is 2"):
+        ensemble(LowRankGaussian(7, gamma=0.5), 2)
     with pytest.raises(InputError, match="weights"):
         ensemble("no law", 2)
     with pytest.raises(InputError, match="numbers for its parameters"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import sympy
 
@@ -82,3 +84,35 @@ def test_what_is_not_given_or_not_solved_is_said():
         solved("K", "tanh", "normalized(rms)").expr  # noqa: B018
     with pytest.raises(InputError, match="settles"):
         solved("K", "tanh", "residual(skip=3/2)", C_b=0, C_W=1).expr  # noqa: B018
+
+
+def test_layers_whose_own_variances_are_fixed():
+    """K' = K/4 + ⟨tanh²⟩ at 3K/4: critical at K* = 0 with no C_W, and K* > 0 with biases."""
+    given = "residual(skip=1/2, C=(3/4, 1))"
+    assert criticality("tanh", layer=given).universality_class == "K* = 0"
+    made = recursion("K", layer=given)
+    net = Network("tanh", layer=given, first_weights="gaussian")
+    found = made.asymptotics("tanh", 2)
+    left = float(flow(net, [1.0, 0.3], 500, ["K"]).K[-1]) * 500 * 9 / 8 - 1
+    assert 0 < left < 0.04  # 8/(9ℓ), and a term in log ℓ/ℓ²
+    assert found.terms[0].expr == sympy.Rational(8, 9) / ell
+    limit = made.asymptotics("tanh", 1, C_b="1/10").expr
+    with_biases = replace(net, C_b=sympy.Rational(1, 10))
+    deep = flow(with_biases, [1.0, 0.3], 200, ["K"]).K[-1]
+    assert float(limit) == pytest.approx(float(deep), rel=1e-12)
+    with pytest.raises(InputError, match="C_W: got 1; wanted None: C of"):
+        made.asymptotics("tanh", C_b=0, C_W=1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "given", "why"),
+    [
+        ("residual(skip=1, C=(1/2, 1))", {"C_b": 0}, "grows without end"),
+        ("residual(skip=1/2, C=(3/4, 1))", {"C_b": 0}, "falls to 0"),
+        ("residual(skip=1/2, C=(1/2, 1))", {}, "fixes χ_∥ and χ_⊥, which are not 1"),
+        ("residual(skip=1)", {"C_b": 0, "C_W": 1}, "grows without end"),
+    ],
+)
+def test_what_has_no_limit_is_refused_at_the_call(layer, given, why):
+    with pytest.raises(InputError, match=why):
+        recursion("V", layer=layer).asymptotics("tanh", **given)

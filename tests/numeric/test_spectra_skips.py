@@ -187,14 +187,14 @@ def test_any_skip_variance_and_depth_have_mass_one(gamma, C, depth, activation, 
 def test_blocks_that_differ_by_depth(activation, layer, depth) -> None:
     """Variances that grow with depth: as many laws as layers, beside other layers too."""
     net = Network(activation, "gaussian", layer=layer)
-    check_moments(spectra.of_network(net, 1, depth))
+    check_moments(spectra.of_network(net, 1, depth + 1))
 
 
 def test_zeros_of_other_layers_and_a_skip() -> None:
     """The zeros of a dense layer are an atom, beside a gap that ends where a block's x is below
     0; with weak branches of weights of rank n/2 the edges of branch and sum are close."""
     net = Network("relu", "orthogonal", layer="dense; residual(skip=1)")
-    s = spectra.of_network(net, 1, 2)
+    s = spectra.of_network(net, 1, 3)
     assert s.atoms == {0.0: 0.5}
     assert s.edges[0][0] > 0.28
     check_moments(s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .derived import Composed, Step, compose
-from .named import at_inputs, checked_fields, hidden, is_dense, step
+from .named import at_inputs, check_alone, checked_fields, hidden, is_dense, step
 from .needs import add_name, closure, closures
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Step",
     "add_name",
     "at_inputs",
+    "check_alone",
     "checked_fields",
     "closure",
     "closures",

@@ -70,6 +70,12 @@ def step(
     return made if activation is None else made.specialise(activation)
 
 
+def check_alone(pairing: Blocks | str | None, order: int) -> None:
+    """InputError for a pairing or an order beside a tensor's name, which has its own."""
+    if pairing is not None or order:
+        raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
+
+
 def _chosen(
     tensor_name: str | Name | Sequence[str | AnyField],
     pairing: Blocks | str | None,
@@ -79,8 +85,7 @@ def _chosen(
     """The tensor, and of a layer's own variable the stage that makes it."""
     if not isinstance(tensor_name, str | Name):
         return target(checked_fields(tensor_name), pairing, order), None
-    if pairing is not None or order:
-        raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
+    check_alone(pairing, order)
     if isinstance(tensor_name, Name):
         return tensor_name, None
     return _inside(tensor_name, layer) or (named(tensor_name), None)

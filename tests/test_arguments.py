@@ -1,0 +1,170 @@
+"""Every argument that is given is used or refused.
+
+`argument_table` has a second value for each argument of each public function. With it a call has
+another result, or is refused by that argument's name. An argument without a second value fails, so
+that a new one needs its line.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sympy
+import xarray
+from argument_table import SLOW, TABLE, VIEWS, Apart, Own, Same, With, tables
+
+import derive
+import numeric
+from derive import InputError, WeightEnsemble
+from derive.depth.asymptotics import asymptotics
+from derive.spectra import Law
+from numeric.spectra import Spectrum
+
+MADE = {derive.Activation, derive.Equation, derive.Network, derive.layers.Layer}
+"""Classes that a user makes, beside ensembles. Others are what functions return."""
+FACES = (derive, numeric)
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """The public functions of both rooms and of their public modules, each by its first name."""
+    found: dict[Any, str] = {}
+    modules = [
+        *FACES,
+        *(each for face in FACES for each in members(face) if inspect.ismodule(each)),
+    ]
+    for module in modules:
+        for name in module.__all__:
+            value = getattr(module, name)
+            if is_called(value) and value not in found:
+                found[value] = f"{module.__name__}.{name}"
+    return {name: value for value, name in found.items()}
+
+
+def members(module: Any) -> Iterator[Any]:
+    return (getattr(module, name) for name in module.__all__)
+
+
+def is_called(value: Any) -> bool:
+    if not inspect.isclass(value):
+        return inspect.isroutine(value)
+    is_law = issubclass(value, WeightEnsemble) and not inspect.isabstract(value)
+    return value in MADE or is_law
+
+
+METHODS = {
+    "Network.critical": derive.Network.critical,
+    "Recursion.asymptotics": asymptotics,
+    **{
+        f"Recursion.{each}": getattr(derive.Recursion, each)
+        for each in ("kernel_form", "latex", "specialise")
+    },
+    **{
+        f"Spectrum.{each}": getattr(Spectrum, each)
+        for each in ("cumulative", "curve", "density", "moments", "table")
+    },
+}
+"""Those that take more than themselves, of what the functions return."""
+FUNCTIONS = functions() | METHODS
+PLACES = [
+    pytest.param(name, argument, marks=pytest.mark.slow if (name, argument) in SLOW else ())
+    for name, (_, others) in TABLE.items()
+    if not isinstance(others, Apart)
+    for argument, value in others.items()
+    if not isinstance(value, Apart)
+]
+
+
+def test_the_table_has_every_function_and_nothing_else() -> None:
+    assert TABLE.keys() == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name in TABLE])
+def test_the_table_has_every_argument_and_nothing_else(name: str) -> None:
+    others = TABLE[name][1]
+    if not isinstance(others, Apart):
+        assert others.keys() == inspect.signature(FUNCTIONS[name]).parameters.keys()
+
+
+@pytest.mark.parametrize(("name", "argument"), PLACES)
+def test_an_argument_is_used_or_refused(name: str, argument: str, tmp_path: Path) -> None:
+    base, others = TABLE[name]
+    other = others[argument]
+    given = dict(base)
+    if isinstance(other, With):
+        given |= other.beside
+        other = other.value
+    value = other.value if isinstance(other, Same) else other
+    first = seen(called(name, given, tmp_path))
+    second = seen(called_or_refused(name, given | {argument: value}, tmp_path))
+    if isinstance(second, Refusal):
+        assert second.argument == argument
+        assert not isinstance(other, Same)
+    else:
+        assert agree(first, second) == isinstance(other, Same)
+
+
+class Refusal(NamedTuple):
+    """Of which argument."""
+
+    argument: str
+
+
+def called_or_refused(name: str, given: Mapping[str, Any], place: Path) -> Any:
+    try:
+        return called(name, given, place)
+    except InputError as refusal:
+        return Refusal(refusal.argument)
+
+
+def called(name: str, given: Mapping[str, Any], place: Path) -> Any:
+    """The result, as it is looked at."""
+    function = FUNCTIONS[name]
+    named = {
+        key: value.made(place) if isinstance(value, Own) else value for key, value in given.items()
+    }
+    for key, value in named.items():
+        if isinstance(value, str) and value in tables():
+            named[key] = tables()[value]
+    many = [
+        each.name
+        for each in inspect.signature(function).parameters.values()
+        if each.kind is each.VAR_POSITIONAL
+    ]
+    loose = [each for key in many for each in named.pop(key, ())]
+    result = function(*loose, **named)
+    return VIEWS.get(name, lambda found: found)(result)
+
+
+def seen(value: Any) -> Any:
+    """What is compared of a result: numbers, and text of what has none."""
+    if isinstance(value, Refusal):
+        return value
+    if isinstance(value, xarray.Dataset):
+        return {str(name): value[name].to_numpy() for name in value.variables}
+    if isinstance(value, Spectrum):
+        return value.moments(3)
+    if isinstance(value, Law):
+        return [value.moment(k) for k in (1, 2, 3)]
+    if isinstance(value, Mapping):
+        return {str(key): seen(each) for key, each in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return [seen(each) for each in value]
+    if isinstance(value, np.ndarray | sympy.Basic | float | int):
+        return value
+    return repr(value)
+
+
+def agree(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        nans = {one.dtype.kind, other.dtype.kind} <= set("fc")
+        return bool(np.array_equal(one, other, equal_nan=nans))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(agree(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(agree, one, other))
+    return bool(one == other)
