@@ -51,8 +51,7 @@ def average(
                 ]
                 if len(grids[0]) * len(grids[1]) * min(1.0, 3 * spread / total) > _PAIRS:
                     return None
-                below, above = grids
-                found.append(_sum(below, above, conditional, reach * farther * spread))
+                found.append(_sum(grids[0], grids[1], conditional, reach * farther * spread))
             (value, size), (second, _) = found
             if abs(value - second) <= arb(10) ** -digits * size:
                 return to_mpf(second)

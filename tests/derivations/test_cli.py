@@ -50,6 +50,7 @@ def test_the_command_line_has_the_defaults_of_python(capsys, activation):
     for options, net in {
         (): Network(activation),
         ("--weights", "orthogonal"): Network(activation, Orthogonal()),
+        ("--weights", "orthogonal(C_W=2)"): Network(activation, Orthogonal(2)),
         ("--C_W", "1/2"): Network(activation, Gaussian("1/2")),
         ("--C_W", "critical"): Network.critical(activation),
         ("--C_W", "critical", "--C_b", "1/3", "--weights", "orthogonal"): Network.critical(
@@ -59,6 +60,12 @@ def test_the_command_line_has_the_defaults_of_python(capsys, activation):
         _, out, _ = run(capsys, *flow, *options)
         assert out.splitlines()[0] == str(net)
     assert Network.critical("relu") == Network("relu", Gaussian(2))
+
+
+def test_one_variance_of_the_weights(capsys):
+    words = ("flow", "--depth", "2", "--weights", "orthogonal(C_W=2)", "--C_W", "3")
+    status, _, err = run(capsys, *words)
+    assert (status, "--C_W: got 3; wanted 2" in err) == (2, True)
 
 
 def test_what_has_no_critical_point_is_not_guessed(capsys):

@@ -12,7 +12,7 @@ from derive import activations as a
 from derive import exact, symbols
 from derive.arithmetic.rings import ring
 from derive.depth.asymptotics import asymptotics, counterterm, ell, together
-from derive.depth.breakdown import breakdown
+from derive.depth.breakdown import Breakdown, breakdown
 from derive.depth.systems import in_layers
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
@@ -184,6 +184,7 @@ def test_breakdown():
     assert breakdown("V", a.tanh, Orthogonal()).growth == 2
     assert breakdown("V", a.tanh, Orthogonal()).aspect_ratio == sympy.oo
     assert breakdown("V", a.relu, Orthogonal()).aspect_ratio == R(2, 3)
+    assert Breakdown(ell**2 / 3).aspect_ratio == 0
 
 
 @pytest.mark.parametrize(

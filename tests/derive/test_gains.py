@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 
 import mpmath
 import pytest
 import sympy
 
-from derive import InputError, criticality
+from derive import InputError, Network, criticality, recursion
 from derive import activations as a
 from derive.gaussian.oracle import gaussian_average
-from derive.symbols import z
+from derive.symbols import C_W, C_b, K, z
 
 R = sympy.Rational
 
@@ -126,3 +127,23 @@ def test_shows_what_is_exact():
     assert str(criticality("relu").gain).startswith("1.41421 = sqrt(2) (C_b = 0): χ_∥ = χ_⊥ = 1")
     assert criticality("relu").gain.latex() == (r"\sqrt{C_W} = \sqrt{2} \approx 1.41421,\; C_b = 0")
     assert criticality("gelu").gain.latex() == r"\sqrt{C_W} = 1.40821,\; C_b = 0.17292239"
+
+
+def test_long_numbers_are_decimals():
+    """SELU's constants have 20 digits, and what is made of them 75."""
+    found = criticality(a.selu)
+    net, kernel = Network(a.selu), recursion("K", activation=a.selu).single_input()
+    shown = [found, found.latex(), found.gain, found.gain.latex(), repr(net), net.latex(), kernel]
+    for text in map(str, shown):
+        assert max(map(len, re.findall("[0-9]+", text))) <= 9
+    rate = found.points[0].decay(sympy.Integer(1))
+    assert f"{float(rate):.7f}/l**2" in str(found.gain)
+
+
+@pytest.mark.parametrize("activation", [a.silu, a.softsign, a.relu], ids=str)
+def test_susceptibilities_are_expressions_that_evaluate(activation):
+    """In closed form or not: `expr` at K = 2 and C_W = 3/2 is what the function gives there."""
+    found = criticality(activation)
+    for function in (found.chi_parallel, found.chi_perp, found.kernel_map):
+        value = function.expr.subs({K: 2, C_W: R(3, 2), C_b: 0}).evalf(20)
+        assert abs(float(value) - float(function(2, R(3, 2)))) < 1e-15
