@@ -116,7 +116,8 @@ def run(given: argparse.Namespace) -> int:
         print(_text(theory, eta))
     if not given.compare:
         return 0
-    comparison = compare(theory, tables[1:], degree=min(1, len(set(given.width)) - 1))
+    degree = 1 if len(set(given.width)) > 1 else None
+    comparison = compare(theory, tables[1:], degree=degree)
     print(f"\n{comparison}" if given.csv is None else comparison)
     return 0 if comparison.agrees else 1
 
