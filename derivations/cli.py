@@ -29,7 +29,7 @@ from .commands import (
     train,
     verify,
 )
-from .files import check_file, make_directory, write_text
+from .files import check_file, make_directory, stdout_shared, tell, write_text
 
 if TYPE_CHECKING:
     import sympy
@@ -53,9 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(_without_empty(sys.argv[1:] if argv is None else argv))
         run: Callable[[argparse.Namespace], int] = arguments.command
-        status = run(arguments)
-        sys.stdout.flush()
-        return status
+        with stdout_shared():
+            return run(arguments)
     except SystemExit as exit_:  # argparse's --help
         return int(exit_.code or 0)
     except InputError as error:
@@ -245,7 +244,7 @@ def _show(
     if arguments.csv is not None:
         text = printed.long_csv((table, width) for _, table, width in tables)
         write_text(text, arguments.csv, "--csv")
-        print(arguments.csv)
+        tell(arguments.csv)
         return
     names = wanted(arguments.tensors)
     print(tables[0][0])
@@ -435,7 +434,7 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     command.add_argument(
         "--csv",
         metavar="FILE",
-        help="write the table there, with a row for each tensor, layer and component",
+        help="write the table there, with a row for each tensor, layer and component; - is stdout",
     )
 
 

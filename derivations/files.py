@@ -1,18 +1,54 @@
-"""Text files that appear whole: written aside, then renamed."""
+"""Text files that appear whole: written aside, then renamed. The name "-" is stdout."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TextIO
+
+from derive.errors import InputError
 
 FIGURE = "figure.json"
 """In a directory of `wickgarten figure`: what is drawn, and what came of it."""
+
+STDOUT = "-"
+
+_taken: ContextVar[TextIO | None] = ContextVar("_taken", default=None)
+"""stdout, where a file of the running command is to go there."""
+
+
+@contextmanager
+def stdout_shared() -> Iterator[None]:
+    """A command's run: once a file is to go to stdout all else that is printed goes to stderr."""
+    given, token = sys.stdout, _taken.set(None)
+    try:
+        yield
+        sys.stdout.flush()
+        given.flush()
+    finally:
+        if _taken.get() is not None:
+            sys.stdout = given
+        _taken.reset(token)
 
 
 def write_text(text: str, path: str | os.PathLike[str], argument: str = "path") -> None:
     """Put the text at `path`; InputError, naming the option, where that cannot be written."""
     from numeric.emit import outputs  # noqa: PLC0415
 
-    outputs.write(text, path, argument)
+    out = _taken.get()
+    if out is not None and _is_stdout(path):
+        out.write(text)
+    else:
+        outputs.write(text, path, argument)
+
+
+def tell(path: str | os.PathLike[str]) -> None:
+    """Print where a file is, unless it went to stdout."""
+    if _taken.get() is None or not _is_stdout(path):
+        print(path)
 
 
 def make_directory(argument: str, path: str | os.PathLike[str]) -> None:
@@ -30,8 +66,27 @@ def check_parent(argument: str, path: str | os.PathLike[str]) -> None:
 
 
 def check_file(argument: str, path: str | os.PathLike[str] | None) -> None:
-    """InputError, naming the option, where no file could be at `path`; None is no option."""
+    """InputError, naming the option, where no file could be at `path`; None is no option.
+
+    A file that is stdout, "-" or /dev/stdout, has it alone in this command (`stdout_shared`).
+    """
     from numeric.emit import outputs  # noqa: PLC0415
 
-    if path is not None:
+    if path is None:
+        return
+    if not _is_stdout(path):
         outputs.check_file(path, argument)
+    elif _taken.get() is not None:
+        raise InputError(argument, os.fspath(path), "one file on stdout, not two")
+    else:
+        _taken.set(sys.stdout)
+        sys.stdout = sys.stderr
+
+
+def _is_stdout(path: str | os.PathLike[str]) -> bool:
+    if os.fspath(path) == STDOUT:
+        return True
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1))
+    except (OSError, ValueError):
+        return False

@@ -152,8 +152,12 @@ def draw_activation(choose: Choose) -> Activation:
     return activations.by_name(name)
 
 
-def draw_ensemble(choose: Choose) -> WeightEnsemble:
-    """Any ensemble; half are Gaussian or orthogonal. Ranks are whole at widths divisible by 6."""
+ANY_WIDTH, SIXTHS = (1,), (6,)
+"""Widths that stand for others: ranks that are whole there are so at every multiple."""
+
+
+def draw_ensemble(choose: Choose, widths: Sequence[int] = SIXTHS) -> WeightEnsemble:
+    """An ensemble whose ranks are whole at these widths; half are Gaussian or orthogonal."""
     C_W = sympy.Rational(choose(WEIGHT_VARIANCES))
     half, third = sympy.Rational(1, 2), sympy.Rational(1, 3)
     plain = (Gaussian(C_W), Orthogonal(C_W))
@@ -163,7 +167,15 @@ def draw_ensemble(choose: Choose) -> WeightEnsemble:
         LowRankOrthogonal(C_W, gamma=2 * third),
         BiInvariant(C_W, moments=(2, 5, 14)),
     )
-    return choose(choose((plain, rare)))
+    fitting = (each for each in rare if all(_rank(each) * n % 1 == 0 for n in widths))
+    return choose(choose((plain, tuple(fitting))))
+
+
+def _rank(weights: WeightEnsemble) -> sympy.Expr:
+    """The rank of a square matrix over its width."""
+    if isinstance(weights, LowRankGaussian | LowRankOrthogonal):
+        return sympy.sympify(weights.gamma)
+    return sympy.Integer(1)
 
 
 def draw_layer(choose: Choose, *, centred: bool = True) -> Layer:
@@ -177,12 +189,13 @@ def draw_network(
     activation: Activation | None = None,
     weights: WeightEnsemble | None = None,
     layer: Layer | None = None,
+    widths: Sequence[int] = SIXTHS,
 ) -> Network:
-    """A network; low-rank and bi-invariant layers follow a Gaussian first one, which has the
-    sizes that such matrices need to be square, and are dense. LayerNorm comes without kinks, which
-    several inputs do not have behind it."""
+    """A network of these widths. Low-rank and bi-invariant layers are dense and follow a Gaussian
+    first one, as they have to be square. LayerNorm comes without kinks, which several inputs do not
+    have behind it."""
     sigma = draw_activation(choose) if activation is None else activation
-    hidden = draw_ensemble(choose) if weights is None else weights
+    hidden = draw_ensemble(choose, widths) if weights is None else weights
     gaussian = Gaussian(hidden.C_W)
     first = choose((None, gaussian))
     if not isinstance(hidden, Gaussian | Orthogonal | Truncated):
@@ -208,11 +221,12 @@ def draw_example(
     seed: int,
     net: Network | None = None,
     tensors: tuple[Wanted, ...] | None = None,
+    widths: Sequence[int] = SIXTHS,
 ) -> Example:
     """An example, or one of a given network; inputs uniform on [0, 1], by the seed."""
     samples = choose((1,) * (_MANY - 1) + (2,))
     if net is None and samples == 1:
-        net = draw_network(choose)
+        net = draw_network(choose, widths=widths)
     elif net is None:
         sigma = activations.by_name(choose(WITH_TWO_INPUTS))
         net = draw_network(choose, sigma, choose((Gaussian(), Orthogonal())))

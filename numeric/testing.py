@@ -4,19 +4,23 @@
     def test_my_theory(net, x): ...
 
 They draw from the lists of `examples` and shrink towards dense linear networks with Gaussian
-weights and no biases. Every network can be flowed and, at widths divisible by 6, simulated.
-Hypothesis, of the extra `wickgarten[test]`, is imported when a strategy is asked for.
+weights and no biases. Every network can be flowed, and simulated at any width; low-rank weights,
+whose rank must be a whole number, are drawn for the widths that a strategy is given.
+
+The first flow or simulation of a network prepares its averages, in 0.1 to 20 seconds, which
+hypothesis' deadline of 0.2 does not allow. `given` and `settings` here are hypothesis' without it.
+Hypothesis, of the extra `wickgarten[test]`, is imported when it is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from derive.activations.functions import Activation
-from derive.errors import InputError, whole
+from derive.errors import InputError, listed, whole
 from derive.layers.layer import Layer
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -26,15 +30,65 @@ from .arrays import Array
 from .examples import Choose, Example
 
 if TYPE_CHECKING:
+    import hypothesis
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["activations", "ensembles", "examples", "inputs", "layers", "networks", "sample"]
+__all__ = [
+    "activations",
+    "ensembles",
+    "examples",
+    "given",
+    "inputs",
+    "layers",
+    "networks",
+    "sample",
+    "settings",
+]
 
 T = TypeVar("T")
 Option = TypeVar("Option")
 
 _LARGEST = 2.0  # component of an input
 _SMALLEST = 0.1  # norm of an input
+
+
+def given(
+    *arguments: Any, **strategies: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`hypothesis.given` for a test without a deadline.
+
+    Arguments:
+        arguments, strategies: those of `hypothesis.given`.
+
+    A test with settings of its own takes `settings` of this module and `hypothesis.given`, whose
+    errors these are. Nothing is derived here.
+
+    >>> @given(net=networks(), x=inputs())
+    ... def test_inputs_are_vectors(net, x):
+    ...     assert x.ndim == 1
+    >>> test_inputs_are_vectors()
+    """
+    import hypothesis  # noqa: PLC0415
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        unsettled: Any = hypothesis.given(*arguments, **strategies)
+        return cast("Callable[..., None]", settings()(unsettled(test)))
+
+    return decorated
+
+
+def settings(**options: Any) -> hypothesis.settings:
+    """`hypothesis.settings` without a deadline, unless one is given. Nothing is derived here.
+
+    Arguments:
+        options: those of `hypothesis.settings`, whose errors these are.
+
+    >>> settings(max_examples=3).deadline is None
+    True
+    """
+    import hypothesis  # noqa: PLC0415
+
+    return hypothesis.settings(**{"deadline": None, **options})
 
 
 def activations(*, smooth: bool = False) -> SearchStrategy[Activation]:
@@ -50,13 +104,20 @@ def activations(*, smooth: bool = False) -> SearchStrategy[Activation]:
     return found.filter(lambda sigma: sigma.is_smooth) if smooth else found
 
 
-def ensembles() -> SearchStrategy[WeightEnsemble]:
+def ensembles(widths: Sequence[int] | None = None) -> SearchStrategy[WeightEnsemble]:
     """Weight ensembles of every kind, with C_W = n_in E[W_ij²] near 1 (source 000, eq. 3.2).
+
+    Arguments:
+        widths: of the networks, for which ranks of n/2 and 2n/3 are drawn where they are whole; by
+            default only ensembles of full rank, which any width has.
+
+    Raises InputError for widths that are none.
 
     >>> all(isinstance(each, WeightEnsemble) for each in sample(ensembles(), count=5, seed=0))
     True
     """
-    return _strategy(lambda choose, _: drawing.draw_ensemble(choose))
+    at = _widths(widths)
+    return _strategy(lambda choose, _: drawing.draw_ensemble(choose, at))
 
 
 def layers() -> SearchStrategy[Layer]:
@@ -73,6 +134,7 @@ def networks(
     activations: SearchStrategy[Activation] | None = None,
     ensembles: SearchStrategy[WeightEnsemble] | None = None,
     layers: SearchStrategy[Layer] | None = None,
+    widths: Sequence[int] | None = None,
 ) -> SearchStrategy[Network]:
     """Networks of source 000, eq. (3.1), or of other layers, with numbers for all their parameters.
 
@@ -82,6 +144,10 @@ def networks(
             the first layer's weights are drawn anyway.
         layers: a strategy for the layer; by default `layers()`, but the dense one for weights that
             are neither Gaussian nor blocks of orthogonal ones, and no LayerNorm with kinks.
+        widths: at which the networks are simulated, for low-rank weights among them, as for
+            `ensembles`.
+
+    Raises InputError for widths that are none.
 
     >>> from hypothesis.strategies import just
     >>> from derive import Orthogonal
@@ -90,11 +156,13 @@ def networks(
     {'Orthogonal(C_W=1)'}
     """
 
+    at = _widths(widths)
+
     def build(choose: Choose, draw: DrawFn) -> Network:
         sigma = None if activations is None else draw(activations)
         weights = None if ensembles is None else draw(ensembles)
         layer = None if layers is None else draw(layers)
-        return drawing.draw_network(choose, sigma, weights, layer)
+        return drawing.draw_network(choose, sigma, weights, layer, at)
 
     return _strategy(build)
 
@@ -130,13 +198,18 @@ def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[A
     )
 
 
-def examples(networks: SearchStrategy[Network] | None = None) -> SearchStrategy[Example]:
+def examples(
+    networks: SearchStrategy[Network] | None = None, widths: Sequence[int] | None = None
+) -> SearchStrategy[Example]:
     """What `verify` draws: a network, inputs, a depth, tensors and a seed.
 
     The tensors are names of source 000's, the leading ones among them.
 
     Arguments:
-        networks: a strategy; `networks()` by default.
+        networks: a strategy; `networks(widths=widths)` by default.
+        widths: those of `networks`.
+
+    Raises InputError for widths that are none.
 
     >>> drawn = sample(examples(), count=2, seed=0)
     >>> all(example.depth >= 2 for example in drawn)
@@ -144,9 +217,12 @@ def examples(networks: SearchStrategy[Network] | None = None) -> SearchStrategy[
     """
     from hypothesis import strategies as st  # noqa: PLC0415
 
+    at = _widths(widths)
+
     def build(choose: Choose, draw: DrawFn) -> Example:
         net = None if networks is None else draw(networks)
-        return drawing.draw_example(choose, draw(st.integers(0, drawing.LARGEST_SEED)), net)
+        seed = draw(st.integers(0, drawing.LARGEST_SEED))
+        return drawing.draw_example(choose, seed, net, widths=at)
 
     return _strategy(build)
 
@@ -166,7 +242,8 @@ def sample(strategy: SearchStrategy[T], count: int, seed: int) -> list[T]:
     >>> sample(just(7), count=1, seed=0)
     [7]
     """
-    from hypothesis import HealthCheck, Phase, given, settings  # noqa: PLC0415
+    import hypothesis  # noqa: PLC0415
+    from hypothesis import HealthCheck, Phase  # noqa: PLC0415
     from hypothesis import seed as seeded  # noqa: PLC0415
     from hypothesis.strategies import SearchStrategy  # noqa: PLC0415
 
@@ -179,15 +256,20 @@ def sample(strategy: SearchStrategy[T], count: int, seed: int) -> list[T]:
         max_examples=count,
         phases=[Phase.generate],
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(strategy)
+    @hypothesis.given(strategy)
     def collect(value: T) -> None:
         found.append(value)
 
     collect()
     return found[:count]
+
+
+def _widths(widths: Sequence[int] | None) -> tuple[int, ...]:
+    if widths is None:
+        return drawing.ANY_WIDTH
+    return tuple(whole("widths", n, 1) for n in listed("widths", widths, "whole numbers"))
 
 
 def _strategy(build: Callable[[Choose, DrawFn], T]) -> SearchStrategy[T]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError
 
-from ..files import check_file, make_directory, write_text
+from ..files import check_file, make_directory, tell, write_text
 from . import plots
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--run", metavar="DIR", help="keep the means there, resume and extend them"
     )
     command.add_argument("--progress", action="store_true", help="show a bar")
-    command.add_argument("--csv", metavar="FILE", help="write the table there")
+    command.add_argument("--csv", metavar="FILE", help="write the table there; - is stdout")
     command.add_argument("--plot", metavar="FILE", help="draw the gap by layer there")
 
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.csv is not None:
         write_text(_csv(found), options.csv, "--csv")
-        print(options.csv)
+        tell(options.csv)
     else:
         _print(found, sys.stdout)
     law = (

@@ -33,7 +33,9 @@ SELDOM = 30.0
 def arguments(command: argparse.ArgumentParser) -> None:
     """Its options."""
     command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
-    command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
+    command.add_argument(
+        "--json", metavar="FILE", help="also write every verdict to this file; - is stdout"
+    )
     command.add_argument("--report", metavar="DIR", default="report", help="pages and figures")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak claim is no success")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from derive.errors import InputError
 
+from ..files import STDOUT, check_file, write_text
 from . import options
 
 _ENDINGS = {"numba": "py", "c": "c"}
@@ -26,7 +27,10 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--target", choices=("numba", "c"), default="numba", help="a Python module, or C99"
     )
     command.add_argument(
-        "-o", "--output", metavar="FILE", help="the module; kernel.py or kernel.c if not given"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the module; kernel.py or kernel.c if not given; - is stdout",
     )
     command.add_argument(
         "--list",
@@ -45,16 +49,24 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
     from derive import recursion
     from numeric import write_c, write_module
+    from numeric.codegen.python import planned
     from numeric.emit import outputs
 
     output = f"kernel.{_ENDINGS[given.target]}" if given.output is None else given.output
-    (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
+    if output == STDOUT and given.target == "numba":
+        check_file("-o", output)
+    elif output == STDOUT:
+        raise InputError("-o", output, "a file: C is written to two, a source and its header")
+    else:
+        (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
     weights = options.ensemble(given)
     names = [name for text in given.tensors for name in options.tensor_names(text)]
     made = [recursion(name, weights, layer=given.layer) for name in names]
     made = made if given.multi else [each.single_input() for each in made]
     sigma, first = options.activation(given.activation), options.first_ensemble(given)
-    if given.target == "c":
+    if output == STDOUT:
+        write_text(planned(made, sigma, first).text(), output, "-o")
+    elif given.target == "c":
         print(*write_c(made, sigma, output, first), sep="\n")
     else:
         print(write_module(made, sigma, output, first))

@@ -10,7 +10,7 @@ from typing import Any
 
 from derive.errors import InputError
 
-from ..files import check_file, write_text
+from ..files import check_file, tell, write_text
 from . import options
 
 _WANTED = "FILE.py:NAME, a Python file and a model in it, or a function that makes one"
@@ -35,7 +35,9 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--output", metavar="NAME", help="of several outputs, the one that is meant: 0, policy, …"
     )
-    command.add_argument("--html", metavar="FILE", help="write the report there as a page")
+    command.add_argument(
+        "--html", metavar="FILE", help="write the report there as a page; - is stdout"
+    )
     command.add_argument("--read", action="store_true", help="say what it is, and measure nothing")
 
 
@@ -58,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
     print(found)
     if given.html is not None:
         write_text(found.html(), given.html, "--html")
-        print(given.html)
+        tell(given.html)
     return 0 if found.agrees else 1
 
 

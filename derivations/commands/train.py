@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from derive.errors import InputError, whole
 
-from ..files import check_file, make_directory, write_text
+from ..files import check_file, make_directory, tell, write_text
 from . import options
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--run", metavar="DIR", help="keep the networks there, resume, extend")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against theory")
-    command.add_argument("--csv", metavar="FILE", help="write the tables there")
+    command.add_argument("--csv", metavar="FILE", help="write the tables there; - is stdout")
 
 
 class Data(NamedTuple):
@@ -111,12 +111,13 @@ def run(given: argparse.Namespace) -> int:
         )
     if given.csv is not None:
         write_text(_csv(tables), given.csv, "--csv")
-        print(given.csv)
+        tell(given.csv)
     else:
         print(_text(theory, eta))
     if not given.compare:
         return 0
-    comparison = compare(theory, tables[1:], degree=min(1, len(set(given.width)) - 1))
+    degree = 1 if len(set(given.width)) > 1 else None
+    comparison = compare(theory, tables[1:], degree=degree)
     print(f"\n{comparison}" if given.csv is None else comparison)
     return 0 if comparison.agrees else 1
 

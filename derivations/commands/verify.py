@@ -59,7 +59,9 @@ def arguments(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="put N faults, or 1, into each theory, and tell which are found",
     )
-    command.add_argument("--json", metavar="FILE", help="also write every number to this file")
+    command.add_argument(
+        "--json", metavar="FILE", help="also write every number to this file; - is stdout"
+    )
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak example is no success")
 

@@ -106,6 +106,7 @@ class Average(sympy.Expr):
 
     is_commutative = True
     is_real = True
+    _names_sample = False
 
     def __new__(cls, factors: Any, outer: Any = (), kernel: Any = None) -> Average:
         """From factors (sample, order), the differentiated samples, and a kernel other than K."""
@@ -130,27 +131,44 @@ class Average(sympy.Expr):
             raise InputError("subs", "K", "an activation first, by `specialise`")
         return self
 
+    @property
+    def _is_plain(self) -> bool:
+        """True if it is printed without samples."""
+        return self.bracket.is_single and not self._names_sample
+
     def _sympystr(self, printer: Any) -> str:
-        bracket = self.bracket
-        body, outer = product_text(bracket.factors), bracket.outer
+        bracket, single = self.bracket, self._is_plain
+        body, outer = product_text(bracket.factors, single), bracket.outer
         at = bracket.kernel.removeprefix("K")
         if not outer:
             return f"⟨{body}⟩{at}"
-        if bracket.is_single:
+        if single:
             return f"⟨({body}){_primes(len(outer))}⟩{at}"
         return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({body})⟩{at}"
 
     def _latex(self, printer: Any) -> str:
-        bracket = self.bracket
-        inner, outer = product_latex(bracket.factors), bracket.outer
+        bracket, single = self.bracket, self._is_plain
+        inner, outer = product_latex(bracket.factors, single), bracket.outer
         at = component_latex(bracket.kernel, ())
         if not outer:
             return rf"\left\langle {inner}\right\rangle_{{{at}}}"
-        if bracket.is_single:
+        if single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
             return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{{at}}}"
         signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{{at}}}"
+
+
+class _Sampled(Average):
+    """An average over one sample that is printed with it, ⟨σ₂²⟩ for ⟨σ²⟩."""
+
+    _names_sample = True
+
+
+def with_samples(expr: sympy.Expr) -> sympy.Expr:
+    """The expression with the sample of every average printed, beside those of other samples."""
+    plain = [each for each in expr.atoms(Average) if each.bracket.is_single]
+    return expr.xreplace({each: _Sampled(*each.args) for each in plain})
 
 
 def unspecified(bracket: Bracket) -> Average:
@@ -159,18 +177,18 @@ def unspecified(bracket: Bracket) -> Average:
     return Average(bracket.factors, bracket.outer, kernel)
 
 
-def product_text(factors: Sequence[tuple[int, int]]) -> str:
-    """Π σ^{(order)}(z_sample), its samples as subscripts where there are several."""
-    single = Bracket(tuple(factors)).is_single
+def product_text(factors: Sequence[tuple[int, int]], single: bool | None = None) -> str:
+    """Π σ^{(order)}(z_sample), samples as subscripts unless `single`; by default if several."""
+    single = Bracket(tuple(factors)).is_single if single is None else single
     return " ".join(
         "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
         for (sample, order), count in Counter(factors).items()
     )
 
 
-def product_latex(factors: Sequence[tuple[int, int]]) -> str:
+def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None) -> str:
     """The same in LaTeX."""
-    single = Bracket(tuple(factors)).is_single
+    single = Bracket(tuple(factors)).is_single if single is None else single
     parts = []
     for (sample, order), count in Counter(factors).items():
         marks = "'" * order if order < 4 else f"^{{({order})}}"

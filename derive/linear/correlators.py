@@ -66,10 +66,10 @@ def correlator(
     weights: Ensembles = Gaussian(),  # noqa: B008  (frozen)
     inputs: sympy.Expr | int | None = None,
 ) -> sympy.Expr:
-    """G_{2m}/G_2^m of one input after the last layer, exact.
+    """The 2m-point function G_{2m}/G_2^m of one input after the last layer, exact.
 
     Arguments:
-        m: half the number of points, 1 or more.
+        m: half the number of points: 2 for the four-point function, 3 for the six-point one.
         widths: n_1, …, n_L, positive integers or symbols.
         weights: the ensemble of every layer, or L of them.
         inputs: n_0, equal to n_1 where it is left out.
@@ -98,12 +98,12 @@ def connected(
     weights: Ensembles = Gaussian(),  # noqa: B008
     inputs: sympy.Expr | int | None = None,
 ) -> sympy.Expr:
-    """The coefficient of δ_p in the joint cumulant of 2m preactivations, over G_2^m; exact.
+    """The connected 2m-point function: δ_p's coefficient in the joint cumulant over G_2^m; exact.
 
     m = 2: G_4/G_2² − 1; m = 3: G_6/G_2³ − 3 G_4/G_2² + 2 (source 004, eqs. 3.28, 3.57).
 
     Arguments:
-        m: half the number of points, 1 or more.
+        m: half the number of points: 2 for four points, 3 for six.
         widths, weights, inputs: as in `correlator`.
 
     Raises InputError as `correlator` does.
@@ -155,7 +155,7 @@ def contraction_factor(m: int, n: sympy.Expr | int) -> sympy.Expr:
     """c_{2m}(n) = n^{−m} Σ_r n^{loops(q,r)}, by the census (source 004, eqs. 3.39–3.46).
 
     Arguments:
-        m: half the number of points, 1 or more.
+        m: half the number of points: 2 for four points, 3 for six.
         n: the width, a positive integer or an expression.
 
     Raises InputError for other arguments.
@@ -295,7 +295,7 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
     zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content). Derived here.
 
     Arguments:
-        m: half the number of points, 1 or more.
+        m: half the number of points: 2 for four points, 3 for six.
         layers: (weights, n_in, n_out) of each, as `chain` gives them.
 
     Raises InputError for other layers.
@@ -398,7 +398,8 @@ def _layers(given: Sequence[Layer]) -> list[Layer]:
 
 
 def _pairs(m: int) -> int:
-    return whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
+    wanted = f"half the number of points, 1 to {MOST_PAIRS}: m = 3 for the six-point function"
+    return whole("m", m, 1, MOST_PAIRS, wanted)
 
 
 def __dir__() -> list[str]:

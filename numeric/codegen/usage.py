@@ -48,6 +48,31 @@ def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool
     ]
 
 
+def c_program(stem: str, tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
+    """A C program that calls the flow of <stem>.c: four layers, C_W = 1 and no biases."""
+    arrays = ", ".join(f"{name}[4]" for name in parameters)
+    filled = " ".join(
+        f"{name}[l] = {number};"
+        for name, number in zip(parameters, numbers(parameters), strict=True)
+    )
+    entries = ", ".join(f"out[3][{place}]" for place in range(len(tensors)))
+    return [
+        "#include <stdio.h>",
+        "",
+        f'#include "{stem}.h"',
+        "",
+        "int main(void) {",
+        f"    double {arrays}, out[4][{len(tensors)}];",
+        "    for (int l = 0; l < 4; l++) {",
+        f"        {filled}",
+        "    }",
+        f"    {stem}_flow(1.0, 4, {', '.join(parameters)}, out[0]);",
+        f'    printf("{", ".join(f"{name} = %.6f" for name in tensors)}\\n", {entries});',
+        "    return 0;",
+        "}",
+    ]
+
+
 def multi(tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
     """Several inputs: the loop over layers."""
     return [

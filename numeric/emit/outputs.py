@@ -1,9 +1,13 @@
-"""Files that a user named: refused before the work where they cannot be, then written whole."""
+"""Files that a user named: refused before the work where they cannot be, then written whole.
+
+A regular file appears whole or not at all; a device or a pipe is written to as it stands.
+"""
 
 from __future__ import annotations
 
 import keyword
 import os
+import stat
 from pathlib import Path
 
 from derive.errors import InputError
@@ -33,7 +37,24 @@ def check_parent(path: object, argument: str = "path") -> Path:
 
 
 def check_file(path: object, argument: str = "path") -> Path:
-    """`check_parent`, for a new file or a regular one that is replaced."""
+    """`check_parent`, for a new file or a regular one that is replaced; or a device or pipe."""
+    if is_stream(path, argument):
+        if not os.access(checks.path(argument, path), os.W_OK):
+            raise InputError(argument, str(path), "a device or pipe that can be written")
+        return Path(checks.path(argument, path))
+    return _check_regular(path, argument)
+
+
+def is_stream(path: object, argument: str = "path") -> bool:
+    """True for a character device or a pipe, such as /dev/stdout: it is no file to be replaced."""
+    try:
+        mode = os.stat(checks.path(argument, path)).st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _check_regular(path: object, argument: str) -> Path:
     target = check_parent(path, argument)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise InputError(argument, str(path), "a new file, or one that is no directory or device")
@@ -42,7 +63,7 @@ def check_file(path: object, argument: str = "path") -> Path:
 
 def check_module(path: object, argument: str = "path") -> Path:
     """`check_file`, for a Python module that can be imported by its name."""
-    target = check_file(path, argument)
+    target = _check_regular(path, argument)
     stem = Path(os.fspath(path)).stem  # type: ignore[call-overload]
     if (
         not os.fspath(path).endswith(".py")  # type: ignore[call-overload]
@@ -75,15 +96,28 @@ def make_directory(path: object, argument: str = "path") -> Path:
 
 
 def write(content: str | bytes, path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Put `content` at `path`, whole or not at all; returns the path as it was given.
+    """Put `content` at `path`, whole or not at all; into a device or pipe as it stands.
+
+    Returns the path as it was given.
 
     Raises:
         InputError: where that cannot be, on a full disk for one.
     """
     target = check_file(path, argument)
     try:
-        modules.write(content, target)
+        if is_stream(target):
+            _write_through(content.encode() if isinstance(content, str) else content, target)
+        else:
+            modules.write(content, target)
     except OSError as error:
         wanted = f"a file that can be written ({error.strerror})"
         raise InputError(argument, str(path), wanted) from None
     return Path(path)
+
+
+def _write_through(content: bytes, target: Path) -> None:
+    """Into a device or pipe; OSError, and no waiting, where nobody reads the pipe."""
+    opened = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(opened, True)
+    with os.fdopen(opened, "wb") as stream:
+        stream.write(content)

@@ -152,6 +152,9 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
         for name in ("K", "Theta", "spread"):
             columns[f"{name}_measured"] = at(sampled.first, name)
             columns[f"{name}_measured_se"] = at(sampled.first, f"{name}_se")
+        exact = columns["spread_measured"] <= layout.ACCURACY * abs(columns["Theta_measured"])
+        for name in ("spread_measured", "spread_measured_se"):  # rounding of what is the same
+            columns[name] = np.where(exact, 0.0, columns[name])
         if sampled.second is not None:
             places = sampled.second["layer"].to_numpy() - 1
             for ending in ("", "_se"):

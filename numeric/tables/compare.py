@@ -1,6 +1,7 @@
 """Theory against simulation: z-scores with every comparison counted, and what would have been seen.
 
-One width is compared with the series in 1/n as far as the flow has it (K + G1/n + …). Several
+One width is compared with the series in 1/n as far as the flow has it (K + G1/n + …); the error
+then allows for the first term that the flow lacks, `NEXT_TERM` times the last one over n. Several
 widths are extrapolated: y(n) = c_0 + c_1/n + … by weighted least squares, and c_0 meets the leading
 term, with the fit's error in the z-score.
 
@@ -13,7 +14,7 @@ the largest component of its tensor in its layer.
 
 from __future__ import annotations
 
-import html
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,15 +28,16 @@ from derive.errors import InputError, check_installed, listed, whole
 
 from .. import checks
 from ..arrays import Array
-from .descents import alike
-from .layout import ACCURACY, LINES, tensors
+from .alike import alike
+from .fits import intercepts, twin, values_of
+from .layout import ACCURACY, tensors
 from .normalise import natural_size
+from .scores import LEGEND, Row, markup, percent, runs, text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-_COLUMNS = ("tensor", "layer", "theory", "sample", "se", "next")
+__all__ = ["ACCURACY", "Comparison", "Row", "compare", "percent"]
 
 SERIES = {
     "K": ("K", "G1", "G2"),
@@ -47,7 +49,7 @@ SERIES = {
 """What a measured tensor is at finite width: the coefficients of 1, 1/n, 1/n², …"""
 
 NEXT_TERM = 10.0
-"""How much larger than the last coefficient of a fit in 1/n the next one may be."""
+"""How much larger than the last known coefficient of a series in 1/n the next one may be."""
 
 VANISHES = 0.01
 """Of a number's natural size: what is smaller counts as zero, and is judged by that size."""
@@ -57,50 +59,6 @@ WEAK = 0.2
 
 FALSE_ALARMS = 5.7e-7
 """The chance that a Comparison that should agree does not: that of one number beyond 5 sigma."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number, derived and sampled.
-
-    Attributes:
-        tensor: its name, as in the tables.
-        layer: from 1; of trained networks the step.
-        indices: of the samples, from 0; none where the inputs are one vector.
-        theory: what was derived.
-        sample: what was sampled, extrapolated where there are several widths.
-        se: its standard error, with the next term and what is known of the theory's error.
-        z: (sample − theory − within)/se.
-        next_term: of se, what is allowed for the first term in 1/n that the fit leaves out.
-        scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
-            its natural size; or what the flow says.
-        largest: |theory| of the tensor's largest component in the layer, or `scale`, if more.
-        resolution: (bound·se + |within|)/scale, the relative difference that would have been
-            noticed.
-        share: (bound·se + |within|)/largest, by which a comparison is judged: the difference that
-            would have been noticed, as a share of the tensor.
-        within: what theory is known to leave out, with its sign: theory + within is what the
-            sample is compared with, and its standard error is part of se.
-    """
-
-    tensor: str
-    layer: float
-    indices: tuple[int, ...]
-    theory: float
-    sample: float
-    se: float
-    z: float
-    next_term: float = 0.0
-    scale: float = math.nan
-    largest: float = math.nan
-    resolution: float = math.nan
-    share: float = math.nan
-    within: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The tensor with its sample indices, counted from 1."""
-        return f"{self.tensor}_{''.join(str(a + 1) for a in self.indices)}".rstrip("_")
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +73,9 @@ class Comparison:
         false_alarms: the chance of disagreement by accident, all comparisons together.
         widths: of the simulations; more than one are extrapolated in 1/n.
         degree: of the polynomial in 1/n.
-        skipped: of trained networks the steps that not every table has.
+        skipped: the layers, or steps, that not every table has; they are not compared.
+        leading: the tensors of which theory has the leading term alone, where there is one width:
+            their errors allow for the term of order 1/n.
     """
 
     rows: tuple[Row, ...]
@@ -124,6 +84,7 @@ class Comparison:
     widths: tuple[int, ...]
     degree: int
     skipped: tuple[float, ...] = ()
+    leading: tuple[str, ...] = ()
 
     @property
     def worst(self) -> Row:
@@ -165,7 +126,7 @@ class Comparison:
     @property
     def table(self) -> str:
         """All rows as text."""
-        return _table(self.rows)
+        return text(self.rows)
 
     @property
     def summary(self) -> str:
@@ -176,14 +137,34 @@ class Comparison:
         return (
             f"{self.verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
             f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e}); resolves "
-            f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer:g})"
-            f"{self._told_left_out}{self._told_skipped}"
+            f"{percent(self.resolution)} ({self.coarsest.place}){self._told_left_out}"
+            f"{self._told_leading}{self._told_skipped}"
         )
 
     @property
     def _told_skipped(self) -> str:
-        steps = ", ".join(f"{step:g}" for step in self.skipped)
-        return f"; not in every table: steps {steps}" if steps else ""
+        if not self.skipped:
+            return ""
+        axis = f"{self.rows[0].axis}s"[: None if len(self.skipped) > 1 else -1]
+        return f"; not in every table: {axis} {runs(self.skipped)}"
+
+    @property
+    def _told_leading(self) -> str:
+        if not self.leading:
+            return ""
+        names = ", ".join(self.leading)
+        return (
+            f"; at one width theory of {names} has no term of order 1/n, for which the errors allow"
+        )
+
+    @property
+    def advice(self) -> str:
+        """How to test what one width does not; empty where there are several."""
+        if not self.leading:
+            return ""
+        following = [SERIES[name][1] for name in self.leading if len(SERIES.get(name, ())) > 1]
+        also = f", or a flow that has {', '.join(following)} too" if following else ""
+        return f"For a closer test compare with simulations at several widths{also}."
 
     @property
     def _told_left_out(self) -> str:
@@ -191,10 +172,7 @@ class Comparison:
         if row is None:
             return ""
         share = percent(_over(abs(row.within), row.largest))
-        return (
-            f"; with what theory is known to leave out, {share} at most ({row.name} at layer "
-            f"{row.layer:g})"
-        )
+        return f"; with what theory is known to leave out, {share} at most ({row.place})"
 
     @property
     def left_out(self) -> Row | None:
@@ -207,35 +185,34 @@ class Comparison:
         return sorted(self.rows, key=lambda row: -abs(row.z))[:count]
 
     def __str__(self) -> str:
-        shown = f"{self.summary}\n{_table(self._largest(5))}"
-        if not self.unresolved:
-            return shown
-        count = f"{len(self.unresolved)} of {len(self.rows)} resolve worse than {percent(WEAK)}"
-        return f"{shown}\n{count}\n{_table(self.unresolved[:5])}"
+        shown = f"{self.summary}\n{text(self._largest(5))}"
+        if self.unresolved:
+            count = f"{len(self.unresolved)} of {len(self.rows)} resolve worse than {percent(WEAK)}"
+            shown = f"{shown}\n{count}\n{text(self.unresolved[:5])}"
+        return "\n".join(filter(None, [shown, LEGEND, self.advice]))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         """The verdict and the largest scores, for a notebook."""
-        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z", "resolves", "of tensor"))
-        rows = "".join(
-            f"<tr><td>{row.name}</td><td>{row.layer}</td><td>{row.theory:.6g}</td>"
-            f"<td>{row.sample:.6g}</td><td>{row.se:.3g}</td><td>{row.next_term:.3g}</td>"
-            f"<td>{row.z:.2f}</td><td>{percent(row.resolution)}</td>"
-            f"<td>{percent(row.share)}</td></tr>"
-            for row in self._largest(10)
-        )
-        caption = f"<caption>{html.escape(self.summary)}</caption>"
-        return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        below = " ".join([LEGEND, self.advice]).rstrip()
+        return markup(self._largest(10), self.summary, below)
 
-    def plot(self) -> Figure:
-        """Lines for theory and points with error bars for samples, a panel for each tensor.
+    def plot(self, tensors: str | Sequence[str] | None = None) -> Figure:
+        """Draw theory as lines and samples as points with error bars, a panel for each tensor.
 
-        Components whose theory coincides at every layer share a line; at most six are drawn.
+        Arguments:
+            tensors: which, by name; or single components, such as "V_1222". All tensors by
+                default, of each the first six components.
+
+        Raises InputError for a name that is not in it. Components that are equal by symmetry share
+        a line, as in `rows`.
         """
         check_installed("plot", "plot", "matplotlib")
-        return _figure(self)
+        from .plot import compared  # noqa: PLC0415  (the other way round for everybody else)
+
+        return compared(self.rows, tensors)
 
 
 def compare(
@@ -248,10 +225,12 @@ def compare(
 
     Arguments:
         flowed: from `flow`.
-        simulated: from `simulate`; or several of the same network and inputs at different widths.
+        simulated: from `simulate`; or several of the same network and inputs, at different widths
+            or from different seeds.
         false_alarms: the chance of disagreement by accident, all comparisons together.
         degree: of the polynomial in 1/n fitted to several widths; one less than their number, at
-            most 2, if not given. The error counts in the first term left out, by `NEXT_TERM`.
+            most 2, if not given. The error counts in the first term left out, by `NEXT_TERM`. Give
+            0 at one width where theory is exact there, so that no term is left out.
 
     What rounding may change in a sample, its `<name>_floor`, or `ACCURACY` times the number where
     the table has none, joins the standard error, and so does the theory's `<name>_error`: an entry
@@ -270,18 +249,32 @@ def compare(
     Components whose indices are a permutation of each other, with equal samples and errors at every
     width and equal theory, to `ACCURACY`, are one number: they are compared, and counted, once.
 
-    Tables of trained networks must say the same of what was trained, and how: network, σ, depth, η,
-    loss, optimizer, batch, clip, patience, inputs and targets, as far as both say it; theory is of
-    tensorial descent of all inputs on the squared loss, without clip or patience. Of a network's
-    widths their ratios count, n_ℓ/n, without that of a dense network's outputs, and numbers are
-    compared by value, 0.1 with 1/10; but expressions, such as σ or those in ℓ, by their text. To
-    compare others knowingly say so: `table.assign_attrs(optimizer="tensorial")`, or leave out what
-    is not to be compared, `table.attrs.pop("clip")`, of both tables. The test inputs of a table
-    are the first ones of another that has more: these are left out.
+    At one width a table of `flow` is compared as far as it has the series, K + G1/n. The error
+    allows for the next term: 10 G1/n², or 10 K/n without G1, and nothing for numbers that do not
+    fluctuate and agree to rounding. A theory without its 1/n term is so tested loosely, and
+    `leading` lists it. A table without the attribute `network` is taken as exact at that width.
+
+    All tables must agree in the network, σ, the inputs and the user's parameters. Those of trained
+    networks must also agree in depth, η, loss, optimizer, batch, clip, patience and targets. What a
+    table does not state is not compared. Theory is of tensorial descent of all inputs on the
+    squared loss, without clip or patience.
+
+    | what | counts as the same |
+    |---|---|
+    | widths of a network | equal ratios n_ℓ/n; the outputs of a dense network do not count |
+    | numbers in a network | equal values, 0.1 and 1/10 |
+    | expressions, such as σ or those in ℓ | equal text |
+    | inputs | one kernel x·x'/n_0; of trained networks equal numbers |
+    | test inputs | the first ones of a table that has more, which are left out |
+    | layers and steps | those of all tables; `skipped` lists the others |
+
+    To compare others knowingly change the attribute, `table.assign_attrs(optimizer="tensorial")`,
+    or remove it from both tables, `table.attrs.pop("clip")`.
 
     Raises:
-        InputError: if the tables have nothing in common, differ in shape, in what was trained, or
-            are not finite, or if there are fewer widths than the fit needs.
+        InputError: if the tables have nothing in common, differ in shape, network, inputs or
+            training, or are not finite; for a sample in the place of theory, or the reverse; for
+            two samples of one width and seed; if there are fewer widths than the fit needs.
 
     >>> from derive import Network, activations
     >>> from numeric import flow, simulate
@@ -292,40 +285,42 @@ def compare(
     (True, 2)
     """
     _check_table("flowed", flowed, "a table from flow")
+    sampled = [f"{name}_se" for name in tensors(flowed) if f"{name}_se" in flowed]
+    if sampled:
+        wanted = "theory, such as a table from flow; samples are the second argument"
+        raise InputError("flowed", f"a sample, which has {sampled[0]}", wanted)
     if isinstance(simulated, xarray.Dataset):
         simulated = [simulated]
     tables = listed("simulated", simulated, "a table from simulate, or several")
     false_alarms = checks.probability("false_alarms", false_alarms)
     widths = _widths(tables)
     distinct = len(set(widths))
+    truncated = degree is None and distinct == 1 and "network" in flowed.attrs
     degree = min(distinct - 1, 2) if degree is None else degree
     degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
     axis = _axis(flowed)
-    if axis == "step" and all(_axis(table) == axis for table in tables):
+    if all(_axis(table) == axis for table in tables):
         flowed, *tables = alike(flowed, tables)
     tables = [_with_coefficients(flowed, table) for table in tables]
     names = [name for name in tensors(flowed) if all(name in table for table in tables)]
-    layers = sorted(set(flowed[axis].values).intersection(*(t[axis].values for t in tables)))
+    axes = [set(table[axis].to_numpy().tolist()) for table in (flowed, *tables) if axis in table]
+    layers = sorted(set.intersection(*axes)) if len(axes) == 1 + len(tables) else []
     if not names or not layers:
         have = [tensors(table) for table in (flowed, *tables)]
-        raise InputError("simulated", have, "a tensor and a layer that every table has")
-    steps = np.concatenate([t[axis].to_numpy() for t in (flowed, *tables)]).tolist()
-    skipped = tuple(sorted(set(steps) - set(layers))) if axis == "step" else ()
+        raise InputError("simulated", have, f"a tensor and a {axis} that every table has")
+    skipped = tuple(sorted(set.union(*axes) - set(layers)))
     flowed, tables = flowed.sel({axis: layers}), [table.sel({axis: layers}) for table in tables]
-    rows = tuple(row for name in names for row in _rows(name, flowed, tables, widths, degree))
+    rows = tuple(
+        row for name in names for row in _rows(name, flowed, tables, widths, degree, truncated)
+    )
     freedom = min(float(table.attrs.get("blocks", np.inf)) for table in tables) - 1
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
     rows = tuple(_resolved(row, bound * row.se + abs(row.within)) for row in rows)
-    return Comparison(rows, bound, false_alarms, widths, degree, skipped)
-
-
-def percent(resolution: float) -> str:
-    """A resolution to two digits, such as "3.1 %"; "nothing" where it is infinite."""
-    if not math.isfinite(resolution):
-        return "nothing"
-    return f"{100 * resolution:.0f} %" if resolution > 0.0995 else f"{100 * resolution:.2g} %"
+    allowed = {row.tensor for row in rows if row.next_term} if truncated else set()
+    leading = tuple(name for name in names if name in allowed and not _corrections(name, flowed))
+    return Comparison(rows, bound, false_alarms, widths, degree, skipped, leading)
 
 
 def _check_table(argument: str, table: object, wanted: str) -> None:
@@ -364,11 +359,10 @@ def _widths(tables: Sequence[xarray.Dataset]) -> tuple[int, ...]:
         raise InputError("simulated", tables, wanted)
     for table in tables:
         _check_table("simulated", table, wanted)
+        if not any(f"{name}_se" in table for name in tensors(table)):
+            raise InputError("simulated", "a table without standard errors, as of theory", wanted)
         if "width" not in table.attrs:
             raise InputError("simulated", "a table without the attribute `width`", wanted)
-    networks = {str(table.attrs.get("network")) for table in tables}
-    if len(networks) > 1:
-        raise InputError("simulated", sorted(networks), "simulations of one network")
     return tuple(int(table.attrs["width"]) for table in tables)
 
 
@@ -378,45 +372,82 @@ def _rows(
     tables: Sequence[xarray.Dataset],
     widths: tuple[int, ...],
     degree: int,
+    truncated: bool,
 ) -> Iterator[Row]:
-    samples = np.array([_values(table, name, "simulated", flowed) for table in tables])
-    errors = np.array([_values(table, f"{name}_se", "simulated", flowed, name) for table in tables])
-    floors = np.array([_twin(table, name, "_floor", "simulated") for table in tables])
+    samples = np.array([values_of(table, name, "simulated", flowed) for table in tables])
+    errors = np.array([values_of(t, f"{name}_se", "simulated", flowed, name) for t in tables])
+    floors = np.array([twin(table, name, "_floor") for table in tables])
     width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
     theory, doubt = _theory(name, flowed, width)
-    known = _twin(flowed, name, "_within", "flowed", signed=True)
+    known = twin(flowed, name, "_within", "flowed", signed=True)
     scales = _scales(name, flowed, tables, theory)
     largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
-    distinct = tuple(_distinct(theory, np.concatenate([samples, errors, floors])))
+    measured = np.concatenate([samples, errors])
+    sizes = np.concatenate([theory[None], measured]).reshape(1 + len(measured), len(theory), -1)
+    rounding = ACCURACY * abs(sizes).max(axis=2)
+    of_floors = floors.reshape(len(floors), len(theory), -1).max(axis=2)
+    rounding[1 : 1 + len(floors)] = np.maximum(rounding[1 : 1 + len(floors)], of_floors)
+    distinct = tuple(_distinct(theory, measured, rounding))
     floors = np.maximum(floors, ACCURACY * abs(theory))
-    found, error, left_out = _intercepts(powers, samples, np.hypot(errors, floors))
+    found, error, left_out = intercepts(powers, samples, np.hypot(errors, floors), NEXT_TERM)
     ses, differences = np.hypot(error, doubt), found - theory - known
-    layers = flowed[_axis(flowed)].to_numpy().tolist()
+    if truncated:
+        exact = ~errors.any(axis=0) & (abs(differences) <= floors.max(axis=0) + doubt)
+        left_out = np.where(exact, 0.0, _next_term(name, flowed, widths[0], largest))
+        ses = np.hypot(ses, left_out)
+    axis = _axis(flowed)
+    layers = flowed[axis].to_numpy().tolist()
     for place in distinct:
         difference, se, within = (float(each[place]) for each in (differences, ses, known))
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
-        numbers = (float(each[place]) for each in (left_out, scales, largest))
         derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
-        row = Row(name, layer, place[1:], derived, sample, se, z, *numbers)
-        yield replace(row, within=within)
+        yield Row(
+            *(name, layer, place[1:], derived, sample, se, z),
+            next_term=float(left_out[place]),
+            scale=float(scales[place]),
+            largest=float(largest[place]),
+            within=within,
+            axis=axis,
+        )
 
 
-def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
+def _corrections(name: str, flowed: xarray.Dataset) -> list[str]:
+    """The coefficients of 1/n, 1/n², … that the theory has, without a gap."""
+    following = SERIES.get(name, (name,))[1:]
+    return list(itertools.takewhile(lambda each: each in flowed, following))
+
+
+def _next_term(name: str, flowed: xarray.Dataset, width: int, largest: Array) -> Array:
+    """What is allowed at this width for the first term in 1/n that theory lacks."""
+    corrections = _corrections(name, flowed)
+    if corrections:
+        largest = _largest(values_of(flowed, corrections[-1], "flowed", flowed))
+    return NEXT_TERM * largest / float(width) ** (1 + len(corrections))
+
+
+def _distinct(theory: Array, measured: Array, rounding: Array) -> Iterator[tuple[int, ...]]:
     """The places (layer, samples …), one for those that a symmetry of the tensor makes one number:
-    their indices are a permutation of each other and all that was measured there is the same."""
-    seen: dict[tuple[tuple[int, ...], bytes], list[float]] = {}
+    their indices are a permutation of each other, and theory and all that was measured are the
+    same to rounding.
+
+    Arguments:
+        theory: (layers, samples …).
+        measured: (numbers, layers, samples …).
+        rounding: of theory and of each number that was measured, (1 + numbers, layers).
+    """
+    seen: dict[tuple[int, ...], list[Array]] = {}
+    numbers = np.concatenate([theory[None], measured])
     for place in np.ndindex(theory.shape):
-        value, key = float(theory[place]), (place[0], *sorted(place[1:]))
         at: tuple[slice | int, ...] = (slice(None), *place)
-        same = seen.setdefault((key, measured[at].tobytes()), [])
-        if not any(abs(value - other) <= ACCURACY * abs(other) for other in same):
+        value, same = numbers[at], seen.setdefault((place[0], *sorted(place[1:])), [])
+        if not any((abs(value - other) <= rounding[:, place[0]]).all() for other in same):
             same.append(value)
             yield place
 
 
 def _largest(theory: Array) -> Array:
-    """The size of the tensor's largest component in each layer, at all of them."""
+    """The size of the tensor's largest component in each layer, in the tensor's shape."""
     most = abs(theory).max(axis=tuple(range(1, theory.ndim)), keepdims=True)
     return np.broadcast_to(most, theory.shape)
 
@@ -432,7 +463,7 @@ def _scales(
 ) -> Array:
     """What a difference of each entry is small against."""
     if f"{name}_size" in flowed:
-        return _twin(flowed, name, "_size", "flowed")
+        return twin(flowed, name, "_size", "flowed")
     wider = flowed
     for table in tables:
         wider = wider.assign({k: table[k] for k in ("K", "Theta") if k in table and k not in wider})
@@ -449,116 +480,12 @@ def _over(noticed: float, scale: float) -> float:
     return noticed / scale if scale else math.inf if noticed else 0.0
 
 
-def _values(
-    table: xarray.Dataset, name: str, argument: str, like: xarray.Dataset, as_in: str | None = None
-) -> Array:
-    if name not in table:
-        raise InputError(argument, sorted(map(str, table.data_vars)), f"a table with {name}")
-    array, model = table[name], like[as_in or name]
-    if array.dims != model.dims or array.shape != model.shape:
-        raise InputError(
-            argument, f"{name} {dict(array.sizes)}", f"axes as in the flow, {dict(model.sizes)}"
-        )
-    values = array.to_numpy().astype(float)
-    if not np.isfinite(values).all():
-        raise InputError(argument, f"{name} with NaN or infinity", "finite values")
-    return values
-
-
-def _twin(
-    table: xarray.Dataset, name: str, ending: str, argument: str, *, signed: bool = False
-) -> Array:
-    """What stands beside a tensor, in its shape; 0 where the table does not say."""
-    tensor, twin = table[name].variable.astype(float), name + ending
-    if twin not in table:
-        return np.zeros(tensor.shape)
-    beside = table[twin].variable if signed else abs(table[twin].variable)
-    values = np.asarray((0.0 * tensor + beside).transpose(*tensor.dims))
-    if not np.isfinite(values).all():
-        raise InputError(argument, f"{twin} with NaN or infinity", "finite values")
-    return values
-
-
 def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> tuple[Array, Array]:
     """The leading term, or the series at one width as far as the flow has it, and its error."""
-    total = _values(flowed, name, "flowed", flowed)
-    error = _twin(flowed, name, "_error", "flowed")
-    if width is not None:
-        for order, correction in enumerate(SERIES.get(name, (name,))[1:], 1):
-            if correction not in flowed:
-                break
-            part = float(width) ** -order
-            total = total + part * _values(flowed, correction, "flowed", flowed)
-            error = error + part * _twin(flowed, correction, "_error", "flowed")
+    total = values_of(flowed, name, "flowed", flowed)
+    error = twin(flowed, name, "_error", "flowed")
+    for order, correction in enumerate(_corrections(name, flowed) if width else (), 1):
+        part = float(width or 1) ** -order
+        total = total + part * values_of(flowed, correction, "flowed", flowed)
+        error = error + part * twin(flowed, correction, "_error", "flowed")
     return total, error
-
-
-def _intercepts(inverse: Array, samples: Array, errors: Array) -> tuple[Array, Array, Array]:
-    """c_0 of each weighted least-squares polynomial in 1/n, its error, and the next term's
-    part in it.
-
-    The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
-    |c_{d+1}| ≤ NEXT_TERM |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
-
-    Arguments:
-        inverse: the powers of 1/n, (widths, degree + 1).
-        samples, errors: (widths, …).
-    """
-    degree = inverse.shape[1] - 1
-    samples, errors = np.moveaxis(samples, 0, -1), np.moveaxis(errors, 0, -1)
-    known = errors.all(axis=-1, keepdims=True)
-    weights = 1.0 / np.where(known, errors, 1.0)
-    fits = np.linalg.pinv(inverse * weights[..., None]) * weights[..., None, :]
-    coefficients = (fits @ samples[..., None])[..., 0]
-    first = fits[..., 0, :]
-    beyond = inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0 * inverse[:, 0]
-    left_out = (first[..., None, :] @ beyond[:, None])[..., 0, 0]
-    neglected = NEXT_TERM * abs(coefficients[..., -1] * left_out)
-    parts = first * errors
-    spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
-    return coefficients[..., 0], np.hypot(spread, neglected), neglected
-
-
-def _table(rows: Sequence[Row]) -> str:
-    names = [row.name for row in rows]
-    width = max(map(len, [*names, "tensor"]))
-    head = f"{'tensor':{width}}  layer        theory        sample          se        next       z"
-    lines = [f"{head}  resolves  of tensor"]
-    for row, name in zip(rows, names, strict=True):
-        lines.append(
-            f"{name:{width}}  {row.layer:5g}  {row.theory:12.6g}  {row.sample:12.6g}  "
-            f"{row.se:10.3g}  {row.next_term:10.3g}  {row.z:6.2f}  {percent(row.resolution):>8}  "
-            f"{percent(row.share):>9}"
-        )
-    return "\n".join(lines)
-
-
-def _figure(comparison: Comparison) -> Figure:
-    """See `Comparison.plot`."""
-    from .drawing import beside, side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
-
-    tensors = list(dict.fromkeys(row.tensor for row in comparison.rows))
-    figure, panels = side_by_side(tensors)
-    for tensor, panel in zip(tensors, panels, strict=True):
-        for number, rows in enumerate(_lines(comparison, tensor)):
-            layers = [row.layer for row in rows]
-            beside(
-                panel,
-                (layers, [row.theory for row in rows]),
-                (layers, [row.sample for row in rows], [row.se for row in rows]),
-                color=f"C{number}",
-                label=rows[0].name,
-            )
-        panel.legend()
-    return figure
-
-
-def _lines(comparison: Comparison, tensor: str) -> list[list[Row]]:
-    components: dict[tuple[int, ...], list[Row]] = {}
-    for row in comparison.rows:
-        if row.tensor == tensor:
-            components.setdefault(row.indices, []).append(row)
-    distinct: dict[tuple[float, ...], list[Row]] = {}
-    for rows in components.values():
-        distinct.setdefault(tuple(row.theory for row in rows), rows)
-    return list(distinct.values())[:LINES]

@@ -23,12 +23,22 @@ class Drawing(Figure):
         return image.getvalue()
 
 
-def side_by_side(titles: Sequence[str]) -> tuple[Drawing, list[Any]]:
-    """A figure with one panel for each title, by layer."""
-    figure = Drawing(figsize=(4.5 * len(titles), 3.5), layout="constrained")
-    panels = list(figure.subplots(1, len(titles), squeeze=False)[0])
-    for title, panel in zip(titles, panels, strict=True):
-        panel.set(xlabel="layer", title=title)
+COLUMNS = 3
+"""Panels beside each other at most."""
+
+
+def grid(titles: Sequence[str], xlabels: Sequence[str]) -> tuple[Drawing, list[Any]]:
+    """A figure with one panel for each title, row by row, and what each is drawn by."""
+    rows = -(-len(titles) // COLUMNS)
+    columns = -(-len(titles) // rows)
+    figure = Drawing(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel in panels[len(titles) :]:
+        panel.remove()
+    panels = panels[: len(titles)]
+    for title, xlabel, panel in zip(titles, xlabels, panels, strict=True):
+        panel.set(xlabel=xlabel, title=title)
+        panel.xaxis.get_major_locator().set_params(integer=xlabel == "layer")
     return figure, panels
 
 

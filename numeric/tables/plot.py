@@ -1,33 +1,48 @@
-"""`plot(table)`: what `flow` and `simulate` return, layer by layer."""
+"""`plot(table)`: a table of this library as lines and points, a panel for each tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
+from derive.engine.tensors import named
 from derive.errors import InputError, check_installed, listed
 
 from ..arrays import Array
-from .layout import LINES
+from .layout import ACCURACY, LINES
 from .layout import tensors as tensors_of
+from .scores import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+AXES = ("layer", "step", "epoch")
+"""The axes by which a table is drawn; of one without them each variable by its first axis."""
+
+_SEARCHED = 4096
+"""Among so many components of a tensor at most, those of the first samples, lines are chosen."""
+
+Place = tuple[int, ...]
+
 
 def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> Figure:
-    """Draw a table by layer, a panel for each tensor.
+    """Draw a table by layer or training step, a panel for each tensor.
 
     Arguments:
-        table: from `flow`, `simulate`, `normalise` or `batchnorm.simulate`.
-        tensors: which, all by default.
+        table: from `flow`, `simulate`, `normalise`, or any other function of `numeric` that returns
+            a table.
+        tensors: which, by name; or single components, such as "V_1222", in panels of their tensors.
+            By default all tensors, of each the first six components.
 
-    Lines for what was computed, points with error bars for what was sampled, that is, has a
-    `<name>_se` beside it. Components that are equal at every layer share a line, and at most six
-    are drawn. Also `table.wickgarten.plot()`.
+    Lines show what was computed. Points with error bars show what was sampled, that is, has a
+    `<name>_se` beside it. Components that are equal by the tensor's symmetries share a line; the
+    legend states how many are not drawn. A table without layers, steps or epochs is drawn by the
+    first axis of each variable. Also `table.wickgarten.plot()`.
 
     The numbers are the table's, coefficients as in source 000, eqs. (3.7) and (3.8).
 
@@ -41,32 +56,76 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     ['K']
     """
     check_installed("plot", "plot", "matplotlib")
-    from .drawing import points, side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .drawing import points  # noqa: PLC0415  (matplotlib takes a second to import)
 
-    if not isinstance(table, xarray.Dataset) or "layer" not in table.dims:
+    if not isinstance(table, xarray.Dataset):
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
-    known = [str(name) for name in table.data_vars if "layer" in table[name].dims]
-    drawn = [name for name in tensors_of(table) if name in known]
-    wanted = f"names among {', '.join(drawn)}"
-    chosen = drawn if tensors is None else tensors
-    names = [chosen] if isinstance(chosen, str) else listed("tensors", chosen, wanted)
-    if not names or not all(isinstance(name, str) and name in known for name in names):
-        raise InputError("tensors", tensors, wanted)
-    figure, panels = side_by_side(names)
-    layers = table["layer"].to_numpy()
-    for name, panel in zip(names, panels, strict=True):
-        values = _by_layer(table[name])
-        twin = f"{name}_se"
-        errors = _by_layer(table[twin]) if twin in table else None
-        for number, place in enumerate(_distinct(values)):
+    axis = next((axis for axis in AXES if axis in table.dims), None)
+    drawn = {
+        name: _axis_of(table[name], axis)
+        for name in map(str, table.data_vars)
+        if (axis in table[name].dims if axis else table[name].dims)
+    }
+    default = [name for name in tensors_of(table) if name in drawn]
+    if not default:
+        has = ", ".join(map(str, table.data_vars)) or "nothing"
+        raise InputError("table", f"a Dataset of {has}", "a table from flow or simulate")
+    chosen = _chosen(tensors, default, drawn)
+    figure, panels = _panels({name: drawn[name] for name in chosen})
+    for (name, places), panel in zip(chosen.items(), panels, strict=True):
+        array = table[name].transpose(drawn[name], ...)
+        values, x = np.asarray(array.to_numpy(), float), _along(array, drawn[name])
+        lines = places or list(_lines(name, array.dims, values))
+        for place in places:
+            shape = values.shape[1:]
+            if len(place) != len(shape) or not all(
+                0 <= a < m for a, m in zip(place, shape, strict=True)
+            ):
+                wanted = f"{len(shape)} numbers behind {name}_, up to {', '.join(map(str, shape))}"
+                raise InputError("tensors", _label(name, place), wanted)
+        errors = None
+        if f"{name}_se" in table:
+            errors = np.asarray(table[f"{name}_se"].transpose(*array.dims).to_numpy(), float)
+        finite = np.isfinite(x)
+        for number, place in enumerate(lines[: None if places else LINES]):
             at: tuple[slice | int, ...] = (slice(None), *place)
-            label = f"{name}_{''.join(str(a + 1) for a in place)}".rstrip("_")
-            style = {"color": f"C{number}", "label": label}
-            if errors is None:
-                panel.plot(layers, values[at], **style)
+            style = {"color": f"C{number}", "label": _label(name, place)}
+            if errors is not None:
+                points(panel, x[finite], values[at][finite], errors[at][finite], **style)
             else:
-                points(panel, layers, values[at], errors[at], **style)
-        panel.legend()
+                single = "o" if finite.sum() == 1 else None
+                panel.plot(x[finite], values[at][finite], marker=single, **style)
+        if not finite.all():
+            panel.set_xlabel(f"{drawn[name]} (finite ones)")
+        _legend(panel, name, [] if places else lines)
+    return figure
+
+
+def compared(rows: Sequence[Row], tensors: str | Sequence[str] | None) -> Figure:
+    """See `Comparison.plot`."""
+    from .drawing import beside  # noqa: PLC0415  (matplotlib takes a second to import)
+
+    components: dict[str, dict[Place, list[Row]]] = {}
+    for row in rows:
+        components.setdefault(row.tensor, {}).setdefault(row.indices, []).append(row)
+    chosen = _chosen(tensors, list(components), components)
+    figure, panels = _panels(dict.fromkeys(chosen, rows[0].axis))
+    for (name, places), panel in zip(chosen.items(), panels, strict=True):
+        lines = places or list(components[name])
+        for number, place in enumerate(lines[: None if places else LINES]):
+            own = components[name].get(place)
+            if own is None:
+                wanted = f"one of {', '.join(_label(name, each) for each in components[name])}"
+                raise InputError("tensors", _label(name, place), wanted)
+            layers = [row.layer for row in own]
+            beside(
+                panel,
+                (layers, [row.theory for row in own]),
+                (layers, [row.sample for row in own], [row.se for row in own]),
+                color=f"C{number}",
+                label=own[0].name,
+            )
+        _legend(panel, name, [] if places else lines)
     return figure
 
 
@@ -93,15 +152,98 @@ class Accessor:
         return normalise(self._table)
 
 
-def _by_layer(array: xarray.DataArray) -> Array:
-    return np.asarray(array.transpose("layer", ...).to_numpy(), float)
+def _axis_of(array: xarray.DataArray, axis: str | None) -> str:
+    return axis or str(array.dims[0])
 
 
-def _distinct(values: Array) -> list[tuple[int, ...]]:
-    """The components that differ from those before them at some layer, `LINES` at most."""
-    found: dict[bytes, tuple[int, ...]] = {}
-    for place in np.ndindex(values.shape[1:]):
-        found.setdefault(values[(slice(None), *place)].tobytes(), place)
-        if len(found) == LINES:
-            break
-    return list(found.values())
+def _chosen(
+    tensors: str | Sequence[str] | None, default: Sequence[str], known: Iterable[str]
+) -> dict[str, list[Place]]:
+    """The tensors to draw, each with its components, none for the first ones."""
+    if tensors is None:
+        return {name: [] for name in default}
+    wanted = f"names among {', '.join(default)}, or components such as {default[0]}_11"
+    chosen: dict[str, list[Place]] = {}
+    for each in [tensors] if isinstance(tensors, str) else listed("tensors", tensors, wanted):
+        if each in known:
+            chosen.setdefault(each, [])
+            continue
+        component = (
+            re.fullmatch(r"(.+)_(\d+|\d+(?:,\d+)+)", each) if isinstance(each, str) else None
+        )
+        if component is None or component[1] not in known:
+            raise InputError("tensors", tensors, wanted)
+        digits = component[2].split(",") if "," in component[2] else component[2]
+        chosen.setdefault(component[1], []).append(tuple(int(digit) - 1 for digit in digits))
+    if not chosen:
+        raise InputError("tensors", tensors, wanted)
+    return chosen
+
+
+def _panels(axes: Mapping[str, str]) -> tuple[Figure, list[Any]]:
+    from .drawing import grid  # noqa: PLC0415  (matplotlib takes a second to import)
+
+    return grid(list(axes), list(axes.values()))
+
+
+def _along(array: xarray.DataArray, axis: str) -> Array:
+    """The numbers along an axis; counted from 1 where it has none."""
+    if axis in array.coords:
+        return np.asarray(array[axis].to_numpy(), float)
+    return np.arange(1.0, array.sizes[axis] + 1)
+
+
+def _lines(name: str, dims: Sequence[Any], values: Array) -> Iterator[Place]:
+    """One component of each class of those that are equal by symmetry, of the first samples."""
+    shape = values.shape[1:]
+    most = max(shape, default=1)
+    while np.prod([min(size, most) for size in shape], dtype=float) > _SEARCHED:
+        most -= 1
+    classes = _symmetric(name, shape, most)
+    if classes is not None:
+        yield from classes
+        return
+    slots = [str(dim).rpartition("_")[2] for dim in dims[1:]]
+    rounding = ACCURACY * abs(values).max(initial=0.0)
+    seen: dict[tuple[Place, ...], list[Array]] = {}
+    for place in product(*(range(min(size, most)) for size in shape)):
+        at: tuple[slice | int, ...] = (slice(None), *place)
+        # sample_1 and output_1 are one slot: its labels move together
+        key = tuple(sorted(_by_slot(slots, place).values()))
+        same = seen.setdefault(key, [])
+        if not any(np.allclose(values[at], other, 0.0, rounding, equal_nan=True) for other in same):
+            same.append(values[at])
+            yield place
+
+
+def _by_slot(slots: Sequence[str], place: Place) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for slot, at in zip(slots, place, strict=True):
+        found[slot] = (*found.get(slot, ()), at)
+    return found
+
+
+def _symmetric(name: str, shape: Place, samples: int) -> list[Place] | None:
+    """One component of each class by the symmetries of a tensor that has a name; or None."""
+    from ..estimators.observables import components  # noqa: PLC0415  (the engine, if it is asked)
+
+    try:
+        tensor = named(name.removesuffix("_tilde"))
+    except InputError:
+        return None
+    if len(tensor.subscripts) != len(shape):
+        return None
+    return [members[0] for members in components(tensor, samples).values()]
+
+
+def _label(name: str, place: Place) -> str:
+    apart = "," if max(place, default=0) > 8 else ""
+    return f"{name}_{apart.join(str(each + 1) for each in place)}".rstrip("_")
+
+
+def _legend(panel: Any, name: str, lines: Sequence[Place]) -> None:
+    """The legend; its title tells of lines that were left out, and how to draw them."""
+    title = None
+    if len(lines) > LINES:
+        title = f'{LINES} of {len(lines)} components;\nothers: tensors="{_label(name, lines[-1])}"'
+    panel.legend(title=title, fontsize="small", title_fontsize="small")

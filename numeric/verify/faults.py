@@ -136,8 +136,9 @@ class OfNetwork(Fault):
         return f"{self.kind}: {self.spelled}"
 
     def theory(self, example: Example, width: int) -> xarray.Dataset:
-        """The other network's."""
-        return flow(self.net, example.inputs, example.depth, beside(example), width=width)
+        """The other network's, which passes for that of the example."""
+        table = flow(self.net, example.inputs, example.depth, beside(example), width=width)
+        return table.assign_attrs(network=str(example.net))
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ def _errors(
 
 def _apart(found: Sampled, width: int) -> tuple[Row, ...]:
     """The numbers at one width, as they were sampled."""
-    return compare(found.flowed, found.tables[width], found.false_alarms).rows
+    return compare(found.flowed, found.tables[width], found.false_alarms, 0).rows
 
 
 def _beyond(

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -86,6 +89,63 @@ def test_flow_writes_a_table(capsys, tmp_path):
     found = {(row["tensor"], row["layer"]): float(row["value"]) for row in rows}
     wanted = {("K", "1"): 4.0, ("K", "2"): 4.0, ("V", "1"): -32.0, ("V", "2"): -32.0}
     assert found == pytest.approx(wanted, rel=1e-12)
+
+
+FLOW = ("flow", "--activation", "linear", "--depth", "2", "--tensors", "K", "--input", "1,1")
+ROWS = ["width,tensor,layer,samples,value,se", ",K,1,,1.0,", ",K,2,,1.0,"]
+
+
+def test_a_file_of_the_name_of_a_dash_is_stdout(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, *FLOW, "--csv", "-") == (0, "\n".join([*ROWS, ""]), "")
+    assert run(capsys, *FLOW)[:2] != (0, "")  # stdout is given back
+    status, out, err = run(
+        capsys, "simulate", *FLOW[1:], "--draws", "20", "--width", "4", "8", "--compare", "--csv=-"
+    )
+    assert (status, out.splitlines()[0]) == (0, ROWS[0])
+    assert all(line.count(",") == 5 for line in out.splitlines())
+    assert "2 comparisons at n = 4, 8" in err
+    status, out, _ = run(capsys, "batchnorm", "--width", "6", "--batch", "3", "--draws", "4",
+                         "--depth", "2", "--csv", "-")  # fmt: skip
+    assert (status, out.splitlines()[0]) == (0, "layer,gap,gap_se,gap_sq,gap_sq_se")
+    assert len(out.splitlines()) == 3
+    status, out, _ = run(capsys, "kernel", "K", "--activation", "linear", "-o", "-")
+    assert (status, "def next_layer(" in out) == (0, True)
+    compile(out, "kernel.py", "exec")
+    status, _, err = run(capsys, "kernel", "K", "--target", "c", "-o", "-")
+    assert (status, "two" in err) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_stdout_by_its_path_is_written_through(tmp_path):
+    """Also where it was sent to a file: nothing is put in the file's place."""
+    command = [sys.executable, "-m", "derivations", *FLOW, "--csv", "/dev/stdout"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ROWS
+    with (tmp_path / "out.csv").open("w", encoding="utf-8") as file:
+        subprocess.run(command, check=True, stdout=file)
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines() == ROWS
+
+
+def test_a_pipe_is_written_through(capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        opened = os.open(tmp_path / "pipe", os.O_WRONLY)  # waits for the reader
+        status, out, _ = run(capsys, *FLOW, "--csv", str(tmp_path / "pipe"))
+        os.close(opened)
+        assert (status, out) == (0, f"{tmp_path / 'pipe'}\n")
+        assert reader.communicate()[0].splitlines() == ROWS
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/full"])
+def test_a_stream_that_takes_nothing_is_one_line(capsys, tmp_path, name):
+    """A pipe that nobody reads is no reason to wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    status, out, err = run(capsys, *FLOW, "--csv", str(tmp_path / name))
+    assert (status, out) == (2, "")
+    assert err.startswith("wickgarten: --csv: got ")
+    assert err.count("\n") == 1
+    assert run(capsys, *FLOW, "--csv", "/dev/null")[:2] == (0, "/dev/null\n")
 
 
 def test_csv_input_has_a_row_per_sample(tmp_path):

@@ -523,6 +523,23 @@ def test_printed():
     assert NAMES["V"] == steps[1][0].target
 
 
+def test_averages_of_several_inputs_are_printed_with_their_samples():
+    """Behind a norm of W s(z) stand averages over one sample each."""
+    over = Layer("h[i] = W1[i,a] s(z[a])", "q = h[a] h[a]/n", "z[i] = h[i]/sqrt(q + 1)")
+    two = recursion("K", layer=over)
+    norms = "sqrt(C_W*⟨σ₁²⟩ + 1)*sqrt(C_W*⟨σ₂²⟩ + 1)"
+    assert str(two) == f"K[1,2](ℓ+1) = C_W*⟨σ₁ σ₂⟩/({norms})"
+    for sample in (1, 2):
+        assert rf"\left\langle \sigma_{{\alpha_{sample}}}^{{2}}\right\rangle" in two.latex()
+    assert str(two.single_input()) == "K(ℓ+1) = C_W*⟨σ²⟩/(C_W*⟨σ²⟩ + 1)"
+    inner = Layer("h[i] = W1[i,a] s(z[a])", "q = h[a] h[a]/n", "y[i] = h[i]/sqrt(q + 1)",
+                  "z[i] = W2[i,a] s(y[a])")  # fmt: skip
+    assert f"at K_y[1,2] = C_W*⟨σ₁ σ₂⟩/({norms})" in str(recursion("K", layer=inner))
+    derivatives = str(recursion("V", layer=over))
+    assert "⟨∂₂∂₂(σ₂²)⟩" in derivatives
+    assert "⟨σ²⟩" not in derivatives
+
+
 def test_a_negative_power_divides():
     over, power = (
         Layer("q = z[a] z[a] / n", f"z[i] = W[i,a] s(z[a] {by})") for by in ("/ q", "* q^-1")

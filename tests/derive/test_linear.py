@@ -164,3 +164,12 @@ def test_errors_name_the_argument(arguments, name: str) -> None:
 def test_odd_labels_are_refused() -> None:
     with pytest.raises(InputError, match="samples"):
         linear.coefficient((1, 2, 3), [n])
+
+
+@pytest.mark.parametrize("function", [linear.correlator, linear.connected])
+def test_points_are_told_from_pairs(function):
+    """Six points are m = 3: the first line of the help says so, and the error does."""
+    assert "2m-point function" in function.__doc__.splitlines()[0]
+    for wrong in (0, 31, 2.5):
+        with pytest.raises(InputError, match="m = 3 for the six-point function"):
+            function(wrong, [n])

@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 needs_a_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared")
 DEPTH = 6
+ROOT = Path(__file__).parents[2]
 
 
 def made(*names, weights=None):
@@ -104,3 +106,26 @@ def test_several_inputs_are_not_for_c(tmp_path, capsys):
     words = ["kernel", "K", "--multi", "--target", "c", "-o", str(tmp_path / "k.c")]
     assert main(words) == BAD_INPUT
     assert "one input" in capsys.readouterr().err
+
+
+def _printed(folder, program):
+    """What a main.c prints that is compiled with the kernel beside it."""
+    (folder / "main.c").write_text(program, encoding="utf-8")
+    command = [COMPILER, "-std=c99", "-Wall", "-Werror", "main.c", "ckernel.c", "-lm", "-o", "main"]
+    compiled = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert compiled.returncode == 0, compiled.stderr
+    run = subprocess.run([folder / "main"], capture_output=True, text=True, check=True)
+    return [float(part.split(" = ")[1]) for part in run.stdout.split(", ")]
+
+
+@needs_a_compiler
+def test_the_samples_compile_as_printed_and_print_the_flow(tmp_path):
+    """Those of the header and of the manual's page on kernels."""
+    _, header = write_c(made("V"), activations.tanh, tmp_path / "ckernel.c")
+    sample = header.read_text(encoding="utf-8").partition("#include")[2].partition("*/")[0]
+    page = (ROOT / "docs/howto/kernels.md").read_text(encoding="utf-8")
+    net = Network(activations.tanh, Orthogonal())
+    expected = flow(net, [1.0], 4, ["K", "V"]).isel(layer=3)
+    for program in (f"#include{sample}", page.partition("```c\n")[2].partition("```")[0]):
+        found = _printed(tmp_path, program)
+        np.testing.assert_allclose(found, [expected["K"], expected["V"]], atol=5e-7)

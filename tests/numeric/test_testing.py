@@ -3,20 +3,30 @@
 import subprocess
 import sys
 
+import hypothesis
 import numpy as np
 import pytest
 import sympy
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, find, given
 from hypothesis import strategies as st
 
-from derive import Activation, Gaussian, Network, Orthogonal, activations, layers
+from derive import (
+    Activation,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    activations,
+    layers,
+)
 from derive.errors import InputError
 from numeric import flow, simulate, testing
 from numeric.examples import Example
 from numeric.verify import verify
 
 HALF = sympy.Rational(1, 2)
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = testing.settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_hypothesis_is_imported_only_when_used():
@@ -26,11 +36,52 @@ def test_hypothesis_is_imported_only_when_used():
 
 
 @FEW
-@given(net=testing.networks(), width=st.sampled_from((12, 24)))
+@given(net=testing.networks(), width=st.sampled_from((7, 10, 13)))
 def test_networks_can_be_sampled(net, width):
     table = simulate(net, [0.3, -0.2], width, 2, 64, tensors="K")
     assert np.isfinite(table["K"]).all()
     assert (table["K"] >= 0).all()
+
+
+def test_ranks_are_whole_at_the_widths_that_are_given():
+    half, thirds = LowRankGaussian, LowRankOrthogonal  # of rank n/2 and 2n/3
+    cases = ((None, set()), ((10, 14), {half}), ((9,), {thirds}), ((6,), {half, thirds}))
+    for widths, kinds in cases:
+        drawn = testing.sample(testing.ensembles(widths), 80, 0)
+        low = {type(each) for each in drawn if hasattr(each, "gamma")}
+        assert low == kinds
+        nets = testing.sample(testing.networks(widths=widths), 30, 0)
+        assert {type(net.weights) for net in nets} & {LowRankGaussian, LowRankOrthogonal} <= low
+
+
+@pytest.fixture
+def impatient():
+    """A deadline that no test meets, unless it has none."""
+    hypothesis.settings.register_profile("impatient", deadline=1e-3)
+    before = hypothesis.settings.get_current_profile_name()
+    hypothesis.settings.load_profile("impatient")
+    yield
+    hypothesis.settings.load_profile(before)
+
+
+def test_networks_are_tested_without_a_deadline(impatient):
+    @testing.given(x=testing.inputs())
+    def test(x):
+        assert x.ndim == 1
+
+    @testing.settings(max_examples=3)
+    @given(x=testing.inputs())
+    def another(x):
+        assert x.ndim == 1
+
+    @given(x=testing.inputs())
+    def late(x):
+        assert x.ndim == 1
+
+    test()
+    another()
+    with pytest.raises((hypothesis.errors.DeadlineExceeded, hypothesis.errors.FlakyFailure)):
+        late()
 
 
 @FEW
@@ -101,6 +152,8 @@ def test_verify_takes_a_strategy():
     [
         (lambda: testing.inputs(samples=0), "samples"),
         (lambda: testing.inputs(size=0), "size"),
+        (lambda: testing.ensembles(widths=[0]), "widths"),
+        (lambda: testing.networks(widths=7), "widths"),
         (lambda: testing.sample([1, 2], 3, 0), "of"),
     ],
 )

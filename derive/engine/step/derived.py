@@ -17,7 +17,7 @@ from ...display import lines
 from ...display.labels import component_latex
 from ...display.objects import Shown, readable
 from ...errors import InputError
-from ...gaussian.brackets import Bracket, Component, specialise, unspecified
+from ...gaussian.brackets import Bracket, Component, specialise, unspecified, with_samples
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ..cumulants import Work, work
@@ -318,13 +318,13 @@ class Step(Shown):
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
-        right = self.expr if expr is None else expr
+        right = self._shown(self.expr if expr is None else expr)
 
         def printed(e: sympy.Expr) -> str:
             return str(sympy.latex(readable(e), symbol_names=names))
 
         kernels = "".join(
-            rf",\quad {component_latex(label, ())} = {printed(kernel)}"
+            rf",\quad {component_latex(label, ())} = {printed(self._shown(kernel))}"
             for label, kernel in self.kernels.items()
         )
         return lines.equation(left, right, width, printed) + kernels
@@ -333,11 +333,16 @@ class Step(Shown):
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
         layer = "1" if self.first_layer else "ℓ+1"
+        shown = {label: self._shown(kernel) for label, kernel in self.kernels.items()}
         kernels = "".join(
             f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
-            for label, kernel in self.kernels.items()
+            for label, kernel in shown.items()
         )
-        return lines.text(f"{name}{subscripts}({layer}) = {readable(self.expr)}{kernels}")
+        return lines.text(f"{name}{subscripts}({layer}) = {readable(self._shown(self.expr))}{kernels}")
+
+    def _shown(self, expr: sympy.Expr) -> sympy.Expr:
+        """As it is printed: with several inputs each average names its own."""
+        return expr if self.is_single_input else with_samples(expr)
 
     @property
     def _first_two(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether tables of trained networks are of one descent: of one network, on the same data."""
+"""Tables are compared only if they are of one network, of the same inputs, and trained alike."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import xarray
 from derive.errors import InputError
 
 _SAME = (
-    *("network", "activation_expr", "depth", "training", "outputs"),
-    *("eta", "loss", "optimizer", "batch", "clip", "patience"),
+    *("network", "activation_expr", "training", "outputs", "eta", "loss", "optimizer"),
+    *("batch", "clip", "patience", "centered", "normalised", "q_first", "biases"),
 )
 """The attributes that must be equal."""
+
+_ROUNDING = 1e-12
+"""Kernels of equal inputs agree to this part of the largest."""
 
 _WIDTHS = re.compile(r", widths=\(([0-9, ]+)\)")
 _NUMBER = re.compile(r"(?<=[=(, '])\d+(?:/\d+|(?:\.\d*)?(?:e[-+]?\d+)?)(?=[,)']|$)")
@@ -25,13 +28,26 @@ _NUMBER = re.compile(r"(?<=[=(, '])\d+(?:/\d+|(?:\.\d*)?(?:e[-+]?\d+)?)(?=[,)']|
 def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
     """All of them at the inputs that every one has, the training set first.
 
+    Dense networks and convolutions see their inputs by the kernel x·x'/n_0 alone. So layer by layer
+    inputs are the same if their kernels are; of trained networks they must be equal.
+
     Raises:
-        InputError: for a table that says of what was trained something else than theory, and names
-            it. What one of them does not say is not compared.
+        InputError: for a table that states another network, input or setting than theory or than
+            the first sample, and names it; for two samples of the same networks. What one of them
+            does not state is not compared.
     """
-    for table in tables:
-        _check(flowed, table)
+    _check_seeds(tables)
     every = [flowed, *tables]
+    pairs = [
+        *((flowed, table, "of theory") for table in tables),
+        *((tables[0], table, "of the first sample") for table in tables[1:]),
+    ]
+    for own, other, whose in pairs:
+        _check(own, other, whose)
+    if "step" not in flowed.coords:
+        for own, other, whose in pairs:
+            _check_kernels(own, other, whose)
+        return every
     least = min((t["inputs"] for t in every if "inputs" in t.coords), key=len, default=None)
     if least is None:
         return every
@@ -40,23 +56,57 @@ def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarr
     return [_at_first(table, len(least)) for table in every]
 
 
-def _check(flowed: xarray.Dataset, table: xarray.Dataset) -> None:
-    """InputError for other attributes or targets."""
-    theory, sample = _told(flowed), _told(table)
-    for name in _SAME:
+def _check(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> None:
+    """InputError for other attributes, parameters or targets."""
+    theory, sample = _told(first), _told(table)
+    names = [*_SAME, *(["depth"] if "step" in table.coords else [])]
+    for name in names:
         if name not in theory or name not in sample:
             continue
         own, other = sample[name], theory[name]
         if name == "network":
             own, other = _plain(str(own)), _plain(str(other))
         if own != other:
-            wanted = f"tables with the {name} of theory, {theory[name]!r}"
+            wanted = f"tables with the {name} {whose}, {theory[name]!r}"
             raise InputError("simulated", f"{name} {sample[name]!r}", wanted)
-    if "targets" in flowed.coords and "targets" in table.coords:
-        own, other = (each["targets"].to_numpy() for each in (table, flowed))
+    for name in map(str, first.coords):
+        if name.startswith("parameter_") and name in table.coords:
+            own, other = xarray.align(table[name], first[name], join="inner")
+            if not np.array_equal(own, other):
+                wanted = f"tables with the {name} {whose}, {other.to_numpy().tolist()}"
+                raise InputError("simulated", f"{name} {own.to_numpy().tolist()}", wanted)
+    if "targets" in first.coords and "targets" in table.coords:
+        own, other = (each["targets"].to_numpy() for each in (table, first))
         if not np.array_equal(own, other):
-            wanted = f"tables with the targets of theory, {other.tolist()}"
+            wanted = f"tables with the targets {whose}, {other.tolist()}"
             raise InputError("simulated", f"targets {own.tolist()}", wanted)
+
+
+def _check_kernels(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> None:
+    """InputError unless the inputs of both have one kernel."""
+    if "inputs" not in first.coords or "inputs" not in table.coords:
+        return
+    wanted, got = (each["inputs"].to_numpy() for each in (first, table))
+    kernels = [np.tensordot(x, x, (-1, -1)) / x.shape[-1] for x in (wanted, got)]
+    same = kernels[0].shape == kernels[1].shape
+    if not same or abs(kernels[0] - kernels[1]).max() > _ROUNDING * abs(kernels[0]).max():
+        told = (np.array2string(x, threshold=20, separator=", ") for x in (got, wanted))
+        got_, wanted_ = (" ".join(each.split()) for each in told)
+        raise InputError(
+            "simulated", f"inputs {got_}", f"tables with the inputs {whose}, {wanted_}"
+        )
+
+
+def _check_seeds(tables: Sequence[xarray.Dataset]) -> None:
+    """InputError for two samples whose networks were drawn from one seed at one width."""
+    seen = set()
+    for table in tables:
+        if "seed" in table.attrs:
+            key = table.attrs["width"], str(table.attrs["seed"])
+            if key in seen:
+                got = f"two samples of width {key[0]} and seed {key[1]}, which share networks"
+                raise InputError("simulated", got, "samples of different widths or seeds")
+            seen.add(key)
 
 
 def _plain(network: str) -> str:
@@ -77,7 +127,7 @@ def _ratios(found: re.Match[str]) -> str:
 
 
 def _told(table: xarray.Dataset) -> dict[str, object]:
-    """The attributes, with those that theory and most ensembles leave out."""
+    """The attributes, with those that theory and most ensembles do not state."""
     about = {str(name): value for name, value in table.attrs.items()}
     if "training" in about:
         about = {"optimizer": "tensorial", "clip": None, "patience": None} | about

@@ -1,0 +1,77 @@
+"""The numbers of a comparison: tensors and their twins as arrays, and fits of them in 1/n."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray
+
+from derive.errors import InputError
+
+from ..arrays import Array
+
+
+def values_of(
+    table: xarray.Dataset, name: str, argument: str, like: xarray.Dataset, as_in: str | None = None
+) -> Array:
+    """A variable of a table, with the axes that it, or `as_in`, has in another.
+
+    Raises InputError, naming the argument, where it is missing, has other axes or is not finite.
+    """
+    if name not in table:
+        raise InputError(argument, sorted(map(str, table.data_vars)), f"a table with {name}")
+    array, model = table[name], like[as_in or name]
+    if array.dims != model.dims or array.shape != model.shape:
+        raise InputError(
+            argument, f"{name} {dict(array.sizes)}", f"axes as in the flow, {dict(model.sizes)}"
+        )
+    values = array.to_numpy().astype(float)
+    if not np.isfinite(values).all():
+        raise InputError(argument, f"{name} with NaN or infinity", "finite values")
+    return values
+
+
+def twin(
+    table: xarray.Dataset,
+    name: str,
+    ending: str,
+    argument: str = "simulated",
+    *,
+    signed: bool = False,
+) -> Array:
+    """The twin of a tensor, in the tensor's shape; 0 where the table has none."""
+    tensor, beside = table[name].variable.astype(float), name + ending
+    if beside not in table:
+        return np.zeros(tensor.shape)
+    variable = table[beside].variable if signed else abs(table[beside].variable)
+    values = np.asarray((0.0 * tensor + variable).transpose(*tensor.dims))
+    if not np.isfinite(values).all():
+        raise InputError(argument, f"{beside} with NaN or infinity", "finite values")
+    return values
+
+
+def intercepts(
+    inverse: Array, samples: Array, errors: Array, next_term: float
+) -> tuple[Array, Array, Array]:
+    """c_0 of each weighted least-squares polynomial in 1/n, its error, and the next term's
+    part in it.
+
+    The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
+    |c_{d+1}| ≤ next_term |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
+
+    Arguments:
+        inverse: the powers of 1/n, (widths, degree + 1).
+        samples, errors: (widths, …).
+    """
+    degree = inverse.shape[1] - 1
+    samples, errors = np.moveaxis(samples, 0, -1), np.moveaxis(errors, 0, -1)
+    known = errors.all(axis=-1, keepdims=True)
+    weights = 1.0 / np.where(known, errors, 1.0)
+    fits = np.linalg.pinv(inverse * weights[..., None]) * weights[..., None, :]
+    coefficients = (fits @ samples[..., None])[..., 0]
+    first = fits[..., 0, :]
+    beyond = inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0 * inverse[:, 0]
+    left_out = (first[..., None, :] @ beyond[:, None])[..., 0, 0]
+    neglected = next_term * abs(coefficients[..., -1] * left_out)
+    parts = first * errors
+    spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
+    return coefficients[..., 0], np.hypot(spread, neglected), neglected
