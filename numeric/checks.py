@@ -88,6 +88,14 @@ class Inputs:
     measured: int
     single: bool
 
+    def named(self, sample: int, positions: int | None) -> str:
+        """A row of X in words: "input 2", or "position 3 of input 1" of signals of positions."""
+        if positions is not None:
+            signal, position = divmod(sample, positions)
+            of = f" of input {signal + 1}" if len(self.shape) > 2 else ""
+            return f"position {position + 1}{of}"
+        return f"input {sample + 1}" if len(self.shape) > 1 else "the input"
+
     @property
     def given(self) -> Array:
         """In the shape in which they were given."""

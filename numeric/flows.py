@@ -22,7 +22,7 @@ from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
-from derive.errors import InputError, whole
+from derive.errors import InputError, Words, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
@@ -34,6 +34,7 @@ from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
+from .layers.resting import Degenerate, NoValueError, UndefinedError
 from .layers.run import Layers, input_means
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
@@ -69,7 +70,8 @@ def flow(
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
             Of a network of convolutions (positions, n_0) or (m, positions, n_0): a sample is then a
             signal at a position, or, with a readout, a signal.
-            Zero, without biases and on a kink of σ, is the limit of small inputs.
+            Zero without biases has z = 0. On a kink of σ, and where a norm divides by 0, tensors
+            that need a value there (Theta needs σ'(0) of ReLU) are refused; others are exact.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or `derive.engine.tensors.Name`s or recursions, such as
@@ -206,13 +208,16 @@ def _in_floats(
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
         with telling("running through the layers", total=depth) as progress:
-            found = accuracy.run(layers, kernel, symbols, progress.advance)
-        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
+            try:
+                found = accuracy.run(layers, kernel, symbols, progress.advance)
+            except UndefinedError as error:
+                raise _no_value(asked, error.found, error.layer, error.tensor) from None
+        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found), found.values)
 
     with np.errstate(all="ignore"):
         kernel = input_means(X, layers.orders)
         outcome = run(kernel, values, asked.depth)
-        _check_finite(outcome.values, net, layers)
+        _check_finite(outcome, asked, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
         largest = float((X * X).sum(axis=1).max() / X.shape[1])
         unit = input_means(X, layers.orders, largest)
@@ -281,7 +286,10 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
     needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
-    tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+    try:
+        tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+    except UndefinedError as error:
+        raise _no_value(asked, error.found, error.layer, error.tensor) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
@@ -413,11 +421,12 @@ def _closed(net: Network, depth: int, samples: int) -> bool:
 
 class _Run(NamedTuple):
     """The tensors at every layer, layer first, their errors of rounding, and the sizes of what was
-    added up."""
+    added up; and the values as the layers list them."""
 
     values: dict[Name, Array]
     errors: dict[Name, Array]
     sizes: dict[Name, Array]
+    rows: list[Array]
 
     def judged(self, name: Name) -> accuracy.Judged:
         own = _own(name)
@@ -430,9 +439,10 @@ class _Run(NamedTuple):
         return np.asarray(K.reshape(len(K), -1).max(axis=1))
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -> None:
+def _check_finite(outcome: _Run, asked: _Asked, layers: _Runnable) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
+    tensors, net = outcome.values, asked.net
     finite = {
         name: np.isfinite(each.reshape(len(each), -1)).all(axis=1) for name, each in tensors.items()
     }
@@ -442,11 +452,41 @@ def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -
     name = min(bad, key=lambda each: (bad[each], each != _K))
     place = bad[name]
     below = max(place - 1, 0)
+    if place:
+        values = asked.symbols | asked.own
+        columns = np.array([[values[each][place] for each in layers.parameters]])
+        found = layers.degenerate([each[below] for each in outcome.rows], columns, place + 1)
+        if found is not None:
+            raise _no_value(asked, found, place, name)
     K = float(np.abs(tensors[_K][below]).max())
     reason = _why_not_finite(layers, tensors[_K][below]) if place else "in the inputs' layer"
     got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
     got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
-    raise InputError("net", got, "inputs and variances for which every tensor is finite")
+    raise InputError("net", Words(got), "inputs and variances for which every tensor is finite")
+
+
+def _no_value(asked: _Asked, found: Degenerate, layer: int, name: Name) -> NoValueError:
+    """The error for a tensor that has no value behind z = 0 of this layer.
+
+    Arguments:
+        found: of which sample, and why.
+        name: the tensor.
+    """
+    net, X, order = asked.net, asked.data.X, found.order
+    which = asked.data.named(found.sample, net.layer.positions)
+    if order is None:
+        reason = f", by whose norm {net.layer} divides: K has no value"
+        cure = "an eps above 0"
+    else:
+        sigma = "σ" + "'" * order + "(0)"
+        reason = f", on the kink of {net.activation}: {name.label} needs {sigma}, "
+        reason += "which does not exist"
+        cure = f"tensors that do not need {sigma}"
+    if not X[found.sample].any():
+        wanted = f"{cure}, biases (C_b > 0), or another input, such as 1e-9 times a vector"
+        return NoValueError("inputs", Words(f"zero for {which}{reason}"), wanted)
+    got = f"{net}, with z = 0 between layers {layer} and {layer + 1} for {which}{reason}"
+    return NoValueError("net", Words(got), f"{cure}, or variances above 0")
 
 
 def _why_not_finite(layers: _Runnable, K: Array) -> str:

@@ -15,12 +15,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+import sympy
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.arithmetic.parameters import Value
 from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
-from derive.engine.tensors import Name
+from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
@@ -34,6 +36,7 @@ from .estimators.observables import Plan, plan_of
 from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
+from .layers.resting import NoValueError
 from .runs import chunks
 from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler
@@ -79,7 +82,8 @@ def simulate(
     Arguments:
         net: the network; its ensembles, variances and learning rates are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; (positions, n_0) or (m, positions, n_0) of
-            a network of convolutions, as in `flow`.
+            a network of convolutions, as in `flow`. What has no value where z = 0, as σ'(0) of
+            ReLU, is refused as in `flow`.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -233,6 +237,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     if not isinstance(name, str) or name not in _SAMPLERS:
         raise InputError("sampler", name, "one of " + ", ".join(map(json.dumps, _SAMPLERS)))
     _check_kinks(ensemble, plan)
+    _check_rest(ensemble, plan)
     if not ensemble.net.layer.is_dense:
         return _of_layers(ensemble, plan, name)
     kind, probes = _kind(ensemble.layers, plan, name)
@@ -322,20 +327,35 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
-    """Refuse derivatives that do not exist: σ'' of a kink, and σ' where z is 0 on one."""
+    """Refuse derivatives that do not exist: σ'' of a kink."""
     activation = ensemble.net.activation
     if activation.is_smooth or not (order := observables.derivatives(plan.fields)):
         return
     if order > 1:
         names = ", ".join(target.label for target in plan.targets)
         raise InputError("tensors", names, f"no derivatives beyond σ', as {activation} has kinks")
-    silent = not ensemble.inputs.any(axis=1).all() and ensemble.C_b[0] == 0
-    if silent and 0 in activation.jumps(1):
-        wanted = (
-            f"none, or biases in layer 1: z = 0 is on the kink of {activation}; "
-            "`flow` takes the limit of small inputs, such as 1e-9 times any other vector"
-        )
-        raise InputError("inputs", "a vector of zeros", wanted)
+
+
+def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
+    """Refuse what has no value where z is 0, as `flow` does: a derivative of σ on a kink, and the
+    norm of a vector of zeros."""
+    net, data = ensemble.net, ensemble.data
+    schemes = net.schemes(ensemble.depth, len(data.X)).distinct
+    stages = [stage for scheme in schemes for stage in scheme.stages]
+    variances = [matrix.variance for stage in stages for matrix in stage.matrices]
+    silent = not data.X.any(axis=1).all() or 0.0 in ensemble.symbols["C_W"]
+    if not silent and Value(sympy.Integer(0)) not in variances:
+        return
+    names = tuple(plan.targets)
+    if all(isinstance(field, Field) for field in plan.fields):
+        names = (named("Theta" if observables.derivatives(plan.fields) else "K"),)
+    try:
+        own = _own(plan.fields, ensemble)
+        _leading(ensemble.layers, data.shape, data.X.tobytes(), names, own)
+    except NoValueError:
+        raise
+    except InputError:  # tensors, or networks, that `flow` does not have
+        return
 
 
 def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:

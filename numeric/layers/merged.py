@@ -27,6 +27,7 @@ from derive.groups.pairings import set_partitions
 from ..arrays import Array
 from ..brackets.pieces import SLACK
 from ..brackets.shapes import check_finite_together
+from .resting import Degenerate
 from .stages import Average, Stage
 from .vectors import Both
 
@@ -91,6 +92,10 @@ class Merged:
             begin = end
         return found
 
+    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
+        """As of `Stage.degenerate`."""
+        return self._stage.degenerate(tensors)
+
     def _alike(self, before: Both) -> tuple[int, ...]:
         """The first input with the same variables as each.
 
@@ -104,7 +109,8 @@ class Merged:
         for kernel in self._stage.kernels:
             K = tensors[kernel]
             root = np.sqrt(K.diagonal())
-            close = np.abs(K) >= (1.0 - SLACK) * root[:, None] * root
+            close = (np.abs(K) >= (1.0 - SLACK) * root[:, None] * root) & (root > 0.0)
+            np.fill_diagonal(close, True)  # where z is 0 nothing is a multiple
             for b in range(self._m):
                 a = int(np.flatnonzero(close[b])[0])
                 first[b] = min(first[b], a)

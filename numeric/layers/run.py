@@ -21,6 +21,7 @@ from . import averages
 from .accuracy import EPS
 from .averages import Copies
 from .program import GATHERED, Along, Table, Tables
+from .resting import Degenerate, on_kink
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 _BLOCK = 512
@@ -88,7 +89,7 @@ class Layers:
         m: int,
         change: Callable[[Step], Step] | None = None,
     ) -> None:
-        self.names, self._m = names, m
+        self.names, self._m, self._activation = names, m, activation
         self._kernel = names.index(named("K"))
         steps = [hidden(name, scheme) for name in names]
         starts = [at_inputs(name, scheme, first) for name in names]
@@ -174,6 +175,18 @@ class Layers:
         inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
         vectors = stacked(with_sizes(parameters), with_sizes(inputs))
         return self._starts(vectors)
+
+    def degenerate(
+        self, tensors: Sequence[Array], parameters: Array, layer: int
+    ) -> Degenerate | None:
+        """What has no value in a layer, if z of a sample is 0 in it.
+
+        Arguments:
+            tensors: those of the layer below, (m, m, …) each.
+            parameters: (1, parameters).
+            layer: 2, 3, …
+        """
+        return on_kink(self._activation, tensors[self._kernel])
 
     def descend(
         self,

@@ -25,6 +25,7 @@ from derive.work.progress import telling
 from derive.work.resources import DAY, check_time
 
 from ...arrays import Array
+from ..resting import UndefinedError
 from . import dependence, geometry
 from .averages import Averages
 from .functions import ball
@@ -203,7 +204,11 @@ class _Descent:
                         if any(_is_lost(K[a][a]) for a in range(recursions.m)):
                             return None
                         averages[label] = own(K, rows[label], goal, check)
-                    values = passage(self._hyperparameters(layer), values, averages)
+                    below = values
+                    values = passage(self._hyperparameters(layer), below, averages)
+                    bad = next((k for k, each in enumerate(values) if each.is_nan()), None)
+                    if bad is not None and (found := passage.degenerate(below)):
+                        raise UndefinedError(found).at(layer, passage.entries[bad][0])
                 layers.append(values)
         return Outcome(layers)
 
