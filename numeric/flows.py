@@ -29,12 +29,13 @@ from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
+from . import limits
 from .arrays import Array
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
-from .layers.resting import Degenerate, NoValueError, UndefinedError
+from .layers.resting import UndefinedError
 from .layers.run import Layers, input_means
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
@@ -211,17 +212,30 @@ def _in_floats(
             try:
                 found = accuracy.run(layers, kernel, symbols, progress.advance)
             except UndefinedError as error:
-                raise _no_value(asked, error.found, error.layer, error.tensor) from None
+                raise limits.no_value(net, asked.data, error) from None
         return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found), found.values)
 
     with np.errstate(all="ignore"):
         kernel = input_means(X, layers.orders)
         outcome = run(kernel, values, asked.depth)
+        limits.check_kernel(net, asked.data, values, outcome.values)
         _check_finite(outcome, asked, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
         largest = float((X * X).sum(axis=1).max() / X.shape[1])
         unit = input_means(X, layers.orders, largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
+
+        def alike() -> limits.Tensors:
+            """The first layers, with inputs and rates of order one."""
+            lengths = np.sqrt((X * X).mean(axis=1, keepdims=True))
+            alone = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0.0)
+            most = max(np.abs(few[name]).max() for name in ("lambda_b", "lambda_W")) or 1.0
+            rates = {name: few[name] / most for name in ("lambda_b", "lambda_W")}
+            found = run(input_means(alone, layers.orders), few | rates, len(few["C_W"]))
+            return found.values
+
+        for name in asked.names:
+            limits.check_tensor(net, asked.data, values, outcome.values, (name, _own(name)), alike)
         short = tuple(
             name for name in asked.names if _lost_at(name, outcome, at_unit, accuracy.ENOUGH)
         )
@@ -289,7 +303,7 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     try:
         tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
-        raise _no_value(asked, error.found, error.layer, error.tensor) from None
+        raise limits.no_value(net, asked.data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
@@ -457,36 +471,12 @@ def _check_finite(outcome: _Run, asked: _Asked, layers: _Runnable) -> None:
         columns = np.array([[values[each][place] for each in layers.parameters]])
         found = layers.degenerate([each[below] for each in outcome.rows], columns, place + 1)
         if found is not None:
-            raise _no_value(asked, found, place, name)
+            raise limits.no_value(net, asked.data, UndefinedError(found).at(place, name))
     K = float(np.abs(tensors[_K][below]).max())
     reason = _why_not_finite(layers, tensors[_K][below]) if place else "in the inputs' layer"
     got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
     got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
     raise InputError("net", Words(got), "inputs and variances for which every tensor is finite")
-
-
-def _no_value(asked: _Asked, found: Degenerate, layer: int, name: Name) -> NoValueError:
-    """The error for a tensor that has no value behind z = 0 of this layer.
-
-    Arguments:
-        found: of which sample, and why.
-        name: the tensor.
-    """
-    net, X, order = asked.net, asked.data.X, found.order
-    which = asked.data.named(found.sample, net.layer.positions)
-    if order is None:
-        reason = f", by whose norm {net.layer} divides: K has no value"
-        cure = "an eps above 0"
-    else:
-        sigma = "σ" + "'" * order + "(0)"
-        reason = f", on the kink of {net.activation}: {name.label} needs {sigma}, "
-        reason += "which does not exist"
-        cure = f"tensors that do not need {sigma}"
-    if not X[found.sample].any():
-        wanted = f"{cure}, biases (C_b > 0), or another input, such as 1e-9 times a vector"
-        return NoValueError("inputs", Words(f"zero for {which}{reason}"), wanted)
-    got = f"{net}, with z = 0 between layers {layer} and {layer + 1} for {which}{reason}"
-    return NoValueError("net", Words(got), f"{cure}, or variances above 0")
 
 
 def _why_not_finite(layers: _Runnable, K: Array) -> str:

@@ -29,14 +29,14 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks, hyperparameters
+from . import checks, hyperparameters, limits
 from .arrays import Array
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
 from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
-from .layers.resting import NoValueError
+from .limits import NoValueError
 from .runs import chunks
 from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler
@@ -136,7 +136,7 @@ def simulate(
 
     Raises:
         InputError: for an argument that can't be used, a directory of another run among them, and
-            for activations that overflow.
+            for activations that overflow, and numbers below 1e-300 that are not exactly 0.
 
     The coefficients are those of source 000, eqs. (3.7), (3.8), (5.25), the estimators derived
     here: unbiased at every width.
@@ -171,6 +171,7 @@ def simulate(
     estimates = unbiased.cumulants(found, plan.targets)
     for target, estimate in zip(plan.targets, estimates, strict=True):
         arrays |= _tensor(target, ensemble, estimate)
+    _check_range(ensemble, plan, arrays)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -349,13 +350,38 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
     names = tuple(plan.targets)
     if all(isinstance(field, Field) for field in plan.fields):
         names = (named("Theta" if observables.derivatives(plan.fields) else "K"),)
+    _theory(ensemble, names, plan.fields)
+
+
+def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
+    """Refuse what is below a float's range, as `flow` does; exact zeros are none."""
+    values = [np.abs(arrays[target.label].to_numpy()[1:]) for target in plan.targets]
+    if not any((each < limits.LEAST).any() for each in values):
+        return
+    rest = limits.silent(ensemble.net, ensemble.data, ensemble.symbols)
+    if rest[1:].all():
+        return
+    for names in ((named("K"),), tuple(plan.targets)):
+        found = _theory(ensemble, names, plan.fields)
+        least = min((each[each > 0].min(initial=1.0) for each in map(np.abs, found)), default=1.0)
+        if least > limits.LEAST ** (1.0 / max(1, *(target.pairs for target in plan.targets))):
+            return
+
+
+def _theory(
+    ensemble: Ensemble, names: tuple[Name, ...], fields: Iterable[AnyField]
+) -> tuple[Array, ...]:
+    """What `flow` says of these, or nothing of tensors and networks that it does not have.
+
+    Raises NoValueError where there is no value, or none that a float can hold.
+    """
+    data, own = ensemble.data, _own(fields, ensemble)
     try:
-        own = _own(plan.fields, ensemble)
-        _leading(ensemble.layers, data.shape, data.X.tobytes(), names, own)
+        return _leading(ensemble.layers, data.shape, data.X.tobytes(), names, own)
     except NoValueError:
         raise
-    except InputError:  # tensors, or networks, that `flow` does not have
-        return
+    except InputError:
+        return ()
 
 
 def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:

@@ -16,7 +16,6 @@ import sympy
 
 from derive.activations.functions import Activation, z
 from derive.engine.tensors import Name, named
-from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
 
 from ..arrays import Array
@@ -71,10 +70,6 @@ class UndefinedError(Exception):
         """The same with the number of the layer below, and the tensor; K by default."""
         self.layer, self.tensor = layer, tensor or self.tensor
         return self
-
-
-class NoValueError(InputError):
-    """Of `flow`, for a tensor that has no value behind z = 0."""
 
 
 def on_kink(activation: Activation, K: Array) -> Degenerate | None:

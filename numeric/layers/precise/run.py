@@ -295,7 +295,9 @@ def _is_zero(
         ),
         default=1.0,
     )
-    small = -8.0 * math.log10(kernel) if 0.0 < kernel < 1.0 else 0.0
+    if kernel == 0.0:  # or below a float's range, where nothing says what is small
+        return value.rad().is_zero()
+    small = -8.0 * math.log10(kernel) if kernel < 1.0 else 0.0
     scale = arb(size) if math.isfinite(size) and size > 0.0 else arb(1)
     return bool(value.rad() <= scale * arb(10) ** -(digits + ZERO + math.ceil(small)))
 
