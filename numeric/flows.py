@@ -29,11 +29,12 @@ from derive.weights import FourMoments, IndependentEntries, WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
-from . import limits
 from .arrays import Array
+from .brackets import pieces
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
-from .layers import accuracy
+from .layers import accuracy, limits
+from .layers.crowds import FEW
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
 from .layers.run import Layers, input_means
@@ -44,6 +45,10 @@ from .tables import layout
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
+
+_OF_MANY, _OF_FEW, _OF_PANELS = 1e-4, 3e-3, 1e-2
+"""Seconds of an average of several inputs: of σ of straight lines and of analytic σ with many
+inputs; of analytic σ with few; and on panels between kinks."""
 
 _REGAINED, _FEW = 17, 3
 """The digits with which balls replace floats that have lost theirs, and of how many inputs."""
@@ -208,7 +213,10 @@ def _in_floats(
         raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
-        with telling("running through the layers", total=depth) as progress:
+        seconds = (depth - 1) * layers.noises * _seconds_of_average(net.activation, len(X))
+        what = f"running through {number(depth)} layers of {number(len(X))} inputs"
+        check_time("inputs, depth", f"{len(X)} inputs, {depth}", seconds, what)
+        with telling(what, seconds, total=depth) as progress:
             try:
                 found = accuracy.run(layers, kernel, symbols, progress.advance)
             except UndefinedError as error:
@@ -221,7 +229,7 @@ def _in_floats(
         limits.check_kernel(net, asked.data, values, outcome.values)
         _check_finite(outcome, asked, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
-        largest = float((X * X).sum(axis=1).max() / X.shape[1])
+        largest = float((X * X).sum(axis=1).max() / X.shape[1]) or 1.0
         unit = input_means(X, layers.orders, largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
 
@@ -342,6 +350,15 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     if samples > 1:
         held = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
         check_memory("inputs", f"{samples} inputs", held, f"brackets of {number(samples)} inputs")
+
+
+def _seconds_of_average(activation: Activation, samples: int) -> float:
+    """Of one average in one layer, by the rule that it has."""
+    if samples == 1:
+        return 0.0  # `_RATE` has all of them
+    if activation.is_smooth:
+        return _OF_MANY if samples > FEW else _OF_FEW
+    return _OF_MANY if pieces.table(activation) is not None else _OF_PANELS
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:

@@ -29,14 +29,15 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks, hyperparameters, limits
+from . import checks, hyperparameters
 from .arrays import Array
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
 from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
-from .limits import NoValueError
+from .layers import limits
+from .layers.limits import NoValueError
 from .runs import chunks
 from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler

@@ -286,6 +286,8 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(text: str) -> object:
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
     if text in NORMS or text == "None":
         return None if text == "None" else text
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.engine.step import Step
 from derive.engine.tensors import Name
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import set_partitions
 
@@ -125,7 +125,7 @@ class Merged:
 def multiples() -> InputError:
     """Of inputs that are multiples of each other, and have tensors of their own."""
     wanted = "none of them, where a mean is taken off before σ with kinks"
-    return InputError("inputs", "some that are multiples of others", wanted)
+    return InputError("inputs", Words("some that are multiples of others"), wanted)
 
 
 def _agree(one: Array, other: Array, size: Array) -> bool:

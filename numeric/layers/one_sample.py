@@ -41,8 +41,8 @@ _HELD = 1 << 20
 
 
 def averages(activation: Activation, shapes: Sequence[SingleShape]) -> Averages:
-    """The brackets of these shapes. K = 0 gives the value at z = 0, nan where there is none; where σ
-    varies too fast for the quadrature they are nan."""
+    """The brackets of these shapes. K = 0 gives the value at z = 0. They are nan where there is
+    none, and where σ varies too fast for the quadrature."""
     return (_Smooth if activation.is_smooth else _Kinked)(activation, shapes)
 
 

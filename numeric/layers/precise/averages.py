@@ -10,7 +10,7 @@ import sympy
 from flint import arb
 
 from derive.activations.functions import Activation, z
-from derive.errors import InputError
+from derive.errors import InputError, Words
 
 from ..merged import multiples
 from ..resting import at_rest
@@ -55,14 +55,16 @@ class Averages:
         self._truncated = truncated.is_made_of_these(activation)
         if not activation.is_smooth:
             if not self._truncated:
-                raise InputError("precision", f"a precision with {activation}", truncated.WANTED)
+                raise InputError(
+                    "precision", Words(f"a precision with {activation}"), truncated.WANTED
+                )
         elif not self._truncated:
             self._sums = {
                 members: Sums(activation, [_orders(groups) for _, groups in each])
                 for members, each in self._sets.items()
             }
             if not all(each.is_proved for each in self._sums.values()):
-                raise InputError("precision", f"a precision with {activation}", WANTED)
+                raise InputError("precision", Words(f"a precision with {activation}"), WANTED)
 
     def __call__(self, K: Matrix, rows: Rows, goal: float, check: Check) -> list[arb]:
         """At a kernel of balls.
@@ -128,7 +130,7 @@ class Averages:
         part = [[K[a][b] for b in kept] for a in kept]
         if len(kept) > 2 and geometry.rank([rows[a] for a in kept]) < len(kept):
             wanted = "without a precision, inputs of which one is a combination of the others"
-            raise InputError("precision", f"a precision with {self._activation}", wanted)
+            raise InputError("precision", Words(f"a precision with {self._activation}"), wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
         for _, factor in merged:
             value *= functions.ball(factor)

@@ -26,7 +26,7 @@ from flint import acb, arb, ctx
 from derive.activations.functions import Activation, z
 from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.gaussian.shapes import SingleShape
 
 from ...brackets.one_input import distribution
@@ -80,7 +80,9 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
     for order, _ in factors:
         if any(activation.jumps(j) for j in range(order)):
             wanted = "without a precision, inputs that are collinear, where σ^{(m)} has a δ"
-            raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
+            raise InputError(
+                "precision", Words(f"a precision with {activation} and such inputs"), wanted
+            )
     marks = {kink / sympy.Rational(c) for kink in activation.kinks for _, c in factors}
     kinks = sorted(marks)
     inside = [sympy.Integer(0)]

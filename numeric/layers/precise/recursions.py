@@ -334,7 +334,8 @@ class Passage:
         places = (self.below.index(self._moved(limit, to)) for _, limit in response.limits)
         function = compiled((response.value.xreplace(renamed),), ctx.prec, symbols)
         (value,) = function(*(below[place] for place in places))
-        return arb(value) if arb(value).is_finite() else arb.pos_inf()  # no unknown to multiply by 0
+        found = arb(value)
+        return found if found.is_finite() else arb.pos_inf()  # no unknown: 0 times it is nan
 
     def degenerate(self, below: Sequence[arb]) -> Degenerate | None:
         """What has no value in the stage, if something is 0 before it: a norm, or σ on a kink."""

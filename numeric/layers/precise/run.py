@@ -206,7 +206,7 @@ class _Descent:
                         averages[label] = own(K, rows[label], goal, check)
                     below = values
                     values = passage(self._hyperparameters(layer), below, averages)
-                    bad = next((k for k, each in enumerate(values) if each.is_nan()), None)
+                    bad = next((k for k, value in enumerate(values) if value.is_nan()), None)
                     if bad is not None and (found := passage.degenerate(below)):
                         raise UndefinedError(found).at(layer, passage.entries[bad][0])
                 layers.append(values)

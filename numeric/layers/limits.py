@@ -1,4 +1,4 @@
-"""Where `flow` has no number: a tensor without a value at z = 0, and one that is below a float's range.
+"""Where `flow` has no number: a tensor without a value at z = 0, or one below a float's range.
 
 A variance of exactly 0 is followed apart, as a fact about inputs, weights and biases (`silent`), so
 that a kernel which rounding brought to 0 is not taken for one.
@@ -22,9 +22,9 @@ from derive.engine.trees import STREAM
 from derive.errors import InputError, Words
 from derive.network import Network
 
-from .arrays import Array
-from .checks import Inputs
-from .layers.resting import UndefinedError
+from ..arrays import Array
+from ..checks import Inputs
+from .resting import UndefinedError
 
 Tensors: TypeAlias = "dict[Name, Array]"
 """At every layer, layer first."""
@@ -86,7 +86,7 @@ def _stays(
     net: Network, stages: tuple[Stage, ...], biases: bool, weights: bool, zero: bool
 ) -> bool:
     """Whether z behind a layer is 0, if it is, or is not, before it."""
-    from .layers.precise.dependence import behind  # noqa: PLC0415  (python-flint)
+    from .precise.dependence import behind  # noqa: PLC0415  (python-flint)
 
     known = {STREAM: ((Fraction(int(not zero)),),)}
     for stage in stages:
@@ -162,5 +162,7 @@ def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) ->
     layer = int(np.argmax(small.any(axis=1)))
     which = data.named(int(np.argmax(small[layer])), net.layer.positions)
     got = f"{net}, whose {label} falls below {LEAST:g} at layer {layer + 1} for {which}"
-    wanted = "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"
+    wanted = (
+        "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"
+    )
     raise NoValueError("net", Words(got), wanted)
