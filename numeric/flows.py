@@ -221,7 +221,8 @@ def _in_floats(
                 found = accuracy.run(layers, kernel, symbols, progress.advance)
             except UndefinedError as error:
                 raise limits.no_value(net, asked.data, error) from None
-        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found), found.values)
+        values, errors, sizes = (dict(zip(layers.names, each, strict=True)) for each in found)
+        return _Run(values, errors, sizes, found.values)
 
     with np.errstate(all="ignore"):
         kernel = input_means(X, layers.orders)

@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from derive.engine.fields import Field
 from derive.engine.stages import Stage
 from derive.engine.tensors import Name, named
-from derive.engine.trees import STREAM
+from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError, Words
 from derive.network import Network
 
 from ..arrays import Array
 from ..checks import Inputs
 from .resting import UndefinedError
+
+Rows: TypeAlias = "tuple[tuple[Fraction, ...], ...]"
+"""Of z, as `precise.geometry` has them: 0 where it is 0."""
 
 Tensors: TypeAlias = "dict[Name, Array]"
 """At every layer, layer first."""
@@ -78,7 +81,8 @@ def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[
             reads = [[q for tap in taps.reads for q in tap[p]] for p in range(taps.results)]
             ahead = np.stack([parts[:, at].all(axis=1) for at in reads], axis=1).ravel()
         found.append(ahead)
-    return np.array(found).reshape(depth, data.measured, -1).all(axis=2)
+    whole = np.array(found).reshape(depth, data.measured, -1)
+    return np.asarray(whole.all(axis=2), np.bool_)
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +92,7 @@ def _stays(
     """Whether z behind a layer is 0, if it is, or is not, before it."""
     from .precise.dependence import behind  # noqa: PLC0415  (python-flint)
 
-    known = {STREAM: ((Fraction(int(not zero)),),)}
+    known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
     for stage in stages:
         known = behind(stage, known, net.activation, biases=biases, weights=weights)
     return not any(known[STREAM][0])
@@ -140,7 +144,7 @@ def natural_size(found: Tensors, name: Name) -> Array:
 
     def least(each: Name) -> Array:
         variances = _variances(found, each)
-        return np.log10(np.where(variances > 0.0, variances, math.inf)).min(axis=1)
+        return np.asarray(np.log10(np.where(variances > 0.0, variances, math.inf)).min(axis=1))
 
     with np.errstate(all="ignore"):
         kernel = least(_K)

@@ -85,8 +85,8 @@ def tensors(
     try:
         found = run(recursions, net.activation, inputs, parameters, asked, digits, sizes, limit)
     except UndefinedError as error:
-        own = error.found._replace(sample=place.index(error.found.sample))
-        raise UndefinedError(own).at(error.layer, error.tensor) from None
+        undefined = error.found._replace(sample=place.index(error.found.sample))
+        raise UndefinedError(undefined).at(error.layer, error.tensor) from None
     tables = {}
     for name in names:
         shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)
