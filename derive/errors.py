@@ -11,6 +11,15 @@ from typing import Any
 _LONGEST = 200
 
 
+class Words(str):
+    """A description of what was got, shown as it is: a text that a user gave stands in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class InputError(ValueError):
     """An argument that cannot be used: `argument` got `got`, where `wanted` was wanted.
 

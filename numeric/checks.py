@@ -7,11 +7,12 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, Words, whole
 from derive.layers import Layer
 from derive.layers.by_depth import Layers
 
@@ -59,6 +60,31 @@ def probability(argument: str, value: object) -> float:
     return found
 
 
+_KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "O": "objects", "V": "records"}
+"""What arrays hold that are no real numbers, by NumPy's letter."""
+
+
+def numbers(argument: str, given: ArrayLike, wanted: str) -> NDArray[Any]:
+    """An array of real numbers; InputError for anything else.
+
+    Tensors of other frameworks are detached from their gradients and brought to the processor.
+    """
+    if np.ma.isMaskedArray(given):
+        got = Words("a masked array")
+        raise InputError(argument, got, f"numbers that are all there: {argument}.filled(…)")
+    for name in ("detach", "cpu"):
+        method = getattr(given, name, None)
+        given = method() if callable(method) else given
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal lengths, lists of tensors
+        raise InputError(argument, given, wanted) from None
+    if found.dtype.kind not in "biuf":
+        kind = _KINDS.get(found.dtype.kind, f"{found.dtype} values")
+        raise InputError(argument, Words(kind), wanted)
+    return found
+
+
 def path(argument: str, value: object) -> str:
     """The path of a file or directory, as text that the system takes; InputError otherwise."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
@@ -88,6 +114,14 @@ class Inputs:
     measured: int
     single: bool
 
+    def named(self, sample: int, positions: int | None) -> str:
+        """A row of X in words: "input 2", or "position 3 of input 1" of signals of positions."""
+        if positions is not None:
+            signal, position = divmod(sample, positions)
+            of = f" of input {signal + 1}" if len(self.shape) > 2 else ""
+            return f"position {position + 1}{of}"
+        return f"input {sample + 1}" if len(self.shape) > 1 else "the input"
+
     @property
     def given(self) -> Array:
         """In the shape in which they were given."""
@@ -108,19 +142,12 @@ def checked_inputs(inputs: ArrayLike, layer: Layers | None = None) -> Inputs:
     wanted = "real numbers of shape (n_0,) or (m, n_0)"
     if positions is not None:
         wanted = f"real numbers of shape (m, {positions}, n_0) or ({positions}, n_0), for {layer}"
-    if np.ma.isMaskedArray(inputs):
-        raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
-    try:
-        X = np.asarray(inputs)
-    except (TypeError, ValueError):
-        raise InputError("inputs", inputs, wanted) from None
-    if X.dtype.kind not in "biuf":
-        raise InputError("inputs", f"{X.dtype} values", wanted)
+    X = numbers("inputs", inputs, wanted)
     ranks = (1, 2) if positions is None else (2, 3)
     if X.ndim not in ranks or X.size == 0 or positions not in (None, *X.shape[-2:-1]):
-        raise InputError("inputs", f"shape {X.shape}", f"{wanted}, not empty")
+        raise InputError("inputs", Words(f"shape {X.shape}"), f"{wanted}, not empty")
     if not np.isfinite(X).all():
-        raise InputError("inputs", "NaN or infinity", "finite numbers")
+        raise InputError("inputs", Words("NaN or infinity"), "finite numbers")
     rows = np.ascontiguousarray(X.reshape(-1, X.shape[-1]), dtype=float)
     if layer is not None and positions is not None and layer.readout is not None:
         return Inputs(rows, X.shape, len(rows) // positions, single=X.ndim == 2)

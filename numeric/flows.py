@@ -13,13 +13,14 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
+from derive.activations import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
-from derive.errors import InputError, whole
+from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
 from derive.network import Network
 from derive.recursions import Wanted, wanted
@@ -29,10 +30,13 @@ from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
 from .arrays import Array
+from .brackets import pieces
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
-from .layers import accuracy
+from .layers import accuracy, limits
+from .layers.crowds import FEW
 from .layers.precise import tables as precise
+from .layers.resting import UndefinedError
 from .layers.run import Layers
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
@@ -42,6 +46,10 @@ from .tables import layout
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
+
+_OF_MANY, _OF_FEW, _OF_PANELS = 1e-4, 3e-3, 1e-2
+"""Seconds of an average of several inputs: of σ of straight lines and of analytic σ with many
+inputs; of analytic σ with few; and on panels between kinks."""
 
 _REGAINED, _FEW = 17, 3
 """The digits with which balls replace floats that have lost theirs, and of how many inputs."""
@@ -69,7 +77,8 @@ def flow(
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
             Of a network of convolutions (positions, n_0) or (m, positions, n_0): a sample is then a
             signal at a position, or, with a readout, a signal.
-            Zero, without biases and on a kink of σ, is the limit of small inputs.
+            Zero without biases has z = 0. On a kink of σ, and where a norm divides by 0, tensors
+            that need a value there (Theta needs σ'(0) of ReLU) are refused; others are exact.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or `derive.engine.tensors.Name`s or recursions, such as
@@ -208,18 +217,38 @@ def _in_floats(
         raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
-        with telling("running through the layers", total=depth) as progress:
-            found = accuracy.run(layers, kernel, symbols, progress.advance)
-        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
+        seconds = (depth - 1) * layers.noises * _seconds_of_average(net.activation, len(X))
+        what = f"running through {number(depth)} layers of {number(len(X))} inputs"
+        check_time("inputs, depth", f"{len(X)} inputs, {depth}", seconds, what)
+        with telling(what, seconds, total=depth) as progress:
+            try:
+                found = accuracy.run(layers, kernel, symbols, progress.advance)
+            except UndefinedError as error:
+                raise limits.no_value(net, asked.data, error) from None
+        values, errors, sizes = (dict(zip(layers.names, each, strict=True)) for each in found)
+        return _Run(values, errors, sizes, found.values)
 
     with np.errstate(all="ignore"):
         kernel = input_means(X, layers.orders)
         outcome = run(kernel, values, asked.depth)
-        _check_finite(outcome.values, net, layers)
+        limits.check_kernel(net, asked.data, values, outcome.values)
+        _check_finite(outcome, asked, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
-        largest = float((X * X).sum(axis=1).max() / X.shape[1])
+        largest = float((X * X).sum(axis=1).max() / X.shape[1]) or 1.0
         unit = input_means(X, layers.orders, largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
+
+        def alike() -> limits.Tensors:
+            """The first layers, with inputs and rates of order one."""
+            lengths = np.sqrt((X * X).mean(axis=1, keepdims=True))
+            alone = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0.0)
+            most = max(np.abs(few[name]).max() for name in ("lambda_b", "lambda_W")) or 1.0
+            rates = {name: few[name] / most for name in ("lambda_b", "lambda_W")}
+            found = run(input_means(alone, layers.orders), few | rates, len(few["C_W"]))
+            return found.values
+
+        for name in asked.names:
+            limits.check_tensor(net, asked.data, values, outcome.values, (name, _own(name)), alike)
         short = tuple(
             name for name in asked.names if _lost_at(name, outcome, at_unit, accuracy.ENOUGH)
         )
@@ -290,7 +319,10 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
     needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
-    tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+    try:
+        tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+    except UndefinedError as error:
+        raise limits.no_value(net, asked.data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
@@ -329,6 +361,15 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     if samples > 1:
         held = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
         check_memory("inputs", f"{samples} inputs", held, f"brackets of {number(samples)} inputs")
+
+
+def _seconds_of_average(activation: Activation, samples: int) -> float:
+    """Of one average in one layer, by the rule that it has."""
+    if samples == 1:
+        return 0.0  # `_RATE` has all of them
+    if activation.is_smooth:
+        return _OF_MANY if samples > FEW else _OF_FEW
+    return _OF_MANY if pieces.table(activation) is not None else _OF_PANELS
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:
@@ -430,11 +471,12 @@ def _closed(net: Network, depth: int, samples: int) -> bool:
 
 class _Run(NamedTuple):
     """The tensors at every layer, layer first, their errors of rounding, and the sizes of what was
-    added up."""
+    added up; and the values as the layers list them."""
 
     values: dict[Name, Array]
     errors: dict[Name, Array]
     sizes: dict[Name, Array]
+    rows: list[Array]
 
     def judged(self, name: Name) -> accuracy.Judged:
         own = _own(name)
@@ -447,9 +489,10 @@ class _Run(NamedTuple):
         return np.asarray(K.reshape(len(K), -1).max(axis=1))
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -> None:
+def _check_finite(outcome: _Run, asked: _Asked, layers: _Runnable) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
+    tensors, net = outcome.values, asked.net
     finite = {
         name: np.isfinite(each.reshape(len(each), -1)).all(axis=1) for name, each in tensors.items()
     }
@@ -459,11 +502,17 @@ def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -
     name = min(bad, key=lambda each: (bad[each], each != _K))
     place = bad[name]
     below = max(place - 1, 0)
+    if place:
+        values = asked.symbols | asked.own
+        columns = np.array([[values[each][place] for each in layers.parameters]])
+        found = layers.degenerate([each[below] for each in outcome.rows], columns, place + 1)
+        if found is not None:
+            raise limits.no_value(net, asked.data, UndefinedError(found).at(place, name))
     K = float(np.abs(tensors[_K][below]).max())
     reason = _why_not_finite(layers, tensors[_K][below]) if place else "in the inputs' layer"
     got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
     got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
-    raise InputError("net", got, "inputs and variances for which every tensor is finite")
+    raise InputError("net", Words(got), "inputs and variances for which every tensor is finite")
 
 
 def _why_not_finite(layers: _Runnable, K: Array) -> str:

@@ -18,7 +18,7 @@ import sympy
 from derive.arithmetic.parameters import Parameter
 from derive.engine.equations import Equation
 from derive.engine.fields import AnyField
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.network import Network
 
 from .arrays import Array
@@ -128,9 +128,9 @@ def _values(name: str, value: object, depth: int) -> Array:
             raise TypeError
         numbers = np.array([float(each) for each in column])  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise InputError("parameters", f"{name} = {value}", WANTED) from None
+        raise InputError("parameters", Words(f"{name} = {value}"), WANTED) from None
     if not np.isfinite(numbers).all():
-        raise InputError("parameters", f"{name} = {value}", "finite numbers")
+        raise InputError("parameters", Words(f"{name} = {value}"), "finite numbers")
     return numbers
 
 

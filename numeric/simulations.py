@@ -14,12 +14,14 @@ from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
+import sympy
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.arithmetic.parameters import Value
 from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
-from derive.engine.tensors import Name
+from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
@@ -34,6 +36,8 @@ from .estimators.observables import Plan, plan_of
 from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
+from .layers import limits
+from .layers.limits import NoValueError
 from .runs import chunks
 from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler
@@ -79,7 +83,8 @@ def simulate(
     Arguments:
         net: the network; its ensembles, variances and learning rates are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; (positions, n_0) or (m, positions, n_0) of
-            a network of convolutions, as in `flow`.
+            a network of convolutions, as in `flow`. What has no value where z = 0, as σ'(0) of
+            ReLU, is refused as in `flow`.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -132,7 +137,7 @@ def simulate(
 
     Raises:
         InputError: for an argument that can't be used, a directory of another run among them, and
-            for activations that overflow.
+            for activations that overflow, and numbers below 1e-300 that are not exactly 0.
 
     The coefficients are those of source 000, eqs. (3.7), (3.8), (5.25), the estimators derived
     here: unbiased at every width.
@@ -167,6 +172,7 @@ def simulate(
     estimates = unbiased.cumulants(found, plan.targets)
     for target, estimate in zip(plan.targets, estimates, strict=True):
         arrays |= _tensor(target, ensemble, estimate)
+    _check_range(ensemble, plan, arrays)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -233,6 +239,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     if not isinstance(name, str) or name not in _SAMPLERS:
         raise InputError("sampler", name, "one of " + ", ".join(map(json.dumps, _SAMPLERS)))
     _check_kinks(ensemble, plan)
+    _check_rest(ensemble, plan)
     if not ensemble.net.layer.is_dense:
         return _of_layers(ensemble, plan, name)
     kind, probes = _kind(ensemble.layers, plan, name)
@@ -322,21 +329,60 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
-    """Refuse derivatives that do not exist: σ'' of a kink, and σ' where z is 0 on one."""
+    """Refuse derivatives that do not exist: σ'' of a kink."""
     bent = [each for each in dict.fromkeys(ensemble.activations) if not each.is_smooth]
     if not bent or not (order := observables.derivatives(plan.fields)):
         return
     if order > 1:
         names = ", ".join(target.label for target in plan.targets)
         raise InputError("tensors", names, f"no derivatives beyond σ', as {bent[0]} has kinks")
-    silent = not ensemble.inputs.any(axis=1).all() and ensemble.C_b[0] == 0
-    activation = ensemble.activations[0]
-    if silent and 0 in activation.jumps(1):
-        wanted = (
-            f"none, or biases in layer 1: z = 0 is on the kink of {activation}; "
-            "`flow` takes the limit of small inputs, such as 1e-9 times any other vector"
-        )
-        raise InputError("inputs", "a vector of zeros", wanted)
+
+
+def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
+    """Refuse what has no value where z is 0, as `flow` does: a derivative of σ on a kink, and the
+    norm of a vector of zeros."""
+    net, data = ensemble.net, ensemble.data
+    schemes = net.schemes(ensemble.depth, len(data.X)).distinct
+    stages = [stage for scheme in schemes for stage in scheme.stages]
+    variances = [matrix.variance for stage in stages for matrix in stage.matrices]
+    silent = not data.X.any(axis=1).all() or 0.0 in ensemble.symbols["C_W"]
+    if not silent and Value(sympy.Integer(0)) not in variances:
+        return
+    names = tuple(plan.targets)
+    if all(isinstance(field, Field) for field in plan.fields):
+        names = (named("Theta" if observables.derivatives(plan.fields) else "K"),)
+    _theory(ensemble, names, plan.fields)
+
+
+def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
+    """Refuse what is below a float's range, as `flow` does; exact zeros are none."""
+    values = [np.abs(arrays[target.label].to_numpy()[1:]) for target in plan.targets]
+    if not any((each < limits.LEAST).any() for each in values):
+        return
+    rest = limits.silent(ensemble.net, ensemble.data, ensemble.symbols)
+    if rest[1:].all():
+        return
+    for names in ((named("K"),), tuple(plan.targets)):
+        found = _theory(ensemble, names, plan.fields)
+        least = min((each[each > 0].min(initial=1.0) for each in map(np.abs, found)), default=1.0)
+        if least > limits.LEAST ** (1.0 / max(1, *(target.pairs for target in plan.targets))):
+            return
+
+
+def _theory(
+    ensemble: Ensemble, names: tuple[Name, ...], fields: Iterable[AnyField]
+) -> tuple[Array, ...]:
+    """What `flow` says of these, or nothing of tensors and networks that it does not have.
+
+    Raises NoValueError where there is no value, or none that a float can hold.
+    """
+    data, own = ensemble.data, _own(fields, ensemble)
+    try:
+        return _leading(ensemble.layers, data.shape, data.X.tobytes(), names, own)
+    except NoValueError:
+        raise
+    except InputError:
+        return ()
 
 
 def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:

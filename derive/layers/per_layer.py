@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy
 
-from ..errors import InputError
+from ..errors import InputError, Words
 from ..expressions import as_expression, parse_layer_expression
 from ..symbols import ell
 from ..symbols import layer as layer_symbol
@@ -72,12 +72,16 @@ def changes(given: PerLayer) -> bool:
 
 def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: str) -> sympy.Expr:
     """Its value at a layer, of what `normal` returns; InputError unless finite and real."""
+    last = len(given.values) if isinstance(given, Tabulated) else 0
+    if last and isinstance(layer, int) and layer > last:
+        told = Words(f"{last} values, for layers 1 to {last}")
+        raise InputError(argument, told, f"a value for each layer: there is none for layer {layer}")
     try:
         got: Any = given(layer) if callable(given) else given
     except InputError:
         raise
     except Exception as error:  # of a function of the user's
-        told = f"{given}, which raises {type(error).__name__}: {error}"
+        told = Words(f"{given}, which raises {type(error).__name__}: {error}")
         raise InputError(argument, told, wanted) from error
     if isinstance(got, sympy.Expr):
         got = _at(got, layer)

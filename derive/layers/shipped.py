@@ -317,6 +317,8 @@ def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
 
 
 def _value(text: str) -> object:
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
     if text in NORMS or text == "None":
         return None if text == "None" else text
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:

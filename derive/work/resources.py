@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import InputError
+from ..errors import InputError, Words
 
 _SHARE = 0.5
 _UNKNOWN = 8 * 2**30
@@ -31,7 +31,7 @@ def check_memory(argument: str, got: object, needed: int, what: str) -> None:
     """
     if needed > (held := memory()):
         wanted = f"less: {what} would take {size(needed)}, of {size(held)} at most"
-        raise InputError(argument, got, wanted)
+        raise InputError(argument, _described(got), wanted)
 
 
 DAY = 86_400
@@ -51,7 +51,13 @@ def check_time(argument: str, got: object, seconds: float, what: str, limit: flo
         InputError: naming the argument and the time it would take.
     """
     if seconds > limit:
-        raise InputError(argument, got, f"less: {what} would take {duration(seconds)}")
+        wanted = f"less: {what} would take {duration(seconds)}"
+        raise InputError(argument, _described(got), wanted)
+
+
+def _described(got: object) -> object:
+    """Several values in one text are no text of a user's."""
+    return Words(got) if isinstance(got, str) else got
 
 
 def duration(seconds: float) -> str:

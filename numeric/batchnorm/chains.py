@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
 from derive.activations.functions import Activation
-from derive.errors import InputError, flag, instance, whole
+from derive.errors import InputError, Words, flag, instance, whole
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
@@ -241,7 +241,7 @@ class Chain:
         Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
         rank = _frames().triangle(X.copy(), Q, R, squares)
         if rank == 0:
-            raise InputError("inputs", "only zeros", "inputs that do not vanish")
+            raise InputError("inputs", Words("only zeros"), "inputs that do not vanish")
         scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
         return np.asarray(scale * R[:rank])
 
@@ -343,7 +343,9 @@ def checked_chain(
     else:
         X = checked_inputs(inputs).X
         if len(X) != batch:
-            raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
+            raise InputError(
+                "inputs", Words(f"shape {X.shape}"), f"{batch} rows, one for each sample"
+            )
     chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
     got = f"{width}, {batch}, {depth}, {draws}"
     if not kept:

@@ -9,7 +9,7 @@ from derive.activations.functions import Activation
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.errors import InputError, whole
+from derive.errors import InputError, Words, whole
 from derive.gaussian import closed_forms
 from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
@@ -64,7 +64,7 @@ def check_inputs(count: int, alike: str) -> None:
     more than there is a rule for."""
     if count > MAX_INPUTS:
         wanted = f"tensors whose averages are over at most {MAX_INPUTS} inputs at once"
-        raise InputError("inputs", f"{count} of them in one average, none {alike}", wanted)
+        raise InputError("inputs", Words(f"{count} of them in one average, none {alike}"), wanted)
 
 
 def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleShape]) -> None:

@@ -204,11 +204,12 @@ def lost_at(
     zero = tensor.is_zero
     below = np.concatenate([kernel[:1], kernel[:-1]])
     lost = tensor.loses(share)
-    if (lost & zero & (below < 1.0)).any():
+    small = (below < 1.0) & (below > 0.0)
+    if (lost & zero & small).any():
         same = at_unit()
         vanishes = same.is_zero | ~same.loses(LOST) & (same.values == 0.0)
         layers = np.minimum(np.arange(len(zero)), len(vanishes) - 1)
-        zero = zero & ((below >= 1.0) | vanishes[layers])
+        zero = zero & (~small | vanishes[layers])
     zero = zero | tensor.is_below_floats
     found = lost & ~zero
     return int(np.argmax(found)) + 1 if found.any() else None

@@ -31,6 +31,7 @@ from ..arrays import Array
 from ..brackets import pieces
 from ..brackets.shapes import MAX_INPUTS, check_inputs, positions_of, shape_of
 from . import joint, kinked, one_sample, piecewise_linear, several_samples
+from .resting import at_rest
 
 Places = NDArray[np.int64]
 
@@ -397,6 +398,9 @@ def _kinked(
         values, sizes = (
             np.array([found[rank][part, k, :, t] for rank, k, t in where]).T for part in (0, 1)
         )
+        resting = K.diagonal(axis1=1, axis2=2) == 0.0
+        if resting.any():
+            _rest(activation, wanted, resting, values, sizes)
         return values, sizes
 
     def gradient(K: Array) -> Array | None:
@@ -426,6 +430,29 @@ def _kinked(
         return slopes
 
     return evaluate, None if straight else gradient, _between
+
+
+def _rest(
+    activation: Activation,
+    wanted: Sequence[Placed],
+    resting: NDArray[np.bool_],
+    values: Array,
+    sizes: Array,
+) -> None:
+    """Put averages, (copies, count), to what they are where z of a sample is 0 in a copy, (copies,
+    m): 0 where the factors at it are, nan where they have no value (`resting`)."""
+    for k, (shape, samples) in enumerate(wanted):
+        for sample in set(samples):
+            rows = resting[:, sample]
+            if not rows.any():
+                continue
+            at = [p for p, own in enumerate(samples) if own == sample]
+            value = float(at_rest(activation, tuple(sorted(shape.orders[p] for p in at))))
+            if value == 0.0 or any(shape.outer[p] for p in at):
+                values[rows, k] = sizes[rows, k] = 0.0
+                break
+            if math.isnan(value):
+                values[rows, k] = sizes[rows, k] = math.nan
 
 
 def _opposed(both: Array, shapes: Sequence[Shape], K: Array) -> Array:

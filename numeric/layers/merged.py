@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from derive.engine.step import Step
 from derive.engine.tensors import Name
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import set_partitions
 from derive.work.caches import cache
@@ -26,6 +26,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..brackets.pieces import SLACK
 from ..brackets.shapes import check_finite_together
+from .resting import Degenerate
 from .stages import Average, Sigma, Stage
 from .vectors import Both
 
@@ -90,6 +91,10 @@ class Merged:
             begin = end
         return found
 
+    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
+        """As of `Stage.degenerate`."""
+        return self._stage.degenerate(tensors)
+
     def _alike(self, before: Both) -> tuple[int, ...]:
         """The first input with the same variables as each.
 
@@ -103,7 +108,8 @@ class Merged:
         for kernel in self._stage.kernels:
             K = tensors[kernel]
             root = np.sqrt(K.diagonal())
-            close = np.abs(K) >= (1.0 - SLACK) * root[:, None] * root
+            close = (np.abs(K) >= (1.0 - SLACK) * root[:, None] * root) & (root > 0.0)
+            np.fill_diagonal(close, True)  # where z is 0 nothing is a multiple
             for b in range(self._m):
                 a = int(np.flatnonzero(close[b])[0])
                 first[b] = min(first[b], a)
@@ -118,7 +124,7 @@ class Merged:
 def multiples() -> InputError:
     """Of inputs that are multiples of each other, and have tensors of their own."""
     wanted = "none of them, where a mean is taken off before σ with kinks"
-    return InputError("inputs", "some that are multiples of others", wanted)
+    return InputError("inputs", Words("some that are multiples of others"), wanted)
 
 
 def _agree(one: Array, other: Array, size: Array) -> bool:

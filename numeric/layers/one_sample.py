@@ -19,8 +19,9 @@ from derive.gaussian.shapes import SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..brackets.one_input import Terms, distribution, limit, smooth_sums
+from ..brackets.one_input import Terms, distribution, smooth_sums
 from . import sigma
+from .resting import at_rest
 
 Averages = Callable[[Array], tuple[Array, Array]]
 """Of K, (c,): the brackets, (shapes, c), and their sizes, the sums of the absolute values of what
@@ -40,8 +41,8 @@ _HELD = 1 << 20
 
 
 def averages(activation: Activation, shapes: Sequence[SingleShape]) -> Averages:
-    """The brackets of these shapes. K = 0 gives the limit, ±inf where there is none; where σ
-    varies too fast for the quadrature they are nan."""
+    """The brackets of these shapes. K = 0 gives the value at z = 0. They are nan where there is
+    none, and where σ varies too fast for the quadrature."""
     return (_Smooth if activation.is_smooth else _Kinked)(activation, shapes)
 
 
@@ -283,14 +284,14 @@ class _Kinked:
         self._jumps = np.array(
             [[float(each.deltas.get(at, 0)) for at in places] for each in found]
         ).reshape(len(shapes), len(places))
-        self._limits = np.array([float(limit(activation, each)) for each in found])
+        self._at_rest = np.array([float(at_rest(activation, *each)) for each in shapes])
         self._widest = quadrature.smooth_width(activation)
         most = max((len(each.orders) for each in shapes), default=0)
         self._farther = quadrature.rate(activation) * most
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
-        values = np.full((2, len(self._limits), len(K)), math.nan)
-        values[:, :, K == 0.0] = np.array([self._limits, np.abs(self._limits)])[..., None]
+        values = np.full((2, len(self._at_rest), len(K)), math.nan)
+        values[:, :, K == 0.0] = np.array([self._at_rest, np.abs(self._at_rest)])[..., None]
         scale = np.sqrt(K)
         fine = np.isfinite(K) & (scale * quadrature.FINEST <= self._widest)
         live = np.flatnonzero((K > 0.0) & fine)
@@ -303,7 +304,7 @@ class _Kinked:
     def _at_kinks(self, scale: Array) -> Array:
         """Σ c ⟨δ^{(m)}(z − κ)⟩, and the sum of absolute values."""
         if not self._deltas:
-            return np.zeros((2, len(self._limits), len(scale)))
+            return np.zeros((2, len(self._at_rest), len(scale)))
         density = []
         for kink, order in self._deltas:
             x = kink / scale

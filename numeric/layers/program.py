@@ -9,6 +9,7 @@ entries are many, a monomial is a product of arrays instead, each along the axes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 from typing import TypeAlias
 
@@ -38,6 +39,26 @@ _LETTERS = "abcdefgh"
 
 _AT_ONCE = 1 << 14
 """Entries of such products that are held at a time, more or less."""
+
+
+def product(factors: Array, axis: int) -> Array:
+    """Π along an axis; 0 times what is unknown, a nan, is 0. Infinite factors leave nan."""
+    found = np.multiply.reduce(factors, axis=axis)
+    if np.isnan(found).any():
+        silent = (factors == 0.0).any(axis=axis) & ~np.isinf(factors).any(axis=axis)
+        found = np.where(silent & np.isnan(found), 0.0, found)
+    return np.asarray(found)
+
+
+def multiplied(factors: Sequence[Array]) -> Array:
+    """The same of arrays that broadcast."""
+    found = reduce(np.multiply, factors)
+    return reduce(_times, factors) if np.isnan(found).any() else found
+
+
+def _times(one: Array, other: Array) -> Array:
+    silent = (one == 0.0) & np.isnan(other) | (other == 0.0) & np.isnan(one)
+    return np.where(silent, 0.0, one * other)
 
 
 class Table:
@@ -107,7 +128,7 @@ class Table:
         parts = []
         for begin in range(0, self.size, self._step):
             places = self._places(begin) if self._whole is None else self._whole
-            terms = np.multiply.reduce(vectors[..., places], axis=-2) * self._coefficients
+            terms = product(vectors[..., places], -2) * self._coefficients
             np.abs(terms[..., -1, :, :], out=terms[..., -1, :, :])
             sums = np.add.reduceat(terms, self._begins, axis=-2)
             parts.append((sums[..., :-1, :, :], sums[..., -1, :, :]))
@@ -142,16 +163,14 @@ class Along:
 
     def known(self, vectors: Array) -> Array:
         """What does not follow, (layers, copies + 1, monomials), from vectors as of `Table`."""
-        found = np.multiply.reduce(vectors[..., self._known], axis=-1) * self._coefficients
+        found = product(vectors[..., self._known], -1) * self._coefficients
         np.abs(found[:, -1], out=found[:, -1])
         return np.asarray(found)
 
     def __call__(self, known: Array, vector: Array) -> Array:
         """The tensors of one layer, and behind them the sums of their terms' absolute values,
         (copies + 1, tensors)."""
-        terms = known
-        for places in self._moving:
-            terms = terms * vector.take(places, axis=1)
+        terms = multiplied([known, *(vector.take(places, axis=1) for places in self._moving)])
         return np.add.reduceat(terms, self._begins, axis=1)
 
 
@@ -198,10 +217,10 @@ class Grids:
             slab = slice(begin, begin + self._slab)
             for row, terms in enumerate(self._steps):
                 for coefficient, factors in terms:
-                    term = np.full((len(vectors), *(1,) * rank), coefficient)
+                    one = np.full((len(vectors), *(1,) * rank), coefficient)
                     own = sorted((array(each) for each in factors), key=lambda each: each.size)
-                    for each in own:
-                        term = term * (each[:, slab] if each.shape[1] > 1 else each)
+                    parts = (each[:, slab] if each.shape[1] > 1 else each for each in own)
+                    term = multiplied([one, *parts])
                     values[:, row, slab] += term[:-1]
                     sizes[row, slab] += np.abs(term[-1])
         return values.reshape(*values.shape[:2], -1), sizes.reshape(len(sizes), -1)

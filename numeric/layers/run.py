@@ -21,6 +21,7 @@ from . import averages
 from .accuracy import EPS
 from .averages import Copies
 from .program import GATHERED, Along, Table, Tables
+from .resting import Degenerate, on_kink
 from .start import Start
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
@@ -67,7 +68,7 @@ class Layers:
         m: int,
         change: Callable[[Step], Step] | None = None,
     ) -> None:
-        self.names, self._m = names, m
+        self.names, self._m, self._activation = names, m, activation
         self._kernel = names.index(named("K"))
         steps = [hidden(name, scheme) for name in names]
         starts = [at_inputs(name, scheme, first) for name in names]
@@ -141,6 +142,18 @@ class Layers:
             parameters: at layer 1, (copies, parameters).
         """
         return self._start(kernel, parameters)
+
+    def degenerate(
+        self, tensors: Sequence[Array], parameters: Array, layer: int
+    ) -> Degenerate | None:
+        """What has no value in a layer, if z of a sample is 0 in it.
+
+        Arguments:
+            tensors: those of the layer below, (m, m, …) each.
+            parameters: (1, parameters).
+            layer: 2, 3, …
+        """
+        return on_kink(self._activation, tensors[self._kernel])
 
     def descend(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.gaussian.shapes import leibniz
 from derive.work.caches import cache
 
@@ -160,7 +160,7 @@ class Sums:
         if nodes > _MOST:
             wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
             wanted += f"{_MOST:.0e} nodes: this one has {nodes:.0e}"
-            raise InputError("inputs", f"{len(self._products[0])} inputs", wanted)
+            raise InputError("inputs", Words(f"{len(self._products[0])} inputs"), wanted)
 
 
 @cache

@@ -28,6 +28,7 @@ from ..arrays import Array
 from ..brackets.shapes import check_all_finite, is_merged
 from . import stages
 from .merged import Merged
+from .resting import Degenerate, UndefinedError
 from .start import Start
 from .tapped import Tapped
 from .vectors import Both, begun, put
@@ -149,6 +150,22 @@ class StagedLayers:
         read = self._read_at_start.passed(start, parameters, np.zeros((copies, 0)), [])
         return _joined([at_first, read])
 
+    def degenerate(
+        self, tensors: Sequence[Array], parameters: Array, layer: int
+    ) -> Degenerate | None:
+        """What has no value in a layer; arguments as of `run.Layers.degenerate`."""
+        below = tensors[: len(self._layers[0][-1].names)]
+        both = [each[None] for each in below], [np.abs(each) for each in below]
+        passages = list(self._layers[self._order[layer - 2] if self._order else 0])
+        passages += [] if self._readout is None else [self._readout]
+        for stage in passages:
+            if found := stage.degenerate(both[0]):
+                return found
+            if stage is not self._readout:
+                none = np.zeros((1, stage.noises))
+                both = stage.passed(both, parameters, none, stage.averages())
+        return None
+
     def descend(
         self,
         start: Both,
@@ -168,8 +185,11 @@ class StagedLayers:
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found[:kept]]
             below = both = tensors, [np.abs(each[0]) for each in tensors]
-            for stage, own, average in runs[self._order[layer - 1] if self._order else 0]:
-                both = stage.passed(both, parameters[layer], own, average)
+            try:
+                for stage, own, average in runs[self._order[layer - 1] if self._order else 0]:
+                    both = stage.passed(both, parameters[layer], own, average)
+            except UndefinedError as error:
+                raise error.at(layer) from None
             if last is not None:
                 stage, own, average = last
                 both = _joined([both, stage.passed(below, parameters[layer], own, average)])

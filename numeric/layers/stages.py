@@ -21,6 +21,7 @@ from derive.symbols import PARAMETERS
 from ..arrays import Array
 from . import averages as of
 from .program import Tables
+from .resting import Degenerate, UndefinedError, on_kink
 from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
 
 Sigma: TypeAlias = Callable[[str], Activation]
@@ -63,6 +64,7 @@ class Stage:
         keep: Value | None = None,
     ) -> None:
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
+        self._sigma = sigma
         self._keep = keep
         self.names = tuple(step.target for step in steps)
         how = {"apart": apart, "distinct": distinct}
@@ -159,6 +161,8 @@ class Stage:
             parameters: (copies, parameters).
             noise: what is added to each average, in units of its size: (copies, averages).
             average: as `averages` makes them.
+
+        Raises UndefinedError for the norm of a vector of zeros.
         """
         copies, (tensors, sizes_before) = len(parameters), before
         parts = [
@@ -168,7 +172,10 @@ class Stage:
         values = np.array(self._values(parameters[0]), float)
         numbers = np.concatenate([values, 1.0 / values])
         parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
-        parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
+        for number in range(len(self._responses)):
+            parts.append(with_sizes(self._response(number, tensors)))
+            if not np.isfinite(parts[-1]).all() and (none := self._norm_of_zero(number, tensors)):
+                raise UndefinedError(none)
         begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
         for kernel, group, sums, met, own in zip(
             self.kernels, self._groups, self._sums, self._met, average, strict=True
@@ -178,6 +185,27 @@ class Stage:
             parts.append(part if self._keep is None else part * p**-met)
             begin += group.count
         return self._tables(stacked(with_sizes(parameters), *parts))
+
+    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
+        """What has no value in the stage, if z of a sample is 0 on a kink."""
+        labels = ((self._below[kernel].label, tensors[kernel][0]) for kernel in self.kernels)
+        found = (on_kink(self._sigma(label), K) for label, K in labels)
+        return next((each for each in found if each), None)
+
+    def _norm_of_zero(self, number: int, tensors: Sequence[Array]) -> Degenerate | None:
+        """The first sample at which a function of collective variables is infinite, if one of those
+        is 0 at it."""
+        response = self._responses[number]
+        values = self._response(number, tensors)[0]
+        if np.isfinite(values).all():
+            return None
+        labels = len(_samples(response))
+        step = sum(self._m**axis for axis in range(labels)) if self._m > 1 else 1
+        limits = [tensors[self._below.index(identify(each)[0])] for _, each in response.limits]
+        for sample in np.flatnonzero(~np.isfinite(values[:: max(1, step)])).tolist():
+            if any(each[(0, *(sample,) * (each.ndim - 1))] == 0.0 for each in limits):
+                return Degenerate(sample, None)
+        return None
 
     def _response(self, number: int, tensors: Sequence[Array]) -> Array:
         """A function of collective variables at its samples, (copies, entries)."""
@@ -197,7 +225,8 @@ class Stage:
             arguments.append(values)
         shape = (copies, *((self._m,) * len(samples) if self._m > 1 else ()))
         value = np.broadcast_to(self._compiled[number](*arguments), shape)
-        return np.asarray(value, dtype=float).reshape(copies, -1)
+        found = np.asarray(value, dtype=float).reshape(copies, -1)
+        return np.where(np.isnan(found), np.inf, found)  # no unknown to multiply by 0
 
 
 def _met(labels: int, m: int) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from derive.engine.tensors import Name
 from derive.groups.pairings import as_pairing
 
 from ..arrays import Array
+from .resting import Degenerate
 from .stages import Average, Sigma, Stage
 from .vectors import Both
 
@@ -139,6 +140,10 @@ class Tapped:
             found[k] = found[k] + self._summed(values, blocks, 1)
             sizes[k] = sizes[k] + self._summed(size, blocks, 0)
         return found, sizes
+
+    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
+        """As of `Stage.degenerate`."""
+        return self._dense.degenerate(tensors)
 
     def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
         """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""

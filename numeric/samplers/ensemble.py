@@ -346,7 +346,21 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
     layers = Layers(net, width, tuple(widths))
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
         getattr(layers, checked)  # computed once, and an InputError where it cannot be
+    if 1 in widths[1:-1]:
+        _check_norms(net, widths)
     return layers
+
+
+def _check_norms(net: Network, widths: Sequence[int]) -> None:
+    """Refuse a norm that divides by 0 whatever one neuron is: the deviation from its own mean."""
+    for layer in range(2, len(widths)):
+        own = net.layer_at(layer, len(widths) - 1)
+        for stage in own.stages if widths[layer - 1] == 1 else ():
+            means = {mean.symbol: sympy.Integer(2) ** len(mean.factors) for mean in stage.means}
+            if any(each.subs(means).is_infinite for each in stage.functions):
+                wanted = f"two neurons or more, or an eps above 0: {own} divides by the deviation "
+                wanted += "from the mean, which is 0 for one neuron"
+                raise InputError("width", 1, wanted)
 
 
 @cache

@@ -12,7 +12,7 @@ import sympy
 from numpy.typing import ArrayLike
 
 from derive.citations import note
-from derive.errors import InputError, check_installed, whole
+from derive.errors import InputError, Words, check_installed, whole
 from derive.spectra import Jacobian, Law
 
 from ..arrays import Array
@@ -334,7 +334,9 @@ class Spectrum:
         found = float(number)
         if not np.isfinite(found) or (number != 0 and abs(found) < _TINY):
             wanted = f"one whose edges and moments are between {_TINY} and 1e308"
-            raise InputError("law", f"{self.law}, with a number {sympy.N(number, 3)}", wanted)
+            raise InputError(
+                "law", Words(f"{self.law}, with a number {sympy.N(number, 3)}"), wanted
+            )
         return found
 
     def integrated_moments(self, order: int) -> Array:
@@ -437,7 +439,7 @@ class Spectrum:
             else (np.zeros(0))
         )
         if lam.ndim != 1:
-            raise InputError("eigenvalues", f"shape {lam.shape}", "numbers in a row")
+            raise InputError("eigenvalues", Words(f"shape {lam.shape}"), "numbers in a row")
         order = whole("order", order, 0, MAX_ORDER)
         if precision is None:
             return tables.floats(self, lam, order)

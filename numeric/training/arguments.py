@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from derive.engine.norms import norm_of
 from derive.engine.trees import STREAM
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, Words, listed, whole
 from derive.layers import Layer
 from derive.network import Network
 
 from ..arrays import Array
-from ..checks import checked_inputs, real
+from ..checks import checked_inputs, numbers, real
 
 
 class Data(NamedTuple):
@@ -98,7 +98,9 @@ def check_readout(net: Network, outputs: int, depth: int | None) -> None:
         return
     n = net.widths[deep]
     if outputs > n or (outputs < n and not carries(net, deep)):
-        raise InputError("targets", f"{outputs} outputs", f"{n}, the n_L of the network's widths")
+        raise InputError(
+            "targets", Words(f"{outputs} outputs"), f"{n}, the n_L of the network's widths"
+        )
 
 
 def carries(net: Network, depth: int) -> bool:
@@ -128,7 +130,9 @@ def given(
     except InputError as refused:
         raise InputError("test", refused.got, refused.wanted) from None
     if T.shape[-1] != X.shape[-1]:
-        raise InputError("test", f"{T.shape[-1]} numbers each", f"{X.shape[-1]}, as the inputs")
+        raise InputError(
+            "test", Words(f"{T.shape[-1]} numbers each"), f"{X.shape[-1]}, as the inputs"
+        )
     return Data(np.concatenate([X, T]), y, math.prod(places))
 
 
@@ -156,21 +160,16 @@ def checked_targets(
     """(samples, outputs), from numbers for so many inputs, or one, at each of these places; or
     InputError."""
     each = f"each of the {places[0]} positions of each input" if places else "each input"
-    numbers = count * math.prod(places)
-    wanted = f"{numbers} finite real numbers, one for {each}, or a row of outputs"
-    try:
-        y = np.asarray(targets)
-    except (TypeError, ValueError):
-        raise InputError(name, targets, wanted) from None
-    if y.dtype.kind not in "biuf":
-        raise InputError(name, f"{y.dtype} values", wanted)
+    many = count * math.prod(places)
+    wanted = f"{many} finite real numbers, one for {each}, or a row of outputs"
+    y = numbers(name, targets, wanted)
     axes = count, *places
     y = y[None] if single and y.shape[: len(axes)] != axes else y
     y = y[..., None] if y.ndim == len(axes) else y
     if y.ndim != len(axes) + 1 or y.shape[:-1] != axes or not y.size:
-        raise InputError(name, f"shape {np.shape(targets)}", wanted)
+        raise InputError(name, Words(f"shape {np.shape(targets)}"), wanted)
     if not np.isfinite(y).all():
-        raise InputError(name, "NaN or infinity", wanted)
+        raise InputError(name, Words("NaN or infinity"), wanted)
     return y.reshape(-1, y.shape[-1]).astype(float)
 
 

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from derive.activations import Activation
-from derive.errors import InputError
+from derive.errors import InputError, Words
 
 from ..arrays import Array
 from ..runs.directory import digest
@@ -252,6 +252,10 @@ class Training(Work):
             parts += self._descended(networks, given_up)
         rows = np.concatenate(parts, axis=1)
         if not np.isfinite(rows).all():
+            networks.begin(initial)
+            if not np.isfinite(networks.started(self.readouts)).all():
+                got = Words(f"{self.ensemble.net}, not finite before the first step")
+                raise InputError("net", got, "networks whose outputs and Θ are finite")
             raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
         return rows
 

@@ -194,7 +194,7 @@ def _references(ensemble: Ensemble) -> list[_Reference]:
     for layer in range(ensemble.depth - 1):
         own = ensemble.C_W[layer] * gram
         least = _SINGULAR * np.trace(own) * np.eye(len(own))
-        root = np.linalg.cholesky(own + least)
+        root = np.linalg.cholesky(own + least) if own.any() else own
         averages = _averages(ensemble.activation_at(layer + 1), root @ root.T + ensemble.C_b[layer])
         pairs = len(own) * (len(own) + 1) // 2
         kinds = 3 if ensemble.steps[layer][0].kind == HAAR else 2

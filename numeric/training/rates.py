@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.engine.tensors import named
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.network import Network
 from derive.training.eigenvalues import fluctuations
 
@@ -125,8 +125,8 @@ def _check_moves(theta: Array, X: Array, layer: int) -> None:
         return
     wanted = f"such that outputs of layer {layer} move: Θ is 0 on the training set"
     if X.any():
-        raise InputError("net", "λ_b and λ_W of which none moves them", f"rates {wanted}")
-    raise InputError("inputs", "0 alone, and λ_b = 0", f"inputs, or λ_b, {wanted}")
+        raise InputError("net", Words("λ_b and λ_W of which none moves them"), f"rates {wanted}")
+    raise InputError("inputs", Words("0 alone, and λ_b = 0"), f"inputs, or λ_b, {wanted}")
 
 
 def _rates(tensors: Mapping[str, Array], layer: int) -> dict[str, Array]:

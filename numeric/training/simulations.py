@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
-from derive.errors import InputError, flag, whole
+from derive.errors import InputError, Words, flag, whole
 from derive.network import Network
 
 from .. import checks
@@ -179,7 +179,7 @@ def _check_outputs(ensemble: Ensemble, outputs: int) -> None:
                 steps_of(part.law, *part.shape)
             except InputError as refused:
                 wanted = f"{n} or fewer outputs, or as many as the weights' law has rows: {refused}"
-                raise InputError("targets", f"{outputs} outputs", wanted) from None
+                raise InputError("targets", Words(f"{outputs} outputs"), wanted) from None
 
 
 def _times(steps: float | Iterable[float]) -> tuple[int, ...]:
@@ -227,4 +227,6 @@ def _check_loss(name: str, loss: object, targets: Array) -> None:
     if loss != "squared":
         sums = targets.sum(axis=1)
         if targets.shape[1] < 2 or (targets < 0).any() or not np.allclose(sums, 1):
-            raise InputError(name, "these", "probabilities of two outputs or more, that add to 1")
+            raise InputError(
+                name, Words("these"), "probabilities of two outputs or more, that add to 1"
+            )

@@ -337,16 +337,9 @@ def test_corrections_of_the_variances_are_sampled():
     assert float(table["G1"][0]) == pytest.approx(float(flowed["G1"][0]), rel=1e-9)
 
 
-def test_a_silent_input_on_a_kink_is_the_limit_of_small_ones():
-    """Θ ← λ_b + C_W Θ/2 of ReLU as x → 0, in flow at 0 and in networks near it; z under 5.
-
-    With biases, or without a kink at 0, zero is an input like others.
-    """
-    net, zero = Network(RELU, Gaussian(2)), np.zeros(4)
-    flowed = flow(net, zero, 4, ["Theta"])["Theta"].to_numpy()
-    np.testing.assert_allclose(flowed, np.arange(1, 5), rtol=1e-14)
-    table = simulate(net, zero + 1e-9, 30, 4, 2000, tensors=["Theta"], seed=3)
-    assert np.abs(scores(table, "Theta", flowed)).max() < 5
+def test_an_input_of_zeros_without_a_kink_at_0_is_one_like_others():
+    """With biases, or a kink elsewhere, or none; |Θ/flow − 1| below 1/n and a hundredth."""
+    zero = np.zeros(4)
     for net in (Network(RELU, C_b=0.1), Network(activations.hard_tanh), Network(TANH)):
         table = simulate(net, zero, 30, 4, 2000, tensors=["Theta"], seed=3)
         flowed = flow(net, zero, 4, ["Theta"])["Theta"].to_numpy()

@@ -338,7 +338,8 @@ class Step(Shown):
             f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
             for label, kernel in shown.items()
         )
-        return lines.text(f"{name}{subscripts}({layer}) = {readable(self._shown(self.expr))}{kernels}")
+        right = readable(self._shown(self.expr))
+        return lines.text(f"{name}{subscripts}({layer}) = {right}{kernels}")
 
     def _shown(self, expr: sympy.Expr) -> sympy.Expr:
         """As it is printed: with several inputs each average names its own."""

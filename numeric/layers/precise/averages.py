@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+import sympy
 from flint import arb
 
 from derive.activations.functions import Activation, z
-from derive.errors import InputError
+from derive.errors import InputError, Words
 
 from ..merged import multiples
+from ..resting import at_rest
 from . import functions, geometry, pieces, polynomial, truncated
 from .geometry import Matrix, Rows
 from .pieces import Group
@@ -53,14 +55,16 @@ class Averages:
         self._truncated = truncated.is_made_of_these(activation)
         if not activation.is_smooth:
             if not self._truncated:
-                raise InputError("precision", f"a precision with {activation}", truncated.WANTED)
+                raise InputError(
+                    "precision", Words(f"a precision with {activation}"), truncated.WANTED
+                )
         elif not self._truncated:
             self._sums = {
                 members: Sums(activation, [_orders(groups) for _, groups in each])
                 for members, each in self._sets.items()
             }
             if not all(each.is_proved for each in self._sums.values()):
-                raise InputError("precision", f"a precision with {activation}", WANTED)
+                raise InputError("precision", Words(f"a precision with {activation}"), WANTED)
 
     def __call__(self, K: Matrix, rows: Rows, goal: float, check: Check) -> list[arb]:
         """At a kernel of balls.
@@ -95,7 +99,23 @@ class Averages:
         return self._sums[members].seconds(part, [rows[a] for a in members], goal)
 
     def _kinked(self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float) -> arb:
-        """Inputs that depend on each other are brought to one of them."""
+        """Inputs that depend on each other are brought to one of them; what is at rest is its value
+        at 0 (`resting`)."""
+        resting = [k for k in range(len(groups)) if K[k][k].is_zero()]
+        if resting:
+            orders = [_orders([groups[k]])[0] for k in resting]
+            at = [at_rest(self._activation, each) for each in orders]
+            if 0 in at or any(groups[k][1] for k in resting):
+                return arb(0)
+            if sympy.nan in at:
+                return arb("nan")
+            value = functions.ball(sympy.Mul(*at))
+            moving = [k for k in range(len(groups)) if k not in resting]
+            if not moving:
+                return value
+            part = [[K[a][b] for b in moving] for a in moving]
+            some = tuple(groups[k] for k in moving)
+            return value * self._kinked(some, part, tuple(rows[k] for k in moving), goal)
         clusters: dict[int, list[tuple[int, Fraction]]] = {}
         for b in range(len(groups)):
             for a, members in clusters.items():
@@ -110,7 +130,7 @@ class Averages:
         part = [[K[a][b] for b in kept] for a in kept]
         if len(kept) > 2 and geometry.rank([rows[a] for a in kept]) < len(kept):
             wanted = "without a precision, inputs of which one is a combination of the others"
-            raise InputError("precision", f"a precision with {self._activation}", wanted)
+            raise InputError("precision", Words(f"a precision with {self._activation}"), wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
         for _, factor in merged:
             value *= functions.ball(factor)
@@ -125,8 +145,6 @@ class Averages:
         """
         if len(members) == 1:
             return groups[members[0][0]], Fraction(1)
-        if any(c == 0 for _, c in members):
-            raise _zero(self._activation)
         if self._apart and any(outer for _, outer in groups):
             raise multiples()
         factors = tuple(sorted((order, c) for b, c in members for order in _orders([groups[b]])[0]))
@@ -145,18 +163,11 @@ class Averages:
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):
             return arb(0)
-        if len(groups) == 1 and (self._polynomials or K[0][0].is_zero()):
+        if len(groups) == 1 and self._polynomials:
             return pieces.of_one(self._activation, groups[0], K[0][0])
-        if any(K[a][a].is_zero() for a in range(len(K))):
-            raise _zero(self._activation)
         if len(groups) == 2 and self._polynomials:
             return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
         return truncated.average(self._activation, groups, K, goal)
-
-
-def _zero(activation: Activation) -> InputError:
-    wanted = "without a precision, inputs of which some are zero, where σ has kinks"
-    return InputError("precision", f"a precision with {activation}", wanted)
 
 
 def _orders(groups: Sequence[Group]) -> tuple[Orders, ...]:

@@ -18,7 +18,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.engine.stages import Collective, Function, Product, Stage, Variable
 from derive.engine.trees import Kind
-from derive.errors import InputError
+from derive.errors import InputError, Words
 
 from .geometry import Rows, at_zero, image, proportional, rank
 
@@ -68,9 +68,10 @@ def _of_product(stage: Stage, term: Product, before: Known, activation: Activati
     rows: list[tuple[Fraction, ...]] = []
     for b in range(size):
         own = tuple(Fraction(int(a == b)) for a in range(size))
-        if _vanishes(stage, term, before, activation, b):
+        vanishes = _vanishes(stage, term, before, activation, b)
+        if vanishes:
             own = (Fraction(0),) * size
-        for a in range(b):
+        for a in () if vanishes else range(b):
             ratio = _ratio(stage, term, before, activation, a, b)
             if ratio is not None:
                 own = tuple(ratio * each for each in rows[a])
@@ -133,7 +134,7 @@ def _of_function(
     if found.is_Rational:
         return Fraction(int(found.p), int(found.q))
     wanted = f"inputs that are no multiples of each other, or functions of them other than {value}"
-    raise InputError("inputs", f"two inputs of {changed}", wanted)
+    raise InputError("inputs", Words(f"two inputs of {changed}"), wanted)
 
 
 def _reduced(rows: Sequence[tuple[Fraction, ...]]) -> Rows:

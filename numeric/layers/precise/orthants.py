@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from flint import acb, arb, ctx
 
 from derive.arithmetic import balls
-from derive.errors import InputError
+from derive.errors import InputError, Words
 
 from .geometry import Matrix
 
@@ -56,7 +56,7 @@ def _standard(h: Sequence[arb], rho: Matrix, goal: float) -> arb:
         value: arb = angles / (2 ** (d - 1) * arb.pi()) + 0.5**d
         return value
     if d > _MOST or (d == _MOST and not centred):
-        raise InputError("precision", f"a precision and {d} distinct inputs", WANTED)
+        raise InputError("precision", Words(f"a precision and {d} distinct inputs"), WANTED)
     apart = _tail(acb(h[0])).real * _standard(h[1:], [row[1:] for row in rho[1:]], goal)
 
     def slope(t: acb, analytic: bool) -> acb:

@@ -25,11 +25,11 @@ from flint import acb, arb, ctx
 from derive.activations.functions import Activation, z
 from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.gaussian.shapes import SingleShape
 from derive.work.caches import cache
 
-from ...brackets.one_input import distribution, limit
+from ...brackets.one_input import distribution
 from . import functions
 from .functions import Number
 from .geometry import Matrix
@@ -50,12 +50,11 @@ class Distribution(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """Kinks, the pieces between them, {(κ, m): c}, and the limit at a vanishing K."""
+    """Kinks, the pieces between them, and {(κ, m): c}."""
 
     kinks: list[sympy.Expr]
     pieces: list[sympy.Expr]
     deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
-    limit: sympy.Expr
 
 
 @cache(entries=4096)
@@ -69,7 +68,7 @@ def exact_distribution(activation: Activation, group: Group) -> Exact:
         )
     found = distribution(activation, SingleShape(orders, outer))
     pieces = list(found.pieces)
-    return Exact(list(activation.kinks), pieces, found.deltas, limit(activation, found))
+    return Exact(list(activation.kinks), pieces, found.deltas)
 
 
 def _coefficients(piece: sympy.Expr) -> list[sympy.Expr]:
@@ -81,7 +80,9 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
     for order, _ in factors:
         if any(activation.jumps(j) for j in range(order)):
             wanted = "without a precision, inputs that are collinear, where σ^{(m)} has a δ"
-            raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
+            raise InputError(
+                "precision", Words(f"a precision with {activation} and such inputs"), wanted
+            )
     marks = {kink / sympy.Rational(c) for kink in activation.kinks for _, c in factors}
     kinks = sorted(marks)
     inside = [sympy.Integer(0)]
@@ -106,7 +107,7 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
             if jump != 0:
                 deltas[kink, 0] = jump
         pieces = [piece.diff(z) for piece in pieces]
-    return Exact(kinks, pieces, deltas, sympy.nan)
+    return Exact(kinks, pieces, deltas)
 
 
 def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
@@ -117,7 +118,7 @@ def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
 @cache(entries=4096)
 def _balls(activation: Activation, group: Group, precision: int) -> Distribution:
     """The same as balls of so many bits."""
-    kinks, pieces, deltas, _ = exact_distribution(activation, group)
+    kinks, pieces, deltas = exact_distribution(activation, group)
     ball = functions.ball
     with ctx.workprec(precision):
         return Distribution(
@@ -129,15 +130,12 @@ def _balls(activation: Activation, group: Group, precision: int) -> Distribution
 
 def is_zero(activation: Activation, group: Group) -> bool:
     """Whether there is nothing to average."""
-    _, pieces, deltas, _ = exact_distribution(activation, group)
+    _, pieces, deltas = exact_distribution(activation, group)
     return not deltas and not any(pieces)
 
 
 def of_one(activation: Activation, group: Group, K: arb) -> arb:
-    """⟨F(z)⟩ for z ~ N(0, K); K = 0 gives the limit."""
-    if K.is_zero():
-        value = exact_distribution(activation, group).limit
-        return functions.ball(value) if value.is_finite else arb("nan")
+    """⟨F(z)⟩ for z ~ N(0, K), K > 0."""
     return _given(_balls(activation, group, ctx.prec), arb(0), K)
 
 

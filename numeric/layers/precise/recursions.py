@@ -34,6 +34,7 @@ from derive.work.caches import cache
 
 from ...brackets.shapes import check_all_finite, check_finite_together, is_merged
 from ..merged import merged, pattern_of
+from ..resting import Degenerate, kink_at_zero
 from ..vectors import relabelled
 from .functions import ball, compiled
 
@@ -305,7 +306,7 @@ class Passage:
         given = [ball(each) for each in parameters]
         numbers = [self._number(each, parameters) for each in self._values]
         inverses = [
-            [1 / each if not each.is_zero() else arb("nan") for each in part]
+            [1 / each if not each.is_zero() else arb.pos_inf() for each in part]
             for part in (given, numbers)
         ]
         vector = [arb(1), *given, *inverses[0], *numbers, *inverses[1], *below]
@@ -328,12 +329,35 @@ class Passage:
         """A function of collective variables at the entries that are their limits."""
         symbols = tuple(sympy.Symbol(f"limit_{k}") for k in range(len(response.limits)))
         renamed = dict(zip((each for each, _ in response.limits), symbols, strict=True))
-        labels = sorted({sample for _, limit in response.limits for sample in limit.samples})
-        to = dict(zip(labels, inputs, strict=False))
+        to = _labelled(response, inputs)
         places = (self.below.index(self._moved(limit, to)) for _, limit in response.limits)
         function = compiled((response.value.xreplace(renamed),), ctx.prec, symbols)
         (value,) = function(*(below[place] for place in places))
-        return arb(value)
+        found = arb(value)
+        return found if found.is_finite() else arb.pos_inf()  # no unknown: 0 times it is nan
+
+    def degenerate(self, below: Sequence[arb]) -> Degenerate | None:
+        """What has no value in the stage, if something is 0 before it: a norm, or σ on a kink."""
+        for response, inputs in self._responses:
+            if self._response(response, inputs, below).is_finite():
+                continue
+            to = _labelled(response, inputs)
+            for _, limit in response.limits:
+                if below[self.below.index(self._moved(limit, to))].is_zero():
+                    return Degenerate(to.get(limit.samples[0], 0), None)
+        for label in self.averages:
+            order, K = kink_at_zero(self.sigma(label)), self.kernel(label, below)
+            if order is None:
+                continue
+            if resting := [sample for sample in range(self.m) if K[sample][sample].is_zero()]:
+                return Degenerate(resting[0], order)
+        return None
+
+
+def _labelled(response: Response, inputs: Sequence[int]) -> dict[int, int]:
+    """The inputs at the labels of a function of collective variables."""
+    labels = sorted({sample for _, limit in response.limits for sample in limit.samples})
+    return dict(zip(labels, inputs, strict=False))
 
 
 def _rational(value: object) -> sympy.Expr:
@@ -346,11 +370,18 @@ def _rational(value: object) -> sympy.Expr:
 def _sum(terms: Terms, vector: Sequence[arb]) -> arb:
     total = arb(0)
     for coefficient, places in terms:
+        factors = [vector[place] for place in places]
+        if any(each.is_zero() for each in factors) and not any(map(_is_infinite, factors)):
+            continue  # 0 times what is unknown is 0 (`resting`)
         term = arb(fmpq(coefficient.numerator, coefficient.denominator))
-        for place in places:
-            term = term * vector[place]
+        for each in factors:
+            term = term * each
         total += term
     return total
+
+
+def _is_infinite(value: arb) -> bool:
+    return not value.is_finite() and not value.is_nan()
 
 
 @cache

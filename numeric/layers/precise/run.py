@@ -24,6 +24,7 @@ from derive.work.progress import telling
 from derive.work.resources import DAY, check_time
 
 from ...arrays import Array
+from ..resting import UndefinedError
 from . import dependence, geometry
 from .averages import Averages
 from .functions import ball
@@ -200,7 +201,11 @@ class _Descent:
                         if any(_is_lost(K[a][a]) for a in range(recursions.m)):
                             return None
                         averages[label] = own(K, rows[label], goal, check)
-                    values = passage(self._hyperparameters(layer), values, averages)
+                    below = values
+                    values = passage(self._hyperparameters(layer), below, averages)
+                    bad = next((k for k, value in enumerate(values) if value.is_nan()), None)
+                    if bad is not None and (found := passage.degenerate(below)):
+                        raise UndefinedError(found).at(layer, passage.entries[bad][0])
                 layers.append(values)
         return Outcome(layers)
 
@@ -286,7 +291,9 @@ def _is_zero(
         ),
         default=1.0,
     )
-    small = -8.0 * math.log10(kernel) if 0.0 < kernel < 1.0 else 0.0
+    if kernel == 0.0:  # or below a float's range, where nothing says what is small
+        return value.rad().is_zero()
+    small = -8.0 * math.log10(kernel) if kernel < 1.0 else 0.0
     scale = arb(size) if math.isfinite(size) and size > 0.0 else arb(1)
     return bool(value.rad() <= scale * arb(10) ** -(digits + ZERO + math.ceil(small)))
 

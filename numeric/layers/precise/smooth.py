@@ -28,7 +28,7 @@ from flint import acb, arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
 from derive.arithmetic import balls
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.work.caches import cache
 
 from . import broad, envelopes, functions, lattice
@@ -349,7 +349,7 @@ class Sums:
             self._derivatives = self._slopes()
         slopes, products = self._derivatives
         if not slopes.is_proved:
-            raise InputError("precision", f"a precision with {self._activation}", WANTED)
+            raise InputError("precision", Words(f"a precision with {self._activation}"), WANTED)
         values = slopes(K, rows, _ROUGH, centred=False)
         for place, parts in enumerate(products):
             for a, b, count, at in parts:

@@ -16,6 +16,7 @@ from derive.network import Network
 from derive.work.resources import DAY
 
 from ...arrays import Array
+from ..resting import UndefinedError
 
 LEAST, MOST = 16, 1000
 """Digits that can be asked for."""
@@ -81,7 +82,11 @@ def tensors(
         return list(product(range(m), repeat=len(name.subscripts) if m > 1 else 0))
 
     asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
-    found = run(recursions, inputs, parameters, asked, digits, sizes, limit)
+    try:
+        found = run(recursions, inputs, parameters, asked, digits, sizes, limit)
+    except UndefinedError as error:
+        undefined = error.found._replace(sample=place.index(error.found.sample))
+        raise UndefinedError(undefined).at(error.layer, error.tensor) from None
     tables = {}
     for name in names:
         shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)

@@ -20,7 +20,7 @@ import sympy
 from flint import arb, arb_mat, ctx
 
 from derive.activations.functions import Activation, z
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.work.caches import cache
 
 from . import functions, orthants
@@ -131,13 +131,13 @@ def monomials(piece: sympy.Expr) -> dict[tuple[sympy.Expr, int], sympy.Expr]:
             if isinstance(factor, sympy.exp):
                 straight = sympy.Poly(factor.args[0], z) if _is_straight(factor.args[0]) else None
                 if straight is None:
-                    raise InputError("precision", f"a precision with {piece}", WANTED)
+                    raise InputError("precision", Words(f"a precision with {piece}"), WANTED)
                 rate += straight.coeff_monomial(z)
                 fixed *= sympy.exp(straight.coeff_monomial(1))
             elif base == z and exponent.is_Integer and exponent > 0:
                 power += int(exponent)
             elif factor != 1:
-                raise InputError("precision", f"a precision with {piece}", WANTED)
+                raise InputError("precision", Words(f"a precision with {piece}"), WANTED)
         if fixed != 0:
             found[rate, power] = found.get((rate, power), sympy.Integer(0)) + fixed
     return found

@@ -43,6 +43,8 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
+from ..program import multiplied
+from ..resting import Degenerate
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
@@ -164,6 +166,13 @@ class TangentLayers:
         places = [self._start.names.index(each) for each in self.own]
         own, of_own = ([part[place] for place in places] for part in found)
         return [*values, *own], [*sizes, *of_own]
+
+    def degenerate(
+        self, tensors: Sequence[Array], parameters: Array, layer: int
+    ) -> Degenerate | None:
+        """What has no value in a layer; arguments as of `run.Layers.degenerate`."""
+        columns = _columns(parameters, self.parameters, self._plain.parameters)
+        return self._plain.degenerate(tensors, columns, layer)
 
     def descend(
         self,
@@ -495,9 +504,9 @@ class _Pass:
         """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
         that it has not; its size last."""
         own = rank if self._m > 1 else 1
-        total = np.full((self._copies + 1, *(1,) * own), term.value)
-        for atom, exponent in term.atoms:
-            total = total * placed(*self._lookup(atom), own) ** exponent
+        one = np.full((self._copies + 1, *(1,) * own), term.value)
+        parts = (placed(*self._lookup(atom), own) ** exponent for atom, exponent in term.atoms)
+        total = multiplied([one, *parts])
         return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:

@@ -1,0 +1,174 @@
+"""Where `flow` has no number: a tensor without a value at z = 0, or one below a float's range.
+
+A variance of exactly 0 is followed apart, as a fact about inputs, weights and biases (`silent`), so
+that a kernel which rounding brought to 0 is not taken for one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations import Activation
+from derive.engine.fields import Field
+from derive.engine.stages import Stage
+from derive.engine.tensors import Name, named
+from derive.engine.trees import STREAM, Kind
+from derive.errors import InputError, Words
+from derive.network import Network
+from derive.work.caches import cache
+
+from ..arrays import Array
+from ..checks import Inputs
+from .resting import UndefinedError
+
+Rows: TypeAlias = "tuple[tuple[Fraction, ...], ...]"
+"""Of z, as `precise.geometry` has them: 0 where it is 0."""
+
+Tensors: TypeAlias = "dict[Name, Array]"
+"""At every layer, layer first."""
+
+LEAST = 1e-300
+"""Below it a float loses digits, or is 0."""
+
+_NATURAL = -280.0
+"""The natural size, as a power of ten, from which on a tensor may be so small."""
+
+_K, _THETA = named("K"), named("Theta")
+
+
+class NoValueError(InputError):
+    """Of `flow`, for a tensor that has no value behind z = 0, or none that a float can hold."""
+
+
+def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
+    """The error for a tensor that has no value behind z = 0."""
+    found, layer, order = undefined.found, undefined.layer, undefined.found.order
+    which = data.named(found.sample, net.layer.positions)
+    if order is None:
+        reason = f", by whose norm {net.layer} divides: K has no value"
+        cure = "an eps above 0"
+    else:
+        sigma = "σ" + "'" * order + "(0)"
+        reason = f", on the kink of {net.activation}: {undefined.tensor.label} needs {sigma}, "
+        reason += "which does not exist"
+        cure = f"tensors that do not need {sigma}"
+    if not data.X[found.sample].any():
+        wanted = f"{cure}, biases (C_b > 0), or another input, such as 1e-9 times a vector"
+        return NoValueError("inputs", Words(f"zero for {which}{reason}"), wanted)
+    got = f"{net}, with z = 0 between layers {layer} and {layer + 1} for {which}{reason}"
+    return NoValueError("net", Words(got), f"{cure}, or variances above 0")
+
+
+def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Whether z of a measured sample is exactly 0, (depth, samples)."""
+    depth = len(symbols["C_W"])
+    biases, weights = ([bool(each) for each in symbols[name]] for name in ("C_b", "C_W"))
+    distinct, order = net.schemes(depth, 1)
+    now = ~data.X.any(axis=1) | (not weights[0])
+    found = [now & (not biases[0])]
+    for layer in range(1, depth):
+        scheme = distinct[order[layer - 1]]
+        stages = scheme.stages
+        given = scheme.sigma, stages, biases[layer], weights[layer]
+        ahead = np.where(found[-1], _stays(*given, True), _stays(*given, False))
+        taps = next((stage.taps for stage in stages if stage.taps is not None), None)
+        if taps is not None and net.layer.readout is None:
+            parts = ahead.reshape(-1, taps.positions)
+            reads = [[q for tap in taps.reads for q in tap[p]] for p in range(taps.results)]
+            ahead = np.stack([parts[:, at].all(axis=1) for at in reads], axis=1).ravel()
+        found.append(ahead)
+    whole = np.array(found).reshape(depth, data.measured, -1)
+    return np.asarray(whole.all(axis=2), np.bool_)
+
+
+@cache
+def _stays(
+    sigma: Activation, stages: tuple[Stage, ...], biases: bool, weights: bool, zero: bool
+) -> bool:
+    """Whether z behind a layer is 0, if it is, or is not, before it."""
+    from .precise.dependence import behind  # noqa: PLC0415  (python-flint)
+
+    known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
+    for stage in stages:
+        known = behind(stage, known, sigma, biases=biases, weights=weights)
+    return not any(known[STREAM][0])
+
+
+def check_kernel(net: Network, data: Inputs, symbols: Mapping[str, Array], found: Tensors) -> None:
+    """Raise InputError for the first layer at which a variance is below a float's range, and not
+    exactly 0."""
+    variances = _variances(found)
+    small = variances < LEAST
+    if small.any():
+        small &= ~silent(net, data, symbols)
+        _refuse(net, data, "K", small)
+
+
+def check_tensor(
+    net: Network,
+    data: Inputs,
+    symbols: Mapping[str, Array],
+    found: Tensors,
+    names: tuple[Name, Name],
+    alike: Callable[[], Tensors],
+) -> None:
+    """Raise InputError for the first layer at which an entry is below a float's range, unless it
+    is 0 as well in the same network at inputs of order one.
+
+    Arguments:
+        names: that of the tensor, and that under which it is found.
+        alike: the first layers of that network.
+    """
+    name, own = names
+    if own == _K or not (natural_size(found, name) < _NATURAL).any():
+        return
+    rest = silent(net, data, symbols)
+    values, unit = found[own], alike()[own]
+    layers = np.minimum(np.arange(len(values)), len(unit) - 1)
+    size = np.abs(unit).reshape(len(unit), -1).max(axis=1).reshape(-1, *(1,) * (unit.ndim - 1))
+    small = (np.abs(values) < LEAST) & (np.abs(unit) > 1e-10 * size)[layers]
+    for axis in range(1, small.ndim):
+        small &= ~rest.reshape(*(n if k in (0, axis) else 1 for k, n in enumerate(small.shape)))
+    samples = small if small.ndim > 1 else small[:, None] & ~rest
+    _refuse(net, data, name.label, samples.reshape(len(samples), samples.shape[1], -1).any(axis=2))
+
+
+def natural_size(found: Tensors, name: Name) -> Array:
+    """log₁₀ of the least K^{nodes/2} (Θ/K)^{edges} at each layer, over inputs that are not 0."""
+    trees = [each for each in name.fields if isinstance(each, Field)]
+    edges, nodes = sum(len(tree.edges) for tree in trees), sum(tree.nodes for tree in trees)
+
+    def least(each: Name) -> Array:
+        variances = _variances(found, each)
+        return np.asarray(np.log10(np.where(variances > 0.0, variances, math.inf)).min(axis=1))
+
+    with np.errstate(all="ignore"):
+        kernel = least(_K)
+        tangent = least(_THETA) if edges and _THETA in found else kernel
+        size = 0.5 * nodes * kernel + edges * (tangent - kernel)
+    return np.where(np.isfinite(size), size, 0.0)
+
+
+def _variances(found: Tensors, name: Name = _K) -> Array:
+    """A kernel's diagonal, (depth, samples)."""
+    K = found[name]
+    return K[:, None] if K.ndim == 1 else K.diagonal(axis1=1, axis2=2)
+
+
+def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) -> None:
+    """Raise InputError for the first layer, and the first sample, that is True."""
+    if not small.any():
+        return
+    layer = int(np.argmax(small.any(axis=1)))
+    which = data.named(int(np.argmax(small[layer])), net.layer.positions)
+    got = f"{net}, whose {label} falls below {LEAST:g} at layer {layer + 1} for {which}"
+    wanted = (
+        "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"
+    )
+    raise NoValueError("net", Words(got), wanted)
