@@ -419,7 +419,7 @@ def _slots(name: Name) -> tuple[int, ...]:
     return tuple(range(len(name.subscripts)))
 
 
-@cache(entries=256)
+@cache(entries=64)
 def _layers(
     names: tuple[Name, ...],
     schemes: tuple[Scheme, ...],

@@ -1,6 +1,8 @@
 """Caches: one decorator, a bound, none on a method; and what is dropped comes back the same."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +120,16 @@ def test_results_are_the_same_after_the_caches_were_cleared(precision):
     assert again == equation
     assert again.single_input() == equation.single_input()
     assert other.identical(table)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
+def test_a_long_session_levels_off():
+    script = ROOT / "tests" / "samples" / "sample_session.py"
+    done = subprocess.run(
+        [sys.executable, script, "2000"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    refused, middle, end, most = map(float, done.stdout.split())
+    assert refused < 200
+    assert end - middle < 50
+    assert most < 600

@@ -222,7 +222,7 @@ def _limit(stage: Stage, variable: int, sample: int) -> Tensor:
     return tensor(fields, 0, ((0, 1),), (sample, sample))
 
 
-@cache
+@cache(entries=16)  # each keeps its expansions, up to megabytes
 def lines(
     stage: Stage, tree: Field, slots: tuple[int, ...], samples: tuple[int, ...]
 ) -> tuple[Line, ...]:

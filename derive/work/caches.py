@@ -18,7 +18,10 @@ cached function of what they need.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import lru_cache, update_wrapper
 from threading import Lock
@@ -95,6 +98,9 @@ def clear_caches() -> None:
     for each in list(_caches):
         each.cache_clear()
     clear_cache()
+    gc.collect()
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _bounded_by_bytes(

@@ -353,7 +353,7 @@ def _choices(places: tuple[int, ...]) -> tuple[Choice, ...]:
     )
 
 
-@cache(entries=4096)
+@cache(entries=512)
 def _power_sums(plan: Plan, places: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Σ Π_j (X − X⁰)_j over choices of different draws, in sums over all draws of products: a
     weight, and the products whose sums are multiplied, for each partition of the factors."""

@@ -36,7 +36,7 @@ Insertions = dict[tuple[tuple[Target, ...], Monomial, int], Fraction]
 """(outer derivatives, tensors, power of 1/n) → coefficient."""
 
 
-@cache(entries=100_000)
+@cache(entries=4096)
 def around_gaussian(
     neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool, group: str
 ) -> Expansion:
@@ -166,7 +166,7 @@ def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> No
                 total[key] = total.get(key, Fraction(0)) + x * y
 
 
-@cache(entries=100_000)
+@cache(entries=4096)
 def _insert(
     block: tuple[Placed, ...],
     extra: int,

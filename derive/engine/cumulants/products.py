@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 from ...errors import InputError
 from ...groups.pairings import Blocks, compositions, ordered, set_partitions
-from ...work.caches import cache
 from ..fields import forward
 from ..stages import Stage
 from ..through import Summand, lines, summand
@@ -50,7 +49,6 @@ class _Given(NamedTuple):
         return () if total else (self.summand,)
 
 
-@cache
 def _equation(
     stage: Stage, field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
 ) -> tuple[Expandable, ...]:
