@@ -216,8 +216,10 @@ def _in_floats(
     if unknown:
         raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
 
+    slowest = max(_seconds_of_average(scheme.sigma, len(X)) for scheme in schemes)
+
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
-        seconds = (depth - 1) * layers.noises * _seconds_of_average(net.activation, len(X))
+        seconds = (depth - 1) * layers.noises * slowest
         what = f"running through {number(depth)} layers of {number(len(X))} inputs"
         check_time("inputs, depth", f"{len(X)} inputs, {depth}", seconds, what)
         with telling(what, seconds, total=depth) as progress:
