@@ -403,7 +403,8 @@ class Overwriting(nn.Module):
 
 def test_arguments_and_modules_that_are_not_used():
     made = models.read(lambda: Scaled(lambda: torch.tensor(0.5)), draws=50)
-    assert made.network.activation.expr == sympy.tanh(symbols.z) / 2
+    assert made.network.activation.expr == sympy.tanh(symbols.z)
+    assert "b.weight: uniform, C_W = 1/3 (1/(3 fan-in), torch's default), times 0.5" in str(made)
     assert any("(factor)" in each and "held there" in each for each in made.remarks)
 
 
