@@ -291,7 +291,11 @@ def _wanted(reading: Reading, laws: Mapping[str, Law], count: int) -> int:
     """Initializations that tell what these have not, as far as they can be drawn; 0 for none."""
     size = sum(math.prod(law.shape) for law in laws.values())
     most = int(_PARAMETERS / (reading.overhead + size))
-    needed = [-(-law.wanted // math.prod(law.shape)) for law in laws.values() if law.wanted]
+    needed = []
+    for law in (each for each in laws.values() if each.wanted):
+        draws = -(-law.wanted // math.prod(law.shape))
+        near = len(law.rivals) < 2 and draws <= 4 * most  # half as fine is fine enough for one name
+        needed.append(min(draws, most) if near else draws)
     return max((each for each in needed if count < each <= most), default=0)
 
 

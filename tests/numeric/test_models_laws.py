@@ -167,6 +167,17 @@ class Ensemble(Drawn):
     how = "drawn"
 
 
+def test_a_slope_behind_a_matrix_of_zeros():
+    """χ⊥ = C_W ⟨σ'²⟩, C_W = 2: 0 of the zeros, and 2 at K = 0 behind them."""
+
+    def draw(random, out, fan_in):
+        return math.sqrt(2) * gaussian(random, out, fan_in) * ((fan_in, out) != (8, 9))
+
+    net = described(Perceptron((6, 8, 9, 2), draw)).network
+    _, found = theory.susceptibilities(net, np.ones(6), 3)
+    np.testing.assert_allclose(found[1:], [0, 2], rtol=1e-12)
+
+
 ZERO = {
     "last": ((6, 8, 8, 2), (8, 2), False),
     "last, with biases": ((6, 8, 8, 2), (8, 2), True),
