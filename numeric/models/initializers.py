@@ -92,12 +92,10 @@ def named(
         if measured.low * fan_in <= float(C) <= measured.high * fan_in
     }
     width = (measured.high - measured.low) * fan_in / 2
-    if len(near) == 1:
+    if len(near) < 2:
         wanted = 0 if width <= _FINE * scale else measured.wanted(width / (_FINE * scale))
-        found = next(iter(near.items())) if width <= _COARSE * scale else None
+        found = next(iter(near.items())) if near and width <= _COARSE * scale else None
         return found, () if found else tuple(near.values()), wanted
-    if not near:
-        return None, (), 0
     gaps = [b - a for a, b in pairwise(sorted(map(float, near)))]
     wanted = measured.wanted(2 * width / min(gaps) * _TOLD / (2 * _BOUND))
     return None, tuple(near[C] for C in sorted(near, key=float)), wanted

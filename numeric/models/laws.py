@@ -211,6 +211,7 @@ def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
     thinned = _density(W) if kind == "sparse" else sympy.S.One
     known, rivals, wanted = named(kind, measured, shape, depths)
     share, error = float(thinned), measured.error * fan_in
+    wanted = math.ceil(wanted / share)
     if kind == "sparse" and not thinned.is_Rational:
         by_density = measured.value * fan_in * math.sqrt(share * (1 - share) / W.size)
         error = math.hypot(share * error, by_density)
@@ -218,7 +219,8 @@ def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
         by_density, error = 0.0, share * error
     if known is not None:
         C, why = known
-        return Law(kind, shape, C * thinned, by_density, kurtosis, why, density)
+        C = C * thinned
+        return Law(kind, shape, C, by_density, kurtosis, why, density, wanted=wanted)
     C = _float(measured.value * fan_in * share)
     return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted)
 

@@ -21,7 +21,7 @@ FAULTS = [
     ("factors.py", "eps=node.eps / factor**2", "eps=node.eps / factor",
      FACTORS, "test_moving_factors and norm"),
     ("tracing.py", "bias=bias.path, scale=factor * node.scale", "bias=bias.path",
-     FACTORS, "test_moving_factors and biases"),
+     FACTORS, "test_a_factor_is and biases"),
     ("drawn.py", "float(inner.scale) ** 2", "float(inner.scale)",
      FACTORS, "test_moving_factors and function"),
     ("networks.py", "return below * square(", "return below + 0 * square(",
