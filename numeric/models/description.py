@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -20,7 +21,7 @@ from ..arrays import Array
 from .frameworks.base import Reading
 from .graph import Linear
 from .laws import Law, of_biases, of_matrix
-from .networks import Structure, network, structure
+from .networks import Structure, decimal, network, structure
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
@@ -28,7 +29,9 @@ _ENTRIES = 200_000
 _FEW = 1000
 """Entries that do not tell a law by themselves."""
 _FEWEST, _MOST = 8, 200
-"""… in so many initializations."""
+"""… in so many initializations; in more, where initializers are not told apart by that, …"""
+_PARAMETERS = 3e8
+"""… as long as so many parameters are drawn, all initializations together: some seconds."""
 _FEW_PAIRS, _CORRELATED = 20, 8.0
 """Initializations in which two matrices are compared, and beyond how many standard deviations they
 are not independent."""
@@ -42,10 +45,13 @@ class Description:
         framework: "torch", "flax", "equinox" or "keras".
         name: of the model's class.
         network: the same as a `derive.Network`, with its widths; λ_W = n_in and λ_b = 1 are the
-            learning rates of descent on the model's own parameters.
-        laws: of its matrices and biases, by their paths.
+            learning rates of descent on the model's own parameters, times the squares of constant
+            factors beside them.
+        laws: of its matrices and biases, by their paths, without those factors.
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
+        by_rates: the network by which the biases' part of Θ is known, where one layer has biases
+            of several variances: its K is not the model's (`networks.network`).
     """
 
     framework: str
@@ -55,6 +61,7 @@ class Description:
     remarks: tuple[str, ...]
     structure: Structure = field(compare=False)
     reading: Reading = field(compare=False)
+    by_rates: Network | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -84,13 +91,16 @@ class Description:
             nodes = [graph.nodes[at] for at in block.matrices]
             linears = [each for each in nodes if isinstance(each, Linear)]
             sizes = ", ".join(f"{each.fan_in} → {each.fan_out}" for each in linears)
-            laws = "; ".join(
-                f"{each.weight}: {self.laws[each.weight]}"
-                + (f", {each.bias}: {self.laws[each.bias]}" if each.bias else ", no bias")
-                for each in linears
-            )
+            laws = "; ".join(map(self._told, linears))
             found.append((f"{number}: {', '.join(parts) or 'matrix'}", sizes, laws))
         return found
+
+    def _told(self, node: Linear) -> str:
+        """The laws of a matrix and its biases, and the factors beside them."""
+        found = f"{node.weight}: {self.laws[node.weight]}{_times(node.scale)}"
+        if node.bias is None:
+            return f"{found}, no bias"
+        return f"{found}, {node.bias}: {self.laws[node.bias]}{_times(node.bias_scale)}"
 
     def __str__(self) -> str:
         lines = [f"{self.name} of {self.framework}, initialized again: {self.reading.how}"]
@@ -100,6 +110,10 @@ class Description:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _times(factor: sympy.Expr) -> str:
+    return "" if factor == 1 else f", times {decimal(factor)}"
 
 
 def read(
@@ -119,13 +133,15 @@ def read(
             a function of no arguments that makes one, which is called again for each
             initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
         inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen.
-        draws: initializations that the laws are told from; as many as they need by default.
+        draws: initializations that the laws are told from; by default as many as known initializers
+            need to be told apart, as far as that takes seconds.
         output: of several outputs, as a policy and its value, the one that is meant: its key or
             place, with a dot between those of parts, as "heads.0". What only others take is left
             out.
 
     A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
-    is known here (`laws.of_matrix`), and a variance that a known initializer has is taken for that.
+    is known here (`laws.of_matrix`), and a variance that one known initializer has is taken for
+    that. Else it is the measured one, whose error is in all that `report` says.
     The preactivations are z, and the functions, norms, gates and skips between two are one layer.
     Dropout is off, as in evaluation. Derived here.
 
@@ -145,8 +161,10 @@ def read(
     if X is not None and X.shape[-1] != reading.graph.widths[0]:
         wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
         raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
-    laws = _laws(reading, draws)
+    skips = sum(1 for block in found.blocks if block.skip)
+    laws = _laws(reading, draws, (skips,) if skips > 1 else ())
     net, told = network(found, laws)
+    other, _ = network(found, laws, by_rates=True)
     remarks = [*reading.graph.remarks, *told]
     held = ", ".join(dict.fromkeys(reading.graph.gains))
     if held:
@@ -157,9 +175,9 @@ def read(
     if output is not None:
         remarks.append(f"the output {output}; what only others take is left out")
     if found.ending:
-        remarks.append(found.ending)
-    name = type(made).__name__
-    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
+        remarks.append(f"not read: {found.ending} behind the last layer")
+    name, by_rates = type(made).__name__, None if other == net else other
+    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading, by_rates)
 
 
 _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
@@ -231,30 +249,54 @@ def _reading(
     return keras.read(model, make, inputs, output)
 
 
-def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
+def _laws(reading: Reading, draws: int | None, depths: Sequence[int] = ()) -> dict[str, Law]:
     """Of every matrix and bias."""
     matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
     given = reading.own()
     if given is not None and not reading.again:
-        laws = _of_one(matrices, given)
+        laws = _of_one(matrices, given, depths)
         _check_apart(matrices, {path: [value] for path, value in given.items()}, laws)
         reading.settle(laws)
         return laws
     count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
     samples: dict[str, list[Array]] = {}
-    for seed in range(count):
-        for path, value in reading.draw(seed).items():
-            kept = samples.setdefault(path, [])
-            if len(kept) < _FEWEST or len(kept) * value.size < _ENTRIES:
-                kept.append(value)
+    _draw(reading, samples, range(count), {})
     own = reading.own()
-    laws = _of_samples(matrices, samples)
+    laws = _of_samples(matrices, samples, depths)
+    while draws is None and (more := _wanted(reading, laws, count)):
+        wanted = {path: law.wanted for path, law in laws.items()}
+        _draw(reading, samples, range(count, more), wanted)
+        count, laws = more, _of_samples(matrices, samples, depths)
     _check_apart(matrices, samples, laws)
     if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
-        laws = _of_one(matrices, own)
+        laws = _of_one(matrices, own, depths)
         reading.settle(laws)
     return laws
+
+
+def _draw(
+    reading: Reading, samples: dict[str, list[Array]], seeds: range, wanted: Mapping[str, int]
+) -> None:
+    """Add initializations, of each matrix as many as its law is told from."""
+    for seed in seeds:
+        for path, value in reading.draw(seed).items():
+            kept = samples.setdefault(path, [])
+            entries = max(_ENTRIES, wanted.get(path, 0))
+            if len(kept) < _FEWEST or len(kept) * value.size < entries:
+                kept.append(value)
+
+
+def _wanted(reading: Reading, laws: Mapping[str, Law], count: int) -> int:
+    """Initializations that tell what these have not, as far as they can be drawn; 0 for none."""
+    size = sum(math.prod(law.shape) for law in laws.values())
+    most = int(_PARAMETERS / (reading.overhead + size))
+    needed = []
+    for law in (each for each in laws.values() if each.wanted):
+        draws = -(-law.wanted // math.prod(law.shape))
+        near = len(law.rivals) < 2 and draws <= 4 * most  # half as fine is fine enough for one name
+        needed.append(min(draws, most) if near else draws)
+    return max((each for each in needed if count < each <= most), default=0)
 
 
 def _check_apart(
@@ -278,14 +320,17 @@ def _check_apart(
             raise InputError("model", f"{one} and {other}, correlated", wanted)
 
 
-def _of_one(matrices: list[Linear], given: Mapping[str, Array]) -> dict[str, Law]:
+def _of_one(
+    matrices: list[Linear], given: Mapping[str, Array], depths: Sequence[int]
+) -> dict[str, Law]:
     """From one initialization: a small matrix has the law of a larger one, if it can have that."""
     laws: dict[str, Law] = {}
     for each in sorted(matrices, key=lambda node: -node.fan_in * node.fan_out):
         own = given[each.weight]
         known = [law for law in laws.values() if len(law.shape) == 2 and law.fits(own)]
         is_small = own.size < _FEW and known and own.any()
-        laws[each.weight] = replace(known[0], shape=own.shape) if is_small else of_matrix([own])
+        law = replace(known[0], shape=own.shape) if is_small else of_matrix([own], depths)
+        laws[each.weight] = law
     for each in matrices:
         if each.bias is not None:
             laws[each.bias] = _beside(laws[each.weight], given[each.bias], each.fan_in)
@@ -301,18 +346,23 @@ def _beside(law: Law, bias: Array, fan_in: int) -> Law:
     return of_biases([bias], fan_in)
 
 
-def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
-    laws = _together({each.weight: of_matrix(samples[each.weight]) for each in matrices}, samples)
+def _of_samples(
+    matrices: list[Linear], samples: Mapping[str, list[Array]], depths: Sequence[int] = ()
+) -> dict[str, Law]:
+    laws = {each.weight: of_matrix(samples[each.weight], depths) for each in matrices}
+    laws = _together(laws, samples, depths)
     for each in matrices:
         if each.bias is not None:
             laws[each.bias] = of_biases(samples[each.bias], each.fan_in)
     return laws
 
 
-def _together(laws: dict[str, Law], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
+def _together(
+    laws: dict[str, Law], samples: Mapping[str, list[Array]], depths: Sequence[int]
+) -> dict[str, Law]:
     """The same with one law for matrices of one shape whose measured laws differ by their errors:
     that of all their samples. What is known, or the same in every sample, stays as it is."""
-    errors = {path: _measured_error(law, samples[path]) for path, law in laws.items()}
+    errors = {path: law.error for path, law in laws.items()}
     alike: dict[Any, list[str]] = {}
     for path, law in laws.items():
         if errors[path]:
@@ -321,7 +371,7 @@ def _together(laws: dict[str, Law], samples: Mapping[str, list[Array]]) -> dict[
     for paths in alike.values():
         if len({laws[path].C for path in paths}) < 2:
             continue
-        every = of_matrix([one for path in paths for one in samples[path]])
+        every = of_matrix([one for path in paths for one in samples[path]], depths)
         near = all(
             abs(float(laws[one].C - laws[other].C)) <= 5 * np.hypot(errors[one], errors[other])
             for one, other in combinations(paths, 2)
@@ -329,11 +379,3 @@ def _together(laws: dict[str, Law], samples: Mapping[str, list[Array]]) -> dict[
         if near and every.kind == laws[paths[0]].kind:
             found |= dict.fromkeys(paths, every)
     return found
-
-
-def _measured_error(law: Law, samples: list[Array]) -> float:
-    """The standard error of C where that was measured, 0 where it is known; of a uniform law by its
-    largest entry also where that is too small to be told."""
-    if law.kind == "uniform" and not law.why:
-        return 2 * float(law.C) / sum(each.size for each in samples)
-    return law.error

@@ -2,7 +2,8 @@
 
 It has every order in 1/n of what was read, few inputs and biases of any law among it: beside the
 series it says what that leaves out. A parameter's part of the tangent kernel is (δ·δ)(u·u) of a
-matrix W u and δ·δ of a bias, δ what the output changes by with W u.
+matrix W u and δ·δ of a bias, δ what the output changes by with W u; constant factors beside both
+enter as their squares.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ class Drawn:
                 change, inner = back.pop(number), self.graph.nodes[number]
                 if isinstance(inner, Linear):
                     h = values[inner.source]
-                    grams[:, at] += (change @ change.swapaxes(1, 2)) * (
-                        h @ h.swapaxes(1, 2) + (inner.bias is not None)
-                    )
+                    own = float(inner.scale) ** 2 * (h @ h.swapaxes(1, 2))
+                    if inner.bias is not None:
+                        own = own + float(inner.bias_scale) ** 2
+                    grams[:, at] += (change @ change.swapaxes(1, 2)) * own
                 for source, part in _back(inner, change, values, made):
                     back[source] = back[source] + part if source in back else part
         return grams
@@ -103,8 +105,10 @@ class Drawn:
 def _value(node: Node, values: Mapping[int, Array], made: Mapping[str, Array]) -> Array:
     match node:
         case Linear(source, weight, bias):
-            found = values[source] @ made[weight].swapaxes(1, 2)
-            return found if bias is None else found + made[bias][:, None]
+            found = float(node.scale) * values[source] @ made[weight].swapaxes(1, 2)
+            if bias is not None:
+                found = found + float(node.bias_scale) * made[bias][:, None]
+            return np.asarray(found)
         case Applied(source, function):
             return _function(function, 0)(values[source])
         case Norm(source):
@@ -123,7 +127,7 @@ def _back(
     """What a change with a node's values is with those that it is computed from."""
     match node:
         case Linear(source, weight):
-            return [(source, change @ made[weight])]
+            return [(source, float(node.scale) * change @ made[weight])]
         case Applied(source, function):
             return [(source, change * _function(function, 1)(values[source]))]
         case Norm(source, kind):

@@ -16,14 +16,22 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 
-_GRID = np.linspace(-5.3, 5.1, 83)
+_FAR = np.array([6.3, 7.4, 9.2, 12.1, 17.3, 23.7, 30.9])
+_GRID = np.concatenate([np.linspace(-5.3, 5.1, 83), _FAR, -_FAR])
 _SAME = 2e-6
 """Of σ's size: single precision's constants differ from exact ones by as much."""
 
 
-def relu(u: sympy.Expr) -> sympy.Expr:
-    """[u]_+."""
-    return sympy.Max(0, u)
+def relu(
+    u: sympy.Expr, slope: object = 0, most: object = None, threshold: object = 0
+) -> sympy.Expr:
+    """[u]_+; with Keras's options slope·(u − threshold) below the threshold, and `most` at most."""
+    least, below = exact(threshold or 0), exact(slope or 0)
+    if least:
+        found = sympy.Piecewise((u, u >= least), (below * (u - least), True))
+    else:
+        found = sympy.Max(0, u) + below * sympy.Min(0, u)
+    return found if most is None else sympy.Min(found, exact(most))
 
 
 def leaky_relu(u: sympy.Expr, slope: object = 0.01) -> sympy.Expr:
@@ -158,6 +166,38 @@ def activation(expr: sympy.Expr, where: str) -> Activation:
         return activations.from_expr(expr)
     except InputError as error:
         raise InputError("model", f"{where}, σ(z) = {expr}", error.wanted) from None
+
+
+def scaled(expr: sympy.Expr, where: str) -> tuple[Activation, sympy.Expr]:
+    """The activation and the factor c of c σ(z): 1, or any that leaves a function with a name."""
+    known = _catalogue().values()
+    for each in known:
+        if alike(expr, each.expr):
+            return each, sympy.S.One
+    for each in known:
+        if (factor := multiple(expr, each.expr)) is not None:
+            return each, factor
+    return activation(expr, where), sympy.S.One
+
+
+def multiple(expr: sympy.Expr, other: sympy.Expr) -> sympy.Expr | None:
+    """c of an expression that is c times another function of z; None where it is not.
+
+    >>> multiple(sympy.tanh(z) / 3, sympy.tanh(z))
+    1/3
+    """
+    if alike(expr, other):
+        return sympy.S.One
+    ours, known = _on_grid(expr), _on_grid(other)
+    at = abs(known).argmax()
+    if not np.isfinite(ours).all() or not known[at] or not ours[at]:
+        return None
+    ratio = float(ours[at] / known[at])
+    if not (abs(ours - ratio * known) <= _SAME * (abs(ratio) + abs(ours))).all():
+        return None
+    factor = expr.as_coeff_Mul()[0] / other.as_coeff_Mul()[0]
+    near = sympy.nsimplify(ratio, rational=True, tolerance=1e-12)
+    return factor if abs(float(factor) - ratio) <= 1e-9 * abs(ratio) else near
 
 
 @cache

@@ -6,7 +6,7 @@ Every framework's reader makes one of these; nodes are numbered as they are comp
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import sympy
@@ -23,12 +23,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Linear:
-    """W u, or b + W u.
+    """c W u, or d b + c W u.
 
     Arguments:
         source: u.
         weight, bias: paths of the parameters.
         fan_in, fan_out: the sizes of W.
+        scale, bias_scale: c and d, the constant factors beside the matrix and the biases.
     """
 
     source: int
@@ -36,11 +37,17 @@ class Linear:
     bias: str | None
     fan_in: int
     fan_out: int
+    scale: sympy.Expr = sympy.S.One
+    bias_scale: sympy.Expr = sympy.S.One
 
     @property
     def sources(self) -> tuple[int, ...]:
         """What it is computed from."""
         return (self.source,)
+
+    def times(self, factor: sympy.Expr) -> Linear:
+        """The same, all of it times a number."""
+        return replace(self, scale=factor * self.scale, bias_scale=factor * self.bias_scale)
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,10 @@ class Sum:
     def sources(self) -> tuple[int, ...]:
         """What it is computed from."""
         return tuple(source for _, source in self.terms)
+
+    def times(self, factor: sympy.Expr) -> Sum:
+        """The same, all of it times a number."""
+        return Sum(tuple((factor * own, source) for own, source in self.terms))
 
 
 @dataclass(frozen=True)

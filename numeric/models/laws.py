@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +21,9 @@ from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
+from .initializers import CUT as _CUT
+from .initializers import CUT_SCALE as _CUT_SCALE
+from .initializers import Measured, named
 
 _BOUND = 5.0
 """Standard errors within which a law's numbers are those that were measured."""
@@ -31,12 +34,12 @@ _EXACT = 1e-5
 _SPARSE = 0.01
 """The share of entries that are 0 from which on a matrix is called sparse."""
 
-_MANY = 2000
-"""Entries of which the largest is the bound of a uniform law."""
+_SIMPLE = 10**7
+"""The largest denominator of a square that is taken for a fraction."""
 
 _CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
-_CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
-_CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1]))
+_CUT_EDGE = 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1])
+"""The density of |x|/bound at the bound; 1 of a uniform law."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,9 @@ class Law:
         why: what the number C is, or why the law is unknown.
         density: of what is sparse, the chance of an entry that is not 0; of low rank, rank over
             the smaller size.
+        rivals: the known initializers that are not told apart; C is then the measured variance.
+        wanted: so many entries would tell the initializer, or that it is none that is known; 0
+            where that is told.
     """
 
     kind: str
@@ -62,6 +68,8 @@ class Law:
     kurtosis: float = 0.0
     why: str = ""
     density: float = 1.0
+    rivals: tuple[str, ...] = ()
+    wanted: int = field(default=0, compare=False)
 
     @property
     def keeps_rotations(self) -> bool:
@@ -98,6 +106,15 @@ class Law:
             case "low-rank orthogonal":
                 return ensembles.LowRankOrthogonal(self.C, gamma=_rational(self.density))
         return None
+
+    def times(self, factor: sympy.Expr) -> Law:
+        """The law of the same entries times a number."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Law("zero", self.shape, sympy.Integer(0))
+        by = square(factor)
+        return replace(self, C=by * self.C, error=float(by) * self.error)
 
     def fits(self, sample: Array) -> bool:
         """Whether one sample, (out, in) or (out,), can be of this law."""
@@ -148,12 +165,18 @@ class Law:
         shown = str(self.C) if self.C.is_Rational and self.C.q <= 10**6 else f"{float(self.C):.4g}"
         error = f" ± {self.error:.1g}" if self.error else ""
         symbol = "C_W" if len(self.shape) == 2 else "C_b"
-        reason = f" ({self.why})" if self.why else ""
+        told = self.why or " or ".join(self.rivals)
+        if self.rivals:
+            told = f"{told}, not told apart" if len(self.rivals) > 1 else f"perhaps {told}"
+        reason = f" ({told})" if told else ""
         return f"{name}, {symbol} = {shown}{error}{reason}"
 
 
-def of_matrix(samples: Sequence[Array]) -> Law:
+def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
     """The law of a matrix, from independent samples (out, in) of it.
+
+    Arguments:
+        depths: numbers L of blocks, for initializers that divide the variance by L or 2L.
 
     By definition of the laws; the numbers that are compared are derived here. `Law.kind` is
     "unknown" for what is none of those, with the reason.
@@ -178,19 +201,28 @@ def of_matrix(samples: Sequence[Array]) -> Law:
         return Law("orthogonal", shape, C, why=f"gain² {_shown(g2)}")
     if (W == 0).mean() < _SPARSE and (rank := _rank(W)) < min(shape):
         return _of_rank(W, rank)
-    kind, density, exact_variance, kurtosis = _entries(W)
+    kind, density, measured, kurtosis = _entries(W)
     if kind != "unknown" and (fault := _dependent(W)):
         return Law("unknown", shape, _float(W.var() * fan_in), kurtosis=kurtosis, why=fault)
-    variance = float((W**2).mean()) if exact_variance is None else exact_variance
-    error = variance * math.sqrt((kurtosis + 2) / W.size)
-    if exact_variance is not None:  # by the largest entry
-        error = 0.0 if W.size >= _MANY else 2 * variance / W.size
     if kind == "unknown":
         why = f"entries of kurtosis {kurtosis:.3g}"
-        return Law(kind, shape, _float(variance * fan_in), error * fan_in, kurtosis, why)
-    C, why = _named(kind, variance, error, shape)
-    found_error = 0.0 if why else error * fan_in
-    return Law(kind, shape, C, found_error, kurtosis, why, density)
+        C, error = _float(measured.value * fan_in), measured.error * fan_in
+        return Law(kind, shape, C, error, kurtosis, why)
+    thinned = _density(W) if kind == "sparse" else sympy.S.One
+    known, rivals, wanted = named(kind, measured, shape, depths)
+    share, error = float(thinned), measured.error * fan_in
+    wanted = math.ceil(wanted / share)
+    if kind == "sparse" and not thinned.is_Rational:
+        by_density = measured.value * fan_in * math.sqrt(share * (1 - share) / W.size)
+        error = math.hypot(share * error, by_density)
+    else:
+        by_density, error = 0.0, share * error
+    if known is not None:
+        C, why = known
+        C = C * thinned
+        return Law(kind, shape, C, by_density, kurtosis, why, density, wanted=wanted)
+    C = _float(measured.value * fan_in * share)
+    return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted)
 
 
 def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
@@ -207,18 +239,16 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
         return Law("zero", shape, sympy.Integer(0))
     if fault := _fault(b):
         return Law("unknown", shape, _float(b.var()), why=fault)
-    kind, density, exact_variance, kurtosis = _entries(b)
-    variance = float((b**2).mean()) if exact_variance is None else exact_variance
+    kind, density, measured, kurtosis = _entries(b)
+    variance, error = measured.value, measured.error
+    if kind == "sparse":
+        variance, error = float((b**2).mean()), float((b**2).std()) / math.sqrt(b.size)
     if kind == "uniform" and _reaches(b, math.sqrt(1 / fan_in)):
         default = sympy.Rational(1, 3 * fan_in)
         return Law(kind, shape, default, kurtosis=kurtosis, why="1/(3 fan-in)")
     C = _rational(variance)
     if kind == "unknown":
         return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
-    if kind == "uniform":
-        error = 2 * variance / b.size if b.size < _MANY else 0.0
-    else:
-        error = 0.0 if exact_variance is not None else variance * math.sqrt((kurtosis + 2) / b.size)
     return Law(kind, shape, C, error, kurtosis, density=density)
 
 
@@ -285,8 +315,16 @@ def _rank(W: Array) -> int:
     return int((values > 1e-6 * values[:, :1]).sum(axis=1).max())
 
 
-def _entries(W: Array) -> tuple[str, float, float | None, float]:
-    """The kind, the density, the variance where it is exact, and the kurtosis of entries."""
+def _density(W: Array) -> sympy.Expr:
+    """The share of entries that are not 0: a fraction where it is the same in every column."""
+    counts = (W != 0).sum(axis=1)
+    if (counts == counts.flat[0]).all():
+        return sympy.Rational(int(counts.flat[0]), W.shape[1])
+    return sympy.Float(float((W != 0).mean()), 15)
+
+
+def _entries(W: Array) -> tuple[str, float, Measured, float]:
+    """The kind, the density, the variance of entries that are not 0, and the kurtosis."""
     square = float((W**2).mean())
     kurtosis = float((W**4).mean()) / square**2 - 3
     size, largest = W.size, float(abs(W).max())
@@ -295,9 +333,9 @@ def _entries(W: Array) -> tuple[str, float, float | None, float]:
         rest = W[W != 0]
         inner = float((rest**4).mean()) / float((rest**2).mean()) ** 2 - 3
         kind = "sparse" if abs(inner) < _BOUND * math.sqrt(24 / rest.size) else "unknown"
-        return kind, 1 - zeros / size, None, kurtosis
+        return kind, 1 - zeros / size, Measured.of_square(rest, 0.0), kurtosis
     if np.ptp(abs(W)) <= _EXACT * largest:
-        return "signs", 1.0, square, -2.0
+        return "signs", 1.0, Measured.of_square(W, -2.0), -2.0
     laws: tuple[tuple[str, float, float, float], ...] = (
         ("uniform", -1.2, math.sqrt(3), 1.6),
         ("truncated normal", _CUT_KURTOSIS, 2 / _CUT_SCALE, 5.0),
@@ -307,11 +345,11 @@ def _entries(W: Array) -> tuple[str, float, float | None, float]:
         beyond = largest > bound * math.sqrt(square) * (1 + 5 / math.sqrt(size))
         near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
         if near and not beyond and _fills(kind, W, square, bound):
-            exact_variance = None
-            if kind == "uniform":
-                exact_variance = (largest * (1 + 1 / size)) ** 2 / 3
-            return kind, 1.0, exact_variance, wanted
-    return "unknown", 1.0, None, kurtosis
+            if kind == "gaussian":
+                return kind, 1.0, Measured.of_square(W, wanted), wanted
+            edge = 1.0 if kind == "uniform" else _CUT_EDGE
+            return kind, 1.0, Measured.of_bound(largest, size, bound**-2, edge), wanted
+    return "unknown", 1.0, Measured.of_square(W, kurtosis), kurtosis
 
 
 def _fills(kind: str, W: Array, square: float, bound: float) -> bool:
@@ -336,52 +374,28 @@ def _dependent(W: Array) -> str | None:
     grams = W @ W.transpose(0, 2, 1) if o <= i else W.transpose(0, 2, 1) @ W
     traces = (grams**2).sum(axis=(1, 2))
     square, fourth = float((W**2).mean()), float((W**4).mean())
-    expected = o * i * (fourth + square**2 * (o + i - 2))
+    rows = square**2  # E W_ak² W_bk², of two rows
+    density = _density(W)
+    if density < 1 and density.is_Rational:  # as many in every column
+        kept = int(density * o)
+        rows *= (kept - 1) * o / (kept * (o - 1))
+    expected = o * i * (fourth + rows * (o - 1) + square**2 * (i - 1))
     error = traces.std(ddof=1) / math.sqrt(len(W))
     if abs(traces.mean() - expected) > 6 * error:
         return "singular values that are not those of independent entries"
     return None
 
 
-_GAINS = {
-    sympy.Integer(1): "",
-    sympy.Integer(2): "gain √2, of relu",
-    sympy.Rational(25, 9): "gain 5/3, of tanh",
-    sympy.Rational(9, 16): "gain 3/4, of selu",
-}
-
-_BOUNDED = {sympy.Rational(25, 13): "gain √(2/1.04), of leaky_relu(0.2)"}
-"""Too near to others, but where C is known by a largest entry."""
-
-
-def _named(
-    kind: str, variance: float, error: float, shape: tuple[int, int]
-) -> tuple[sympy.Expr, str]:
-    """C_W, exact where a known initializer has it, and the initializer's name."""
-    out, fan_in = shape
-    known: list[tuple[sympy.Expr, str]] = [
-        (sympy.Rational(1, 3), "1/(3 fan-in), torch's default"),
-    ]
-    scales: tuple[tuple[sympy.Expr, str], ...] = (
-        (sympy.Integer(1), "1/fan-in"),
-        (sympy.Rational(2 * fan_in, out + fan_in), "2/(fan-in + fan-out)"),
-        (sympy.Rational(fan_in, out), "1/fan-out"),
-    )
-    gains = _GAINS | _BOUNDED if kind == "uniform" else _GAINS
-    for gain, told in gains.items():
-        known += [(gain * C, f"{name}{told and ', '}{told}") for C, name in scales]
-    for std in ("0.02", "0.01", "0.05", "0.1", "0.001"):
-        square = sympy.Rational(std) ** 2 * fan_in
-        known.append((square, f"standard deviation {std}"))
-        if kind == "truncated normal":
-            cut = _float(float(square) * _CUT_SCALE**2)
-            known.append((cut, f"standard deviation {std} before the cut at two of it"))
-    within = max(4 * error * fan_in, 1e-3 * variance * fan_in if not error else 0.0)
-    near = {C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within}
-    if len(near) == 1 and within <= 0.06 * variance * fan_in:
-        ((C, name),) = near.items()
-        return C, name
-    return _float(variance * fan_in), ""
+def square(factor: sympy.Expr) -> sympy.Expr:
+    """A number's square, a fraction with a small denominator where double precision says so: of
+    1/√n as a decimal it is 1/n."""
+    square = factor**2
+    if factor.is_Rational and factor.q <= _SIMPLE:
+        return square
+    near = Fraction(float(square)).limit_denominator(_SIMPLE)
+    if abs(float(near) - float(square)) <= 1e-14 * float(square):
+        return sympy.Rational(near.numerator, near.denominator)
+    return sympy.Float(float(square), 17)
 
 
 def _rational(value: float) -> sympy.Expr:

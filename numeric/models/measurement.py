@@ -35,6 +35,7 @@ from ..arrays import Array
 from ..tables import layout
 from .description import Description
 from .graph import Linear
+from .networks import law_of_weights
 from .rows import Rows, Tests
 from .skips import Centred, Centring, Skip, moments, skip
 
@@ -366,7 +367,8 @@ def _unseen(
             _lengths(reading, made, nodes[at], z * math.sqrt(1 + sign * _CHANGE), behind)
             for sign in (1, -1)
         )
-        growth = np.log(longer / shorter) / math.log((1 + _CHANGE) / (1 - _CHANGE))
+        ratio = np.divide(longer, shorter, out=np.ones_like(longer), where=shorter > 0)
+        growth = np.log(ratio) / math.log((1 + _CHANGE) / (1 - _CHANGE))
         found[each.layer :] += (np.maximum(1.0, abs(growth).max(axis=1)) ** 2 * each.error) ** 2
     return np.sqrt(found)
 
@@ -400,7 +402,7 @@ def _has_free_rows(description: Description, number: int) -> bool:
     end = nodes[block.node]
     if len(block.matrices) > 1 or not isinstance(end, Linear):
         return False
-    return description.laws[end.weight].has_free_rows
+    return law_of_weights(end, description.laws).has_free_rows
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:

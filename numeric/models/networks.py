@@ -9,6 +9,7 @@ C λ_W/f.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,7 +25,10 @@ from derive.layers import Layer
 from derive.network import Network
 
 from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Product, Sum
-from .laws import Law
+from .laws import Law, square
+
+_SHORT = 10**9
+"""The largest denominator of a number that is written in an equation."""
 
 
 class Block(NamedTuple):
@@ -56,7 +60,7 @@ class Structure:
     Attributes:
         blocks: layer 1, 2, …
         activation: the one σ.
-        ending: what is done to the last preactivations, in words.
+        ending: what is done to the last preactivations, which no layer has, in words.
     """
 
     graph: Graph
@@ -78,11 +82,8 @@ def structure(graph: Graph) -> Structure:
     blocks = [Block(places[0], (places[0],), first.fan_out, None, sympy.S.Zero, False, None)]
     for before, behind in pairwise(places):
         blocks.append(_block(graph, before, behind))
-    used = [graph.nodes[at] for at in cuts if at > places[-1]]
-    ending = None
-    if used:
-        known = [str(each.function) if isinstance(each, Applied) else "a norm" for each in used]
-        ending = f"{', '.join(known)} behind the last matrix, which the layers do not have"
+    unread = [_part(graph, at) for at in graph.between(places[-1], graph.output)]
+    ending = ", ".join(dict.fromkeys(unread)) or None
     found: dict[Activation, int] = {}
     for number, block in enumerate(blocks, start=1):
         if block.function is not None and block.function != linear:
@@ -93,8 +94,16 @@ def structure(graph: Graph) -> Structure:
     return Structure(graph, tuple(blocks), next(iter(found), linear), ending)
 
 
-def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[str, ...]]:
+def network(
+    made: Structure, laws: Mapping[str, Law], by_rates: bool = False
+) -> tuple[Network, tuple[str, ...]]:
     """The network, and remarks on what it leaves out.
+
+    Where a layer's equations have biases of several variances C_k, beside factors d_k, they stand
+    as c_k b, b of one variance and one learning rate. Their part of K is right, that of Θ is not.
+
+    Arguments:
+        by_rates: c_k = d_k, so that their part of Θ is right, and that of K is not.
 
     Raises InputError for laws that no network here has.
     """
@@ -112,19 +121,19 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
         head, texts = exact, [layers.dense()] * (len(blocks) - 1)
     else:
         head = _kind(laws, matrices, remarks)
-        texts = [_layer(made, number, laws) for number in range(2, len(blocks) + 1)]
-    first = laws[matrices[0].weight]
+        texts = [_layer(made, number, laws, by_rates) for number in range(2, len(blocks) + 1)]
+    first = law_of_weights(matrices[0], laws)
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
     first_weights = head if exact is not None else _first(first, remarks)
-    biases = [_bias(made, number, laws, remarks) for number in range(1, len(blocks) + 1)]
+    biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
         head,
         first_weights=replace(first_weights, C_W=first.C),
         C_b=biases if any(biases) else 0,
-        lambda_W=list(_rates(made)),
-        lambda_b=[int(_is_biased(made, number)) for number in range(1, len(blocks) + 1)],
+        lambda_W=[_rate(made, number) for number in range(1, len(blocks) + 1)],
+        lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],
         widths=widths,
         **others,
     )
@@ -161,6 +170,37 @@ def _block(graph: Graph, before: int, behind: int) -> Block:
     )
 
 
+def _part(graph: Graph, at: int) -> str:
+    """What a node does, in words."""
+    match graph.nodes[at]:
+        case Linear(_, weight):
+            return weight
+        case Applied(_, function):
+            return str(function).removeprefix("expr: ")
+        case Norm(_, kind):
+            return f"{kind} norm"
+        case Sum(((factor, _),)):
+            return f"a factor {decimal(factor)}"
+        case Sum():
+            return "a sum"
+    return "a product"
+
+
+def decimal(number: sympy.Expr) -> str:
+    """A number to six digits."""
+    return str(number) if number.is_Integer else f"{float(number):.6g}"
+
+
+def law_of_weights(node: Linear, laws: Mapping[str, Law]) -> Law:
+    """The law of the matrix that multiplies u in a node c W u, c W."""
+    return laws[node.weight].times(node.scale)
+
+
+def law_of_biases(node: Linear, laws: Mapping[str, Law]) -> Law | None:
+    """The law of what a node adds, its biases times their factor; None where it has none."""
+    return None if node.bias is None else laws[node.bias].times(node.bias_scale)
+
+
 def _matrix(graph: Graph, at: int) -> Linear:
     node = graph.nodes[at]
     assert isinstance(node, Linear)
@@ -172,17 +212,43 @@ def _named(graph: Graph, at: int) -> str:
     return node.weight if isinstance(node, Linear) else str(graph.origins[at])
 
 
-def _rates(made: Structure) -> list[int]:
-    """λ_W of each layer: its width below, that of a dense layer's fan-in."""
-    below = [_matrix(made.graph, made.blocks[0].node).fan_in]
-    return below + [block.width for block in made.blocks[:-1]]
+def _below(made: Structure, number: int) -> int:
+    """The width below a layer: λ_W of one that is written as its equations."""
+    if number == 1:
+        return _matrix(made.graph, made.blocks[0].node).fan_in
+    return made.blocks[number - 2].width
+
+
+def _rate(made: Structure, number: int) -> sympy.Expr:
+    """λ_W of a layer: the fan-in, and for a dense layer c W σ(z) c² times that, as z changes by
+    c δW σ(z); other layers have such factors in their equations."""
+    below = sympy.Integer(_below(made, number))
+    if number > 1 and not _is_plain(made, number):
+        return below
+    return below * square(_matrix(made.graph, made.blocks[number - 1].node).scale)
+
+
+def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
+    """λ_b of a layer, d² of what is d b in its equations; 0 without biases."""
+    node = _matrix(made.graph, _main(made, number, laws))
+    return sympy.S.Zero if node.bias is None else square(node.bias_scale)
+
+
+def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
+    """The node whose biases are the layer's b[i] as they are: the last whose biases are not 0, or
+    that has some."""
+    places = made.blocks[number - 1].matrices
+    biases = {at: law_of_biases(_matrix(made.graph, at), laws) for at in reversed(places)}
+    biased = [at for at, law in biases.items() if law is not None]
+    live = [at for at, law in biases.items() if law is not None and law.C]
+    return [*live, *biased, places[-1]][0]
 
 
 def _exactly(
     made: Structure, laws: Mapping[str, Law], matrices: list[Linear]
 ) -> weights.WeightEnsemble | None:
     """The ensemble, where all layers are dense ones with independent entries of one law."""
-    own = [laws[each.weight] for each in matrices]
+    own = [law_of_weights(each, laws) for each in matrices]
     plain = all(_is_plain(made, number) for number in range(2, len(made.blocks) + 1))
     entries = own[0].kind in {"uniform", "truncated normal", "signs", "sparse"}
     same = len({(each.kind, each.C, each.density) for each in own}) == 1
@@ -196,7 +262,7 @@ def _kind(
 
     K, V and Θ of independent entries are those of Gaussian ones with their variance.
     """
-    own = [laws[each.weight] for each in matrices[1:]] or [laws[matrices[0].weight]]
+    own = [law_of_weights(each, laws) for each in matrices[1:] or matrices]
     live = [each for each in own if each.kind != "zero"]
     kinds = {each.kind if each.keeps_rotations else "gaussian" for each in live}
     if len(kinds) > 1:
@@ -208,7 +274,7 @@ def _kind(
             f"{' and '.join(others)} entries: K, V and Θ as of Gaussian ones with their variance, "
             "which is exact at leading order in 1/n; corrections of order 1/n are not those"
         )
-    if len({each.density for each in live}) > 1:
+    if len({each.density for each in live if each.keeps_rotations}) > 1:
         raise InputError("model", "matrices of several ranks", "one rank over width")
     ensemble = next((each.ensemble() for each in live if each.keeps_rotations), None)
     return replace(ensemble or weights.Gaussian(), C_W=sympy.S.One)
@@ -224,31 +290,10 @@ def _first(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
     return weights.Gaussian(law.C)
 
 
-def _bias(made: Structure, number: int, laws: Mapping[str, Law], remarks: list[str]) -> sympy.Expr:
-    """C_b of a layer, that of its last matrices' biases.
-
-    Raises InputError where its equations have biases of other variances, unless they are of order
-    1/n.
-    """
-    nodes = [_matrix(made.graph, at) for at in made.blocks[number - 1].matrices]
-    biased = [(each.bias, laws[each.bias].C) for each in nodes if each.bias is not None]
-    if not biased:
-        return sympy.S.Zero
-    told = ", ".join(f"{path}: {variance}" for path, variance in biased)
-    own = biased[-1][1]
-    if len({variance for _, variance in biased}) > 1:
-        if max(float(variance) for _, variance in biased) > 1 / made.blocks[0].width:
-            raise InputError("model", told, "one variance of the biases within a layer")
-        remarks.append(
-            f"biases of several variances in layer {number}, {told}: {own} for all; the "
-            "difference is of order 1/n"
-        )
-    return own
-
-
-def _is_biased(made: Structure, number: int) -> bool:
-    nodes = [_matrix(made.graph, at) for at in made.blocks[number - 1].matrices]
-    return any(each.bias is not None for each in nodes)
+def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
+    """C_b of a layer, that of its last matrices' biases; others are multiples of such."""
+    law = law_of_biases(_matrix(made.graph, _main(made, number, laws)), laws)
+    return sympy.S.Zero if law is None else law.C
 
 
 def _layers(texts: list[Layer]) -> Layer | list[Layer]:
@@ -266,11 +311,10 @@ def _is_plain(made: Structure, number: int) -> bool:
     return isinstance(source, Applied) and source.source == below and source.function != linear
 
 
-def _layer(made: Structure, number: int, laws: Mapping[str, Law]) -> Layer:
+def _layer(made: Structure, number: int, laws: Mapping[str, Law], by_rates: bool) -> Layer:
     """The equations of layer 2, 3, …"""
-    rate = _rates(made)[number - 1]
     try:
-        return _Writer(made, number, laws, rate).layer()
+        return _Writer(made, number, laws, by_rates).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
         wanted = error.wanted
@@ -285,10 +329,18 @@ def _layer(made: Structure, number: int, laws: Mapping[str, Law]) -> Layer:
 class _Writer:
     """Writes a layer's equations, one after another."""
 
-    def __init__(self, made: Structure, number: int, laws: Mapping[str, Law], rate: int) -> None:
-        self.graph, self.sigma, self.laws = made.graph, made.activation, laws
+    def __init__(
+        self, made: Structure, number: int, laws: Mapping[str, Law], by_rates: bool
+    ) -> None:
+        self.graph, self.laws, self.by_rates = made.graph, laws, by_rates
+        self.main, self.is_plain = _main(made, number, laws), _is_plain(made, number)
+        self.users = Counter(
+            source
+            for at in made.graph.between(0, made.graph.output)
+            for source in made.graph.nodes[at].sources
+        )
         self.below, self.block = made.blocks[number - 2].node, made.blocks[number - 1]
-        self.rate, self.n = rate, made.blocks[0].width
+        self.rate, self.n = _below(made, number), made.blocks[0].width
         self.lines: list[str] = []
         self.names = {self.below: "z"}
         self.C: dict[str, sympy.Expr] = {}
@@ -307,42 +359,62 @@ class _Writer:
         """The right side of an equation that gives this node."""
         node = self.graph.nodes[at]
         if isinstance(node, Linear):
-            return self.matrix(node)
+            return self.matrix(node, at) or "0 z[i]"
         if isinstance(node, Sum):
-            return " + ".join(self.term(factor, source) for factor, source in node.terms)
+            terms = [self.term(factor, source) for factor, source in node.terms]
+            return " + ".join(filter(None, terms)) or "0 z[i]"
         return self.entry(at, "i")
 
     def term(self, factor: sympy.Expr, at: int) -> str:
-        """c u, of a sum."""
+        """c u, of a sum; nothing where that is 0."""
+        if factor == 0:
+            return ""
         node = self.graph.nodes[at]
-        known = at in self.names or not isinstance(node, Linear)
-        if factor == 1 and not known:
-            return self.matrix(_matrix(self.graph, at))
-        inside = self.entry(at, "i") if known else ""
-        if factor == 1:
-            return inside
-        shown = self.number("c", factor)
-        if known:
-            return f"{shown} {inside}"
-        linear = _matrix(self.graph, at)
-        scaled = f"{shown} {self.matrix(replace(linear, bias=None))}"
-        if linear.bias is None:
-            return scaled
-        self.shifts += 1
-        self.lines.append(f"v{self.shifts}[i] = b[i]")
-        return f"{shown} v{self.shifts}[i] + {scaled}"
+        if isinstance(node, Linear) and at not in self.names and self.users[at] == 1:
+            return self.matrix(node.times(factor), at)
+        inside = self.entry(at, "i")
+        return inside if factor == 1 else f"{self.number('c', factor)} {inside}"
 
-    def matrix(self, node: Linear) -> str:
-        """b + c W u."""
+    def matrix(self, node: Linear, at: int) -> str:
+        """d b + c W u; nothing where that is 0."""
+        shift = self.biases(node, at)
+        if node.scale == 0 and not self.is_plain:
+            return shift
         name = f"W{len(self.C) + 1}"
         law = self.laws[node.weight]
         self.C[name] = sympy.S.Zero
         inside = self.entry(node.source, "a")
         ratio = sympy.Rational(node.fan_in, self.rate)
+        scale = abs(node.scale)
+        if self.is_plain:  # where λ_W has the factor
+            law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
-        shown = "" if ratio == 1 else self.number("r", sympy.sqrt(ratio)) + " "
-        bias = "" if node.bias is None else "b[i] + "
-        return f"{bias}{shown}{name}[i,a] {inside}"
+        factor = scale * sympy.sqrt(ratio)
+        shown = "" if factor == 1 else self.number("r", factor) + " "
+        return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
+
+    def biases(self, node: Linear, at: int) -> str:
+        """b[i], or a multiple, if not 0, by variances or by learning rates."""
+        if node.bias is None:
+            return ""
+        factor = sympy.S.One if at == self.main else self.share(node)
+        if factor == 0:
+            return ""
+        if factor == 1:
+            return "b[i]"
+        self.shifts += 1
+        self.lines.append(f"v{self.shifts}[i] = b[i]")
+        return f"{self.number('c', factor)} v{self.shifts}[i]"
+
+    def share(self, node: Linear) -> sympy.Expr:
+        """c of biases that are c b[i]."""
+        main = _matrix(self.graph, self.main)
+        own, others = (law_of_biases(each, self.laws) for each in (node, main))
+        assert own is not None
+        assert others is not None
+        if self.by_rates or not others.C:
+            return abs(node.bias_scale / main.bias_scale)
+        return sympy.sqrt(own.C / others.C)
 
     def entry(self, at: int, index: str) -> str:
         """A node's entry at an index, where it can stand: written before if need be."""
@@ -399,7 +471,7 @@ class _Writer:
 
     def number(self, name: str, value: sympy.Expr) -> str:
         """A number, by itself or as a symbol with that value."""
-        if value.is_Rational and value >= 0:
+        if value.is_Rational and value >= 0 and value.q <= _SHORT:
             return f"({value})" if value.q != 1 else str(value)
         made = f"{name}{len(self.values) + 1}"
         self.values[made] = value

@@ -6,7 +6,7 @@ import base64
 import html as escaping
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import xarray
 from derive.errors import InputError
 
 from ..arrays import Array
-from ..tables.compare import Comparison
+from ..tables.compare import Comparison, percent
 from .description import Description
 from .drawn import Drawn
 from .measurement import Sample
@@ -33,25 +33,35 @@ _COLUMNS = (
 )
 
 
+_OF_THE_OUTPUT = (
+    "Jacobian of the output",
+    "stable learning rate",
+    "fastest learning rate",
+)
+
+
 class Jacobian(NamedTuple):
     """Singular values of ∂z^{(L)}/∂x, and of ∂z^{(L−1)}/∂z^{(1)} between hidden layers.
 
     Attributes:
-        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥.
+        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥; like all of
+            ∂z^{(L)}/∂x NaN where something behind layer L was not read.
+        size_error: by the errors of measured variances.
         measured, error: the same over initializations, with its standard error.
         largest, least: means of the extreme singular values of ∂z^{(L)}/∂x.
         hidden_largest, hidden_least: those between hidden layers; NaN where there are none.
         edges: the ends of their spectrum by theory, for hidden layers of one width.
     """
 
-    size: float
-    measured: float
-    error: float
-    largest: float
-    least: float
+    size: float = math.nan
+    measured: float = math.nan
+    error: float = math.nan
+    largest: float = math.nan
+    least: float = math.nan
     hidden_largest: float = math.nan
     hidden_least: float = math.nan
     edges: tuple[float, float] | None = None
+    size_error: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +104,17 @@ class Report:
                 told = of_fluctuations(told, each, self.theory.second, n)
             found.append(told)
         return tuple(found)
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Numbers that are not known, with the reason: tensors without a theory for such layers,
+        and what depends on a part of the model that was not read."""
+        found = dict(self.theory.missing)
+        ending = self.description.structure.ending
+        if ending is not None:
+            why = f"behind layer {self.description.depth} follows {ending}, which was not read"
+            found |= dict.fromkeys(_OF_THE_OUTPUT, why)
+        return found
 
     @property
     def agrees(self) -> bool:
@@ -142,11 +163,12 @@ def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]
 def facts(report: Report) -> list[str]:
     """What follows, a sentence each."""
     jacobian, found = report.jacobian, []
-    found.append(
-        f"Jacobian ∂z/∂x: Σ_k (∂z_i/∂x_k)² is {_short(jacobian.size)} by theory, "
-        f"{_short(jacobian.measured)} ± {jacobian.error:.1g} measured; singular values "
-        f"{_short(jacobian.least)} to {_short(jacobian.largest)}"
-    )
+    if not math.isnan(jacobian.size):
+        found.append(
+            f"Jacobian ∂z/∂x: Σ_k (∂z_i/∂x_k)² is {_known(jacobian.size, jacobian.size_error)} by "
+            f"theory, {_short(jacobian.measured)} ± {jacobian.error:.1g} measured; singular values "
+            f"{_short(jacobian.least)} to {_short(jacobian.largest)}"
+        )
     if not math.isnan(jacobian.hidden_largest):
         edges = jacobian.edges
         told = "" if edges is None else f", {_short(edges[0])} to {_short(edges[1])} by theory"
@@ -155,20 +177,29 @@ def facts(report: Report) -> list[str]:
             f"{_short(jacobian.hidden_largest)} measured{told}"
         )
     rates = report.rates
-    spread = "" if math.isnan(rates.spread) else f" ± {rates.spread:.2g} over initializations"
-    found.append(
-        f"learning rate of full-batch descent on ½Σ(z − y)² at these inputs: stable below "
-        f"{_short(rates.stable)}{spread}, fastest at {_short(rates.fastest)}"
-    )
+    if not math.isnan(rates.stable):
+        spread = "" if math.isnan(rates.spread) else f" ± {rates.spread:.2g} over initializations"
+        by_laws = f" (± {percent(rates.error)} by the measured variances)" if rates.error else ""
+        held = ", ".join(dict.fromkeys(report.description.structure.graph.gains))
+        found.append(
+            f"learning rate of full-batch descent on ½Σ(z − y)² at these inputs: stable below "
+            f"{_short(rates.stable)}{spread}, fastest at {_short(rates.fastest)}{by_laws}"
+            + (f", with {held} held" if held else "")
+        )
     if not report.depths:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))
     found += [str(each) for each in report.sample.rows]
-    missing = report.theory.missing
-    if missing:
-        found.append(f"not known for such layers: {', '.join(missing)}")
+    found += _withheld(report.withheld)
     return found
+
+
+def _withheld(numbers: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each reason."""
+    for why in dict.fromkeys(numbers.values()):
+        names = ", ".join(name for name, own in numbers.items() if own == why)
+        yield f"not known: {names} ({why})"
 
 
 def _depth(each: Depth) -> str:
@@ -202,7 +233,7 @@ def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
     for at, layer in enumerate(table["layer"].to_numpy()):
         row = [str(int(layer)), str(report.description.widths[int(layer)])]
         for _, derived, measured in used:
-            row.append(_short(float(table[derived][at])))
+            row.append(_known(float(table[derived][at]), float(table[f"{derived}_error"][at])))
             if measured and measured in table:
                 value, error = (float(table[f"{measured}{end}"][at]) for end in ("", "_se"))
                 row.append(_with_error(value, error))
@@ -212,6 +243,11 @@ def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
 
 def _short(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+def _known(value: float, error: float) -> str:
+    """A number by theory, with the error that measured variances make of it, if they make one."""
+    return _with_error(value, error) if error else _short(value)
 
 
 def _with_error(value: float, error: float) -> str:

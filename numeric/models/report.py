@@ -22,8 +22,9 @@ from . import omissions
 from .description import Description, read
 from .drawn import Drawn
 from .measurement import Plan, Sample, enough, measure, plan
+from .networks import law_of_weights
 from .page import Jacobian, Report
-from .theory import Theory, deeper, is_plain, rates, theory, with_reading
+from .theory import Theory, by_readings, deeper, is_plain, rates, theory, with_reading
 
 _INPUTS = 2
 _MOST_INPUTS = 8
@@ -79,7 +80,6 @@ def report(
     told = tuple(omissions.omitted(derived, bounded))
     derived = with_reading(description, bounded)
     comparisons = tuple(_compared(derived, sampled))
-    theta = derived.first["Theta"].to_numpy()[-1]
     return Report(
         description,
         X,
@@ -89,7 +89,7 @@ def report(
         _by_layer(description, derived, sampled),
         _jacobian(description, derived, X[0], seed),
         tuple(deeper(description, X[0])),
-        rates(description, X, theta),
+        rates(description, X, derived),
         told,
     )
 
@@ -161,6 +161,8 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
                 column = np.full(depth, np.nan)
                 column[places] = at(sampled.second, f"V{ending}") / (n * K[places] ** 2)
                 columns[f"ratio_measured{ending}"] = column
+        for name in [each for each in columns if "measured" not in each]:
+            columns[f"{name}_error"] = by_readings(derived.uncertain, name) * abs(columns[name])
     return layout.table(range(1, depth + 1), {"width": n}, **columns)
 
 
@@ -168,19 +170,21 @@ def _jacobian(description: Description, derived: Theory, x: Array, seed: int) ->
     reading, blocks = description.reading, description.structure.blocks
     last, hidden = blocks[-1].node, len(blocks) - 1
     made = reading.initialize(range(seed + 1000, seed + 1000 + _JACOBIANS))
-    found = reading.jacobian(made, x, last, 0)
-    sizes = (found**2).sum(axis=(1, 2)) / found.shape[1]
-    values = np.linalg.svd(found, compute_uv=False)
-    net = description.network
-    first = float(net.weights_at(1).C_W)
-    size = first * float(np.prod(derived.perpendicular[1:]))
-    extremes = Jacobian(
-        size,
-        float(sizes.mean()),
-        float(sizes.std(ddof=1) / math.sqrt(len(sizes))),
-        float(values[:, 0].mean()),
-        float(values[:, -1].mean()),
-    )
+    extremes = Jacobian()
+    if description.structure.ending is None:
+        found = reading.jacobian(made, x, last, 0)
+        sizes = (found**2).sum(axis=(1, 2)) / found.shape[1]
+        values = np.linalg.svd(found, compute_uv=False)
+        first = float(description.network.weights_at(1).C_W)
+        size = first * float(np.prod(derived.perpendicular[1:]))
+        extremes = Jacobian(
+            size,
+            float(sizes.mean()),
+            float(sizes.std(ddof=1) / math.sqrt(len(sizes))),
+            float(values[:, 0].mean()),
+            float(values[:, -1].mean()),
+            size_error=2 * float(derived.uncertain[-1]) * size,
+        )
     if hidden < 2:
         return extremes
     inner = reading.jacobian(made, x, blocks[hidden - 1].node, blocks[0].node)
@@ -204,7 +208,8 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
     for number in range(2, hidden + 1):
         (at,) = blocks[number - 1].matrices
         node: Any = description.structure.graph.nodes[at]
-        own = type(ensemble)(description.laws[node.weight].C) if ensemble.group == "O" else None
+        C_W = law_of_weights(node, description.laws).C
+        own = type(ensemble)(C_W) if ensemble.group == "O" else None
         parts.append((net.activation, own or "gaussian", float(K[number - 2])))
     try:
         spectrum = layered(parts)

@@ -90,6 +90,8 @@ def of_fluctuations(
     for row in comparison.rows:
         indices = list(row.indices) or [0] * 4
         size = n * math.sqrt(float(np.prod(variances[at[int(row.layer)]][indices])))
+        if not size:
+            continue
         at_most = max(at_most, abs(row.theory) / size)
         off_by = max(off_by, (comparison.bound * row.se + abs(row.within)) / size)
     return found._replace(at_most=at_most, off_by=off_by)

@@ -112,6 +112,7 @@ class _Layer:
         self.number, self._end = number, end
         self._C_W = float(description.laws[end.weight].C)
         self._C_b = float(description.laws[end.bias].C) if end.bias else 0.0
+        self._part_of_biases = float(end.bias_scale) ** 2 * self._C_b
         self._lengths: list[Array] = []
         self._biases: list[Array] = []
         self._pairs: list[tuple[float, float, float]] = []
@@ -151,7 +152,7 @@ class _Layer:
         draws, count = L.shape
         z, error, f = 0.0, 0.0, self._end.fan_in
         for variance in K:
-            rest = min(1.0, self._C_b / float(variance))
+            rest = min(1.0, self._part_of_biases / float(variance)) if variance else 0.0
             part = 1.0 - rest
             u = part * L + rest * beta**2
             D = _over_pairs(u - u.mean())

@@ -32,6 +32,7 @@ from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
 from .description import Description
 from .laws import Law
+from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _ONE_NEURON = "kappa(H,H|0123)"
@@ -56,6 +57,8 @@ class Theory(NamedTuple):
         second: V, likewise; and K at leading order, whose square V is small against.
         parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
+        uncertain: relative, by layer: what the errors of measured variances of weights and biases
+            make of K; at most twice that of V, Θ, its spread, χ and the Jacobian.
     """
 
     first: xarray.Dataset
@@ -63,6 +66,7 @@ class Theory(NamedTuple):
     parallel: Array
     perpendicular: Array
     missing: dict[str, str]
+    uncertain: Array
 
 
 def theory(description: Description, X: Array) -> Theory:
@@ -81,6 +85,9 @@ def theory(description: Description, X: Array) -> Theory:
             missing |= dict.fromkeys(names, error.wanted)
             continue
         known |= {name: table[name].to_numpy() for name in names}
+    share = np.zeros(description.depth)
+    if description.by_rates is not None:
+        known["Theta"], share = _with_biases(description, description.by_rates, given)
     fan_in = min(n, float(description.widths[0]))
     coarse, doubt = _coarseness(description), _doubt(description, known["K"])
     values = {}
@@ -92,20 +99,51 @@ def theory(description: Description, X: Array) -> Theory:
         left_out = _by_layer(part, last) + _by_layer(doubt, total)
         if name != "V" and not description.is_exact:
             left_out = left_out + _by_layer(1 / fan_in + np.zeros(len(total)), known[name])
+        if name == "Theta":
+            left_out = left_out + _by_layer(share, total)
         values[name] = total, left_out + 0 * total
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
         own = known.get(_ONE_NEURON, np.zeros(()))
         variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
         spread = np.sqrt(np.maximum(variance, 0))
-        arrays["spread"] = spread, coarse * NEXT_TERM * spread / n + _by_layer(doubt, spread)
+        next_term = coarse * NEXT_TERM * spread / n
+        arrays["spread"] = spread, next_term + _by_layer(doubt + 2 * share, spread)
     depth = description.depth
     return Theory(
         _table(depth, arrays),
         _table(depth, {"V": values["V"], "K": (known["K"], 0 * known["K"])}),
         *susceptibilities(net, X[0], depth),
         missing,
+        np.zeros(depth),
     )
+
+
+def _with_biases(description: Description, by_rates: Network, given: Array) -> tuple[Array, Array]:
+    """Θ with the biases' part from the network where that is right, and, relative by layer, what
+    may be left: the change of that part, by as much as the weights' part changes with K.
+
+    Derived here.
+    """
+    net, depth = description.network, description.depth
+    layers = range(1, depth + 1)
+    same = [net.layer_at(at, depth) == by_rates.layer_at(at, depth) for at in layers]
+
+    def tangents(made: Network, with_biases: bool) -> Array:
+        rates = [
+            made.lambda_b_at(at) if with_biases or here else 0
+            for at, here in zip(layers, same, strict=True)
+        ]
+        table = flow(replace(made, lambda_b=rates), given, depth, "Theta", width=net.width)
+        return table["Theta"].to_numpy()
+
+    own, other = tangents(net, False), tangents(by_rates, False)
+    biases = tangents(by_rates, True) - other
+    total = own + biases
+    sizes = abs(own).reshape(depth, -1).max(axis=1)
+    change = abs(other - own).reshape(depth, -1).max(axis=1) / np.where(sizes, sizes, 1)
+    part = abs(biases).reshape(depth, -1).max(axis=1) / np.where(sizes, sizes, 1)
+    return total, change * part
 
 
 def _coarseness(description: Description) -> float:
@@ -124,7 +162,7 @@ def _doubt(description: Description, K: Array) -> Array:
     found = np.zeros(len(K))
     for at, (block, behind) in enumerate(pairwise(description.structure.blocks)):
         nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
-        laws = [description.laws[each.bias] for each in nodes if each.bias is not None]
+        laws = [law for each in nodes if (law := law_of_biases(each, description.laws))]
         excess = max((abs(law.kurtosis) * float(law.C) ** 2 for law in laws), default=0.0)
         found[at + 1] = found[at]
         if excess:
@@ -150,14 +188,15 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     changes, found = dict[Law, float](), np.zeros(len(K))
     for at, block in enumerate(description.structure.blocks):
         matrices = [nodes[each] for each in block.matrices]
-        weights = [description.laws[each.weight] for each in matrices]
-        biases = [description.laws[each.bias] for each in matrices if each.bias is not None]
-        carried = max(1.0, float(derived.parallel[at] * K[at - 1] / K[at])) if at else 1.0
-        changes = {law: carried * change for law, change in changes.items()}
-        by_law = [(law, float(law.C)) for law in weights] + [(law, float(K[at])) for law in biases]
-        for law, scale in by_law:
-            if law.error:
-                changes[law] = changes.get(law, 0.0) + law.error / scale
+        carried = float(derived.parallel[at] * K[at - 1] / K[at]) if at and K[at] else 1.0
+        changes = {law: max(1.0, carried) * change for law, change in changes.items()}
+        for node in matrices:
+            law, added = description.laws[node.weight], law_of_biases(node, description.laws)
+            if law.error and node.scale:
+                changes[law] = changes.get(law, 0.0) + law.error / float(law.C)
+            if added is not None and added.error and node.bias is not None and K[at]:
+                law = description.laws[node.bias]
+                changes[law] = changes.get(law, 0.0) + added.error / float(K[at])
         found[at] = math.hypot(*changes.values())
     if not found.any():
         return derived
@@ -165,18 +204,28 @@ def with_reading(description: Description, derived: Theory) -> Theory:
         table.assign(
             {
                 f"{name}_error": np.hypot(
-                    table[f"{name}_error"], power * _by_layer(found, table[name].to_numpy())
+                    table[f"{name}_error"],
+                    _by_layer(by_readings(found, name), table[name].to_numpy()),
                 )
-                for name, power in powers
+                for name in names
                 if name in table
             }
         )
-        for table, powers in (
-            (derived.first, (("K", 1.0), ("Theta", 2.0), ("spread", 2.0))),
-            (derived.second, (("V", 2.0),)),
+        for table, names in (
+            (derived.first, ("K", "Theta", "spread")),
+            (derived.second, ("V",)),
         )
     )
-    return derived._replace(first=first, second=second)
+    return derived._replace(first=first, second=second, uncertain=found)
+
+
+def by_readings(uncertain: Array, name: str) -> Array:
+    """Relative, by layer, at most: what a column changes by where K does by `uncertain`. At layer 1
+    Θ is of the inputs alone."""
+    power = np.full(len(uncertain), 1.0 if name == "K" else 2.0)
+    if name in {"Theta", "spread"}:
+        power[0] = 0.0
+    return power * uncertain
 
 
 def _sensitivity(sigma: Activation, K: Array) -> float:
@@ -243,8 +292,9 @@ def _table(depth: int, arrays: dict[str, tuple[Array, Array]]) -> xarray.Dataset
 def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
     """χ_∥ and χ_⊥ of the layers 2 … depth, NaN at layer 1.
 
-    χ_⊥ is by what Θ grows where layer 1 alone has a learning rate, and χ_∥ the derivative of K by
-    the K below, from inputs that are a little longer and shorter.
+    χ_⊥ is by what Θ grows where layer 1 alone has a learning rate, or the layer below where nothing
+    of layer 1 arrives, and χ_∥ the derivative of K by the K below, from inputs that are a little
+    longer and shorter: NaN where K does not depend on them.
     """
     width = net.width
     first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
@@ -255,7 +305,15 @@ def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
     ]
     change = moved[0] - moved[1]
     with np.errstate(all="ignore"):
-        return tuple(np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta))  # type: ignore[return-value]
+        parallel, perpendicular = (
+            np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta)
+        )
+    for at in np.flatnonzero(np.isnan(perpendicular[1:])) + 1:  # behind a matrix that is 0
+        own = [int(layer == at) for layer in range(1, depth + 1)]
+        start = replace(net, lambda_b=own, lambda_W=own)
+        theta = flow(start, x, int(at) + 1, "Theta", width=width)["Theta"].to_numpy()
+        perpendicular[at] = theta[at] / theta[at - 1]
+    return parallel, perpendicular
 
 
 # deeper
@@ -351,7 +409,7 @@ def _orthogonal(net: Network) -> Network:
 def _variance(description: Description, layer: int) -> sympy.Expr:
     path = description.structure.blocks[layer - 1].matrices[-1]
     node: Any = description.structure.graph.nodes[path]
-    return description.laws[node.weight].C
+    return law_of_weights(node, description.laws).C
 
 
 def _critical(net: Network) -> Network:
@@ -372,6 +430,8 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
     try:
         net, ratio = make(), np.zeros(1)
         K = flow(net, x, max(hidden + 2, _FIRST), "K", width=width)["K"].to_numpy()
+        if not K.all():
+            return Depth(name, why="K is 0 in its layers")
         for wanted in _depths(hidden):
             depth = (
                 wanted
@@ -448,23 +508,34 @@ class Rates(NamedTuple):
     Attributes:
         stable, fastest: the largest stable and the fastest η, with their 1/n term where known.
         spread: the standard deviation of the stable one over initializations, NaN where unknown.
+        error: relative, of both, by the errors of measured variances.
     """
 
-    stable: float
-    fastest: float
-    spread: float
+    stable: float = math.nan
+    fastest: float = math.nan
+    spread: float = math.nan
+    error: float = 0.0
 
 
-def rates(description: Description, X: Array, theta: Array) -> Rates:
-    """From the last layer's tangent kernel, (m, m), or with fluctuations where they are known."""
+def rates(description: Description, X: Array, derived: Theory) -> Rates:
+    """From the last layer's tangent kernel, (m, m), or with fluctuations where they are known; none
+    where that layer is not the output."""
+    if description.structure.ending:
+        return Rates()
     net, n = description.network, float(description.network.width or 1)
-    values = np.linalg.eigvalsh(np.atleast_2d(theta))
+    values = np.linalg.eigvalsh(np.atleast_2d(derived.first["Theta"].to_numpy()[-1]))
+    if values[-1] <= 0:
+        return Rates(math.inf, math.inf)
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
+    error = 2 * float(derived.uncertain[-1])
+    if description.by_rates is not None:
+        return Rates(stable, fastest, error=error)
     try:
         table = learning_rate(net, X, description.depth, width=net.width).isel(layer=-1)
     except InputError:
-        return Rates(stable, fastest, np.nan)
+        return Rates(stable, fastest, error=error)
     found = {name: float(table[name]) for name in ("stable", "fastest")}
     first = {name: float(table[f"{name}1"]) / n for name in found}
     spread = np.sqrt(max(float(table["stable_variance"]), 0) / n)
-    return Rates(found["stable"] + first["stable"], found["fastest"] + first["fastest"], spread)
+    stable, fastest = (found[name] + first[name] for name in ("stable", "fastest"))
+    return Rates(stable, fastest, spread, error)

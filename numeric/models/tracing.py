@@ -19,6 +19,7 @@ from derive.errors import InputError
 from derive.symbols import z
 
 from . import functions
+from .factors import absorb
 from .graph import Applied, Graph, Linear, Norm, Product, Sum
 
 _MEAN = sympy.Symbol("_mean", real=True)
@@ -70,7 +71,7 @@ class Tracer:
         self.graph = Graph()
         self.origin: Hashable = None
         self.where = "model"
-        self._made: dict[tuple[int, sympy.Expr], int] = {}
+        self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
         self._functions: list[Activation] = []
 
     # operations
@@ -93,12 +94,13 @@ class Tracer:
 
     def shifted(self, u: Neurons, bias: Parameter) -> Neurons:
         """b + u."""
-        node = self.graph.nodes[u.node]
+        factor, base = self._multiple(u.node)
+        node = self.graph.nodes[base]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
             if bias.shape[-1:] != (node.fan_out,):
                 raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
             self._keep(bias)
-            made = replace(node, bias=bias.path)
+            made = replace(node, bias=bias.path, scale=factor * node.scale)
             return Neurons(self.graph.add(made, node.fan_out, self.origin))
         if not np.any(bias.value):
             self.graph.gains.append(bias.path)
@@ -111,7 +113,7 @@ class Tracer:
             return function(u, *given)
         if isinstance(u, Parameter):
             raise UnreadableError(f"a function of the parameter {u.path}")
-        return replace(u, expr=function(u.expr, *given))
+        return self._made(replace(u, expr=function(u.expr, *given)))
 
     def norm(self, u: Value, kind: str, eps: object, gains: Mapping[str, object]) -> Neurons:
         """A norm as a module of its own, and its gains and biases by their paths."""
@@ -127,20 +129,22 @@ class Tracer:
             return self.shifted(left, right)
         if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
             return self.shifted(right, left)
+        left, right = self.on_one_node(left, right)
         if _apart(left, right):
             return self._sum(((sympy.S.One, left), (sympy.Integer(sign), right)))
-        return self._together(left, right, lambda a, b: a + sign * b)
+        return self.together(lambda a, b: a + sign * b, left, right)
 
     def multiply(self, left: Value, right: Value) -> Value:
         """left·right, entry by entry."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Parameter):
                 return self.scaled(other, one)
+        left, right = self.on_one_node(left, right)
         if _apart(left, right):
             a, b = self.node(left), self.node(right)
             width = self.graph.widths[a]
             return Neurons(self.graph.add(Product(a, b), width, self.origin))
-        return self._together(left, right, lambda a, b: a * b)
+        return self.together(lambda a, b: a * b, left, right)
 
     def scaled(self, u: Value, factor: Parameter) -> Value:
         """u times a parameter: a norm's gain, or one number for all neurons."""
@@ -162,9 +166,10 @@ class Tracer:
             if not number:
                 raise UnreadableError(f"a quotient by {right.path}, which is 0")
             return left if number == 1 else self.multiply(left, 1 / number)
+        left, right = self.on_one_node(left, right)
         if _apart(left, right):
             raise UnreadableError("a quotient of two layers")
-        return self._together(left, right, lambda a, b: a / b)
+        return self.together(lambda a, b: a / b, left, right)
 
     def power(self, u: Value, exponent: object) -> Value:
         """u to a number."""
@@ -203,50 +208,100 @@ class Tracer:
 
     def node(self, u: Value) -> int:
         """The number of the node that has this value's entries."""
+        u = self._made(u)
         if not isinstance(u, Neurons):
             raise UnreadableError("a matrix applied to what is no layer")
         if u.expr == z:
             return u.node
         key = (u.node, u.expr)
-        if key not in self._made:
-            self._made[key] = self._materialized(u)
-        return self._made[key]
+        if key not in self._made_nodes:
+            self._made_nodes[key] = self._materialized(u)
+        return self._made_nodes[key]
 
     def finish(self, u: Value) -> Graph:
-        """The graph, with this output."""
+        """The graph, with this output, its constant factors in the matrices next to them."""
         self.graph.output = self.node(u)
+        absorb(self.graph)
         return self.graph
 
     def _materialized(self, u: Neurons) -> int:
         width = self.graph.widths[u.node]
-        factor = _factor(u.expr)
-        if factor is not None:
-            return self.graph.add(Sum(((factor, u.node),)), width, self.origin)
         if not u.expr.has(_MEAN, _SQUARE):
-            function = self._function(u.expr)
-            return self.graph.add(Applied(u.node, function), width, self.origin)
+            function, factor = self._function(u.expr)
+            made = self.graph.add(Applied(u.node, function), width, self.origin)
+            return made if factor == 1 else self._scaled(made, factor)
         norm, outer = _as_norm(u)
         at = self.graph.add(norm, width, self.origin)
         return at if outer == z else self.node(Neurons(at, outer))
 
-    def _function(self, expr: sympy.Expr) -> Activation:
-        """The activation, the same one for the same function written in another way."""
-        made = functions.activation(expr, self.where)
+    def _scaled(self, node: int, factor: sympy.Expr) -> int:
+        """The number of a node times a number."""
+        key = (node, factor * z)
+        if key not in self._made_nodes:
+            made = Sum(((factor, node),))
+            self._made_nodes[key] = self.graph.add(made, self.graph.widths[node], self.origin)
+        return self._made_nodes[key]
+
+    def _multiple(self, node: int) -> tuple[sympy.Expr, int]:
+        """c and u of a node c u."""
+        own = self.graph.nodes[node]
+        if not isinstance(own, Sum) or len(own.terms) > 1:
+            return sympy.S.One, node
+        factor, base = self._multiple(own.terms[0][1])
+        return factor * own.terms[0][0], base
+
+    def _made(self, u: Value) -> Value:
+        """The same value, a multiple of a node as a node of its own."""
+        factor = _factor(u.expr) if isinstance(u, Neurons) and u.expr != z else None
+        if factor is None:
+            return u
+        assert isinstance(u, Neurons)
+        return Neurons(self._scaled(u.node, factor))
+
+    def _on(self, u: Value, node: int) -> Value:
+        """A value of a multiple of this node, as one of the node itself."""
+        if not isinstance(u, Neurons | Collective) or u.node == node:
+            return u
+        factor = sympy.S.One
+        at = u.node
+        while at != node:
+            ((own, at),) = self.graph.nodes[at].terms  # type: ignore[union-attr]
+            factor *= own
+        named = {z: factor * z, _MEAN: factor * _MEAN, _SQUARE: factor**2 * _SQUARE}
+        return replace(u, node=node, expr=u.expr.subs(named, simultaneous=True))
+
+    def on_one_node(self, *values: Value) -> tuple[Value, ...]:
+        """All as values of one node, where all are of multiples of it."""
+        nodes = [each.node for each in values if isinstance(each, Neurons | Collective)]
+        if len(set(nodes)) < 2:
+            return values
+        first, *others = map(self._chain, nodes)
+        shared = next((at for at in first if all(at in chain for chain in others)), None)
+        return values if shared is None else tuple(self._on(each, shared) for each in values)
+
+    def _chain(self, node: int) -> list[int]:
+        """The node, and what it is a multiple of."""
+        found = [node]
+        while isinstance(own := self.graph.nodes[found[-1]], Sum) and len(own.terms) == 1:
+            found.append(own.terms[0][1])
+        return found
+
+    def _function(self, expr: sympy.Expr) -> tuple[Activation, sympy.Expr]:
+        """The activation and the factor before it, the same for a function written in another
+        way."""
         for known in self._functions:
-            if functions.alike(known.expr, made.expr):
-                return known
+            if (factor := functions.multiple(expr, known.expr)) is not None:
+                return known, factor
+        made, factor = functions.scaled(expr, self.where)
         self._functions.append(made)
-        return made
+        return made, factor
 
     def _sum(self, terms: tuple[tuple[sympy.Expr, Value], ...]) -> Neurons:
         found: list[tuple[sympy.Expr, int]] = []
         for sign, value in terms:
             assert isinstance(value, Neurons)
-            factor = _factor(value.expr)
-            if factor is None:
-                found.append((sign, self.node(value)))
-            else:
-                found.append((sign * factor, value.node))
+            factor, node = self._multiple(self.node(value))
+            found.append((sign * factor, node))
         widths = {self.graph.widths[node] for _, node in found} - {0}
         if len(widths) > 1:
             raise UnreadableError(
@@ -254,14 +309,16 @@ class Tracer:
             )
         return Neurons(self.graph.add(Sum(tuple(found)), max(widths, default=0), self.origin))
 
-    def _together(
-        self, left: Value, right: Value, operation: Callable[[Any, Any], sympy.Expr]
+    def together(
+        self, operation: Callable[[Any, Any], sympy.Expr], left: Value, right: Value
     ) -> Value:
+        """What an operation makes of two values of one node, or of one and a number."""
+        left, right = self.on_one_node(left, right)
         exprs = [each if isinstance(each, sympy.Expr) else each.expr for each in (left, right)]  # type: ignore[union-attr]
         made = operation(*exprs)
         for each in (left, right):
             if isinstance(each, Neurons):
-                return Neurons(each.node, made)
+                return self._made(Neurons(each.node, made))
         for each in (left, right):
             if isinstance(each, Collective):
                 return Collective(each.node, made)
@@ -281,6 +338,8 @@ class Tracer:
 
 def _factor(expr: sympy.Expr) -> sympy.Expr | None:
     """c of c z; None where it is another function."""
+    if expr == 0:
+        return sympy.S.Zero
     if expr.free_symbols != {z} or not expr.is_polynomial(z):
         return None
     terms = sympy.Poly(expr, z).terms()

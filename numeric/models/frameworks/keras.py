@@ -272,6 +272,8 @@ def _activated(tracer: Tracer, activation: Any, u: Value) -> Value:
 
 def _norm(kind: str) -> Callable[..., Value]:
     def done(tracer: Tracer, layer: Any, u: Value) -> Value:
+        if getattr(layer, "rms_scaling", False):
+            raise UnreadableError("a norm with rms_scaling, which takes no mean off")
         gains = {each.path: np.asarray(each.value) for each in layer.trainable_variables}
         named = {path.replace("beta", "bias"): value for path, value in gains.items()}
         renamed = {path.replace("/", "."): value for path, value in named.items()}
@@ -290,6 +292,13 @@ def _merged(name: str) -> Callable[..., Value]:
         return total
 
     return done
+
+
+def _rescaled(tracer: Tracer, u: Value, scale: Any, offset: Any) -> Value:
+    if np.ndim(scale) or np.ndim(offset):
+        raise UnreadableError("factors or offsets of their own for each neuron")
+    scaled = tracer.multiply(u, functions.exact(scale))
+    return scaled if offset == 0 else tracer.add(scaled, functions.exact(offset))
 
 
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
@@ -313,13 +322,16 @@ _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
 _LAYERS: dict[str, Callable[..., Value]] = {
     "Dense": _dense,
     "Activation": lambda tracer, layer, u: _activated(tracer, layer.activation, u),
-    "ReLU": lambda tracer, layer, u: tracer.apply(functions.relu, u),
+    "ReLU": lambda tracer, layer, u: tracer.apply(
+        functions.relu, u, layer.negative_slope, layer.max_value, layer.threshold
+    ),
     "LeakyReLU": lambda tracer, layer, u: tracer.apply(
         functions.leaky_relu, u, layer.negative_slope
     ),
     "ELU": lambda tracer, layer, u: tracer.apply(functions.elu, u, layer.alpha),
     "Dropout": lambda tracer, layer, u: tracer.dropped(u, layer.rate),
     "Flatten": lambda tracer, layer, u: u,
+    "Rescaling": lambda tracer, layer, u: _rescaled(tracer, u, layer.scale, layer.offset),
     "Identity": lambda tracer, layer, u: u,
     "LayerNormalization": _norm("layer"),
     "RMSNormalization": _norm("rms"),

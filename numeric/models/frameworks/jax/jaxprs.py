@@ -147,13 +147,15 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
     if name in _RELATIONS:
         return _related(tracer, name, *operands)
     if name == "select_n":
-        return _selected(*operands)
+        return _selected(tracer, *operands)
     raise UnreadableError(f"the operation {name}")
 
 
 def _reshaped(u: Any, equation: Any) -> Any:
     """The same values in another shape."""
     name = equation.primitive.name
+    if name == "stop_gradient" and isinstance(u, Neurons | Parameter):
+        raise UnreadableError("a value whose gradient is stopped")
     if isinstance(u, Parameter):
         shape = equation.outvars[0].aval.shape
         if name == "transpose" and u.value.ndim == 2:
@@ -173,8 +175,9 @@ def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
             return one  # a variance, which rounding could make negative
         if isinstance(one, Neurons) and isinstance(other, sympy.Expr):
             return tracer.apply(function, one, other)
-        if isinstance(one, Neurons) and isinstance(other, Neurons) and one.node == other.node:
-            return Neurons(one.node, function(one.expr, other.expr))
+    one, other = tracer.on_one_node(left, right)
+    if isinstance(one, Neurons) and isinstance(other, Neurons) and one.node == other.node:
+        return tracer.together(function, one, other)
     raise UnreadableError(f"the {name} of two layers")
 
 
@@ -189,32 +192,28 @@ def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
 
 def _related(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
     """A comparison, as the expression that is its truth value of a node's entries."""
-    found = []
-    node = None
-    for each in (left, right):
-        if isinstance(each, Neurons):
-            if node not in (None, each.node):
-                raise UnreadableError("a comparison of two layers")
-            node = each.node
-            found.append(each.expr)
-        elif isinstance(each, sympy.Expr):
-            found.append(each)
-        else:
-            raise UnreadableError("a comparison")
+    given = tracer.on_one_node(left, right)
+    nodes = {each.node for each in given if isinstance(each, Neurons)}
+    if len(nodes) > 1:
+        raise UnreadableError("a comparison of two layers")
+    if not all(isinstance(each, Neurons | sympy.Expr) for each in given):
+        raise UnreadableError("a comparison")
+    found = [each.expr if isinstance(each, Neurons) else each for each in given]
     if name in {"ne", "eq"} and found[0] == found[1]:
         return sympy.false if name == "ne" else sympy.true
-    return _RELATIONS[name](*found)
+    relation = _RELATIONS[name](*found)
+    return Neurons(nodes.pop(), relation) if nodes else relation
 
 
-def _selected(condition: Any, otherwise: Any, then: Any) -> Any:
+def _selected(tracer: Tracer, condition: Any, otherwise: Any, then: Any) -> Any:
     if condition in (sympy.true, sympy.false):
         return then if condition == sympy.true else otherwise
-    branches = [otherwise, then]
-    nodes = {each.node for each in branches if isinstance(each, Neurons)}
-    if len(nodes) != 1 or not isinstance(condition, sympy.Basic):
+    given = tracer.on_one_node(condition, otherwise, then)
+    nodes = {each.node for each in given if isinstance(each, Neurons)}
+    if len(nodes) != 1 or not isinstance(condition, Neurons):
         raise UnreadableError("a choice between two layers")
-    low, high = (each.expr if isinstance(each, Neurons) else each for each in branches)
-    return Neurons(nodes.pop(), sympy.Piecewise((high, condition), (low, True)))
+    found, low, high = (each.expr if isinstance(each, Neurons) else each for each in given)
+    return Neurons(nodes.pop(), sympy.Piecewise((high, found), (low, True)))
 
 
 _SAME = {

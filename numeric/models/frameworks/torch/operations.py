@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,8 @@ def _operation(
         return parameter(str(node.target), value)
     if node.op == "call_module":
         called = module.get_submodule(str(node.target))
+        if called._forward_hooks or called._forward_pre_hooks:
+            raise UnreadableError("hooks on a module, which may change what it takes or gives")
         if len(args) != 1:
             raise UnreadableError(_why_not(called) or "a module of several arguments")
         return _module(tracer, str(node.target), called, args[0])
@@ -148,13 +151,15 @@ _SCALARS = {
 }
 
 
-def _of(function: Callable[..., Any], *names: str) -> Callable[..., Value]:
-    """A scalar function with torch's keywords."""
+def _of(
+    function: Callable[..., Any], options: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[..., Value]:
+    """A scalar function with torch's keywords, and their defaults."""
 
     def applied(tracer: Tracer, u: Value, *args: Any, **kwargs: Any) -> Value:
         kwargs.pop("inplace", None)
-        given = [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)]
-        return tracer.apply(function, u, *given[: len(names)])
+        given = [*args, *(kwargs.get(name, own) for name, own in [*options.items()][len(args) :])]
+        return tracer.apply(function, u, *given[: len(options)])
 
     return applied
 
@@ -287,7 +292,7 @@ def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
 _ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
 _LESS = _binary("add", -1)
 _SPELLED = {
-    name: _of(formula, *options)
+    name: _of(formula, options)
     for name in dict.fromkeys([*dir(functional), *dir(torch)])
     if name == name.lower().lstrip("_") and functions.plain(name) in functions.TORCH
     for formula, options in [functions.TORCH[functions.plain(name)]]
@@ -296,7 +301,7 @@ _SPELLED = {
 _ANY: dict[str, Any] = {
     "exp": _of(sympy.exp),
     "abs": _of(sympy.Abs),
-    "neg": _of(operator.neg),
+    "neg": lambda tracer, u: tracer.multiply(u, sympy.Integer(-1)),
     "sqrt": _of(sympy.sqrt),
     "rsqrt": _of(lambda u: 1 / sympy.sqrt(u)),
     "square": _of(lambda u: u**2),

@@ -1,0 +1,141 @@
+"""Known initializers, told by the variance of a matrix's entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import sympy
+from scipy import special
+
+from ..arrays import Array
+
+_BOUND = 4.0
+"""Standard errors within which a known variance is the one that was measured."""
+_ALARM = 1e-6
+"""The chance that the largest entry of a known law is as small as the one that was measured."""
+_ROUNDING = 1e-5
+CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
+CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (CUT[0] - CUT[1]))
+"""The standard deviation of a normal number cut at two."""
+_COARSE, _FINE = 0.06, 0.02
+"""Relative half widths of the interval: from the first on nothing is named; to the second more
+entries are wanted."""
+_TOLD = 7.0
+"""Standard errors between two known variances that are told apart."""
+
+
+class Measured(NamedTuple):
+    """A variance.
+
+    Attributes:
+        value, error: with its standard error.
+        low, high: where the true one is.
+        size: entries.
+        power: k of an error that falls as size^{−1/k}.
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+    size: int
+    power: int
+
+    @classmethod
+    def of_square(cls, entries: Array, kurtosis: float) -> Measured:
+        """By the mean square."""
+        value = float((entries**2).mean())
+        error = value * math.sqrt((kurtosis + 2) / entries.size)
+        within = _BOUND * error + _ROUNDING * value
+        return cls(value, error, value - within, value + within, entries.size, 2)
+
+    @classmethod
+    def of_bound(cls, largest: float, size: int, unit: float, edge: float) -> Measured:
+        """By the largest of so many entries, where they have a bound.
+
+        Arguments:
+            unit: the variance over the bound's square.
+            edge: the density p of |x|/bound at 1. The largest is below (1 − t) of the bound with
+                the chance (1 − p t)^size.
+        """
+        gap = 1 / (edge * size)
+        value = unit * (largest * (1 + gap)) ** 2
+        high = unit * (largest * (1 - math.log(_ALARM) * gap)) ** 2
+        low = unit * largest**2
+        within = low * (1 - _ROUNDING), high * (1 + _ROUNDING)
+        return cls(value, 2 * gap * value, *within, size, 1)
+
+    def wanted(self, times: float) -> int:
+        """Entries for an error that is so many times smaller."""
+        return math.ceil(self.size * max(times, 1.1) ** self.power)
+
+
+Known = tuple[sympy.Expr, str]
+
+
+def named(
+    kind: str, measured: Measured, shape: tuple[int, int], depths: Sequence[int] = ()
+) -> tuple[Known | None, tuple[str, ...], int]:
+    """C_W, exact, and the name of the initializer that has this variance.
+
+    Returns it, or None with those that are not told apart; and how many entries would tell, 0 where
+    that is told.
+    """
+    fan_in = shape[1]
+    scale = measured.value * fan_in
+    near = {
+        C: name
+        for C, name in reversed(known(kind, shape, depths))
+        if measured.low * fan_in <= float(C) <= measured.high * fan_in
+    }
+    width = (measured.high - measured.low) * fan_in / 2
+    if len(near) < 2:
+        wanted = 0 if width <= _FINE * scale else measured.wanted(width / (_FINE * scale))
+        found = next(iter(near.items())) if near and width <= _COARSE * scale else None
+        return found, () if found else tuple(near.values()), wanted
+    gaps = [b - a for a, b in pairwise(sorted(map(float, near)))]
+    wanted = measured.wanted(2 * width / min(gaps) * _TOLD / (2 * _BOUND))
+    return None, tuple(near[C] for C in sorted(near, key=float)), wanted
+
+
+def known(kind: str, shape: tuple[int, int], depths: Sequence[int]) -> list[Known]:
+    """C_W and the names of the known initializers of a matrix (out, in), the most usual first."""
+    out, fan_in = shape
+    found: list[Known] = [(sympy.Rational(1, 3), "1/(3 fan-in), torch's default")]
+    scales: tuple[Known, ...] = (
+        (sympy.Integer(1), "1/fan-in"),
+        (sympy.Rational(2 * fan_in, out + fan_in), "2/(fan-in + fan-out)"),
+        (sympy.Rational(fan_in, out), "1/fan-out"),
+    )
+    gains = _GAINS | _BOUNDED if kind in {"uniform", "truncated normal"} else _GAINS
+    for gain, told in gains.items():
+        found += [(gain * C, f"{name}{told and ', '}{told}") for C, name in scales]
+    for std in _DEVIATIONS:
+        found.append((sympy.Rational(std) ** 2 * fan_in, f"standard deviation {std}"))
+    found += [
+        (C / blocks, f"{name}, over {blocks}, for {L} blocks")
+        for L in depths
+        for blocks in (L, 2 * L)
+        for C, name in found
+    ]
+    if kind == "truncated normal":
+        found += [(_cut(C), f"{name} before the cut at two of it") for C, name in found]
+    return found
+
+
+def _cut(C: sympy.Expr) -> sympy.Expr:
+    return sympy.Float(f"{float(C) * CUT_SCALE**2:.6g}", 15)
+
+
+_GAINS = {
+    sympy.Integer(1): "",
+    sympy.Integer(2): "gain √2, of relu",
+    sympy.Rational(25, 9): "gain 5/3, of tanh",
+    sympy.Rational(9, 16): "gain 3/4, of selu",
+}
+_BOUNDED = {sympy.Rational(25, 13): "gain √(2/1.04), of leaky_relu(0.2)"}
+"""Too near to others, but where C is known by a largest entry."""
+_DEVIATIONS = ("0.02", "0.01", "0.05", "0.1", "0.001")

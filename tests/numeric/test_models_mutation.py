@@ -1,0 +1,87 @@
+"""Faults planted in `numeric.models`: each is found by the test that is named beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FACTORS, LAWS, MODELS = (
+    f"tests/numeric/test_models{each}.py" for each in ("_factors", "_laws", "")
+)
+
+FAULTS = [
+    ("graph.py", "bias_scale=factor * self.bias_scale", "bias_scale=self.bias_scale",
+     FACTORS, "test_moving_factors and output"),
+    ("factors.py", "eps=node.eps / factor**2", "eps=node.eps / factor",
+     FACTORS, "test_moving_factors and norm"),
+    ("tracing.py", "bias=bias.path, scale=factor * node.scale", "bias=bias.path",
+     FACTORS, "test_a_factor_is and biases"),
+    ("drawn.py", "float(inner.scale) ** 2", "float(inner.scale)",
+     FACTORS, "test_moving_factors and function"),
+    ("networks.py", "return below * square(", "return below + 0 * square(",
+     FACTORS, "test_a_factor_counts and function"),
+    ("networks.py", "else square(node.bias_scale)", "else sympy.S.One",
+     FACTORS, "test_a_factor_counts and output"),
+    ("networks.py", "sympy.sqrt(own.C / others.C)", "own.C / others.C",
+     FACTORS, "test_biases_of_several"),
+    ("laws.py", "C=by * self.C", "C=abs(factor) * self.C",
+     FACTORS, "test_a_factor_is and output"),
+    ("initializers.py", "2 * fan_in, out + fan_in)", "2 * fan_in, out + fan_in + 1)",
+     LAWS, "test_a_named_law and Xavier"),
+    ("initializers.py", "1 - math.log(_ALARM) * gap", "1 + gap",
+     LAWS, "test_a_bound_tells"),
+    ("theory.py", "total = own + biases", "total = own",
+     FACTORS, "test_biases_of_several"),
+    ("theory.py", "if description.structure.ending:", "if not description.structure:",
+     LAWS, "test_what_is_not_read and tanh"),
+    ("theory.py", "own = [int(layer == at)", "own = [int(layer > at)",
+     LAWS, "test_a_slope_behind"),
+    ("description.py", "if count < each <= most", "if count < each < count",
+     LAWS, "test_a_named_law and Xavier"),
+    ("theory.py", "changes.get(law, 0.0) + law.error / float(law.C)", "law.error / float(law.C)",
+     MODELS, "test_an_error_that_matrices_share"),
+]  # fmt: skip
+
+
+def run(copy, tests, words):
+    """The exit code of these tests in the copy."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *tests, "-k", words]
+    return subprocess.run(
+        [*command, "-m", "slow or not slow", "-p", "no:cacheprovider"],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": str(copy)},
+        capture_output=True,
+        check=False,
+    ).returncode
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the source, where the tests pass."""
+    made = tmp_path_factory.mktemp("copy")
+    for name in ("derive", "numeric", "derivations", "tests/samples", "tests/numeric"):
+        shutil.copytree(ROOT / name, made / name)
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/long.txt", "tests/seconds.txt"):
+        shutil.copy(ROOT / name, made / name)
+    words = " or ".join(f"({each[-1]})" for each in FAULTS)
+    assert run(made, [FACTORS, LAWS, MODELS], words) == 0
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "right", "wrong", "tests", "words"), FAULTS)
+def test_a_planted_fault_is_found(name, right, wrong, tests, words, copy):
+    path = copy / "numeric" / "models" / name
+    source = path.read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    try:
+        path.write_text(source.replace(right, wrong), encoding="utf-8")
+        assert run(copy, [tests], words) == 1
+    finally:
+        path.write_text(source, encoding="utf-8")
