@@ -1,0 +1,163 @@
+"""What a redesign has to bring down, counted in the source: `python tests/count.py [--json]`.
+
+Lines by room, branches on the kind of network, `isinstance` tests on atoms, caches without a bound,
+classes of samplers, and the median length of a function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = "derive", "numeric", "derivations", "tests"
+PRODUCT = "derive", "numeric"
+KIND = re.compile(
+    r"is_dense|keeps_rotations|\.reason\b|\.positions\b|\.readout\b|has_dropout|\.taps\b|\.keep\b"
+    r"|first_weights|at_inputs|first_layer"
+)
+"""What code asks a network for, to tell of what kind it is."""
+ATOM = re.compile(r"isinstance\(\w+, (Tensor|Bracket|Response|Value|Parameter)")
+
+
+def files(*rooms: str) -> Iterator[Path]:
+    """The Python files of these rooms."""
+    for room in rooms:
+        yield from sorted((ROOT / room).rglob("*.py"))
+
+
+def named(path: Path) -> str:
+    """The file's path from the root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def lines(room: str) -> int:
+    """All lines of a room's Python files, as `wc -l` counts them."""
+    return sum(path.read_bytes().count(b"\n") for path in files(room))
+
+
+def matches(pattern: re.Pattern[str]) -> dict[str, int]:
+    """How often a pattern stands in each file of `derive` and `numeric` that has it."""
+    counts = {
+        named(path): len(pattern.findall(path.read_text("utf-8"))) for path in files(*PRODUCT)
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def branches() -> dict[str, int]:
+    """How many branches on the kind of network each file of `derive` and `numeric` has."""
+    counts = {named(path): branches_in(path.read_text("utf-8")) for path in files(*PRODUCT)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def branches_in(source: str) -> int:
+    """Lines of a source in which a condition asks for the kind of network.
+
+    Conditions are those of `if`, `while`, `assert` and comprehensions, and Boolean operations.
+    """
+    tests = _conditions(ast.parse(source)) if KIND.search(source) else ()
+    return len({test.lineno for test in tests if KIND.search(ast.unparse(test))})
+
+
+def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
+        elif isinstance(node, ast.BoolOp):
+            yield node
+
+
+def unbounded(decorator: ast.expr) -> bool:
+    """True for `@cache`, and for `@lru_cache(maxsize=None)`."""
+    if isinstance(decorator, ast.Call):
+        sizes = [each.value for each in decorator.keywords if each.arg == "maxsize"]
+        sizes += decorator.args
+        none = any(isinstance(each, ast.Constant) and each.value is None for each in sizes)
+        return _name(decorator.func) == "lru_cache" and none
+    return _name(decorator) == "cache"
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def functions() -> Iterator[ast.FunctionDef]:
+    """Every function and method of `derive` and `numeric`."""
+    for path in files(*PRODUCT):
+        tree = ast.parse(path.read_text("utf-8"))
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def takes_arguments(function: ast.FunctionDef) -> bool:
+    """True if a cache of the function grows with what it is called with."""
+    given = function.args
+    return bool(given.args or given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg)
+
+
+def body_length(function: ast.FunctionDef) -> int:
+    """Lines of a function's body, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def samplers() -> list[str]:
+    """The classes of `numeric` whose name ends in `Sampler`."""
+    return sorted(
+        node.name
+        for path in files("numeric")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Sampler")
+    )
+
+
+def counted() -> dict[str, object]:
+    """All of the numbers."""
+    every = list(functions())
+    caches = [each for each in every if any(map(unbounded, each.decorator_list))]
+    mentions, tests, asked = matches(KIND), matches(ATOM), branches()
+    return {
+        "lines": {room: lines(room) for room in ROOMS},
+        "kind of network, mentions": sum(mentions.values()),
+        "kind of network, files": len(mentions),
+        "kind of network, branches": sum(asked.values()),
+        "kind of network, files with branches": len(asked),
+        "kind of network, mentions by file": mentions,
+        "kind of network, branches by file": asked,
+        "isinstance tests on atoms": sum(tests.values()),
+        "isinstance tests on atoms by file": tests,
+        "unbounded caches": len(caches),
+        "unbounded caches with arguments": sum(map(takes_arguments, caches)),
+        "classes of samplers": len(samplers()),
+        "functions": len(every),
+        "median lines of a function's body": statistics.median(map(body_length, every)),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the numbers; what is counted by file only with --json or --files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="all numbers, as JSON")
+    parser.add_argument("--files", action="store_true", help="the counts of each file too")
+    given = parser.parse_args(arguments)
+    found = counted()
+    if given.json:
+        print(json.dumps(found, indent=1))
+        return
+    for name, value in found.items():
+        if isinstance(value, dict):
+            if name == "lines" or given.files:
+                print(f"{name}:")
+                print(*(f"  {each:<44} {count:>7}" for each, count in value.items()), sep="\n")
+        else:
+            print(f"{name:<46} {value:>7}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""The combinations of a layer, a law of weights and a function, and how each one is tried.
+
+`try_one(layer, law, function)` calls the function at a small size and checks the numbers that it
+gives: they are finite and not all zero. It lets an InputError through, which is a refusal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import sympy
+import xarray
+
+from derive import (
+    BiInvariant,
+    Gaussian,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    RegularSparse,
+    Uniform,
+    WeightEnsemble,
+    activations,
+    criticality,
+    exact,
+    layers,
+    recursion,
+    spectra,
+)
+from numeric import compare, flow, simulate, training, write_c, write_module
+from numeric import spectra as densities
+
+SIGMA = "tanh"
+N = 8
+"""The width, and the size of the inputs."""
+DEPTH = 3
+POSITIONS = 3
+C_W, C_b = sympy.Rational(6, 5), sympy.Rational(1, 10)
+INPUTS = np.stack([np.linspace(-1.0, 1.5, N), np.cos(np.arange(N)), np.sin(np.arange(N) + 0.5)])
+
+
+@cache
+def own_layer() -> layers.Layer:
+    """A layer by its equations: a norm behind a matrix, a second branch, unequal widths."""
+    return layers.Layer(
+        "h[i] = W1[i,a] z[a]",
+        "q = h[a] h[a]/n",
+        "k[i] = h[i]/sqrt(q + eps)",
+        "z[i] = gamma z[i] + b[i] + W2[i,a] s(k[a])",
+        gamma="1/2",
+        eps="1/10",
+        ratio={"h": 2},
+    )
+
+
+LAYERS: dict[str, Callable[[], object]] = {
+    name: lambda name=name: layers.read(name)
+    for name in (
+        "dense",
+        "normalized(rms)",
+        "normalized(layer)",
+        "residual(skip=1/2)",
+        "residual(skip=1, norm=rms)",
+        "gated",
+        "gated(skip=1/2, norm=rms)",
+        "skip(1/2)",
+        "skip(1/2, norm=rms)",
+        "dropout(3/4)",
+        "convolution(2, 3)",
+        "convolution(2, 3, readout=mean)",
+    )
+} | {
+    "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
+    "Layer(…)": own_layer,
+}
+"""The rows of the table."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """The ensemble of the weights, and of layer 1 where that is another one."""
+
+    weights: Callable[[], WeightEnsemble]
+    first: Callable[[], WeightEnsemble] | None = None
+
+
+LAWS: dict[str, Law] = {
+    "Gaussian": Law(lambda: Gaussian(C_W)),
+    "Orthogonal": Law(lambda: Orthogonal(C_W)),
+    "LowRankOrthogonal": Law(lambda: LowRankOrthogonal(C_W, gamma="1/2")),
+    "BiInvariant": Law(lambda: BiInvariant(C_W, moments=(1, 2))),
+    "Uniform": Law(lambda: Uniform(C_W)),
+    "Uniform, layer 1 Gaussian": Law(lambda: Uniform(C_W), lambda: Gaussian(C_W)),
+    "RegularSparse": Law(lambda: RegularSparse("1/2", C_W=C_W)),
+    "Orthogonal, layer 1 Gaussian": Law(lambda: Orthogonal(C_W), lambda: Gaussian(C_W)),
+    "Gaussian, layer 1 Uniform": Law(lambda: Gaussian(C_W), lambda: Uniform(C_W)),
+}
+"""The tables of the page."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer and a law by their names."""
+
+    layer_name: str
+    law_name: str
+
+    @cached_property
+    def layer(self) -> Any:
+        """The layer, or the sequence of layers."""
+        return LAYERS[self.layer_name]()
+
+    @cached_property
+    def weights(self) -> WeightEnsemble:
+        """The ensemble of layers 2, 3, …"""
+        return LAWS[self.law_name].weights()
+
+    @cached_property
+    def first(self) -> WeightEnsemble | None:
+        """The ensemble of layer 1 where that is another one."""
+        make = LAWS[self.law_name].first
+        return None if make is None else make()
+
+    def net(self, activation: object = SIGMA, **others: object) -> Network:
+        """The network."""
+        given = {"C_b": C_b, "layer": self.layer} | others
+        return Network(activation, self.weights, self.first, **given)
+
+    def inputs(self, count: int) -> np.ndarray:
+        """One input or several: vectors, or signals of a convolution."""
+        if not self.layer_name.startswith("convolution"):
+            return INPUTS[0] if count == 1 else INPUTS[:count]
+        signals = np.stack([np.roll(INPUTS[:POSITIONS], k, axis=1) for k in range(count)])
+        return signals[0] if count == 1 else signals
+
+
+def finite(values: object) -> None:
+    """Fail unless all numbers are finite and one is not 0."""
+    numbers = np.asarray(values, dtype=float)
+    assert numbers.size, "no numbers"
+    assert np.isfinite(numbers).all(), "numbers that are not finite"
+    assert np.any(numbers != 0), "zeros alone"
+
+
+def finite_table(table: xarray.Dataset, *names: str) -> None:
+    """`finite` of these tensors; errors beside them may be infinite or missing nowhere."""
+    for name in names:
+        finite(table[name].to_numpy())
+        for twin in (f"{name}_error", f"{name}_se"):
+            if twin in table:
+                assert not np.isnan(table[twin].to_numpy().astype(float)).any(), twin
+
+
+def flowed(case: Case, tensors: tuple[str, ...], count: int = 1, **others: Any) -> xarray.Dataset:
+    """The table of `flow`, each tensor of it checked."""
+    table = flow(case.net(), case.inputs(count), DEPTH, tensors, width=N, **others)
+    finite_table(table, *tensors)
+    return table
+
+
+def sampled(case: Case, count: int, **others: Any) -> xarray.Dataset:
+    """The table of `simulate`, K and V of it checked."""
+    given = {"draws": 40, "tensors": ["K", "V"], "seed": 1} | others
+    table = simulate(case.net(), case.inputs(count), N, DEPTH, **given)
+    finite_table(table, "K", "V")
+    return table
+
+
+@cache
+def simulated(case: Case) -> xarray.Dataset:
+    """The table of `simulate` for one input, which `compare` takes too."""
+    return sampled(case, 1)
+
+
+def derived(case: Case) -> list[Any]:
+    """The recursions of K and V for one input."""
+    return [recursion(name, case.weights, layer=case.layer).single_input() for name in ("K", "V")]
+
+
+def recursions(case: Case) -> None:
+    """`recursion`, of layers 1 and ℓ+1."""
+    case.net()
+    made = derived(case)[1]
+    assert made.expr != 0
+    first = case.weights if case.first is None else case.first
+    assert recursion("V", first, first_layer=True).name == "V"
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Functions that numba would compile run as they are."""
+    before = numba.config.DISABLE_JIT
+    numba.config.DISABLE_JIT = True
+    try:
+        yield
+    finally:
+        numba.config.DISABLE_JIT = before
+
+
+def columns(names: tuple[str, ...]) -> list[np.ndarray]:
+    """The hyperparameters of a written module, by layer."""
+    numbers = {"C_W": float(C_W), "C_b": float(C_b)}
+    return [np.full(DEPTH, numbers.get(name, 1.0)) for name in names]
+
+
+def modules(case: Case) -> None:
+    """`write_module`, and what the module computes, uncompiled."""
+    case.net()
+    with tempfile.TemporaryDirectory() as folder, interpreted():
+        path = write_module(derived(case), SIGMA, f"{folder}/kernel.py", case.first)
+        spec = importlib.util.spec_from_file_location("kernel", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        finite(module.flow(0.7, *columns(module.PARAMETERS)))
+
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def sources(case: Case) -> None:
+    """`write_c`, and what the compiled source computes where there is a compiler."""
+    case.net()
+    made = derived(case)
+    with tempfile.TemporaryDirectory() as folder:
+        source, header = write_c(made, SIGMA, f"{folder}/kernel.c", case.first)
+        assert header.read_text(encoding="utf-8")
+        if COMPILER is None:
+            return
+        library = source.with_suffix(".so")
+        command = [COMPILER, "-std=c99", "-O0", "-fPIC", "-shared", "-o", library, source, "-lm"]
+        subprocess.run([str(each) for each in command], check=True, capture_output=True)
+        finite(ran(library, header.read_text(encoding="utf-8")))
+
+
+def ran(library: Path, header: str) -> np.ndarray:
+    """What the compiled source's `kernel_flow` computes."""
+    signature = re.search(r"kernel_flow\(([^)]*)\)", header)
+    size = re.search(r"depth \* (\d+) numbers", header)
+    assert signature is not None, header
+    assert size is not None, header
+    names = tuple(re.findall(r"const double \*(\w+)", signature[1]))
+    out = np.zeros(DEPTH * int(size[1]))
+    pointer = ctypes.POINTER(ctypes.c_double)
+    given = [column.ctypes.data_as(pointer) for column in (*columns(names), out)]
+    run = ctypes.CDLL(str(library)).kernel_flow
+    run.restype = None
+    run(ctypes.c_double(0.7), ctypes.c_long(DEPTH), *given)
+    return out
+
+
+def critical(case: Case) -> None:
+    """`criticality`: the class that it finds, "none" among them."""
+    found = criticality(SIGMA, weights=case.weights, layer=case.layer)
+    assert "universality class" in str(found)
+
+
+def deep(case: Case) -> None:
+    """`asymptotics` of V at a given C_b and C_W."""
+    case.net()
+    made = recursion("V", case.weights, layer=case.layer).single_input()
+    found = made.asymptotics(SIGMA, 1, C_b=C_b, C_W=C_W)
+    assert found.expr != 0
+
+
+def moments(case: Case) -> None:
+    """`derive.spectra.of_network`: two moments."""
+    law = spectra.of_network(case.net(), 0.7, DEPTH)
+    finite([float(law.moment(k)) for k in (1, 2)])
+
+
+def density(case: Case) -> None:
+    """`numeric.spectra.jacobian`: the density of one layer near its mean."""
+    case.net()
+    given = (SIGMA, case.weights, 1, sympy.Rational(7, 10))
+    others = {"critical": False, "layer": case.layer, "C_b": C_b}
+    mean = float(spectra.jacobian(*given, **others).moment(1))
+    finite(densities.jacobian(*given, **others).density([0.9 * mean]))
+
+
+ETA, TARGET = 0.05, 0.3
+
+
+def targets(case: Case) -> Any:
+    """One number, or one for each position of a signal that is not read out."""
+    return [TARGET] * POSITIONS if case.layer_name == "convolution(2, 3)" else TARGET
+
+
+def trained(case: Case) -> None:
+    """`training.flow`."""
+    table = training.flow(
+        case.net(), case.inputs(1), targets(case), depth=DEPTH, eta=ETA, steps=[0, 5], width=N
+    )
+    finite_table(table, "prediction", "covariance", "covariance1")
+
+
+def trained_ensembles(case: Case) -> None:
+    """`training.simulate`."""
+    table = training.simulate(
+        case.net(), case.inputs(1), targets(case), width=N, depth=DEPTH, eta=ETA, steps=[2], draws=4
+    )
+    finite_table(table, "prediction", "loss")
+
+
+def exactly(case: Case) -> None:
+    """`exact.cumulant` of σ(z) = z²."""
+    net = case.net(activations.polynomial([0, 0, 1]))
+    value = exact.cumulant("K", net, 2, width=N, inputs=N)
+    finite(float(value.subs(dict.fromkeys(value.free_symbols, 0.7))))
+
+
+def compared(case: Case) -> None:
+    """`compare`, of a flow and an ensemble."""
+    table = simulated(case)
+    found = compare(flowed(case, ("K", "V")), table)
+    assert found.rows
+    finite([row.z for row in found.rows])
+
+
+TANGENT = ("Theta1", "A", "B", "D", "F")
+TOWER = ("P", "Q")
+
+FUNCTIONS: dict[str, Callable[[Case], object]] = {
+    "recursion": recursions,
+    "flow: K, Theta": lambda case: flowed(case, ("K", "Theta")),
+    "flow: G1, V": lambda case: flowed(case, ("G1", "V")),
+    "flow: Theta1, A … F": lambda case: flowed(case, TANGENT),
+    "flow: P, Q": lambda case: flowed(case, TOWER),
+    "flow: several inputs": lambda case: flowed(case, ("K", "V"), 2),
+    "flow: precision": lambda case: flowed(case, ("K", "V"), precision=16),
+    "simulate": simulated,
+    "simulate: several inputs": lambda case: sampled(case, 2),
+    "simulate: explicit": lambda case: sampled(case, 1, sampler="explicit"),
+    "compare": compared,
+    "write_module": modules,
+    "write_c": sources,
+    "criticality": critical,
+    "asymptotics": deep,
+    "spectra: moments": moments,
+    "spectra: density": density,
+    "training.flow": trained,
+    "training.simulate": trained_ensembles,
+    "exact": exactly,
+}
+"""The columns of the table."""
+
+
+def try_one(layer: str, law: str, function: str) -> None:
+    """Call the function with this layer and law.
+
+    Raises:
+        InputError: where the combination is refused.
+        AssertionError: for numbers that are not finite, or that are all zero.
+    """
+    FUNCTIONS[function](Case(layer, law))

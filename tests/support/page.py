@@ -1,0 +1,113 @@
+"""`docs/support.md` from the table: which layers, laws and functions work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from string import ascii_lowercase, ascii_uppercase
+
+from combinations import C_W, DEPTH, FUNCTIONS, LAWS, LAYERS, SIGMA, C_b, N
+from reasons import NO, REASONS
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    "recursion": ("rec", "`recursion` of K and V, `recursion(…, first_layer=True)`"),
+    "flow: K, Theta": ("K", "`flow` of K and Theta"),
+    "flow: G1, V": ("V", "`flow` of G1 and V"),
+    "flow: Theta1, A … F": ("A", "`flow` of Theta1, A, B, D and F"),
+    "flow: P, Q": ("P", "`flow` of P and Q, tensors of dH"),
+    "flow: several inputs": ("K V 2", "`flow` of K and V for two inputs"),
+    "flow: precision": ("digits", "`flow` of K and V with `precision`"),
+    "simulate": ("sim", "`simulate` of K and V"),
+    "simulate: several inputs": ("sim 2", "`simulate` of K and V for two inputs"),
+    "simulate: explicit": ("expl", '`simulate` with `sampler="explicit"`'),
+    "compare": ("comp", "`compare` of the flow and the ensemble"),
+    "write_module": ("mod", "`write_module` for one input"),
+    "write_c": ("C", "`write_c`"),
+    "criticality": ("crit", '`criticality`; "no critical point" is an answer'),
+    "asymptotics": ("asym", "`recursion(…).asymptotics` of V at given `C_b`, `C_W`"),
+    "spectra: moments": ("mom", "moments of `derive.spectra.of_network`"),
+    "spectra: density": ("dens", "the density of `numeric.spectra.jacobian` for one layer"),
+    "training.flow": ("train", "`numeric.training.flow`"),
+    "training.simulate": ("t. sim", "`numeric.training.simulate`"),
+    "exact": ("exact", "`derive.exact.cumulant` of σ(z) = z²"),
+}
+"""The heading of each column, and what it stands for."""
+
+HEAD = f"""\
+# What works together
+
+These tables show which layers, laws of weights and functions can be combined. A test tries every
+combination and fails where a table is wrong. `python tests/support/table.py --write` writes this
+page.
+
+* **✓** works: the call returns finite numbers.
+* **A capital letter**: mathematics forbids the combination. The end of the page says why.
+* **A small letter**: the combination is not supported yet, and the call raises an error.
+* **⧗** may take minutes.
+
+Each call is made with {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neurons and
+one input, unless its column says otherwise. Activations with [kinks](limits.md#activations) exclude
+more.
+
+"""
+
+WORKS, SLOW = "works", "slow"
+
+
+def symbols(kinds: Iterable[str]) -> dict[str, str]:
+    """What stands for each kind of outcome in the tables."""
+    used = set(kinds)
+    found = {WORKS: "✓", SLOW: "⧗"}
+    capital, small = iter(ascii_uppercase), iter(ascii_lowercase)
+    for reason in REASONS:
+        if reason.name in used:
+            found[reason.name] = next(capital if reason.status == NO else small)
+    return found
+
+
+def table(rows: dict[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    """A table with a row for each group of layers."""
+    heads = ["layer", *(COLUMNS[name][0] for name in FUNCTIONS)]
+    lines = [f"| {' | '.join(heads)} |", f"|---|{':-:|' * len(FUNCTIONS)}"]
+    for layers, marks in rows.items():
+        lines.append(f"| {', '.join(f'`{name}`' for name in layers)} | {' | '.join(marks)} |")
+    return lines
+
+
+def grouped(values: dict[str, tuple]) -> dict[tuple[str, ...], tuple]:
+    """Names that have the same value, together."""
+    groups: dict[tuple, list[str]] = {}
+    for name, value in values.items():
+        groups.setdefault(value, []).append(name)
+    return {tuple(names): value for value, names in groups.items()}
+
+
+def page(kinds: dict[tuple[str, str, str], str], messages: dict[str, str]) -> str:
+    """The page's text.
+
+    Arguments:
+        kinds: "works", "slow" or a reason's name, by (layer, law, function).
+        messages: one message for each reason.
+    """
+    marks = symbols(kinds.values())
+    by_law = {
+        law: tuple(
+            tuple(marks[kinds[layer, law, function]] for function in FUNCTIONS) for layer in LAYERS
+        )
+        for law in LAWS
+    }
+    lines = ["| column | call |", "|---|---|"]
+    lines += [f"| {COLUMNS[name][0]} | {COLUMNS[name][1]} |" for name in FUNCTIONS]
+    for laws, rows in grouped(by_law).items():
+        lines += ["", f"## {'; '.join(laws)}", ""]
+        lines += table(grouped(dict(zip(LAYERS, rows, strict=True))))
+    for title, is_no in (("Not possible", True), ("Not supported yet", False)):
+        used = [each for each in REASONS if each.name in marks and (each.status == NO) == is_no]
+        if used:
+            lines += ["", f"## {title}", "", "| | why | an error of this kind |", "|---|---|---|"]
+            lines += [f"| {marks[e.name]} | {e.text} | {cited(messages[e.name])} |" for e in used]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def cited(message: str) -> str:
+    """A message as code in a table's cell."""
+    return f"``{' '.join(message.split())}``".replace("|", r"\|")

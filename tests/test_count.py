@@ -1,0 +1,67 @@
+"""`tests/count.py` counts what it says it counts."""
+
+import ast
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def count():
+    path = Path(__file__).with_name("count.py")
+    spec = importlib.util.spec_from_file_location("count", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SOURCE = """
+def kinds(net, first_weights=None):
+    if net.layer.is_dense and not net.keeps_rotations:
+        return [each for each in net if each.positions]
+    names = net.layer.positions
+    return 1 if (
+        first_weights
+    ) else names
+"""
+
+
+def test_branches_are_conditions_alone(count):
+    assert count.branches_in(SOURCE) == 3
+    assert count.branches_in("positions = net.positions\nfirst_layer(net)") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@cache", True),
+        ("@functools.cache", True),
+        ("@lru_cache(maxsize=None)", True),
+        ("@lru_cache(None)", True),
+        ("@lru_cache(maxsize=8)", False),
+        ("@lru_cache", False),
+        ("@cached_property", False),
+    ],
+)
+def test_caches_without_a_bound(count, text, expected):
+    (function,) = ast.parse(f"{text}\ndef f(x): return x").body
+    assert any(map(count.unbounded, function.decorator_list)) is expected
+    assert count.takes_arguments(function)
+
+
+def test_a_body_is_counted_without_its_docstring(count):
+    (function,) = ast.parse('def f():\n    """One.\n\n    Two."""\n    x = 1\n    return x').body
+    assert count.body_length(function) == 2
+    assert not count.takes_arguments(function)
+
+
+@pytest.mark.slow
+def test_the_numbers_of_the_source_add_up(count, capsys):
+    count.main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    for name in ("branches", "mentions"):
+        total = found[f"kind of network, {name}"]
+        assert total == sum(found[f"kind of network, {name} by file"].values()) > 0
+    assert found["unbounded caches"] >= found["unbounded caches with arguments"]
