@@ -66,8 +66,7 @@ def test_trained_ensembles_agree_with_theory(weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("activation", ["tanh", "gelu"])
-@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
+@pytest.mark.parametrize(("weights", "activation"), [("gaussian", "tanh"), ("orthogonal", "gelu")])
 def test_trained_ensembles_resolve_the_coefficients(weights, activation):
     """Of small targets, at half the largest stable η; elsewhere the next order in 1/n is seen at
     these widths."""
