@@ -289,7 +289,7 @@ def test_calls(call):
 
 
 @pytest.mark.slow
-@settings(FUZZING, max_examples=600)
+@settings(FUZZING, max_examples=3000)
 @given(call=calls())
-def test_hundreds_of_calls(call):
+def test_thousands_of_calls(call):
     check(call)

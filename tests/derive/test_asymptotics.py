@@ -50,7 +50,7 @@ def confront(names, activation, weights, *, layers, tolerance, first=None, **rat
     net = Network(activation, weights, first_weights=first, **rates)
     asked, whole = expanded(tuple(names), activation, weights, tuple(rates.items()))
     system = {made.name for each in asked.values() for made in each.system.recursions}
-    table = flow(net, INPUT, max(layers), [*system])
+    table = flow(net, INPUT, max(layers), [*system], seconds=0)  # floats, whose digits suffice
     at_match = {name: table[name].sel(layer=500).item() for name in system}
     constants = whole[names[0]].matched(at_match, 500)
     for name, solved in asked.items():
@@ -104,19 +104,15 @@ def test_another_activation_and_other_rates():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first", "layers"),
-    [(None, [10_000, 100_000]), (Gaussian(), [10_000])],
-    ids=["orthogonal", "mixed"],
-)
-def test_every_tensor_of_orthogonal_tanh_in_great_depth(first, layers):
-    confront(FIRST_ORDER, a.tanh, Orthogonal(), first=first, layers=layers,
+@pytest.mark.parametrize("first", [None, Gaussian()], ids=["orthogonal", "mixed"])
+def test_every_tensor_of_orthogonal_tanh_at_depth_100000(first):
+    confront(FIRST_ORDER, a.tanh, Orthogonal(), first=first, layers=[10_000, 100_000],
              tolerance=1e-8, lambda_b=inverse)  # fmt: skip
 
 
 @pytest.mark.slow
-def test_every_tensor_of_gaussian_sin_at_depth_10000():
-    confront(FIRST_ORDER, a.sin, Gaussian(), layers=[10_000], tolerance=1e-8,
+def test_every_tensor_of_gaussian_sin_at_depth_100000():
+    confront(FIRST_ORDER, a.sin, Gaussian(), layers=[10_000, 100_000], tolerance=1e-8,
              lambda_b=lambda layer: 3 / layer, lambda_W=2)  # fmt: skip
 
 

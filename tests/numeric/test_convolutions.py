@@ -229,7 +229,7 @@ def test_ensembles_meet_the_recursions(activation, weights, layer) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("activation", "weights", "layer"), ENSEMBLES[:2])
 def test_ensembles_resolve_V(activation, weights, layer) -> None:
-    found = ensembles(activation, weights, layer, FIRST, (16, 32, 64), 100_000)
+    found = ensembles(activation, weights, layer, FIRST, (16, 32, 64), 260_000)
     assert found.agrees, found.worst
     V = [row for row in found.rows if row.tensor == "V" and row.layer > 1]
     largest = max(abs(row.theory) for row in V)
