@@ -9,6 +9,7 @@ of it the list of long tests, and the order of modules.
 import gc
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
 os.environ.setdefault("WICKGARTEN_QUIET", "1")  # stderr must not depend on the machine's load
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background: its processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # would never hear Ctrl-C
 gc.disable()  # what is imported stays: a third of the time that it takes
 
 LONG = Path(__file__).with_name("long.txt")

@@ -140,8 +140,8 @@ def test_they_hold_what_they_should(built):
 
 
 def install(python, what, where):
-    words = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", what]
-    code, out, errors = call(*words, where=where, timeout=1200)
+    how = ["-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt"]
+    code, out, errors = call(python, *how, what, where=where, timeout=1200)
     if code and "No matching distribution" in out + errors:
         pytest.skip("no package index can be reached, for what the wheel needs")
     assert code == 0, (out + errors)[-3000:]

@@ -555,7 +555,7 @@ def test_a_full_standard_output_is_one_line():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "derivations.cli", "cite"],
-            check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, cwd=ROOT,
+            check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, cwd=ROOT,
         )  # fmt: skip
     assert done.returncode == BAD_INPUT
     assert done.stderr == "wickgarten: [Errno 28] No space left on device\n"

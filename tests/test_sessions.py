@@ -259,7 +259,7 @@ assert before.count("@") == 1
 def test_cite_names_what_was_used(more, keys):
     code = IN_A_SESSION.format(more=more)
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert "@software{wickgarten," in run.stdout
     for key in keys:

@@ -46,7 +46,7 @@ def run(code, where, **environment):
         env={**os.environ, "PYTHONPATH": str(where), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

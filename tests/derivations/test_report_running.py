@@ -311,7 +311,7 @@ def test_ctrl_c_ends_at_once_and_the_next_check_goes_on(work, tmp_path, go_on, h
         os.killpg(stopped.pid, how)  # as a terminal does
     else:
         stopped.send_signal(how)
-    _, err = stopped.communicate(timeout=60)
+    _, err = stopped.communicate(timeout=300)
     while watched:
         ended, _, _ = select.select(watched, [], [], 60)
         assert ended, "a process outlived the check"

@@ -50,7 +50,7 @@ def confront(names, activation, weights, *, layers, tolerance, first=None, **rat
     net = Network(activation, weights, first_weights=first, **rates)
     asked, whole = expanded(tuple(names), activation, weights, tuple(rates.items()))
     system = {made.name for each in asked.values() for made in each.system.recursions}
-    table = flow(net, INPUT, max(layers), [*system])
+    table = flow(net, INPUT, max(layers), [*system], seconds=0)  # floats, whose digits suffice
     at_match = {name: table[name].sel(layer=500).item() for name in system}
     constants = whole[names[0]].matched(at_match, 500)
     for name, solved in asked.items():

@@ -442,14 +442,21 @@ def test_any_polynomial_and_any_indices(weights, coefficients, fields, data):
     check(net, (2, 2, 2), TWO_INPUTS, fields, data.draw(index), data.draw(index))
 
 
+FOUR_Z = (["z"] * 4, (0, 0, 1, 1), (0, 1, 0, 0))
+ONE_H = (["z", "z", "H"], (0, 0, 1, 1), (0, 1, 0, 1))
+TWO_H = (["z", "z", "H", "H"], (0, 1, 0, 1, 0, 0), (0, 0, 0, 0, 0, 0))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", ["gaussian", "orthogonal", "low-rank gaussian", "truncated"])
 @pytest.mark.parametrize(
-    ("fields", "neurons", "samples"),
+    ("weights", "fields", "neurons", "samples"),
     [
-        (["z"] * 4, (0, 0, 1, 1), (0, 1, 0, 0)),
-        (["z", "z", "H"], (0, 0, 1, 1), (0, 1, 0, 1)),
-        (["z", "z", "H", "H"], (0, 1, 0, 1, 0, 0), (0, 0, 0, 0, 0, 0)),
+        ("orthogonal", *FOUR_Z),
+        ("truncated", *FOUR_Z),
+        ("gaussian", *ONE_H),
+        ("low-rank gaussian", *ONE_H),
+        ("orthogonal", *TWO_H),
+        ("truncated", *TWO_H),
     ],
     ids=str,
 )
@@ -458,8 +465,11 @@ def test_more_fields(weights, fields, neurons, samples):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", [Gaussian(2), Orthogonal(2)], ids=str)
-@pytest.mark.parametrize("component", ["H", "dH z", "ddI", "ddII"])
+@pytest.mark.parametrize(
+    ("weights", "component"),
+    [(Gaussian(2), "H"), (Orthogonal(2), "dH z"), (Gaussian(2), "ddI"), (Orthogonal(2), "ddII")],
+    ids=str,
+)
 def test_three_neurons(weights, component):
     inputs = ((1, 2, 0), (-1, 1, 1))
     check(network(weights, [0, 1, 2]), (3, 3, 3), inputs, *COMPONENTS[component])

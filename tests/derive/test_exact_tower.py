@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
+from itertools import cycle, product
 from math import prod
 
 import pytest
@@ -289,8 +289,13 @@ def test_third_layer(ensemble, key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", LEADING)
-@pytest.mark.parametrize("ensemble", ["gaussian", "orthogonal", "low-rank orthogonal", "mixed"])
+@pytest.mark.parametrize(
+    ("ensemble", "key"),
+    [
+        *product(["gaussian", "orthogonal"], LEADING),
+        *zip(cycle(["low-rank orthogonal", "mixed"]), LEADING, strict=False),
+    ],
+)
 def test_tower_of_the_third_layer(ensemble, key):
     samples = (1,) * (2 * len(NAMES[key].pairing))
     order = 1 if key in {"K", "Theta"} else 0

@@ -249,8 +249,7 @@ def test_an_ensemble_meets_normalized_layers(norm, orthogonal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("orthogonal", [False, True])
-@pytest.mark.parametrize("sigma", ["tanh", "gelu"])
+@pytest.mark.parametrize(("sigma", "orthogonal"), [("tanh", True), ("gelu", False)])
 @pytest.mark.parametrize(
     "text", ["residual(skip=1, norm=rms)", "gated(norm=rms)", "gated(skip=1, norm=layer)"]
 )

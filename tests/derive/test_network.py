@@ -98,7 +98,7 @@ def test_it_is_the_same_network_in_another_process(tmp_path):
     path.write_bytes(pickle.dumps(net))
     code = f"import pickle; print(pickle.loads(open({str(path)!r}, 'rb').read()))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.strip() == str(net)
 

@@ -110,7 +110,7 @@ def test_stationary_gap(n: int, d: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "d"), [(2, 100), (5, 250), (10, 500), (20, 1000)])
+@pytest.mark.parametrize(("n", "d"), [(2, 100), (10, 500)])
 def test_stationary_gap_within_a_percent(n: int, d: int) -> None:
     depth = 120
     found = ensembles.simulate(d, n, depth, 16_000 // n, inputs=np.eye(n))

@@ -229,7 +229,7 @@ def test_ensembles_meet_the_recursions(activation, weights, layer) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("activation", "weights", "layer"), ENSEMBLES[:2])
 def test_ensembles_resolve_V(activation, weights, layer) -> None:
-    found = ensembles(activation, weights, layer, FIRST, (32, 64, 128), 300_000)
+    found = ensembles(activation, weights, layer, FIRST, (16, 32, 64), 260_000)
     assert found.agrees, found.worst
     V = [row for row in found.rows if row.tensor == "V" and row.layer > 1]
     largest = max(abs(row.theory) for row in V)
@@ -240,7 +240,7 @@ def test_ensembles_resolve_V(activation, weights, layer) -> None:
 @pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
 def test_the_tower_of_signals_is_met(weights) -> None:
     tensors = ["Theta", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
-    found = ensembles("tanh", weights, "convolution(2, 2)", tensors, (16, 32, 64), 10_000)
+    found = ensembles("tanh", weights, "convolution(2, 2)", tensors, (12, 24, 48), 5_000)
     assert found.agrees, found.worst
 
 

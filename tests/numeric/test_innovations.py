@@ -190,9 +190,12 @@ def test_what_is_taken_out_has_mean_zero(net, inputs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("net", "inputs"), MEANS + MORE_MEANS)
-@pytest.mark.parametrize("width", [6, 24])
+@pytest.mark.parametrize(
+    ("net", "inputs", "width"),
+    [(*each, 24) for each in MEANS] + [(*each, 6) for each in MORE_MEANS],
+)
 def test_what_is_taken_out_has_mean_zero_in_many_draws(net, inputs, width):
+    """Those above at n = 24; others at n = 6."""
     check_means(net, inputs, width, 30_000)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -53,18 +51,12 @@ WEIGHTS = {
     "biases in some": (Orthogonal(1.5), lambda layer: layer % 2),
     "low rank": (LowRankGaussian(1.5, gamma="1/2"), 0.1),
 }
-FEW = {("residual", "biases in some"), ("gated", "low rank")}
-"""Others are slow: every layer is compiled, with biases and without."""
+CASES = [*zip(LAYERS, 2 * [*WEIGHTS], strict=False), ("carried", "gaussian")]
+"""One of the weights for each layer, as each pair is compiled; two for the one with all parts."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "weights"),
-    [
-        pytest.param(*case, marks=() if case in FEW else pytest.mark.slow)
-        for case in product(LAYERS, WEIGHTS)
-    ],
-)
+@pytest.mark.parametrize(("name", "weights"), CASES)
 def test_the_networks_are_those_of_the_stages(name, weights):
     ensemble, C_b = WEIGHTS[weights]
     made = sampler(LAYERS[name], ensemble, width=8, C_b=C_b)

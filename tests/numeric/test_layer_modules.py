@@ -82,7 +82,6 @@ def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
     ("layer", "sigma", "names"),
     [
         ("residual(norm=rms)", "tanh", ["K", "Theta"]),
-        ("normalized(layer)", "gelu", ["V", "G1"]),
         (OWN, "relu", ["V"]),
     ],
 )

@@ -176,9 +176,8 @@ def test_collinear_samples_are_one(name) -> None:
 
 
 @pytest.mark.slow  # to compile what it compares with
-@pytest.mark.parametrize("name", ["tanh", "gelu", "sin"])
-def test_sums_over_several_samples_are_the_emitted_ones(name) -> None:
-    sigma = activations.by_name(name)
+def test_sums_over_several_samples_are_the_emitted_ones() -> None:
+    sigma = activations.gelu
     shapes = [Shape(each, (0,) * len(each)) for each in ((0, 0), (1, 3), (0, 1, 2), (0, 0, 1, 1))]
     emitted = modules.load(module.module_source(sigma, (), shapes), "brackets")
     for shape in shapes:

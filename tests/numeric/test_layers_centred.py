@@ -136,8 +136,9 @@ def test_patterns_are_set_partitions() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
-@pytest.mark.parametrize("activation", ["relu", "hard_tanh"])
+@pytest.mark.parametrize(
+    ("activation", "weights"), [("relu", "orthogonal"), ("hard_tanh", "gaussian")]
+)
 def test_ensembles_of_two_inputs_agree(activation, weights) -> None:
     net = Network(activation, weights, layer="normalized(layer)", C_b=0.1)
     sizes = ((12, 20000), (24, 10000), (48, 5000))

@@ -311,7 +311,7 @@ def test_two_inputs_in_ensembles(sigma, weights, C_b):
     x = np.array([[1.0] * 8, [1.2] * 4 + [-0.3] * 4])
     tensors = ["Theta", "D", "F", "A", "B"]
     theory = flow(net, x, 4, tensors, width=8)
-    sampled = [simulate(net, x, n, 4, 40_000, tensors=tensors, seed=n) for n in (32, 96)]
+    sampled = [simulate(net, x, n, 4, 20_000, tensors=tensors, seed=n) for n in (16, 48)]
     found = compare(theory, sampled)
     assert found.agrees
 
