@@ -103,7 +103,10 @@ SLOW = pytest.mark.slow
     [
         ("tanh", 1e4),
         ("tanh", 1e8),
-        *(pytest.param(*case, marks=SLOW) for case in (("tanh", 1e2), ("erf_unit_slope", 1e4), ("erf_unit_slope", 1e8))),
+        *(
+            pytest.param(*case, marks=SLOW)
+            for case in (("tanh", 1e2), ("erf_unit_slope", 1e4), ("erf_unit_slope", 1e8))
+        ),
     ],
 )
 def test_digits_stay_at_large_kernels(name, K0):
