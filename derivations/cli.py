@@ -164,13 +164,18 @@ def _flow(arguments: argparse.Namespace) -> int:
     table = flow(
         net,
         inputs,
-        arguments.depth,
+        _depth(arguments, net),
         arguments.tensors,
         width=arguments.width,
         precision=arguments.precision,
     )
     _show([(net, table, None)], arguments)
     return OK
+
+
+def _depth(arguments: argparse.Namespace, net: Network) -> int:
+    depth: int | None = arguments.depth
+    return (net.depth or 10) if depth is None else depth
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -182,12 +187,13 @@ def _simulate(arguments: argparse.Namespace) -> int:
         _check_extrapolation(net, inputs.shape[-1], arguments.width, arguments.tensors)
     if arguments.run is not None:
         make_directory("--run", arguments.run)
+    depth = _depth(arguments, net)
     sampled = [
         simulate(
             net,
             inputs,
             width,
-            arguments.depth,
+            depth,
             arguments.draws,
             tensors=arguments.tensors,
             seed=arguments.seed,
@@ -201,7 +207,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
     _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
     if not arguments.compare:
         return OK
-    flowed = flow(net, inputs, arguments.depth, arguments.tensors, width=max(arguments.width))
+    flowed = flow(net, inputs, depth, arguments.tensors, width=max(arguments.width))
     comparison = compare(flowed, sampled)
     print(f"\n{comparison}" if arguments.csv is None else comparison)
     return OK if comparison.agrees else FAILED
@@ -423,7 +429,7 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         help='names separated by commas; "all" of order 1/n',
     )
     options.network_arguments(command)
-    command.add_argument("--depth", type=int, default=10, help="layers")
+    command.add_argument("--depth", type=int, help="layers: all that are named, or 10, by default")
     command.add_argument(
         "--input",
         metavar="SOURCE",

@@ -216,8 +216,12 @@ class Network:
 
     @property
     def depth(self) -> int | None:
-        """L, where the widths are given."""
-        return None if self.widths is None else len(self.widths) - 1
+        """L, where the widths, or all of the layers, activations or laws, are given one by one."""
+        if self.widths is not None:
+            return len(self.widths) - 1
+        along = (self.layer, self.activation, self.weights)
+        named = (each.depth for each in along if isinstance(each, Along))
+        return min((depth for depth in named if depth is not None), default=None)
 
     def check_inputs(self, n_0: int) -> None:
         """InputError for inputs of another size than n_0, where the widths are given."""

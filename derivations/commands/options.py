@@ -55,7 +55,8 @@ def ensemble_arguments(command: argparse.ArgumentParser) -> None:
         default="gaussian",
         metavar="NAME",
         help=f"the ensemble: {', '.join(WEIGHTS)}; or independent entries, uniform, rademacher, "
-        "truncated-normal, sparse(0.1), student(5); or regular-sparse(0.1)",
+        "truncated-normal, sparse(0.1), student(5); or regular-sparse(0.1); a network also takes "
+        'one for each layer, "gaussian; orthogonal*"',
     )
     command.add_argument(
         "--gamma", help="rank over width of low-rank weights; a symbol if left out"
@@ -70,11 +71,11 @@ def ensemble_arguments(command: argparse.ArgumentParser) -> None:
 
 def weights_name(text: str) -> str:
     """The name of an ensemble, as it is; argparse's error for what is none."""
-    from derive.weights import as_weights
+    from derive.layers.chain import Laws
 
     if text not in WEIGHTS:
         try:
-            as_weights("--weights", text)
+            Laws.given(text)
         except InputError as error:
             raise argparse.ArgumentTypeError(
                 f"got {text!r}; wanted {error.wanted}, or one of {', '.join(WEIGHTS[2:])}"
@@ -84,7 +85,12 @@ def weights_name(text: str) -> str:
 
 def network_arguments(command: argparse.ArgumentParser) -> None:
     """All of a network but its size."""
-    command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
+    command.add_argument(
+        "--activation",
+        metavar="NAME",
+        default="tanh",
+        help='σ; or one for each layer, with * behind the repeated one: "tanh; gelu*; linear"',
+    )
     ensemble_arguments(command)
     command.add_argument("--first-weights", choices=WEIGHTS[:2], help="of layer 1, if another")
     command.add_argument("--C_W", metavar="C_W", help="weight variance, 1 by default; or critical")
@@ -211,12 +217,18 @@ def network(arguments: argparse.Namespace) -> Network:
     }
     if arguments.C_b is not None:
         others["C_b"] = _number("--C_b", arguments.C_b)
-    return build(
-        activation(arguments.activation),
-        ensemble(arguments, weight),
-        first_ensemble(arguments, weight),
-        **others,
-    )
+    first = first_ensemble(arguments, weight)
+    if not _is_several(arguments.weights):
+        return build(arguments.activation, ensemble(arguments, weight), first, **others)
+    check_parameters(arguments)
+    if weight is not None:
+        others["C_W"] = weight
+    return build(arguments.activation, arguments.weights, first, **others)
+
+
+def _is_several(text: str) -> bool:
+    """True for laws that differ by layer: "gaussian; orthogonal*"."""
+    return ";" in text or "*" in text
 
 
 def _number(argument: str, text: str | None) -> sympy.Expr | None:

@@ -130,6 +130,13 @@ class Along(Generic[T]):
         """All that are named."""
         return (*self.stem, *self.block, *self.head)
 
+    @property
+    def depth(self) -> int | None:
+        """The depth for which all entries are named; None where some are repeated."""
+        if self.block or self.function is not None:
+            return None
+        return self.first - 1 + len(self.entries) + self.spared
+
     def at(self, layer: int, depth: int) -> T:
         """The entry of this layer, of `first` or more, in a network of this depth.
 
