@@ -5,7 +5,7 @@ What a model's reader refuses is a node of its own here, so that what is behind 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,11 @@ from torch import fx, nn
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
+from derive.symbols import z
 
 from ..models.frameworks.torch.graphs import traced
 from ..models.frameworks.torch.operations import evaluate, name_of
-from ..models.functions import plain
+from ..models.functions import activation, plain
 from ..models.graph import Applied, Inputs, Linear, Node, Norm, Product, Sum
 from ..models.tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value
 
@@ -90,8 +91,15 @@ class Graph(Tracer):
     @cached_property
     def activations(self) -> tuple[Activation, ...]:
         """Every σ in it, each once."""
-        found = (each.function for each in self.graph.nodes if isinstance(each, Applied))
-        return tuple(dict.fromkeys(found))
+        nodes = self.graph.nodes
+        scaled = {
+            each.terms[0][1]: at
+            for at, each in enumerate(nodes)
+            if isinstance(each, Sum) and len(each.terms) == 1
+        }
+        places = [at for at, each in enumerate(nodes) if isinstance(each, Applied)]
+        found = (self._feed(scaled.get(at, at)).activation for at in places)
+        return tuple(dict.fromkeys(filter(None, found)))
 
     @cached_property
     def join(self) -> Feed | None:
@@ -154,13 +162,19 @@ class Graph(Tracer):
             case Norm():
                 return Feed("norm", name, norm=node.kind)
             case Applied():
-                below = self.graph.nodes[node.source]
+                factor, base = self._multiple(node.source)
+                below = self.graph.nodes[base]
                 norm = below.kind if isinstance(below, Norm) else None
-                return Feed("activation", name, node.function, norm)
+                return Feed("activation", name, _scaled(node.function, factor, 1, name), norm)
             case Product():
                 return Feed("product", name)
             case Sum() if len(node.terms) > 1:
                 return Feed("sum", name)
+            case Sum():
+                factor, base = self._multiple(at)
+                feed = self._feed(base)
+                if feed.activation is not None:
+                    return replace(feed, activation=_scaled(feed.activation, 1, factor, name))
         return Feed("unknown", name)
 
     def _gain(self, parameter: Parameter, is_factor: bool) -> None:
@@ -168,6 +182,13 @@ class Graph(Tracer):
 
     def _keep(self, parameter: Parameter) -> None:
         """What is used twice is compared by those who fill it."""
+
+
+def _scaled(sigma: Activation, inside: Any, outside: Any, name: str) -> Activation:
+    """c σ(k z)."""
+    if inside == outside == 1:
+        return sigma
+    return activation(outside * sigma.expr.subs(z, inside * z), name)
 
 
 def _is_computed(value: Any) -> bool:

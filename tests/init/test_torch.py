@@ -431,3 +431,15 @@ def test_options_of_a_call():
     assert between(lambda u: F.gelu(u, approximate="none")) == activations.gelu
     assert between(lambda u: F.elu(u, alpha=1.0, inplace=True)).name == "elu"
     assert between(lambda u: F.elu(u, None)) is None
+
+
+def test_factors_around_an_activation_are_in_it():
+    """The gain of a matrix is that of all that stands before it."""
+    for function, expr in (
+        (lambda u: 0.5 * torch.tanh(u), sympy.tanh(z) / 2),
+        (lambda u: torch.tanh(2 * u), sympy.tanh(2 * z)),
+        (lambda u: torch.tanh(u / 2) * 3, 3 * sympy.tanh(z / 2)),
+    ):
+        assert between(function).expr == expr
+        assert [each.expr for each in trace(Between(function)).activations] == [expr]
+    assert between(lambda u: F.hardtanh(u, max_val=2.0)).expr == sympy.Max(-1, sympy.Min(2, z))

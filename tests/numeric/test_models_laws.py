@@ -217,6 +217,7 @@ def test_matrices_that_are_zero(case):
     assert "nan" not in str(found)
 
 
+@pytest.mark.slow
 def test_a_branch_that_is_zero():
     """z' = z + 0·W tanh(W_h z): Θ' is Θ, K' is K, whether by the factor or by the matrix."""
 
