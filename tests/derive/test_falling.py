@@ -123,14 +123,14 @@ LAWS = [Gaussian(), Orthogonal()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("activation", "weights"), zip(KINKED, 2 * LAWS, strict=True), ids=str)
+@pytest.mark.parametrize(("activation", "weights"), [*zip(KINKED, 2 * LAWS, strict=True)], ids=str)
 def test_the_tower_at_depth_10000(activation, weights):
     _held(activation, weights, ["V", "G1", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q"], 10_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("activation", "weights"), zip(KINKED, 2 * LAWS[::-1], strict=True), ids=str
+    ("activation", "weights"), [*zip(KINKED, 2 * LAWS[::-1], strict=True)], ids=str
 )
 def test_the_tower_solves_its_recursions(activation, weights):
     """P and Q are left out: of their brackets, singular at the kinks, there is no such average."""
