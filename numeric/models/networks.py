@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from derive.activations import linear
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.layers import Layer
+from derive.layers.chain import Laws
+from derive.layers.notation import SIGMA
 from derive.network import Network
 
 from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Product, Sum
@@ -59,13 +61,13 @@ class Structure:
 
     Attributes:
         blocks: layer 1, 2, …
-        activation: the one σ.
+        activation: σ, or σ of layers 1, 2, …
         ending: what is done to the last preactivations, which no layer has, in words.
     """
 
     graph: Graph
     blocks: tuple[Block, ...]
-    activation: Activation
+    activation: Activation | tuple[Activation, ...]
     ending: str | None
 
 
@@ -84,14 +86,10 @@ def structure(graph: Graph) -> Structure:
         blocks.append(_block(graph, before, behind))
     unread = [_part(graph, at) for at in graph.between(places[-1], graph.output)]
     ending = ", ".join(dict.fromkeys(unread)) or None
-    found: dict[Activation, int] = {}
-    for number, block in enumerate(blocks, start=1):
-        if block.function is not None and block.function != linear:
-            found.setdefault(block.function, number)
-    if len(found) > 1:
-        told = ", ".join(f"{sigma} before layer {number}" for sigma, number in found.items())
-        raise InputError("model", told, "one activation for all layers")
-    return Structure(graph, tuple(blocks), next(iter(found), linear), ending)
+    sigmas = tuple(block.function or linear for block in blocks[1:])
+    bent = dict.fromkeys(sigma for sigma in sigmas if sigma != linear)
+    activation = sigmas if len(bent) > 1 else next(iter(bent), linear)
+    return Structure(graph, tuple(blocks), activation, ending)
 
 
 def network(
@@ -116,21 +114,21 @@ def network(
         told += [f"{each.bias}: {laws[each.bias]}" for each in unknown_biases if each.bias]
         raise InputError("model", "; ".join(told), "weights and biases whose law is known")
     remarks: list[str] = []
-    exact = _exactly(made, laws, matrices)
-    if exact is not None:
-        head, texts = exact, [layers.dense()] * (len(blocks) - 1)
+    numbers, own = range(2, len(blocks) + 1), [law_of_weights(each, laws) for each in matrices]
+    plain = all(_is_plain(made, number) for number in numbers)
+    if plain:
+        texts, given = [layers.dense() for _ in numbers], [_ensemble(law, remarks) for law in own]
     else:
-        head = _kind(laws, matrices, remarks)
-        texts = [_layer(made, number, laws, by_rates) for number in range(2, len(blocks) + 1)]
-    first = law_of_weights(matrices[0], laws)
+        rotated = [_rotated(law, remarks) for law in own]
+        main = Counter(law.standard for law in rotated[1:]).most_common(1)[0][0]
+        texts = [_layer(made, number, laws, main, by_rates) for number in numbers]
+        given = [rotated[0], *[main] * len(numbers)]
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
-    first_weights = head if exact is not None else _first(first, remarks)
     biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
-        head,
-        first_weights=replace(first_weights, C_W=first.C),
+        Laws.by_depth(given[:1], given[1]) if len(set(given[1:])) == 1 else given,
         C_b=biases if any(biases) else 0,
         lambda_W=[_rate(made, number) for number in range(1, len(blocks) + 1)],
         lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],
@@ -150,10 +148,8 @@ def _block(graph: Graph, before: int, behind: int) -> Block:
     """What lies between two preactivations."""
     between = graph.between(before, behind)
     nodes = [graph.nodes[at] for at in between]
-    functions = list(dict.fromkeys(each.function for each in nodes if isinstance(each, Applied)))
-    if len(functions) > 1:
-        told = " and ".join(map(str, functions))
-        raise InputError("model", f"{told} in {_named(graph, behind)}", "one activation in a layer")
+    applied = (each.function for each in nodes if isinstance(each, Applied))
+    functions = sorted(dict.fromkeys(applied), key=linear.__eq__)  # the linear one last
     norms = list(dict.fromkeys(each.kind for each in nodes if isinstance(each, Norm)))
     end = graph.nodes[behind]
     skip = sympy.S.Zero
@@ -244,50 +240,29 @@ def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
     return [*live, *biased, places[-1]][0]
 
 
-def _exactly(
-    made: Structure, laws: Mapping[str, Law], matrices: list[Linear]
-) -> weights.WeightEnsemble | None:
-    """The ensemble, where all layers are dense ones with independent entries of one law."""
-    own = [law_of_weights(each, laws) for each in matrices]
-    plain = all(_is_plain(made, number) for number in range(2, len(made.blocks) + 1))
-    entries = own[0].kind in {"uniform", "truncated normal", "signs", "sparse"}
-    same = len({(each.kind, each.C, each.density) for each in own}) == 1
-    return own[0].ensemble() if plain and entries and same else None
+def _ensemble(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
+    """The ensemble of a matrix's law; a Gaussian one of its variance where there is none."""
+    found = law.ensemble()
+    if found is None:
+        _remark(law, remarks)
+    return found or weights.Gaussian(law.C)
 
 
-def _kind(
-    laws: Mapping[str, Law], matrices: list[Linear], remarks: list[str]
-) -> weights.WeightEnsemble:
-    """The ensemble of layers 2, 3, …, each with a C_W of its own.
-
-    K, V and Θ of independent entries are those of Gaussian ones with their variance.
-    """
-    own = [law_of_weights(each, laws) for each in matrices[1:] or matrices]
-    live = [each for each in own if each.kind != "zero"]
-    kinds = {each.kind if each.keeps_rotations else "gaussian" for each in live}
-    if len(kinds) > 1:
-        told = ", ".join(f"{each.weight}: {laws[each.weight].kind}" for each in matrices)
-        raise InputError("model", told, "one law for the matrices of layers 2, 3, …")
-    others = sorted({each.kind for each in live if not each.keeps_rotations})
-    if others:
-        remarks.append(
-            f"{' and '.join(others)} entries: K, V and Θ as of Gaussian ones with their variance, "
-            "which is exact at leading order in 1/n; corrections of order 1/n are not those"
-        )
-    if len({each.density for each in live if each.keeps_rotations}) > 1:
-        raise InputError("model", "matrices of several ranks", "one rank over width")
-    ensemble = next((each.ensemble() for each in live if each.keeps_rotations), None)
-    return replace(ensemble or weights.Gaussian(), C_W=sympy.S.One)
-
-
-def _first(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
+def _rotated(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
+    """The ensemble of a law that rotations keep; a Gaussian one in the place of others."""
     if law.keeps_rotations:
-        found = law.ensemble()
-        assert found is not None
-        return found
-    if not remarks:
-        remarks.append(f"{law.kind} entries of layer 1, as Gaussian ones with their variance")
+        return _ensemble(law, remarks)
+    _remark(law, remarks)
     return weights.Gaussian(law.C)
+
+
+def _remark(law: Law, remarks: list[str]) -> None:
+    told = (
+        f"{law.kind} entries: K, V and Θ as of Gaussian ones with their variance, "
+        "which is exact at leading order in 1/n; corrections of order 1/n are not those"
+    )
+    if told not in remarks:
+        remarks.append(told)
 
 
 def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
@@ -311,10 +286,16 @@ def _is_plain(made: Structure, number: int) -> bool:
     return isinstance(source, Applied) and source.source == below and source.function != linear
 
 
-def _layer(made: Structure, number: int, laws: Mapping[str, Law], by_rates: bool) -> Layer:
-    """The equations of layer 2, 3, …"""
+def _layer(
+    made: Structure,
+    number: int,
+    laws: Mapping[str, Law],
+    main: weights.WeightEnsemble,
+    by_rates: bool,
+) -> Layer:
+    """The equations of layer 2, 3, …, in a network of this standard law."""
     try:
-        return _Writer(made, number, laws, by_rates).layer()
+        return _Writer(made, number, laws, main, by_rates).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
         wanted = error.wanted
@@ -330,9 +311,16 @@ class _Writer:
     """Writes a layer's equations, one after another."""
 
     def __init__(
-        self, made: Structure, number: int, laws: Mapping[str, Law], by_rates: bool
+        self,
+        made: Structure,
+        number: int,
+        laws: Mapping[str, Law],
+        law: weights.WeightEnsemble,
+        by_rates: bool,
     ) -> None:
         self.graph, self.laws, self.by_rates = made.graph, laws, by_rates
+        self.law, self.own = law, dict[str, weights.WeightEnsemble]()
+        self.functions: dict[Activation, str] = {}
         self.main, self.is_plain = _main(made, number, laws), _is_plain(made, number)
         self.users = Counter(
             source
@@ -353,7 +341,15 @@ class _Writer:
         last = self.block.node
         right = self.right(last)
         self.lines.append(f"z[i] = {right}")
-        return Layer(*self.lines, C=self.C, ratio=self.ratio, **self.values)
+        functions = {name: sigma for sigma, name in self.functions.items() if name != SIGMA}
+        return Layer(
+            *self.lines,
+            C=self.C,
+            ratio=self.ratio,
+            weights=self.own,
+            activations=functions,
+            **self.values,
+        )
 
     def right(self, at: int) -> str:
         """The right side of an equation that gives this node."""
@@ -389,6 +385,9 @@ class _Writer:
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
+        own = _rotated(law, []).standard
+        if own != self.law and law.C != 0:
+            self.own[name] = own
         factor = scale * sympy.sqrt(ratio)
         shown = "" if factor == 1 else self.number("r", factor) + " "
         return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
@@ -425,12 +424,18 @@ class _Writer:
             case Applied(source, function):
                 if function == linear:
                     return self.entry(source, index)
-                return f"s({self.name(source)}[{index}])"
+                return f"{self.function(function)}({self.name(source)}[{index}])"
             case Product(left, right):
                 return f"{self.entry(left, index)} {self.entry(right, index)}"
             case Norm():
                 return f"{self.normalized(at, node)}[{index}]"
         return f"{self.name(at)}[{index}]"
+
+    def function(self, sigma: Activation) -> str:
+        """The name of an activation in the equations: s of the layer's first."""
+        if sigma == self.block.function:
+            return SIGMA
+        return self.functions.setdefault(sigma, f"f{len(self.functions) + 1}")
 
     def name(self, at: int) -> str:
         """The variable that has a node's entries."""

@@ -203,14 +203,15 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
     if len({block.width for block in blocks}) > 1 or not plain:
         return None
     K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
-    ensemble = net.weights_at(2)
     parts: list[tuple[Any, Any, Any]] = []
     for number in range(2, hidden + 1):
         (at,) = blocks[number - 1].matrices
         node: Any = description.structure.graph.nodes[at]
         C_W = law_of_weights(node, description.laws).C
+        ensemble = net.weights_at(number)
         own = type(ensemble)(C_W) if ensemble.group == "O" else None
-        parts.append((net.activation, own or "gaussian", float(K[number - 2])))
+        sigma = net.activation_at(number - 1)
+        parts.append((sigma, own or "gaussian", float(K[number - 2])))
     try:
         spectrum = layered(parts)
         edges = [*np.asarray(spectrum.edges, float).ravel(), *map(float, spectrum.atoms)]

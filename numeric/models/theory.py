@@ -20,6 +20,8 @@ from derive.depth.information import mutual_information, v
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.layers import Layer
+from derive.layers.chain import Activations, Laws
+from derive.layers.per_layer import PerLayer
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.work.caches import cache
@@ -127,7 +129,7 @@ def _with_biases(description: Description, by_rates: Network, given: Array) -> t
     """
     net, depth = description.network, description.depth
     layers = range(1, depth + 1)
-    same = [net.layer_at(at, depth) == by_rates.layer_at(at, depth) for at in layers]
+    same = [at == 1 or net.layer_at(at, depth) == by_rates.layer_at(at, depth) for at in layers]
 
     def tangents(made: Network, with_biases: bool) -> Array:
         rates = [
@@ -273,9 +275,14 @@ def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]
 
 def _is_quick(description: Description) -> bool:
     """Whether V2 of two inputs takes seconds: dense layers, and no kinks between curved pieces."""
-    sigma = description.network.one_activation("V2 of a model")
     plain = all(is_plain(description, at) for at in range(2, description.depth + 1))
-    return plain and (not sigma.kinks or sigma.is_scale_invariant)
+    used = _sigmas(description.network, description.depth)
+    return plain and all(not sigma.kinks or sigma.is_scale_invariant for sigma in used)
+
+
+def _sigmas(net: Network, depth: int) -> list[Activation]:
+    """σ of layers 1 … depth − 1."""
+    return [net.activation_at(at, depth) for at in range(1, depth)]
 
 
 def _diagonal(tensor: Array, m: int) -> Array:
@@ -360,7 +367,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     n = description.widths[hidden]
     as_it_is = _repeated(description)
     yield _judged("as it is", lambda: as_it_is, x, hidden, n)
-    if not isinstance(net.weights_at(2), Orthogonal):
+    if not all(isinstance(net.weights_at(at), Orthogonal) for at in range(2, hidden + 1)):
         yield _judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
     if is_plain(description, hidden):
         C_W = _variance(description, hidden)
@@ -377,17 +384,13 @@ def _repeated(description: Description) -> Network:
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
-    same, weights = len(set(own)) == 1, _kept(net.weights_at(2))
-    repeated = own[0] if same else layers.by_depth(stem=own[:-1], block=own[-1])
-    if same and is_plain(description, hidden):
-        weights = replace(weights, C_W=_variance(description, hidden))
-        repeated = layers.dense()
+    laws = [_kept(net.weights_at(at)) for at in range(1, hidden + 1)]
+    sigmas = _sigmas(net, description.depth)
     return Network(
-        net.activation,
-        weights,
-        first_weights=_kept(net.weights_at(1)),
+        Activations.by_depth(sigmas[:-1], sigmas[-1]),
+        Laws.by_depth(laws[:-1], laws[-1]),
         C_b=biases[-1] if len(set(biases)) == 1 else lambda at: biases[min(at, hidden) - 1],
-        layer=repeated,
+        layer=layers.by_depth(stem=own[:-1], block=own[-1]),
     )
 
 
@@ -403,7 +406,12 @@ def _kept(weights: WeightEnsemble) -> WeightEnsemble:
 
 
 def _orthogonal(net: Network) -> Network:
-    return replace(net, weights=Orthogonal(net.weights_at(2).C_W))
+    """The same, orthogonal behind layer 1."""
+    laws = net.weights.entries if isinstance(net.weights, Laws) else (net.weights,)
+    first = net.weights_at(1)
+    others = [Orthogonal(law.C_W) for law in laws[isinstance(net.weights, Laws) :]]
+    given = Laws.by_depth([first, *others[:-1]], others[-1])
+    return replace(net, weights=given, first_weights=None)
 
 
 def _variance(description: Description, layer: int) -> sympy.Expr:
@@ -413,14 +421,33 @@ def _variance(description: Description, layer: int) -> sympy.Expr:
 
 
 def _critical(net: Network) -> Network:
-    C_b, C_W = criticality(net.one_activation("criticality")).critical
-    return replace(net, weights=replace(net.weights_at(2), C_W=C_W), C_b=C_b, layer=layers.dense())
+    sigma, law = _last(net)
+    C_b, C_W = criticality(sigma).critical
+    return _alike(net, sigma, replace(law, C_W=C_W), layers.dense(), C_b)
+
+
+def _alike(
+    net: Network, sigma: Activation, law: WeightEnsemble, layer: Layer, C_b: PerLayer
+) -> Network:
+    """The network with layers 2, 3, … alike."""
+    first = net.weights_at(1)
+    return replace(net, activation=sigma, weights=law, first_weights=first, layer=layer, C_b=C_b)
+
+
+def _last(net: Network) -> tuple[Activation, WeightEnsemble]:
+    """σ and the law that are repeated."""
+    sigma, law = net.activation, net.weights
+    return (
+        sigma if isinstance(sigma, Activation) else sigma.entries[-1],
+        law if isinstance(law, WeightEnsemble) else law.entries[-1],
+    )
 
 
 def _other(net: Network, layer: str, C_W: sympy.Expr) -> Callable[[], Network]:
     def made() -> Network:
-        own: Layer = layers.as_layer(layer)
-        return replace(net, weights=replace(net.weights_at(2), C_W=C_W), layer=own)
+        sigma, law = _last(net)
+        own = layers.as_layer(layer)
+        return _alike(net, sigma, replace(law, C_W=C_W), own, net.C_b)
 
     return made
 
@@ -429,15 +456,12 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
     """Down as many layers as it takes for V/(nK²) to reach 1, `_DEEPEST` at most."""
     try:
         net, ratio = make(), np.zeros(1)
+        scaled = all(sigma.is_scale_invariant for sigma in _sigmas(net, hidden + 2))
         K = flow(net, x, max(hidden + 2, _FIRST), "K", width=width)["K"].to_numpy()
         if not K.all():
             return Depth(name, why="K is 0 in its layers")
         for wanted in _depths(hidden):
-            depth = (
-                wanted
-                if net.one_activation("a report").is_scale_invariant
-                else min(wanted, _within(K))
-            )
+            depth = wanted if scaled else min(wanted, _within(K))
             if depth <= len(ratio):
                 break
             try:

@@ -16,7 +16,7 @@ import sympy
 from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
 from derivations import cli
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
+from derive import Gaussian, InputError, Network, Orthogonal, Uniform, activations, layers
 from derive.symbols import z
 from numeric import flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
@@ -353,11 +353,37 @@ def two_functions(t, W, x):
     return t.linear(second, W("c", 4, 4), None)
 
 
+def mixed(t, W, x):
+    first = t.apply(functions.relu, t.linear(x, W("a", 4, 3), None))
+    gate = t.apply(sympy.tanh, t.linear(first, W("b", 4, 4), None))
+    other = t.apply(functions.silu, t.linear(first, W("c", 4, 4), None))
+    return t.linear(t.multiply(gate, other), W("d", 4, 4), None)
+
+
+def test_layers_have_activations_and_laws_of_their_own():
+    """K is ⟨relu²⟩, then ⟨tanh²⟩, in dense layers; and of tanh × SiLU of two matrices in one."""
+    own = {name: laws.Law("gaussian", (4, 4), sympy.Integer(2)) for name in "abcd"}
+    own["b"] = laws.Law("orthogonal", (4, 4), sympy.Integer(1))
+    own["c"] = laws.Law("uniform", (4, 4), sympy.Rational(1, 3))
+    net, remarks = networks.network(networks.structure(traced(two_functions)), own)
+    assert [net.activation_at(at).name for at in (1, 2)] == ["relu", "tanh"]
+    assert [net.weights_at(at) for at in (1, 2, 3)] == [Gaussian(2), Orthogonal(1), Uniform("1/3")]
+    assert not remarks
+    K = flow(net, [1.0, 0.5, 0.2], tensors="K")["K"].to_numpy()
+    assert abs(K[1] - K[0] / 2) < 1e-12
+    assert abs(K[2] - activations.tanh.average((0, 0), K[1]) / 3) < 1e-12
+    net, remarks = networks.network(networks.structure(traced(mixed)), own)
+    K = flow(net, [1.0, 0.5, 0.2], tensors="K")["K"].to_numpy()
+    inner = [float(own[name].C) * K[0] / 2 for name in "bc"]
+    both = activations.tanh.average((0, 0), inner[0]) * activations.silu.average((0, 0), inner[1])
+    assert abs(K[1] - 2 * both) < 1e-10
+    assert "uniform entries" in remarks[0]
+
+
 @pytest.mark.parametrize(
     ("build", "told"),
     [
         (lambda t, W, x: t.linear(t.apply(sympy.tanh, x), W("a", 4, 3), None), "first matrix"),
-        (two_functions, "relu before layer 2, tanh before layer 3"),
         (lambda t, W, x: x, "no matrix on every path"),
     ],
 )  # fmt: skip
