@@ -155,7 +155,7 @@ def jacobian(
         counts = Counter(layer_factors(other, *_named(activation, weights), variance, bias))
         return Jacobian(tuple(Factor(law, n * layers) for law, n in counts.items()))
     if C_b is not None and parse_number("C_b", C_b) != 0:
-        raise InputError("C_b", C_b, "None: q_star is the variance with that of the biases")
+        raise InputError("C_b", C_b, "none for dense layers, whose q_star includes the variance of the biases")
     slopes, ensemble = _layer(activation, weights, q_star)
     given = not isinstance(weights, Law | str) and weights.is_scaled
     if scaled is None:

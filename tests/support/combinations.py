@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -247,7 +247,7 @@ def sources(case: Case) -> None:
 
 def ran(library: Path, header: str) -> np.ndarray:
     """What the compiled source's `kernel_flow` computes."""
-    signature = re.search(r"kernel_flow\(([^)]*)\)", header)
+    signature = re.search(r"void kernel_flow\(([^)]*)\)", header)
     size = re.search(r"depth \* (\d+) numbers", header)
     assert signature is not None, header
     assert size is not None, header
@@ -263,7 +263,9 @@ def ran(library: Path, header: str) -> np.ndarray:
 
 def critical(case: Case) -> None:
     """`criticality`: the class that it finds, "none" among them."""
-    found = criticality(SIGMA, weights=case.weights, layer=case.layer)
+    values = {each.name: getattr(case.weights, each.name) for each in fields(case.weights)}
+    law = type(case.weights)(**{name: value for name, value in values.items() if name != "C_W"})
+    found = criticality(SIGMA, weights=law, layer=case.layer)
     assert "universality class" in str(found)
 
 
@@ -285,7 +287,8 @@ def density(case: Case) -> None:
     """`numeric.spectra.jacobian`: the density of one layer near its mean."""
     case.net()
     given = (SIGMA, case.weights, 1, sympy.Rational(7, 10))
-    others = {"critical": False, "layer": case.layer, "C_b": C_b}
+    plain = case.layer_name == "dense"  # where q_star is the variance, biases included
+    others = {"critical": False, "layer": case.layer, "C_b": None if plain else C_b}
     mean = float(spectra.jacobian(*given, **others).moment(1))
     finite(densities.jacobian(*given, **others).density([0.9 * mean]))
 
