@@ -44,7 +44,7 @@ REASONS = (
         "dense layer alone",
         NOT_YET,
         "weights",
-        r"weights whose law rotations keep, in the layer .*: others are of the dense layer",
+        r"rotation-invariant weights in the layer .*: others need the dense layer",
         "Laws that only permutations of the neurons keep are supported in the dense layer alone.",
     ),
     Reason(
