@@ -1,4 +1,4 @@
-"""Text files that appear whole: written aside, then renamed. The name "-" is stdout."""
+"""Text files that are complete or absent: written aside, then renamed. "-" is stdout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FIGURE = "figure.json"
 STDOUT = "-"
 
 _taken: ContextVar[TextIO | None] = ContextVar("_taken", default=None)
-"""stdout, where a file of the running command is to go there."""
+"""The real stdout, if a file of the running command goes there."""
 
 
 @contextmanager
 def stdout_shared() -> Iterator[None]:
-    """A command's run: once a file is to go to stdout all else that is printed goes to stderr."""
+    """Run a command: if one of its files goes to stdout, all other output goes to stderr."""
     given, token = sys.stdout, _taken.set(None)
     try:
         yield
@@ -46,7 +46,7 @@ def write_text(text: str, path: str | os.PathLike[str], argument: str = "path") 
 
 
 def tell(path: str | os.PathLike[str]) -> None:
-    """Print where a file is, unless it went to stdout."""
+    """Print the path of a file, unless it went to stdout."""
     if _taken.get() is None or not _is_stdout(path):
         print(path)
 
@@ -66,9 +66,9 @@ def check_parent(argument: str, path: str | os.PathLike[str]) -> None:
 
 
 def check_file(argument: str, path: str | os.PathLike[str] | None) -> None:
-    """InputError, naming the option, where no file could be at `path`; None is no option.
+    """Raise InputError, which names the option, if `path` cannot be written; None is allowed.
 
-    A file that is stdout, "-" or /dev/stdout, has it alone in this command (`stdout_shared`).
+    Only one file of a command may be stdout, "-" or /dev/stdout (`stdout_shared`).
     """
     from numeric.emit import outputs  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ def check_file(argument: str, path: str | os.PathLike[str] | None) -> None:
     if not _is_stdout(path):
         outputs.check_file(path, argument)
     elif _taken.get() is not None:
-        raise InputError(argument, os.fspath(path), "one file on stdout, not two")
+        raise InputError(argument, os.fspath(path), "at most one file on stdout")
     else:
         _taken.set(sys.stdout)
         sys.stdout = sys.stderr

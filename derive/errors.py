@@ -12,7 +12,7 @@ _LONGEST = 200
 
 
 class Words(str):
-    """A description of what was got, shown as it is: a text that a user gave stands in quotes."""
+    """A description of a value, shown without quotes. A user's own text is shown with quotes."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class InputError(ValueError):
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """The end of an error's list of names: the one that is nearest to what came, if one is near.
+    """A suggestion for the end of an error: the name nearest to the given one, if one is near.
 
     >>> did_you_mean("tahn", ["relu", "tanh"])
     '; did you mean "tanh"?'

@@ -136,7 +136,7 @@ def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
 
 
 def parts(text: str, mark: str = ",") -> list[str]:
-    """Split at the commas, or other marks, outside of parentheses; blank parts are left out."""
+    """Split text at commas, or at `mark`, outside of brackets; omit blank parts."""
     return [part for part in split(text, mark) if part.strip()]
 
 
@@ -235,7 +235,7 @@ class _Reader:
 
 
 def split(text: str, mark: str) -> list[str]:
-    """The parts between these marks, those inside brackets not counted."""
+    """Split text at a mark; marks inside brackets do not count."""
     found, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")

@@ -149,8 +149,8 @@ class Network:
         if isinstance(self.weights, Laws) and self.weights.function is not None:
             return  # `tabulated` has them
         if not self.layer.is_dense and not self.keeps_rotations:
-            wanted = f"weights whose law rotations keep, in the layer {self.layer}: "
-            raise InputError("weights", str(self.weights), f"{wanted}others are of the dense layer")
+            wanted = f"rotation-invariant weights in the layer {self.layer}: "
+            raise InputError("weights", str(self.weights), f"{wanted}others need the dense layer")
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:
@@ -171,12 +171,12 @@ class Network:
         """The network at the activation's critical (C_b, C_W) of `criticality`.
 
         Arguments:
-            weights, first_weights: the ensembles, without a C_W: the critical one is theirs.
+            weights, first_weights: the ensembles, without a C_W; they get the critical one.
             others: the other arguments of a network; a C_b among them is kept.
 
         Raises:
-            InputError: for an activation that has no critical point with the layer, for a layer
-                that is critical for every C_W, and for an ensemble with another C_W.
+            InputError: if the activation has no critical point with the layer, if every C_W is
+                critical, and if an ensemble has another C_W.
 
         >>> print(Network.critical("relu", "orthogonal"))
         Network(relu, Orthogonal(C_W=2), C_b=0)
@@ -205,7 +205,7 @@ class Network:
             laws = (given, *own) if first is None else (first, given, *own)
             return "O" if all(law.group == "O" for law in laws) else "B"
         if given.function is not None:
-            wanted = "laws by name; a function of the layer first, by `tabulated(depth)`"
+            wanted = "laws by name; for a function of the layer call `net.tabulated(depth)` first"
             raise InputError("weights", str(given), wanted)
         return "O" if all(law.group == "O" for law in (*given.entries, *own)) else "B"
 
@@ -216,7 +216,7 @@ class Network:
 
     @property
     def depth(self) -> int | None:
-        """L, where the widths, or all of the layers, activations or laws, are given one by one."""
+        """L if the widths, or all layers, activations or laws, are listed; else None."""
         if self.widths is not None:
             return len(self.widths) - 1
         along = (self.layer, self.activation, self.weights)
@@ -247,9 +247,9 @@ class Network:
         return changes(getattr(self, name))
 
     def activation_at(self, layer: int, depth: int | None = None) -> Activation:
-        """σ that acts on z of this layer, in a network of this depth.
+        """The activation that acts on z of this layer, in a network of this depth.
 
-        Raises InputError where there is none.
+        Raises InputError if there is none.
         """
         given = self.activation
         if isinstance(given, Activation):
@@ -262,7 +262,7 @@ class Network:
         """The ensemble of the weights that lead into this layer, at n = width with corrections.
 
         Arguments:
-            depth: of the network, needed where its last layers have laws of their own.
+            depth: of the network; needed if its last layers have laws of their own.
         """
         given = self.weights
         if not isinstance(given, WeightEnsemble):
@@ -274,14 +274,14 @@ class Network:
         return replace(law, C_W=law.C_W + self._sum("C_W_corrections", layer, width))
 
     def _depth(self, given: Along[Any], least: int, depth: int | None) -> int:
-        """The depth, or any depth where nothing depends on it."""
+        """The depth, or any depth if the result does not depend on it."""
         known = self.depth if depth is None else depth
         if known is None and given.head:
             raise InputError("depth", None, f"the depth of a network with {given}")
         return max(least, len(given.entries)) if known is None else known
 
     def one_activation(self, function: str) -> Activation:
-        """The activation of all layers; InputError where they differ.
+        """The activation of all layers; InputError if they differ.
 
         Arguments:
             function: the name of what needs one.
@@ -292,7 +292,7 @@ class Network:
         raise InputError("activation", str(self.activation), wanted)
 
     def one_law(self, function: str) -> WeightEnsemble:
-        """The law of all layers behind the first; InputError where they differ.
+        """The law of all layers behind the first; InputError if they differ.
 
         Arguments:
             function: the name of what needs one.
@@ -367,12 +367,12 @@ class Network:
         return self.layer.at(layer, depth)
 
     def chain(self, depth: int, width: int | None = None) -> tuple[BoundStage, ...]:
-        """The stages of layers 1 … depth, each with its laws, activations, variances and rates.
+        """The stages of layers 1 … depth, with their laws, activations, variances and rates.
 
         Arguments:
             width: n, for the corrections of C_W and C_b.
 
-        Raises InputError for a depth without room for its layers, and as `schemes` does.
+        Raises InputError if the depth is too small for the given layers, and as `schemes` does.
 
         >>> chain = Network("tanh", layer="residual(norm=rms)").chain(2)
         >>> [(bound.layer, len(bound.weights), bound.ends_layer) for bound in chain]
@@ -433,7 +433,7 @@ class Network:
 
     @property
     def is_uniform(self) -> bool:
-        """True if layers 2, 3, … are all alike, but for their variances and rates."""
+        """True if layers 2, 3, … differ at most in their variances and rates."""
         kinds = (self.activation, Activation), (self.weights, WeightEnsemble), (self.layer, Layer)
         return all(isinstance(given, kind) for given, kind in kinds)
 
@@ -545,7 +545,7 @@ class Network:
         return "\n".join(lines)
 
     def _forward(self) -> str:
-        """The activation as its equation, or the names of several."""
+        """The equation of the activation, or the names of several."""
         given = self.activation
         return f"σ(z) = {given.expr}" if isinstance(given, Activation) else str(given)
 
@@ -591,7 +591,7 @@ class Network:
 def _laws(
     given: GivenLaws, first: WeightEnsemble | str | None, C_W: sympy.Expr | float | str | None
 ) -> tuple[WeightEnsemble | None, WeightEnsemble | Laws]:
-    """The law of layer 1 where it alone differs, and the others; with C_W those given by names."""
+    """The law of layer 1 if only it differs, and the others. Laws given by name get C_W."""
 
     def one(law: object) -> WeightEnsemble:
         return as_weights("weights", law, C_W)
@@ -600,14 +600,16 @@ def _laws(
     entries = laws.entries if isinstance(laws, Laws) else (laws,)
     wrong = [law for law in entries if C_W is not None and as_expression("C_W", C_W, "") != law.C_W]
     if wrong:
-        wanted = f"{wrong[0].C_W}, the C_W of weights={wrong[0]}: change it there"
+        wanted = f"{wrong[0].C_W}, as in weights={wrong[0]}, or weights with this C_W"
         raise InputError("C_W", C_W, wanted)
     if first is None:
         if isinstance(laws, Laws) and laws.has_first_alone:
             return laws.stem[0], laws.block[0]
         return None, laws
     if isinstance(laws, Laws):
-        raise InputError("first_weights", str(first), "none, where `weights` differ by layer")
+        raise InputError(
+            "first_weights", str(first), "no first_weights: `weights` already differ by layer"
+        )
     return as_weights("first_weights", first, laws.C_W), laws
 
 

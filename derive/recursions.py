@@ -57,6 +57,7 @@ class Recursion(Step):
         layer: what the network repeats, None for the dense layer.
         stage: the stage of the layer that it leads through, None for all of them.
         ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
+        group: the group that keeps the law of all layers: rotations "O" or signed permutations "B".
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on
@@ -317,7 +318,7 @@ def recursion(
     """
     repeated = None if layer is None else as_layer(layer)
     if first_layer is True and repeated is not None and not is_dense(repeated):
-        wanted = "none with first_layer=True: layer 1 is z = b + W x whatever follows"
+        wanted = "no layer with first_layer=True: layer 1 is always z = b + W x"
         raise InputError("layer", str(repeated), wanted)
     if repeated is not None and repeated.reason is not None and not first_layer:
         stages = repeated.stages
@@ -414,7 +415,7 @@ def _equal(one: Activation, other: Activation) -> bool:
 
 
 def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
-    """True if one is the other, but for a C_W and parameters that are symbols or left out."""
+    """True if both are equal, apart from a C_W and parameters that are symbols or left out."""
 
     variance = sympy.sympify(own.C_W)
     if own.is_scaled and variance.is_number and variance != other.C_W:

@@ -61,7 +61,7 @@ def probability(argument: str, value: object) -> float:
 
 
 _KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "O": "objects", "V": "records"}
-"""What arrays hold that are no real numbers, by NumPy's letter."""
+"""Descriptions of arrays that do not hold real numbers, by NumPy's letter."""
 
 
 def numbers(argument: str, given: ArrayLike, wanted: str) -> NDArray[Any]:
@@ -71,7 +71,7 @@ def numbers(argument: str, given: ArrayLike, wanted: str) -> NDArray[Any]:
     """
     if np.ma.isMaskedArray(given):
         got = Words("a masked array")
-        raise InputError(argument, got, f"numbers that are all there: {argument}.filled(…)")
+        raise InputError(argument, got, f"an array without a mask, such as {argument}.filled(…)")
     for name in ("detach", "cpu"):
         method = getattr(given, name, None)
         given = method() if callable(method) else given

@@ -153,11 +153,11 @@ def draw_activation(choose: Choose) -> Activation:
 
 
 ANY_WIDTH, SIXTHS = (1,), (6,)
-"""Widths that stand for others: ranks that are whole there are so at every multiple."""
+"""Widths at which ranks are checked: integer ranks there are integers at every multiple."""
 
 
 def draw_ensemble(choose: Choose, widths: Sequence[int] = SIXTHS) -> WeightEnsemble:
-    """An ensemble whose ranks are whole at these widths; half are Gaussian or orthogonal."""
+    """An ensemble with integer ranks at these widths; half are Gaussian or orthogonal."""
     C_W = sympy.Rational(choose(WEIGHT_VARIANCES))
     half, third = sympy.Rational(1, 2), sympy.Rational(1, 3)
     plain = (Gaussian(C_W), Orthogonal(C_W))

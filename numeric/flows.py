@@ -48,8 +48,8 @@ _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
 
 _OF_MANY, _OF_FEW, _OF_PANELS = 1e-4, 3e-3, 1e-2
-"""Seconds of an average of several inputs: of σ of straight lines and of analytic σ with many
-inputs; of analytic σ with few; and on panels between kinks."""
+"""Seconds per average of several inputs: for σ made of straight lines, or analytic σ and many
+inputs; for analytic σ and few inputs; and on panels between kinks."""
 
 _REGAINED, _FEW = 17, 3
 """The digits with which balls replace floats that have lost theirs, and of how many inputs."""
@@ -77,8 +77,9 @@ def flow(
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
             Of a network of convolutions (positions, n_0) or (m, positions, n_0): a sample is then a
             signal at a position, or, with a readout, a signal.
-            Zero without biases has z = 0. On a kink of σ, and where a norm divides by 0, tensors
-            that need a value there (Theta needs σ'(0) of ReLU) are refused; others are exact.
+            An input of zeros without biases has z = 0. If that is a kink of σ, or if a norm divides
+            by it, tensors that need a value there (Theta needs σ'(0) of ReLU) raise an error; the
+            others are exact.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or `derive.engine.tensors.Name`s or recursions, such as
@@ -241,7 +242,7 @@ def _in_floats(
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
 
         def alike() -> limits.Tensors:
-            """The first layers, with inputs and rates of order one."""
+            """The first layers of the network at inputs and rates of order one."""
             lengths = np.sqrt((X * X).mean(axis=1, keepdims=True))
             alone = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0.0)
             most = max(np.abs(few[name]).max() for name in ("lambda_b", "lambda_W")) or 1.0
@@ -366,7 +367,7 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
 
 
 def _seconds_of_average(activation: Activation, samples: int) -> float:
-    """Of one average in one layer, by the rule that it has."""
+    """The estimated seconds of one average in one layer."""
     if samples == 1:
         return 0.0  # `_RATE` has all of them
     if activation.is_smooth:
@@ -450,7 +451,7 @@ def _layers(
             for each in alone:
                 each.check_open("V and what follows behind a skip around one matrix")
             if len(used) > 1:
-                wanted = "one activation for all layers, with a skip around one matrix"
+                wanted = "one activation for all layers, because of a skip around one matrix"
                 raise InputError("activation", brackets, wanted)
             return TangentLayers(own, used[0], schemes, first, m, order)
         readout = schemes[0].readout

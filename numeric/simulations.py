@@ -339,8 +339,7 @@ def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
 
 
 def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
-    """Refuse what has no value where z is 0, as `flow` does: a derivative of σ on a kink, and the
-    norm of a vector of zeros."""
+    """Raise InputError, as `flow` does, for σ'(0) on a kink and for the norm of zeros."""
     net, data = ensemble.net, ensemble.data
     schemes = net.schemes(ensemble.depth, len(data.X)).distinct
     stages = [stage for scheme in schemes for stage in scheme.stages]
@@ -355,7 +354,7 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
 
 
 def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
-    """Refuse what is below a float's range, as `flow` does; exact zeros are none."""
+    """Raise InputError, as `flow` does, for tensors below a float's range but not exactly 0."""
     values = [np.abs(arrays[target.label].to_numpy()[1:]) for target in plan.targets]
     if not any((each < limits.LEAST).any() for each in values):
         return
@@ -372,9 +371,9 @@ def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variab
 def _theory(
     ensemble: Ensemble, names: tuple[Name, ...], fields: Iterable[AnyField]
 ) -> tuple[Array, ...]:
-    """What `flow` says of these, or nothing of tensors and networks that it does not have.
+    """The leading-order tensors of `flow`; none for networks and tensors that it does not support.
 
-    Raises NoValueError where there is no value, or none that a float can hold.
+    Raises NoValueError if a tensor is undefined or too small for a float.
     """
     data, own = ensemble.data, _own(fields, ensemble)
     try:

@@ -4,11 +4,11 @@
     def test_my_theory(net, x): ...
 
 They draw from the lists of `examples` and shrink towards dense linear networks with Gaussian
-weights and no biases. Every network can be flowed, and simulated at any width; low-rank weights,
-whose rank must be a whole number, are drawn for the widths that a strategy is given.
+weights and no biases. `flow` and, at any width, `simulate` support every drawn network. Low-rank
+weights, whose rank must be an integer, are drawn only if a strategy is given `widths`.
 
-The first flow or simulation of a network prepares its averages, in 0.1 to 20 seconds, which
-hypothesis' deadline of 0.2 does not allow. `given` and `settings` here are hypothesis' without it.
+The first flow or simulation of a network takes 0.1 to 20 seconds, more than hypothesis' deadline of
+0.2 seconds. `given` and `settings` of this module have no deadline.
 Hypothesis, of the extra `wickgarten[test]`, is imported when it is used.
 """
 
@@ -60,8 +60,8 @@ def given(
     Arguments:
         arguments, strategies: those of `hypothesis.given`.
 
-    A test with settings of its own takes `settings` of this module and `hypothesis.given`, whose
-    errors these are. Nothing is derived here.
+    If a test needs settings, use `settings` of this module with `hypothesis.given`. Errors are
+    those of hypothesis. Nothing is derived here.
 
     >>> @given(net=networks(), x=inputs())
     ... def test_inputs_are_vectors(net, x):
@@ -81,7 +81,7 @@ def settings(**options: Any) -> hypothesis.settings:
     """`hypothesis.settings` without a deadline, unless one is given. Nothing is derived here.
 
     Arguments:
-        options: those of `hypothesis.settings`, whose errors these are.
+        options: those of `hypothesis.settings`, which also raises the errors.
 
     >>> settings(max_examples=3).deadline is None
     True
@@ -108,10 +108,10 @@ def ensembles(widths: Sequence[int] | None = None) -> SearchStrategy[WeightEnsem
     """Weight ensembles of every kind, with C_W = n_in E[W_ij²] near 1 (source 000, eq. 3.2).
 
     Arguments:
-        widths: of the networks, for which ranks of n/2 and 2n/3 are drawn where they are whole; by
-            default only ensembles of full rank, which any width has.
+        widths: the widths of the networks. Ranks n/2 and 2n/3 are drawn if they are integers at all
+            widths. By default only ensembles of full rank are drawn, which work at any width.
 
-    Raises InputError for widths that are none.
+    Raises InputError for invalid widths.
 
     >>> all(isinstance(each, WeightEnsemble) for each in sample(ensembles(), count=5, seed=0))
     True
@@ -144,10 +144,10 @@ def networks(
             the first layer's weights are drawn anyway.
         layers: a strategy for the layer; by default `layers()`, but the dense one for weights that
             are neither Gaussian nor blocks of orthogonal ones, and no LayerNorm with kinks.
-        widths: at which the networks are simulated, for low-rank weights among them, as for
+        widths: the widths at which the networks are simulated; they allow low-rank weights, as in
             `ensembles`.
 
-    Raises InputError for widths that are none.
+    Raises InputError for invalid widths.
 
     >>> from hypothesis.strategies import just
     >>> from derive import Orthogonal
@@ -207,9 +207,9 @@ def examples(
 
     Arguments:
         networks: a strategy; `networks(widths=widths)` by default.
-        widths: those of `networks`.
+        widths: as in `networks`.
 
-    Raises InputError for widths that are none.
+    Raises InputError for invalid widths.
 
     >>> drawn = sample(examples(), count=2, seed=0)
     >>> all(example.depth >= 2 for example in drawn)

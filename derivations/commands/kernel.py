@@ -56,7 +56,7 @@ def run(given: argparse.Namespace) -> int:
     if output == STDOUT and given.target == "numba":
         check_file("-o", output)
     elif output == STDOUT:
-        raise InputError("-o", output, "a file: C is written to two, a source and its header")
+        raise InputError("-o", output, "a file name, as C needs two files: a source and a header")
     else:
         (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
     weights = options.ensemble(given)

@@ -227,7 +227,7 @@ def network(arguments: argparse.Namespace) -> Network:
 
 
 def _is_several(text: str) -> bool:
-    """True for laws that differ by layer: "gaussian; orthogonal*"."""
+    """True if the laws differ by layer, as in "gaussian; orthogonal*"."""
     return ";" in text or "*" in text
 
 

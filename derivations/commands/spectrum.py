@@ -133,7 +133,9 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
     weights = options.ensemble(given, C_W, _PARAMETERS)
     if sigma0 is not None:
         if given.q_star is not None:
-            raise InputError("--q-star", given.q_star, "none with --sigma0, which solves for it")
+            raise InputError(
+                "--q-star", given.q_star, "no --q-star beside --sigma0, which solves for q*"
+            )
         q = symbolic.double_scaling(activation, sigma0, given.depth)
         q_star = parse_number("--q-star", str(q))
     else:
@@ -142,7 +144,7 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
     dense = given.layer == "dense"
     layer = None if dense else given.layer
     if dense and C_b:
-        raise InputError("--C_b", given.C_b, "none with dense layers, whose q* is given")
+        raise InputError("--C_b", given.C_b, "no --C_b with dense layers: q* includes the biases")
     spectrum = spectra.jacobian(activation, weights, given.depth, q_star, layer=layer, C_b=C_b)
     of_layers = f"{given.weights} weights" if dense else f"{given.layer}, {given.weights} weights"
     title = f"{activation}, {of_layers}, depth {given.depth}, q* = {float(q_star):.6g}"
@@ -150,13 +152,15 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
 
 
 def _refuse_beside_limit(given: argparse.Namespace) -> None:
-    """Raise InputError for options of a network, of which a limit has none."""
+    """Raise InputError for options of a network, which --limit does not use."""
     for name in (*_DEFAULTS, "layer", "C_b", "q_star", "gamma", "ratio", "C_W"):
         value = getattr(given, name)
         unset = value is None or (name, value) == ("layer", "dense")
         if not unset and (name, given.limit) != ("ratio", "leaky"):
             option = f"--{name.replace('q_star', 'q-star')}"
-            raise InputError(option, value, f"none with --limit {given.limit}")
+            raise InputError(
+                option, value, f"no {option} with --limit {given.limit}, which does not use it"
+            )
 
 
 def _required(name: str, value: str | None) -> str:

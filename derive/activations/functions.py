@@ -32,7 +32,7 @@ __all__ = [
 
 
 _SLACK = sympy.Rational(1, 2**48)
-"""Of K12² beyond K11 K22, by rounding."""
+"""The relative excess of K12² over K11 K22 that counts as rounding."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Activation(Pieces):
         Arguments:
             orders: of derivatives, one for each factor; (0, 0) is ⟨σσ⟩.
             K: a variance, K > 0; a number or a symbol.
-            digits: of a number without a closed form.
+            digits: the digits of the result if there is no closed form.
 
-        Returns the closed form where one is found. Else the average is integrated numerically, and
-        the result is a Float; its error is below 10^{−digits}, relative, or absolute where the
-        average is less than 1. For a symbol K it is an expression that prints as ⟨…⟩_K, and that
-        `evalf` evaluates once K is a number.
+        Returns the closed form if one is known. Otherwise the average is integrated numerically and
+        the result is a Float. Its error is below 10^{−digits}, relative to the average or to 1,
+        whichever is larger. For a symbol K the result is an expression that prints as ⟨…⟩_K;
+        `evalf` evaluates it once K is a number.
 
         Raises InputError as `average_outer` does.
 
@@ -84,9 +84,9 @@ class Activation(Pieces):
             orders, K, digits: as for `average`.
             outer: of the derivative of the whole product, 0 or more.
 
-        Returns what `average` does. Raises InputError where the orders ask for a product of
-        distributions (ReLU's σ''σ''), for a K that is not positive, and where the integral does not
-        reach the digits.
+        Returns a value as `average` does. Raises InputError if the product has products of
+        distributions (ReLU's σ''σ''), if K is not positive, and if the integral does not reach the
+        digits.
         """
         wanted = "a list of orders of derivatives, such as (0, 0)"
         factors = [checked_order("orders", order) for order in listed("orders", orders, wanted)]
@@ -109,11 +109,11 @@ class Activation(Pieces):
         Arguments:
             order1, order2: of derivatives, 0 or more.
             K11, K12, K22: the covariance, with K11, K22 > 0 and K12² ≤ K11 K22.
-            digits: of a number without a closed form.
+            digits: the digits of the result if there is no closed form.
 
-        Returns the closed form where one is found, else a Float as `average` does. Raises
-        InputError for a negative order, for what is not a covariance, and for symbols where there
-        is no closed form.
+        Returns the closed form if one is known, else a Float as `average` does. Raises InputError
+        for a negative order, for numbers that are no covariance, and for symbols without a closed
+        form.
 
         >>> relu.average_two(1, 1, 1, 0, 1)
         1/4
@@ -125,12 +125,12 @@ class Activation(Pieces):
         cross = as_expression("K12", K12, "a covariance")
         kernel = _variance("K11", K11), cross, _variance("K22", K22)
         if (cross**2 - (1 + _SLACK) * kernel[0] * kernel[2]).is_positive:
-            raise InputError("K12", K12, "a covariance: K12² at most K11 K22")
+            raise InputError("K12", K12, "a covariance, with K12² ≤ K11 K22")
         closed = closed_forms.average_two(self, *orders, *kernel)
         if closed is not None:
             return closed
         if not all(each.is_number for each in kernel):
-            wanted = f"numbers: {self} has no closed form of this average"
+            wanted = f"numbers, because {self} has no closed form of this average"
             raise InputError("K11, K12, K22", ", ".join(map(str, kernel)), wanted)
         with mpmath.workdps(2 * number + 20):
             exact = [mpmath.mpf(each.evalf(2 * number + 20)) for each in kernel]
@@ -183,7 +183,7 @@ mish = Activation("mish", z * sympy.tanh(sympy.log(1 + sympy.exp(z))))
 softsign = Activation("softsign", z / (1 + sympy.Abs(z)))
 relu6 = Activation("relu6", sympy.Max(0, sympy.Min(6, z)))
 hard_sigmoid = Activation("hard_sigmoid", sympy.Max(0, sympy.Min(1, z / 6 + sympy.Rational(1, 2))))
-"""z/6 + 1/2 between 0 and 1, as PyTorch, JAX and Keras 3 have it."""
+"""z/6 + 1/2, cut off at 0 and 1, as in PyTorch, JAX and Keras 3."""
 hard_swish = Activation("hard_swish", z * hard_sigmoid.expr)
 
 
@@ -232,7 +232,7 @@ def leaky_relu(slope: sympy.Expr | float = 0.01) -> Activation:
 
 
 def elu(alpha: sympy.Expr | float = 1) -> Activation:
-    """σ(z) = z for z > 0 and α (e^z − 1) for z < 0, by definition; "elu" is that of α = 1.
+    """σ(z) = z for z > 0 and α (e^z − 1) for z < 0, by definition; "elu" has α = 1.
 
     Raises InputError for an alpha that is not a finite real number or symbol.
 
@@ -255,7 +255,7 @@ selu = Activation(
 
 
 def sine(frequency: sympy.Expr | float) -> Activation:
-    """σ(z) = sin(frequency·z), by definition; 1 gives sin's function.
+    """σ(z) = sin(frequency·z), by definition; frequency 1 is `sin`.
 
     Raises InputError for a frequency that is not a finite real number or symbol.
 
@@ -332,7 +332,7 @@ _FAMILIES: dict[str, tuple[str, Callable[..., Activation]]] = {
     "sine": ("frequency", sine),
     "erf_scaled": ("scale", erf_scaled),
 }
-"""By name their parameters, with the default of one that may be left out."""
+"""The parameters of each family, with defaults, and the function that builds a member."""
 _ALIASES = {
     "swish": "silu", "hard_silu": "hard_swish", "identity": "linear", "logistic": "sigmoid",
     "expit": "sigmoid", "atan": "arctan",
@@ -350,7 +350,7 @@ def names() -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """One spelling of LeakyReLU, leaky_relu and "leaky relu"."""
+    """The common spelling of LeakyReLU, leaky_relu and "leaky relu"."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
@@ -414,10 +414,10 @@ def as_activation(value: object, argument: str = "activation") -> Activation:
     if isinstance(value, sympy.Expr):
         wanted = f"activations.from_expr({value})"
     elif callable(value):
-        wanted = 'a formula: a name such as "tanh", or "expr: z*tanh(z)"'
+        wanted = 'a name such as "tanh", or a formula such as "expr: z*tanh(z)"'
         with suppress(InputError):
             own = by_name(getattr(value, "__name__", type(value).__name__))
-            wanted = f'"{own}", the formula of such a function'
+            wanted = f'the name "{own}" instead of the function'
     raise InputError(argument, value, wanted)
 
 

@@ -62,10 +62,11 @@ def asymptotics(
         terms: how many terms ℓ^{−a} log^b ℓ, the largest first.
         lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
             powers and logarithms. The default is source 000, eq. (6.17).
-        C_b, C_W: both, for a network that is not critical (C_b alone where C of a layer fixes the
-            variances of all its weights): of the one K* > 0 that attracts, the
-            limits of the tensors up to what falls exponentially. Of a layer with a norm and a skip
-            of 1, whose K grows linearly, any; with a skip below 1, C_W alone is the critical C_b.
+        C_b, C_W: the variances of a network that is not critical. Give both, or C_b alone if C of
+            the layer fixes the variances of all its weights. The result is then the limits of the
+            tensors at the one K* > 0 that attracts, up to exponentially small terms. A layer with a
+            norm and a skip of 1, whose K grows linearly, takes any values. With a norm and a skip
+            below 1, C_W alone implies the critical C_b.
         point: another of `criticality(activation).points` than the class's own.
 
     Raises:
@@ -100,7 +101,7 @@ def asymptotics(
 
 
 def _solved(found: Asymptotics) -> Asymptotics:
-    """The same, solved at once, so that what has no solution is refused at the call."""
+    """The asymptotics, solved at once, so that the call fails if there is no solution."""
     _ = found.series
     return found
 

@@ -31,11 +31,11 @@ class Breakdown(Shown):
 
     @property
     def aspect_ratio(self) -> sympy.Expr:
-        """L/n at which the next order is as large as the first, in deep networks: 1/|c| where
+        """L/n at which the next order is as large as the first, in deep networks: 1/|c| if
         growth = c ℓ.
 
-        ∞ where it grows slower than ℓ: ever deeper networks are within the expansion at n ∝ L. 0
-        where it grows faster: at no n ∝ L are they.
+        ∞ if the growth is slower than ℓ: the expansion is then valid at any depth if n ∝ L. 0 if
+        it is faster: the expansion then fails at large depth even if n ∝ L.
         """
         per_layer = self.growth / ell
         if not per_layer.has(ell):

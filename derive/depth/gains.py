@@ -64,7 +64,7 @@ class Gain(Shown):
 
 
 def rounded(value: sympy.Expr) -> sympy.Expr:
-    """With eight digits, where it is not exact or takes more than `LONGEST` letters."""
+    """With eight digits if it is not exact or has more than `LONGEST` letters."""
     is_long = value.has(sympy.Float) or len(str(value)) > LONGEST
     return value.evalf(20).evalf(8) if is_long else value
 

@@ -37,14 +37,14 @@ class KernelFunction(Shown):
 
     @property
     def expr(self) -> sympy.Expr:
-        """The function of `K`, `C_W` and `C_b`: in closed form where one is found, else with an
-        average that `evalf` evaluates once K is a number."""
+        """The function of `K`, `C_W` and `C_b`: a closed form if one is known, else with an average
+        that `evalf` evaluates once K is a number."""
         average = brackets.average(self.activation, self.orders, self.outer)
         return self.offset * C_b + C_W * self.factor * average
 
     @property
     def _closed(self) -> sympy.Expr | None:
-        """`expr`, or None where it has no closed form."""
+        """`expr`, or None if it has no closed form."""
         return None if self.expr.has(brackets.GaussianAverage) else self.expr
 
     def series(self, power: int) -> sympy.Expr:

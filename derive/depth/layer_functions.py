@@ -36,7 +36,7 @@ class LayerFunction(Shown):
         activation: σ.
         expr: the function, with brackets of the unspecified σ.
         kernels: of the brackets other than at K, by their labels.
-        sigmas: activations of the layer's own, by the labels of their brackets' kernels.
+        sigmas: the layer's own activations, by the labels of their brackets' kernels.
     """
 
     name: str
@@ -64,7 +64,7 @@ class LayerFunction(Shown):
         return tuple(sorted(self.expr.atoms(Average), key=str))
 
     def without_biases(self) -> LayerFunction:
-        """The same at C_b = 0."""
+        """This function at C_b = 0."""
         kernels = tuple((label, kernel.subs(C_b, 0)) for label, kernel in self.kernels)
         return replace(self, expr=self.expr.subs(C_b, 0), kernels=kernels)
 
@@ -145,7 +145,11 @@ def _compiled(expr: sympy.Expr, averages: tuple[Average, ...]) -> Callable[..., 
     bare = expr.xreplace(dict(zip(averages, plain, strict=True)))
     free = bare.free_symbols - set(plain) - {K, C_W, C_b}
     if free:
-        raise InputError("layer", ", ".join(sorted(map(str, free))), "numbers, for a value")
+        raise InputError(
+            "layer",
+            ", ".join(sorted(map(str, free))),
+            "numbers in place of these symbols, for a value",
+        )
     found: Callable[..., Any] = sympy.lambdify([K, C_W, C_b, *plain], bare, "mpmath")
     return found
 
@@ -163,7 +167,7 @@ def functions(
 
 
 def sigmas(activation: Activation, layer: Layer) -> tuple[Activation, ...]:
-    """All activations of a layer in a network with this one, each once."""
+    """The activations of a layer, each once, if the network's activation is this one."""
     found = (each for stage in layer.stages for each in stage.sigmas(activation))
     return tuple(dict.fromkeys(found))
 

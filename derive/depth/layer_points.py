@@ -19,12 +19,12 @@ _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ −
 
 
 _DIGITS, _ROUNDING = 20, 1e-12
-"""Digits of roots without a formula, and a coefficient that is 0 with them."""
+"""Digits of roots without a formula; smaller coefficients count as 0."""
 POWERS = 4  # of K, among which K' − K at K* = 0 has its first
 
 
 def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
-    """The critical point where every K is fixed; C_W = 0 where K' = fK with no f = 1."""
+    """The critical point at which every K is fixed; C_W = 0 if K' = fK never has f = 1."""
     if not all(each.is_scale_invariant for each in sigmas(activation, layer)):
         return None
     move, _, perp = functions(activation, layer)
@@ -190,9 +190,9 @@ def _matched(
 
 
 def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
-    """The C_W > 0 that solve it, ascending; symbols stand for skips below 1.
+    """The solutions C_W > 0, ascending; symbols stand for skips below 1.
 
-    Where it holds for every C_W, which then does not enter, 1 stands for all of them.
+    If C_W does not enter and every C_W is a solution, the result is 1.
     """
     cleared = sympy.numer(sympy.together(equation))
     if not cleared.has(C_W):
@@ -209,7 +209,7 @@ def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
 
 
 def _plain(root: sympy.Expr) -> sympy.Expr:
-    """A root of a polynomial as it is, or as a number where only an algorithm has it."""
+    """A root of a polynomial in closed form, or as a number if it has none."""
     return sympy.N(root, _DIGITS) if root.has(sympy.CRootOf) else root
 
 

@@ -187,9 +187,8 @@ def criticality(
     Arguments:
         activation: σ, or its name.
         digits: of K*, C_b and C_W where they are not exact.
-        weights: the ensemble, without a C_W, which is solved for. The answer is the same for all
-            of them: at leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles
-            differ from order 1/n on.
+        weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
+            the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
         layer: what the network repeats; the dense layer by default. Classes of others are in
             `LayerCriticality`.
 
@@ -212,7 +211,9 @@ def criticality(
     ζ = C_W**2*⟨σ'²⟩_h/(C_W*⟨σ²⟩_h + C_b), K_h = C_W
     """
     if weights is not None and as_weights("weights", weights).is_scaled:
-        raise InputError("weights", str(weights), "an ensemble without C_W, which is solved for")
+        raise InputError(
+            "weights", str(weights), "an ensemble without C_W: the critical C_W is the result"
+        )
     repeated = as_layer("dense" if layer is None else layer)
     sigma = as_activation(activation)
     if repeated.is_dense:

@@ -58,11 +58,11 @@ _LINE = 45  # digits of a C_b on a critical line
 _SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
 _MULTIPLES = 5
 _LEAST = mpmath.mpf("1e-10")
-"""Of a K* > 0, of which 1e10 is the largest."""
+"""The smallest K* > 0 that is found; the largest is its inverse."""
 _CLOSE = mpmath.mpf("1e-12")
-"""Relative; how far a first K* may be off."""
+"""The relative error of the first estimate of K*."""
 _MARGIN = mpmath.mpf("1e-4")
-"""By how much |χ_∥| is below 1 where K counts as settled."""
+"""K counts as settled if |χ_∥| is below 1 by this margin."""
 
 
 def closed_set(made: Step) -> tuple[Step, ...]:
@@ -159,7 +159,7 @@ class StagedSystem(System):
 
     @property
     def C_W(self) -> sympy.Expr:
-        """The weights' variance: as given, or the critical one."""
+        """The variance of the weights: the given one, or the critical one."""
         return self.given[1]
 
     @property
@@ -206,9 +206,9 @@ class StagedSystem(System):
             return near
 
     def _settled(self, drift: Callable[[mpmath.mpf], mpmath.mpf]) -> mpmath.mpf:
-        """Where K comes to rest from K = 1, to 12 digits, `drift` being K' − K.
+        """The K at which iteration from K = 1 settles, to 12 digits; `drift` is K' − K.
 
-        Steps go as K does and are doubled, up to K/4, until K' − K vanishes or changes sign.
+        Steps follow K' − K and double, up to K/4, until K' − K vanishes or changes sign.
         """
         near, times = mpmath.mpf(1), 1
         here = drift(near)
@@ -226,7 +226,7 @@ class StagedSystem(System):
         raise self._unsettled("it falls to 0" if here < 0 else "it grows without end")
 
     def _unsettled(self, cause: str) -> InputError:
-        wanted = f"those at which K settles at a K* > 0, and not by powers of ℓ: here {cause}"
+        wanted = f"variances at which K settles exponentially at a K* > 0; here {cause}"
         bias, weight = map(str, self.given)
         if not self.found.kernel_map.has_C_W:
             return InputError("C_b", bias, wanted)

@@ -106,7 +106,7 @@ class System(Shown):
 
     @property
     def C_W(self) -> sympy.Expr:
-        """The weights' variance: as given, or the critical one."""
+        """The variance of the weights: the given one, or the critical one."""
         return self.variances[1] if self.variances is not None else self.point.C_W
 
     @property

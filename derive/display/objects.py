@@ -27,7 +27,7 @@ def lines_latex(rows: list[str]) -> str:
 
 
 LONGEST = 24
-"""Letters of a rational number that is shown as it is."""
+"""The most letters of a rational number that is shown exactly."""
 
 
 def readable(expression: sympy.Expr) -> sympy.Expr:

@@ -93,7 +93,7 @@ class Equation:
             raise InputError("using", [each.name for each in self.using], "names that differ")
         for each in self.using:
             if not re.search(rf"\b{re.escape(each.name)}\b", self.text):
-                raise InputError("using", each.name, "fields that the equation names")
+                raise InputError("using", each.name, "only fields that occur in the equation")
         known: dict[str, AnyField] = {name: tree for tree, name in FIELD_NAMES.items()}
         known |= {equation.name: equation for equation in self.using}
         name, nodes, lines = _parse(self.text, known)

@@ -29,7 +29,7 @@ class Layered(Protocol):
         """What its tensors are read out by, where they are not what is asked for."""
 
     def check_open(self, function: str) -> None:
-        """Raise InputError where it has activations or laws of its own, for this function."""
+        """Raise InputError, for this function, if the layer has activations or laws of its own."""
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

@@ -127,8 +127,10 @@ class Equation(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """One of a stage's matrices: its variance, the space of its columns, and that of its rows; and
-    its standard law, None for the network's."""
+    """A matrix of a stage: its variance, the spaces of its columns and rows, and its standard law.
+
+    The law is None if it is the network's.
+    """
 
     variance: Parameter | Value
     into: str
@@ -167,7 +169,7 @@ class Stage:
         taps: the positions that its matrix reads, where that is a convolution.
         keep: p of dropout, where every σ is multiplied by μ/p, μ = 1 with chance p and else 0, one
             μ for each neuron and sample.
-        activations: of the σ's of each argument, None for the network's; () for all the network's.
+        activations: the activation of each argument; None, or () for all, is the network's.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -237,7 +239,7 @@ class Stage:
     def sigma_at(self, label: str, default: Activation | None) -> Activation | None: ...
 
     def sigma_at(self, label: str, default: Activation | None) -> Activation | None:
-        """The activation that is averaged at the kernel of this label."""
+        """The activation that is averaged at the kernel with this label."""
         if self.activations:
             for argument, kind in enumerate(self.argument_kinds):
                 if kernel_label(kind) == label:

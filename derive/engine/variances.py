@@ -1,5 +1,8 @@
-"""A stage with symbols for its matrices' variances, and σ open: stages that differ in those alone
-have one derivation, into which the numbers are put."""
+"""Stages with symbols for variances and an open σ.
+
+Stages that differ only in their variances and in σ share one derivation; numbers are substituted
+later.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .stages import Stage
 
 
 def unbound(stage: Stage, weights: WeightEnsemble) -> tuple[Stage, WeightEnsemble]:
-    """The stage with σ open, and the default of its laws; without laws where they are one."""
+    """The stage with an open σ, and its default law. If all laws are equal, it has no other."""
     laws = {matrix.law or weights for matrix in stage.matrices}
     if len(laws) == 1:
         (weights,) = laws

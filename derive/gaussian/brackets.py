@@ -44,7 +44,7 @@ class Bracket(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether one sample alone occurs."""
+        """True if only one sample occurs."""
         return len(self.samples) == 1
 
 
@@ -133,7 +133,7 @@ class Average(sympy.Expr):
 
     @property
     def _is_plain(self) -> bool:
-        """True if it is printed without samples."""
+        """True if the average is printed without its sample."""
         return self.bracket.is_single and not self._names_sample
 
     def _sympystr(self, printer: Any) -> str:
@@ -160,13 +160,13 @@ class Average(sympy.Expr):
 
 
 class _Sampled(Average):
-    """An average over one sample that is printed with it, ⟨σ₂²⟩ for ⟨σ²⟩."""
+    """An average over one sample that is printed with its sample, ⟨σ₂²⟩ for ⟨σ²⟩."""
 
     _names_sample = True
 
 
 def with_samples(expr: sympy.Expr) -> sympy.Expr:
-    """The expression with the sample of every average printed, beside those of other samples."""
+    """The expression with the sample of every average printed, for use with several samples."""
     plain = [each for each in expr.atoms(Average) if each.bracket.is_single]
     return expr.xreplace({each: _Sampled(*each.args) for each in plain})
 

@@ -287,7 +287,7 @@ def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
 
 
 def on_kinks(activation: Pieces, orders: Sequence[int], outer: int) -> sympy.Expr:
-    """What the δ-functions of σ^{(order)} at the kinks add to `single`, a function of `K`."""
+    """The part of `single` from the δ-functions of σ^{(order)} at the kinks, a function of `K`."""
     weight, total = by_parts(outer, z, K), sympy.Integer(0)
     for (kink, m), coefficient in deltas(activation, orders).items():
         total += coefficient * (-1) ** m * (weight * _density(z, K)).diff(z, m).subs(z, kink)
@@ -323,7 +323,7 @@ def _through(
     m: int,
     orders: tuple[int, ...],
 ) -> list[sympy.Expr]:
-    """What g = Π σ^{(factor)} and its derivatives up to the m-th are under a δ^{(m)} at a kink."""
+    """The values of g = Π σ^{(factor)} and its first m derivatives under a δ^{(m)} at a kink."""
     side = activation.kinks.index(kink)
     left, right = (
         [piece.expr.diff(z, factor) for factor in factors]

@@ -32,8 +32,10 @@ def average(
     conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
 ) -> mpmath.mpf | None:
-    """The average for (K_11, rate, rest), rest > 0, to 10^{−digits} of the integrand's size; None
-    where that takes too many nodes. No factor may have δ-functions."""
+    """The average for (K_11, rate, rest), rest > 0, or None if it takes too many nodes.
+
+    The error is 10^{−digits} of the integrand's size. No factor may have δ-functions.
+    """
     K11, rate, rest = conditional
     root, spread = float(mpmath.sqrt(K11)), float(mpmath.sqrt(rest))
     scales = (min(root, spread / abs(float(rate))) if rate else root, spread)
@@ -82,7 +84,7 @@ def _grid(
 
 @cache(entries=32)
 def _legendre(nodes: int, precision: int) -> list[tuple[arb, arb]]:
-    """Nodes, ascending, and weights, in so many bits: of ctx, which says so too."""
+    """Nodes, ascending, and weights; `precision` must be the bits of ctx."""
     return [arb.legendre_p_root(nodes, k, weight=True) for k in reversed(range(nodes))]
 
 
@@ -92,7 +94,7 @@ def _sum(
     conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     reach: float,
 ) -> tuple[arb, arb]:
-    """The sum over pairs of nodes no farther apart than the reach, and that of its sizes."""
+    """The sum over pairs of nodes within the reach, and the sum of the absolute values."""
     K11, rate, rest = map(arb, conditional)
     places = [float(at.mid()) for at, _ in second]
     total, size = arb(0), arb(0)

@@ -1,4 +1,4 @@
-"""What a function of one real symbol is made of: pieces, kinks, jumps, Taylor series."""
+"""Functions of one real symbol: their pieces, kinks, jumps and Taylor series."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
     @property
     def strip(self) -> sympy.Expr:
-        """How far its interval is from the nearest singularity of `expr` (`analytic_strip`)."""
+        """Distance of the interval to the nearest singularity of `expr` (`analytic_strip`)."""
         return analytic_strip(self.expr, self.lower, self.upper)
 
 
@@ -72,12 +72,12 @@ class Pieces:
 
     @property
     def is_smooth(self) -> bool:
-        """Whether σ is analytic on the whole line."""
+        """True if σ is analytic on the whole line."""
         return not self.kinks
 
     @cached_property
     def is_odd(self) -> bool:
-        """Whether σ(−z) = −σ(z)."""
+        """True if σ(−z) = −σ(z)."""
         return self.kinks == tuple(-kink for kink in reversed(self.kinks)) and all(
             vanishes(left.expr.subs(z, -z) + right.expr, z, between(right.lower, right.upper))
             for left, right in zip(self.pieces, reversed(self.pieces), strict=True)
@@ -85,17 +85,17 @@ class Pieces:
 
     @property
     def is_polynomial(self) -> bool:
-        """Whether σ is a polynomial."""
+        """True if σ is a polynomial."""
         return self.is_smooth and bool(self.pieces[0].expr.is_polynomial(z))
 
     @property
     def is_linear(self) -> bool:
-        """Whether σ(z) = a z."""
+        """True if σ(z) = a z."""
         return self.is_scale_invariant and self.is_smooth
 
     @cached_property
     def is_scale_invariant(self) -> bool:
-        """Whether σ(c z) = c σ(z) for every c > 0: no kink but 0, and a slope on either side."""
+        """True if σ(c z) = c σ(z) for every c > 0: linear on both sides of 0."""
         return all(kink == 0 for kink in self.kinks) and all(
             vanishes(expr, z, between(piece.lower, piece.upper))
             for piece in self.pieces
@@ -117,7 +117,7 @@ class Pieces:
         return self.name
 
     def derivative(self, order: int = 1) -> sympy.Expr:
-        """σ^{(order)}(z) away from the kinks; what sits on them is told by `jumps`.
+        """σ^{(order)}(z) away from the kinks; `jumps` gives the jumps at the kinks.
 
         Raises InputError for an order that is not 0, 1, 2, …
 

@@ -67,7 +67,7 @@ def _arguments(switch: sympy.Expr) -> Iterator[sympy.Expr]:
 
 
 def _resolve(switch: sympy.Expr, inside: sympy.Expr) -> sympy.Expr:
-    """What the switch is on an interval, decided at one point inside."""
+    """The branch of the switch on an interval, decided at one point inside."""
     if isinstance(switch, (sympy.Max, sympy.Min)):
         choose = max if isinstance(switch, sympy.Max) else min
         return choose(switch.args, key=lambda arg: arg.subs(z, inside).evalf(30))
@@ -131,8 +131,9 @@ def logistic_to_tanh(expr: sympy.Expr) -> sympy.Expr:
 def analytic_strip(
     expr: sympy.Expr, lower: sympy.Expr = -sympy.oo, upper: sympy.Expr = sympy.oo
 ) -> sympy.Expr:
-    """How far the nearest singularity of the analytic `expr` is from the points lower … upper: of
-    the whole line, half the width of the widest strip |Im z| < a without one.
+    """The distance of the nearest singularity of the analytic `expr` from the points lower … upper.
+
+    For the whole line it is half the width of the widest strip |Im z| < a without a singularity.
 
     Exact where every singularity solves a polynomial equation in z or in e^{cz}; else a lower bound
     2^{-j}, certified in ball arithmetic on |Re z| ≤ 32. Branch points count as singularities, and
@@ -167,8 +168,7 @@ def _denominators(expr: sympy.Expr) -> Iterator[sympy.Expr]:
 
 
 def _distance(h: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr | None:
-    """How far the zeros of h are from the interval, or None where they are not roots of a
-    polynomial."""
+    """The distance of the zeros of h from the interval; None if no polynomial has them as roots."""
 
     def away(re: sympy.Expr, im: sympy.Expr) -> sympy.Expr:
         beyond = sympy.Max(0, lower - re, re - upper)
@@ -200,8 +200,8 @@ def _roots(polynomial: sympy.Expr, variable: sympy.Symbol) -> list[sympy.Expr]:
 
 
 def _certified(expr: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
-    """The largest of 2, 1, 1/2, … so that expr is analytic on |Re z| ≤ 32, |Im z| ≤ it, as far as
-    that is no farther from the interval."""
+    """The largest a of 2, 1, 1/2, … such that expr is analytic on |Re z| ≤ 32 within a of the
+    interval."""
     function = compile_arb(expr, z)
 
     def analytic(centre: arb, radius: arb, height: arb, depth: int = 12) -> bool:

@@ -1,7 +1,7 @@
-"""One thing for each layer: a stem, blocks as many as there is room for, and a head.
+"""Entries that differ by layer: a stem, a block that is repeated, and a head.
 
-Layers, activations and laws of weights are given in this way. As text they stand one behind
-another, with a `*` behind what is repeated:
+Users give layers, activations and laws of weights in this form. In text, `;` separates entries and
+`*` marks the block, which is repeated up to the head:
 
     dense; residual(norm=rms)*; normalized(rms)        (gated; residual)*        tanh; gelu*3; relu
 """
@@ -20,26 +20,26 @@ from ..expressions import MAX_LENGTH, split
 from .per_layer import check_sendable
 
 MOST = 10_000
-"""Entries that a text may name."""
+"""The most entries that a text may name."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Along(Generic[T]):
-    """What each layer of a network of depth L has; a subclass says what that is.
+    """One entry for each layer of a network; a subclass says what an entry is.
 
     Arguments:
-        stem: of the first layers.
-        block: of those behind, taken in turn.
-        head: of the last layers.
-        function: in place of these, a function of ℓ.
+        stem: the entries of the first layers.
+        block: the entries of the layers in between, repeated in turn.
+        head: the entries of the last layers.
+        function: a function of ℓ, in place of stem, block and head.
 
     Attributes:
         argument: the name of the network's argument.
-        first: the first layer that has one.
-        spared: how many of the last layers have none.
-        example: as text.
+        first: the first layer that has an entry.
+        spared: the number of last layers without an entry.
+        example: a text that works.
     """
 
     stem: tuple[T, ...] = ()
@@ -54,20 +54,20 @@ class Along(Generic[T]):
 
     @staticmethod
     def one(given: Any) -> Any:
-        """An entry from what a user gives for it; InputError for what is none."""
+        """The entry that a user's value stands for; InputError if it stands for none."""
         raise NotImplementedError
 
     @classmethod
     def wanted(cls) -> str:
-        """What an error asks for."""
+        """The description of a valid argument, for errors."""
         return (
-            f"one behind another with ; between, a * behind what is repeated, *3 for three times, "
+            f"entries with ; between, * behind the repeated one, *3 for three times, "
             f'such as "{cls.example}"; a sequence; or a function of the layer'
         )
 
     @classmethod
     def given(cls, given: Any, one: Callable[[Any], T] | None = None) -> T | Self:
-        """One entry for all layers, or what differs along them, from a user's argument.
+        """Read a user's argument: one entry for all layers, or entries that differ by layer.
 
         Arguments:
             one: reads an entry; by default `cls.one`.
@@ -101,7 +101,7 @@ class Along(Generic[T]):
 
     @classmethod
     def by_depth(cls, stem: Any = (), block: Any = (), head: Any = ()) -> T | Self:
-        """The first, the repeated and the last ones; InputError where there is none."""
+        """Entries from a stem, a block and a head; InputError if all three are empty."""
         parts = tuple(cls.part(each) for each in (stem, block, head))
         if not any(parts):
             raise InputError(cls.argument, (stem, block, head), "a stem, a block or a head")
@@ -127,21 +127,21 @@ class Along(Generic[T]):
 
     @property
     def entries(self) -> tuple[T, ...]:
-        """All that are named."""
+        """The entries of stem, block and head, each as often as it is named."""
         return (*self.stem, *self.block, *self.head)
 
     @property
     def depth(self) -> int | None:
-        """The depth for which all entries are named; None where some are repeated."""
+        """The depth that the named entries fix; None if a block or a function allows any depth."""
         if self.block or self.function is not None:
             return None
         return self.first - 1 + len(self.entries) + self.spared
 
     def at(self, layer: int, depth: int) -> T:
-        """The entry of this layer, of `first` or more, in a network of this depth.
+        """The entry of a layer ≥ `first` in a network of this depth.
 
-        Raises InputError for a depth that has no room for the stem and the head, or more than
-        there are entries for, and for a function's value that is no entry.
+        Raises InputError if the depth is too small for stem and head, or too large for the named
+        entries, or if the function returns no valid entry.
         """
         if self.function is not None:
             return self._called(self.function, layer)
@@ -168,7 +168,7 @@ class Along(Generic[T]):
         return found
 
     def tabulated(self, depth: int) -> Self:
-        """The same to this depth, a function replaced by its values."""
+        """The same entries up to this depth, with a function replaced by its values."""
         if self.function is None:
             return self
         layers = range(self.first, depth - self.spared + 1)
@@ -210,13 +210,13 @@ def _runs(given: Sequence[object]) -> Iterator[str]:
 def _read(
     text: str, one: Callable[[str], T], argument: str
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
-    """Stem, block and head of a text: by definition the inverse of `str`, by a whitelist."""
+    """Read stem, block and head from text, by a whitelist: the inverse of `str`."""
     if len(text) > MAX_LENGTH:
         raise InputError(argument, text, f"at most {MAX_LENGTH} characters")
     entries = list(_entries(text, one, argument))
     repeated = [place for place, each in enumerate(entries) if not each.times]
     if len(repeated) > 1:
-        raise InputError(argument, text, "one * without a number at most")
+        raise InputError(argument, text, "at most one * without a number")
     if not repeated:
         return _counted_out(text, entries, argument), (), ()
     (place,) = repeated
@@ -227,7 +227,7 @@ def _read(
 
 
 class _Entry(NamedTuple):
-    """Items, and how often they come, 0 for as often as there is room."""
+    """Items and their number of repetitions; 0 means as many as the depth allows."""
 
     items: tuple[Any, ...]
     times: int
@@ -250,7 +250,7 @@ def _entries(text: str, one: Callable[[str], T], argument: str) -> Iterator[_Ent
 
 
 def _counted_out(text: str, entries: Sequence[_Entry], argument: str) -> tuple[Any, ...]:
-    """Each as often as it comes."""
+    """The items, repeated as their counts say."""
     if not all(each.times for each in entries):
         raise InputError(argument, text, "a number behind each * inside parentheses")
     if sum(len(each.items) * each.times for each in entries) > MOST:

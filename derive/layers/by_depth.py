@@ -42,7 +42,7 @@ class ByDepth(Along[Layer]):
 
     @staticmethod
     def one(given: Any) -> Layer:
-        """A layer from its text, or as it is."""
+        """The layer, read from text if necessary."""
         return as_layer(given)
 
     def _called(self, function: Callable[[int], Layer | str], layer: int) -> Layer:

@@ -1,7 +1,8 @@
-"""The chain of a network's stages, and its activations and laws of weights along the layers.
+"""The stages of a network in order, with their activations and laws of weights.
 
-Each is one for all layers, or a stem, a block and a head as `layers.by_depth` has them, or a
-function of ℓ: `activation="tanh; gelu*; linear"`, `weights=[Gaussian(), Orthogonal()]`.
+Activations and laws are the same for all layers, or a stem, a block and a head as in
+`layers.by_depth`, or a function of ℓ: `activation="tanh; gelu*; linear"`,
+`weights=[Gaussian(), Orthogonal()]`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GivenLaws: TypeAlias = (
 
 
 class Activations(Along[Activation]):
-    """σ of layers 1, …, L − 1: the first acts on z^(1)."""
+    """The activations of layers 1, …, L − 1: the first acts on z^(1)."""
 
     argument: ClassVar[str] = "activation"
     spared: ClassVar[int] = 1
@@ -39,7 +40,7 @@ class Activations(Along[Activation]):
 
     @staticmethod
     def one(given: Any) -> Activation:
-        """An activation by its name, or as it is."""
+        """The activation, read from its name if necessary."""
         return as_activation(given)
 
     @staticmethod
@@ -52,7 +53,7 @@ class Activations(Along[Activation]):
 
     @property
     def name(self) -> str:
-        """As text."""
+        """The activations as text."""
         return str(self)
 
 
@@ -64,7 +65,7 @@ class Laws(Along[WeightEnsemble]):
 
     @staticmethod
     def one(given: Any) -> WeightEnsemble:
-        """A law by its name, or as it is."""
+        """The law, read from its name if necessary."""
         return as_weights("weights", given)
 
     @staticmethod
@@ -82,7 +83,7 @@ class BoundStage:
         stage: the equations (`engine.stages`), with its masks and taps.
         weights: the law of each of its matrices, C_W included.
         activations: σ of each of the stage's arguments.
-        C_b: the variance of its biases, where it has some.
+        C_b: the variance of its biases, if it has any.
         lambda_b, lambda_W: the learning rates of its biases and matrices.
         ends_layer: True for the last stage of a layer.
     """
@@ -98,7 +99,7 @@ class BoundStage:
 
 
 def law_of(matrix: Matrix, default: WeightEnsemble) -> WeightEnsemble:
-    """The law of a matrix in a layer with this default, with the matrix's own variance if any."""
+    """The law of a matrix: its own or the default, with the matrix's own variance if any."""
     variance = matrix.variance.expr if isinstance(matrix.variance, Value) else default.C_W
     return _scaled(matrix.law or default, variance)
 

@@ -1,7 +1,8 @@
-"""Layers made of layers: several in a row as one, and a skip around any block.
+"""Layers built from layers: several in a row as one, and a skip around any block.
 
-Both put equations behind one another. A name that is taken gets a number: a block's W1 may become
-W1_2. A block's own symbols, matrices and functions keep their values, laws and activations.
+Both functions join the equations of the blocks. A name that is in use gets a number: a block's W1
+may become W1_2. A block's own symbols, matrices and functions keep their values, laws and
+activations.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*=")
 
 
 class _Equations:
-    """Equations of several blocks, with names that no two of them share."""
+    """The equations of several blocks, renamed so that no two blocks share a name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -32,15 +33,15 @@ class _Equations:
         self._taken: set[str] = {"z", "n", "b"}
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> None:
-        """Equations and symbols before all blocks, under their own names."""
+        """Put equations and symbols before all blocks, without renaming them."""
         self.lines += lines
         self.values |= values
         self._taken |= {*(_left(line)[0] for line in lines), *values}
 
     def take(self, block: Layer) -> list[str]:
-        """The block's equations under new names; all but the lines are noted."""
+        """The block's equations, renamed. Its values, laws and functions are recorded."""
         if block.taps is not None or block.readout is not None or block.keep is not None:
-            wanted = "blocks without positions and without dropout, in a sequence or a skip"
+            wanted = "a block without positions and without dropout, in a sequence or around"
             raise InputError("layer", str(block), wanted)
         own = [_left(line)[0] for line in block.lines]
         own += [*dict(block.values), *dict(block.functions), *block.matrix_names]
@@ -57,7 +58,7 @@ class _Equations:
         return [_renamed(line, names) for line in block.lines]
 
     def free(self, name: str) -> str:
-        """The name, or one like it that is not taken; it is taken then."""
+        """Reserve and return this name, or a similar one if it is in use."""
         tries = (name, *(f"{name}_{k}" for k in range(2, len(self._taken) + 3)))
         found = next(each for each in tries if each not in self._taken)
         self._taken.add(found)
@@ -79,14 +80,14 @@ class _Equations:
 def sequence(*blocks: Layer | str) -> Layer:
     """Several layers one after another, as one layer.
 
-    In a network it counts as one layer, with the network's C_b and learning rates at that layer in
-    all of its parts. All widths between its parts are n.
+    A network counts it as one layer: all of its parts have the C_b and the learning rates of that
+    layer. All widths between its parts are n.
 
     Arguments:
         blocks: layers, or their texts.
 
-    By definition. Raises InputError for no blocks, and for convolutions and dropout, which stand
-    in a network's own sequence of layers.
+    By definition. Raises InputError if there are no blocks, and for convolutions and dropout, which
+    work only in a network's own sequence of layers.
 
     >>> sequence("residual(norm=rms)", "gated(norm=rms)")
     sequence(residual(skip=1, norm=rms), gated(norm=rms))
@@ -112,8 +113,8 @@ def around(
 
     Arguments:
         block: a layer, or its text.
-        skip: γ, a number or a symbol; 0 is none.
-        norm, eps: as those of `layers.normalized`; None is none.
+        skip: γ, a number or a symbol; 0 means no skip.
+        norm, eps: as in `layers.normalized`; None means no norm.
         label: the text that `str` shows.
 
     By definition. Raises InputError as `layers.sequence` does.
@@ -152,7 +153,7 @@ def _left(line: str) -> tuple[str, str | None]:
 
 
 def _renamed(line: str, names: Mapping[str, str]) -> str:
-    """The equation with other names; indices in brackets stay."""
+    """The equation with new names; indices in brackets do not change."""
 
     def new(match: re.Match[str]) -> str:
         return names.get(match[0], match[0])

@@ -37,19 +37,23 @@ class Layer:
             gamma=1, eps="1e-5", C={"W1": 2}, ratio={"h": 4},
         )
 
-    W, W1, W2, … are independent matrices of the network's ensemble, b biases of variance C_b, each
-    equation's its own; s is σ, and tanh(h[a]) an activation by its name; a letter in brackets that
-    is not on the left is summed over. A name without brackets is a collective variable, a mean over
-    the neurons or a function of such, or another symbol. z is what the layer takes and what it
-    gives.
+    | in an equation | meaning |
+    |---|---|
+    | W, W1, W2, … | independent matrices with the network's law, or that of `weights` |
+    | b[i] | biases of variance C_b, independent in each equation |
+    | s(h[a]) | σ, the network's activation, or that of `activations` |
+    | tanh(h[a]) | an activation, by its name |
+    | a letter in brackets that is not on the left | is summed over |
+    | a name without brackets | a collective variable (a mean over neurons), or another symbol |
+    | z | the input of the layer, and its output |
 
     Arguments:
         lines: the equations.
-        C: variances of matrices, where they are not the network's C_W.
-        weights: laws of matrices, where they are not the network's: {"W1": "uniform"}, or one for
-            all of them. A law by its name has the network's C_W, or that of C.
-        activations: functions by their names in the equations, {"s": "gelu", "phi": "tanh"}, or one
-            for s; s is the network's by default. Activations may stand in the equations by name.
+        C: variances of matrices; the default is the network's C_W.
+        weights: laws of matrices, {"W1": "uniform"}, or one law for all; the default is the
+            network's law. A law given by name has the network's C_W, or that of C.
+        activations: functions for names in the equations, {"s": "gelu", "phi": "tanh"}, or one for
+            s. By default s is the network's activation.
         ratio: widths over n of the variables that do not have n neurons.
         variances, ratios, laws, functions: C, ratio, weights and activations, in pairs.
         label: what `str` shows.
@@ -124,14 +128,14 @@ class Layer:
 
     @property
     def is_bound(self) -> bool:
-        """True if it has activations or laws of its own, beside the network's."""
+        """True if the layer has activations or laws of its own."""
         return any(stage.is_bound for stage in self.stages)
 
     def check_open(self, function: str) -> None:
         """Raise InputError for a layer with activations or laws of its own.
 
         Arguments:
-            function: the name of what does not support them yet.
+            function: the name of the function that does not support them yet.
         """
         if self.is_bound:
             wanted = f"the network's own activation and weights in every layer, for {function}"
@@ -228,7 +232,7 @@ def _laws(
     variances: dict[str, sympy.Expr],
     names: Sequence[str],
 ) -> tuple[tuple[tuple[str, WeightEnsemble], ...], Values]:
-    """The standard law of each matrix that has one of its own, and the variances."""
+    """The standard laws of matrices with a law of their own, and all given variances."""
     every = dict.fromkeys(names)
     laws = given if isinstance(given, Mapping) else dict.fromkeys(every, given)
     found = []
@@ -240,7 +244,9 @@ def _laws(
         own = as_weights("weights", law)
         if not isinstance(law, str):
             if name in variances and own.C_W not in (1, variances[name]):
-                raise InputError("C", variances[name], f"none for {name}, whose law has a C_W")
+                raise InputError(
+                    "C", variances[name], f"none for {name}: its law already has a C_W"
+                )
             variances.setdefault(name, own.C_W)
         found.append((name, own.standard))
     return tuple(found), tuple(sorted(variances.items()))
@@ -249,7 +255,7 @@ def _laws(
 def _functions(
     given: Mapping[str, Activation | str] | Activation | str | None,
 ) -> tuple[tuple[str, Activation], ...]:
-    """Activations by the names that the equations give them."""
+    """Activations by their names in the equations."""
     functions = given if isinstance(given, Mapping) else {SIGMA: given}
     return tuple(
         (name, as_activation(each, "activations"))

@@ -25,7 +25,7 @@ class Norm:
         if self.eps.is_negative:
             raise InputError("eps", eps, "a finite number, 0 or more, or a symbol")
         if norm is None and self.eps != 0:
-            raise InputError("eps", eps, "0 without a norm")
+            raise InputError("eps", eps, "0, because there is no norm")
         self.name = "z" if norm is None else "y"
         self.values: dict[str, Any] = {} if norm is None else {"eps": self.eps}
 

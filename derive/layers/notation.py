@@ -5,8 +5,9 @@
     h[i] = W1[i,a] y[a]                      a matrix, its column summed over
     z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
 
-Numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of what has no index, s(…) for the
-network's σ, and activations by their names, tanh(h[a]), or by names that the layer gives them.
+Equations may contain numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of terms
+without an index, s(…) for the network's σ, and activations by name, tanh(h[a]), or by a name that
+the layer defines.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Entry(NamedTuple):
 
 
 class Sigma(NamedTuple):
-    """σ(…), everything in it at one neuron, by the function's name in the text."""
+    """σ(…) of terms at one neuron, with the function's name in the text."""
 
     argument: tuple[Addend, ...]
     at: str
@@ -92,10 +93,10 @@ def scalar(name: str) -> sympy.Symbol:
 
 
 def parse(text: str, functions: Collection[str] = ()) -> Statement:
-    """One equation; InputError where it is none.
+    """Read one equation; InputError if the text is none.
 
     Arguments:
-        functions: names of activations beside σ's and their own.
+        functions: further names of activations that the layer defines.
     """
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise InputError("layer", text, WANTED)
@@ -210,7 +211,7 @@ class _Reader:
         return (Addend(scalar(name)),)
 
     def is_function(self, name: str) -> bool:
-        """True for the name of an activation, or of one that the layer gives."""
+        """True for the name of an activation, or a name that the layer defines for one."""
         return name in self.functions or name in names()
 
     def closed(self) -> tuple[Addend, ...]:

@@ -201,7 +201,7 @@ _NUMBER = "a finite real number, or a symbol"
 
 
 def _own(weights: Laws, activations: Sigmas) -> list[str]:
-    """The laws and activations of a layer's own, as its text shows them."""
+    """The layer's own laws and activations, as its text shows them."""
     return shown_as(weights=_text(weights), activations=_text(activations))
 
 
@@ -299,8 +299,8 @@ def read(text: str) -> Layer:
 def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
     """A layer as it is, or a shipped one by its text. By definition.
 
-    Several in turn, as a list or with ; between them, are one: a period of a network's layers
-    (`layers.sequence`). Raises InputError for anything else.
+    A list of layers, or text with ; between them, is one period of a network's layers and becomes
+    one layer (`layers.sequence`). Raises InputError for anything else.
 
     >>> as_layer("dense").is_dense
     True
@@ -329,7 +329,7 @@ def _value(text: str) -> object:
 
 
 def _named(text: str) -> object:
-    """A law or an activation by its name, or (W1: …, W2: …) of several."""
+    """A name of a law or an activation, or several as in (W1: …, W2: …)."""
     if not (text.startswith("(") and text.endswith(")")):
         return None if text == "None" else text
     pairs = (part.partition(":") for part in parts(text[1:-1]))

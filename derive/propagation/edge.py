@@ -113,7 +113,7 @@ def edge_of_chaos(
         gamma: rank over width; (C_b, C_W) = γ (σ_b², σ_α²) is the same curve for all of them.
         lengths: the q* to take; by default equally spaced roots √q* from where C_b = 0, or 0, to
             two more.
-        points: how many of these, 200 by default; not with `lengths`.
+        points: the number of lengths, 200 by default; not together with `lengths`.
 
     Raises:
         InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
@@ -132,7 +132,7 @@ def edge_of_chaos(
         if lengths is None:
             at = _default_lengths(unit, 200 if points is None else points)
         elif points is not None:
-            raise InputError("points", points, "None, where lengths are given")
+            raise InputError("points", points, "None, because lengths are given")
         else:
             at = [variance("lengths", q) for q in listed("lengths", lengths, "a list of variances")]
         if not at:

@@ -31,7 +31,7 @@ from .through import kernel_behind, layer_factors
 MAX_LAYERS = 1000
 """Layers with laws of their own."""
 _SAME = 1e-12
-"""How far a C_W that is given may be from the critical one, relatively, and count as it."""
+"""The relative difference up to which a given C_W counts as the critical one."""
 
 
 @dataclass(frozen=True)
@@ -114,24 +114,24 @@ def jacobian(
     Arguments:
         activation: φ or its name, or the law of D² itself.
         weights: the ensemble of the weights, or the law of WᵀW.
-        depth: L, a number or a symbol: how many factors D W, or ∂z'/∂z, J has. `of_network` counts
-            the layers of preactivations instead.
+        depth: L, a number or a symbol: the number of factors D W, or ∂z'/∂z, of J. `of_network`
+            counts the layers of preactivations instead.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
             `criticality(activation).K_star` is that of a critical network, where it has one, and
             `propagation.depth_scales(net).q` that of any other.
-        critical: True scales the weights so that χ = C_W ⟨φ'²⟩ = 1, and False keeps their C_W. Left
-            out it is True for an ensemble that was built without C_W, such as `Orthogonal()` and
-            "orthogonal"; a C_W that is given is used, and so is a law's own mean.
+        critical: True scales the weights so that χ = C_W ⟨φ'²⟩ = 1. False keeps their C_W. The
+            default is True for ensembles without a C_W, such as `Orthogonal()` and "orthogonal",
+            and False for ensembles with a C_W and for laws.
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
             It has the weights' own C_W.
         C_b: of such a layer's biases, 0 by default.
 
     Of a layer J = ∂z'/∂z: a skip and free branches (`through.layer_factors`, derived there).
 
-    Raises InputError for a depth that is no whole number of layers, a variance that is not positive
-    or missing, an activation that is constant, layers whose branches are not free, and arguments
-    that contradict each other or have no use: critical=True with another C_W or another layer, C_b
-    of dense layers, q_star with a law of D².
+    Raises InputError if depth is no whole number, if the variance is missing or not positive, if
+    the activation is constant, and for layers whose branches are not free. It also raises
+    InputError for arguments that contradict each other or are not used: critical=True with another
+    C_W or another layer, C_b with the dense layer, q_star with a law of D².
 
     >>> from derive import Orthogonal
     >>> jacobian("relu", "orthogonal", sympy.Symbol("L")).moment(2)
@@ -148,16 +148,17 @@ def jacobian(
     other = None if layer is None else as_layer(layer)
     if other is not None and not other.is_dense:
         if scaled:
-            wanted = "None: C_W is the weights' own in another layer than the dense one"
+            wanted = "None: in layers other than the dense one the weights keep their C_W"
             raise InputError("critical", critical, wanted)
         variance = check_variance("q_star", 1 if q_star is None else q_star)
         bias = parse_number("C_b", 0 if C_b is None else C_b)
         counts = Counter(layer_factors(other, *_named(activation, weights), variance, bias))
         return Jacobian(tuple(Factor(law, n * layers) for law, n in counts.items()))
     if C_b is not None and parse_number("C_b", C_b) != 0:
-        raise InputError("C_b", C_b, "none for dense layers, whose q_star includes the variance of the biases")
+        wanted = "none for dense layers, whose q_star includes the variance of the biases"
+        raise InputError("C_b", C_b, wanted)
     slopes, ensemble = _layer(activation, weights, q_star)
-    given = not isinstance(weights, Law | str) and weights.is_scaled
+    given = not isinstance(weights, Law) and as_weights("weights", weights).is_scaled
     if scaled is None:
         scaled = not given and not isinstance(weights, Law)
     if scaled:
@@ -201,10 +202,10 @@ def layered(
 
 @rests_on("pennington2018")
 def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobian:
-    """The law of JJᵀ of J = ∂z^L/∂z^1, z^1 of variance q^1, layer by layer.
+    """The law of JJᵀ, J = ∂z^L/∂z^1, computed layer by layer from the variance q^1 of z^1.
 
-    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point. Behind other layers
-    than the dense one q^l is the variance of z^l (`through`). J has L − 1 factors: W^{l+1} D^l, or
+    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point. In layers other
+    than the dense one q^l is the variance of z^l (`through`). J has L − 1 factors, W^{l+1} D^l or
     ∂z^{l+1}/∂z^l.
 
     Arguments:
@@ -309,7 +310,7 @@ def _layer(
 ) -> Sequence[Law]:
     if isinstance(activation, Law):
         if variance is not None:
-            raise InputError("q_star", variance, "None: the law of D² is given itself")
+            raise InputError("q_star", variance, "None, because the law of D² is given")
         return activation, weight_law(weights)
     activation = as_activation(activation)
     if variance is None:

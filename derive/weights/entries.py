@@ -315,9 +315,11 @@ def _read(given: Any) -> IndependentEntries | Moments:
 
 
 def check_unscaled(argument: str, law: object) -> None:
-    """InputError for entries of another ensemble with a C_W, which the ensemble around it sets."""
+    """Raise InputError if the inner ensemble has a C_W: the outer ensemble sets the variance."""
     if isinstance(law, IndependentEntries) and law.is_scaled and law.C_W != 1:
-        raise InputError(argument, str(law), "an ensemble without C_W: the C_W beside it holds")
+        raise InputError(
+            argument, str(law), "an ensemble without C_W: the outer ensemble sets the variance"
+        )
 
 
 def _of_cumulants(given: Mapping[Any, Any]) -> Moments:

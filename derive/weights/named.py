@@ -1,4 +1,4 @@
-"""An ensemble as it is, or by its text: "gaussian", "orthogonal(C_W=2)", "sparse(0.1)"."""
+"""Ensembles from text: "gaussian", "orthogonal(C_W=2)", "sparse(0.1)"."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NUMBER = (Real, sympy.Expr)
 
 
 def _plain(name: str) -> str:
-    """One spelling of LowRankGaussian and low-rank-gaussian."""
+    """The common spelling of LowRankGaussian and low-rank-gaussian."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
@@ -45,23 +45,23 @@ _WANTED = (
 
 
 def as_weights(argument: str, value: object, C_W: object = None) -> WeightEnsemble:
-    """An ensemble as it is, or by its text, "uniform", "sparse(0.1)", "orthogonal(C_W=2)".
+    """The ensemble, read from text if necessary: "uniform", "sparse(0.1)", "orthogonal(C_W=2)".
 
-    Text is what `str` of an ensemble gives, the class's name in any spelling. What stands without a
-    name is the first parameter other than C_W.
+    The text has the form that `str` of an ensemble gives; the class's name may have any spelling. A
+    value without a name is the first parameter other than C_W.
 
     Arguments:
-        argument: what an error calls it.
-        C_W: of an ensemble whose text says none; left out it is 1, and not given.
+        argument: the name of the argument, for errors.
+        C_W: the variance if the text has none. Without both, C_W is 1 and counts as not given.
 
     Raises:
-        InputError: for anything else, with the nearest name.
+        InputError: for any other value; it suggests the nearest name.
     """
     if isinstance(value, WeightEnsemble):
         return value
     if isinstance(value, str):
         return _of_text(argument, value, C_W)
-    hint = f"; a variance has its name, C_W={value}" if isinstance(value, _NUMBER) else ""
+    hint = f"; to set a variance, write C_W={value}" if isinstance(value, _NUMBER) else ""
     raise InputError(argument, value, f"{_WANTED}{hint}")
 
 

@@ -54,11 +54,11 @@ _MISSING: Any = None
 
 
 class _LeftOut(int):
-    """The 1 that C_W is where an ensemble was built without one."""
+    """The value 1 of a C_W that was not given."""
 
 
 NO_C_W = _LeftOut(1)
-"""The default of C_W: the ensemble `is_scaled` with any other."""
+"""The default of C_W. An ensemble with any other C_W `is_scaled`."""
 
 _LATEX = {"gamma": r"\gamma", "moments": r"(p_1, p_2, \ldots)"}
 
@@ -78,7 +78,7 @@ class WeightEnsemble(ABC):
     C_W: sympy.Expr | float = NO_C_W
 
     is_scaled: ClassVar[bool] = True
-    """True if C_W was given. No part of equality: Gaussian() == Gaussian(C_W=1)."""
+    """True if C_W was given. Equality ignores it: Gaussian() == Gaussian(C_W=1)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_scaled", not isinstance(self.C_W, _LeftOut))
@@ -124,7 +124,7 @@ class WeightEnsemble(ABC):
         return self if self.C_W == 1 else replace(self, C_W=1)
 
     def scaled_to(self, C_W: sympy.Expr, argument: str = "weights") -> Self:
-        """The same law with this C_W; InputError where it was built with another number.
+        """The same law with this C_W; InputError if it was built with another C_W.
 
         >>> Orthogonal().scaled_to(sympy.Integer(2))
         Orthogonal(C_W=2)

@@ -56,7 +56,7 @@ def check_time(argument: str, got: object, seconds: float, what: str, limit: flo
 
 
 def _described(got: object) -> object:
-    """Several values in one text are no text of a user's."""
+    """Text that lists several values is shown without quotes; it is not a user's text."""
     return Words(got) if isinstance(got, str) else got
 
 

@@ -241,7 +241,7 @@ class Chain:
         Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
         rank = _frames().triangle(X.copy(), Q, R, squares)
         if rank == 0:
-            raise InputError("inputs", Words("only zeros"), "inputs that do not vanish")
+            raise InputError("inputs", Words("only zeros"), "at least one input other than zero")
         scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
         return np.asarray(scale * R[:rank])
 

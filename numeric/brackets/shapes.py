@@ -60,8 +60,7 @@ def check(shape: SingleShape | Shape) -> None:
 
 
 def check_inputs(count: int, alike: str) -> None:
-    """Raise InputError where so many inputs of one average, none of them `alike` to others, are
-    more than there is a rule for."""
+    """Raise InputError if an average has more distinct inputs than there is a rule for."""
     if count > MAX_INPUTS:
         wanted = f"tensors whose averages are over at most {MAX_INPUTS} inputs at once"
         raise InputError("inputs", Words(f"{count} of them in one average, none {alike}"), wanted)

@@ -49,7 +49,7 @@ def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool
 
 
 def c_program(stem: str, tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """A C program that calls the flow of <stem>.c: four layers, C_W = 1 and no biases."""
+    """A C program that calls the flow of <stem>.c, with four layers, C_W = 1 and no biases."""
     arrays = ", ".join(f"{name}[4]" for name in parameters)
     filled = " ".join(
         f"{name}[l] = {number};"

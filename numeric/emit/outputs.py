@@ -1,6 +1,6 @@
-"""Files that a user named: refused before the work where they cannot be, then written whole.
+"""Output files: paths are checked before the work, and files are written completely or not at all.
 
-A regular file appears whole or not at all; a device or a pipe is written to as it stands.
+Devices and pipes are written to directly.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def check_parent(path: object, argument: str = "path") -> Path:
 
 
 def check_file(path: object, argument: str = "path") -> Path:
-    """`check_parent`, for a new file or a regular one that is replaced; or a device or pipe."""
+    """Check that `path` can be written: a new or regular file, a device or a pipe."""
     if is_stream(path, argument):
         if not os.access(checks.path(argument, path), os.W_OK):
-            raise InputError(argument, str(path), "a device or pipe that can be written")
+            raise InputError(argument, str(path), "a device or pipe with permission to write")
         return Path(checks.path(argument, path))
     return _check_regular(path, argument)
 
 
 def is_stream(path: object, argument: str = "path") -> bool:
-    """True for a character device or a pipe, such as /dev/stdout: it is no file to be replaced."""
+    """True for a character device or a pipe, such as /dev/stdout, which is never replaced."""
     try:
         mode = os.stat(checks.path(argument, path)).st_mode
     except OSError:
@@ -96,9 +96,9 @@ def make_directory(path: object, argument: str = "path") -> Path:
 
 
 def write(content: str | bytes, path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Put `content` at `path`, whole or not at all; into a device or pipe as it stands.
+    """Write `content` to `path`, completely or not at all; to a device or pipe directly.
 
-    Returns the path as it was given.
+    Returns the given path.
 
     Raises:
         InputError: where that cannot be, on a full disk for one.
@@ -116,7 +116,7 @@ def write(content: str | bytes, path: str | os.PathLike[str], argument: str = "p
 
 
 def _write_through(content: bytes, target: Path) -> None:
-    """Into a device or pipe; OSError, and no waiting, where nobody reads the pipe."""
+    """Write to a device or pipe; OSError at once if nobody reads the pipe."""
     opened = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
     os.set_blocking(opened, True)
     with os.fdopen(opened, "wb") as stream:

@@ -439,8 +439,10 @@ def _rest(
     values: Array,
     sizes: Array,
 ) -> None:
-    """Put averages, (copies, count), to what they are where z of a sample is 0 in a copy, (copies,
-    m): 0 where the factors at it are, nan where they have no value (`resting`)."""
+    """Set averages, (copies, count), whose sample has z = 0 in a copy; `resting` is (copies, m).
+
+    They are 0 if the factors at that sample are 0, and nan if those are undefined (`resting`).
+    """
     for k, (shape, samples) in enumerate(wanted):
         for sample in set(samples):
             rows = resting[:, sample]

@@ -1,7 +1,7 @@
-"""Where `flow` has no number: a tensor without a value at z = 0, or one below a float's range.
+"""Errors for tensors that `flow` cannot return: undefined at z = 0, or below a float's range.
 
-A variance of exactly 0 is followed apart, as a fact about inputs, weights and biases (`silent`), so
-that a kernel which rounding brought to 0 is not taken for one.
+`silent` decides from inputs, weights and biases whether a variance is exactly 0. A kernel that is 0
+by rounding is therefore never mistaken for an exact zero.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ..checks import Inputs
 from .resting import UndefinedError
 
 Rows: TypeAlias = "tuple[tuple[Fraction, ...], ...]"
-"""Of z, as `precise.geometry` has them: 0 where it is 0."""
+"""The rows of z as in `precise.geometry`; 0 if z is 0."""
 
 Tensors: TypeAlias = "dict[Name, Array]"
-"""At every layer, layer first."""
+"""Tensors at all layers; the first axis is the layer."""
 
 LEAST = 1e-300
-"""Below it a float loses digits, or is 0."""
+"""The smallest value that is accepted; below it floats lose digits or become 0."""
 
 _NATURAL = -280.0
-"""The natural size, as a power of ten, from which on a tensor may be so small."""
+"""log₁₀ of the natural size below which a tensor is checked against `LEAST`."""
 
 _K, _THETA = named("K"), named("Theta")
 
 
 class NoValueError(InputError):
-    """Of `flow`, for a tensor that has no value behind z = 0, or none that a float can hold."""
+    """Raised for a tensor that is undefined behind z = 0, or too small for a float."""
 
 
 def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
-    """The error for a tensor that has no value behind z = 0."""
+    """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
     which = data.named(found.sample, net.layer.positions)
     if order is None:
@@ -66,7 +66,7 @@ def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueEr
 
 
 def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Whether z of a measured sample is exactly 0, (depth, samples)."""
+    """True where z of a measured sample is exactly 0, (depth, samples)."""
     depth = len(symbols["C_W"])
     biases, weights = ([bool(each) for each in symbols[name]] for name in ("C_b", "C_W"))
     distinct, order = net.schemes(depth, 1)
@@ -91,7 +91,7 @@ def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[
 def _stays(
     sigma: Activation, stages: tuple[Stage, ...], biases: bool, weights: bool, zero: bool
 ) -> bool:
-    """Whether z behind a layer is 0, if it is, or is not, before it."""
+    """True if z is 0 behind a layer; `zero` says whether z is 0 in front of it."""
     from .precise.dependence import behind  # noqa: PLC0415  (python-flint)
 
     known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
@@ -101,8 +101,7 @@ def _stays(
 
 
 def check_kernel(net: Network, data: Inputs, symbols: Mapping[str, Array], found: Tensors) -> None:
-    """Raise InputError for the first layer at which a variance is below a float's range, and not
-    exactly 0."""
+    """Raise InputError at the first layer where a variance is below a float's range but not 0."""
     variances = _variances(found)
     small = variances < LEAST
     if small.any():
@@ -118,12 +117,13 @@ def check_tensor(
     names: tuple[Name, Name],
     alike: Callable[[], Tensors],
 ) -> None:
-    """Raise InputError for the first layer at which an entry is below a float's range, unless it
-    is 0 as well in the same network at inputs of order one.
+    """Raise InputError at the first layer where an entry is below a float's range.
+
+    Entries that also vanish in the same network at inputs of order one are exact zeros and pass.
 
     Arguments:
-        names: that of the tensor, and that under which it is found.
-        alike: the first layers of that network.
+        names: the tensor's name, and its key in `found`.
+        alike: the first layers of the network at inputs of order one.
     """
     name, own = names
     if own == _K or not (natural_size(found, name) < _NATURAL).any():
@@ -140,7 +140,7 @@ def check_tensor(
 
 
 def natural_size(found: Tensors, name: Name) -> Array:
-    """log₁₀ of the least K^{nodes/2} (Θ/K)^{edges} at each layer, over inputs that are not 0."""
+    """log₁₀ of the smallest K^{nodes/2} (Θ/K)^{edges} at each layer, over inputs other than 0."""
     trees = [each for each in name.fields if isinstance(each, Field)]
     edges, nodes = sum(len(tree.edges) for tree in trees), sum(tree.nodes for tree in trees)
 
@@ -156,13 +156,13 @@ def natural_size(found: Tensors, name: Name) -> Array:
 
 
 def _variances(found: Tensors, name: Name = _K) -> Array:
-    """A kernel's diagonal, (depth, samples)."""
+    """The diagonal of a kernel, (depth, samples)."""
     K = found[name]
     return K[:, None] if K.ndim == 1 else K.diagonal(axis1=1, axis2=2)
 
 
 def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) -> None:
-    """Raise InputError for the first layer, and the first sample, that is True."""
+    """Raise InputError for the first layer and sample at which `small` is True."""
     if not small.any():
         return
     layer = int(np.argmax(small.any(axis=1)))

@@ -92,7 +92,7 @@ class Merged:
         return found
 
     def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """As of `Stage.degenerate`."""
+        """See `Stage.degenerate`."""
         return self._stage.degenerate(tensors)
 
     def _alike(self, before: Both) -> tuple[int, ...]:
@@ -122,8 +122,10 @@ class Merged:
 
 
 def multiples() -> InputError:
-    """Of inputs that are multiples of each other, and have tensors of their own."""
-    wanted = "none of them, where a mean is taken off before σ with kinks"
+    """The error for inputs that are multiples of each other but have different tensors."""
+    wanted = (
+        "inputs that are no multiples of each other, as a mean is subtracted before σ with kinks"
+    )
     return InputError("inputs", Words("some that are multiples of others"), wanted)
 
 

@@ -41,8 +41,10 @@ _HELD = 1 << 20
 
 
 def averages(activation: Activation, shapes: Sequence[SingleShape]) -> Averages:
-    """The brackets of these shapes. K = 0 gives the value at z = 0. They are nan where there is
-    none, and where σ varies too fast for the quadrature."""
+    """The brackets of these shapes; at K = 0 their values at z = 0.
+
+    They are nan if that value is undefined, and if σ varies too fast for the quadrature.
+    """
     return (_Smooth if activation.is_smooth else _Kinked)(activation, shapes)
 
 

@@ -42,7 +42,7 @@ _AT_ONCE = 1 << 14
 
 
 def product(factors: Array, axis: int) -> Array:
-    """Π along an axis; 0 times what is unknown, a nan, is 0. Infinite factors leave nan."""
+    """The product along an axis, with 0·nan = 0, as nan is an unknown number; 0·∞ stays nan."""
     found = np.multiply.reduce(factors, axis=axis)
     if np.isnan(found).any():
         silent = (factors == 0.0).any(axis=axis) & ~np.isinf(factors).any(axis=axis)
@@ -51,7 +51,7 @@ def product(factors: Array, axis: int) -> Array:
 
 
 def multiplied(factors: Sequence[Array]) -> Array:
-    """The same of arrays that broadcast."""
+    """The product of arrays that broadcast, with the same rules as `product`."""
     found = reduce(np.multiply, factors)
     return reduce(_times, factors) if np.isnan(found).any() else found
 

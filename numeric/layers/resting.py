@@ -1,9 +1,9 @@
-"""Inputs whose z is zero with certainty, and what σ and its derivatives are there.
+"""Inputs whose z is exactly zero, and the values of σ and its derivatives there.
 
-Without biases an input of zeros has z = 0, and so has every input behind weights of variance 0. A
-product of derivatives of σ is then its value at 0. On a kink it has none: σ'(0) of ReLU is a
-convention. Such a value is *unknown*, nan, and 0 times what is unknown is 0 (`program.product`), so
-that tensors which do not need it are what they are, and the others are refused.
+Without biases an input of zeros has z = 0. So does every input behind weights of variance 0. The
+average of a product of derivatives of σ is then its value at 0. On a kink it is undefined: σ'(0) of
+ReLU is a convention. We represent it by nan, and define 0·nan = 0 (`program.product`). Tensors that
+do not need the value are therefore exact; the others raise an error.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from ..brackets.one_input import distribution
 
 @cache(entries=4096)
 def at_rest(activation: Activation, orders: tuple[int, ...], outer: int = 0) -> sympy.Expr:
-    """(d/dz)^outer Π σ^{(order)} at z = 0; nan where it jumps there or is no function, but 0 with
-    derivatives outside, for what they multiply has a factor z."""
+    """(d/dz)^outer Π σ^{(order)} at z = 0, or nan if it jumps or is not a function there.
+
+    With outer > 0 it is 0 instead of nan, because the factor that multiplies it is 0 at z = 0.
+    """
     found = distribution(activation, SingleShape(orders, outer))
     unknown = sympy.Integer(0) if outer else sympy.nan
     if any(kink == 0 for kink, _ in found.deltas):
@@ -46,11 +48,11 @@ def kink_at_zero(activation: Activation) -> int | None:
 
 
 class Degenerate(NamedTuple):
-    """Why a tensor has no value: what is 0, and what has no value there.
+    """The reason why a tensor is undefined.
 
     Attributes:
-        sample: of which z is 0.
-        order: of the derivative of σ that jumps at 0; None for the norm of a vector of zeros.
+        sample: the sample with z = 0.
+        order: the order of the derivative of σ that jumps at 0; None for a norm of zeros.
     """
 
     sample: int
@@ -58,7 +60,7 @@ class Degenerate(NamedTuple):
 
 
 class UndefinedError(Exception):
-    """A tensor without a value, where a run comes to it: behind this layer, once that is known."""
+    """Raised during a run by an undefined tensor; `at` adds the layer and the tensor."""
 
     layer, tensor = 0, named("K")
 
@@ -67,7 +69,7 @@ class UndefinedError(Exception):
         self.found = found
 
     def at(self, layer: int, tensor: Name | None = None) -> UndefinedError:
-        """The same with the number of the layer below, and the tensor; K by default."""
+        """This error with the layer below and the tensor, K by default."""
         self.layer, self.tensor = layer, tensor or self.tensor
         return self
 

@@ -146,10 +146,10 @@ class Layers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """What has no value in a layer, if z of a sample is 0 in it.
+        """The first sample whose z = 0 leaves a value undefined in a layer; None if there is none.
 
         Arguments:
-            tensors: those of the layer below, (m, m, …) each.
+            tensors: the tensors of the layer below, (m, m, …) each.
             parameters: (1, parameters).
             layer: 2, 3, …
         """

@@ -153,7 +153,7 @@ class StagedLayers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """What has no value in a layer; arguments as of `run.Layers.degenerate`."""
+        """See `run.Layers.degenerate`."""
         below = tensors[: len(self._layers[0][-1].names)]
         both = [each[None] for each in below], [np.abs(each) for each in below]
         passages = list(self._layers[self._order[layer - 2] if self._order else 0])

@@ -187,14 +187,13 @@ class Stage:
         return self._tables(stacked(with_sizes(parameters), *parts))
 
     def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """What has no value in the stage, if z of a sample is 0 on a kink."""
+        """The first sample whose z = 0 lies on a kink of σ in the stage; None if there is none."""
         labels = ((self._below[kernel].label, tensors[kernel][0]) for kernel in self.kernels)
         found = (on_kink(self._sigma(label), K) for label, K in labels)
         return next((each for each in found if each), None)
 
     def _norm_of_zero(self, number: int, tensors: Sequence[Array]) -> Degenerate | None:
-        """The first sample at which a function of collective variables is infinite, if one of those
-        is 0 at it."""
+        """The first sample whose zero variable makes a function of collective ones infinite."""
         response = self._responses[number]
         values = self._response(number, tensors)[0]
         if np.isfinite(values).all():

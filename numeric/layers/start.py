@@ -1,4 +1,4 @@
-"""Layer 1: tensors in terms of the inputs' means."""
+"""Tensors at layer 1 as functions of averages over the inputs' entries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .vectors import Both, stacked, with_sizes
 
 
 def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
-    """The kernel XXᵀ/n_0 of inputs (m, n_0), or one behind another (1/n_0) Σ_k Π_a x_ak of more.
+    """The means (1/n_0) Σ_k Π_a x_ak of inputs (m, n_0): the kernel XXᵀ/n_0, and higher orders.
 
     Arguments:
-        orders: 2, and how many factors other means have.
-        scale: the kernel is divided by it.
+        orders: the number of factors of each mean; 2 is the kernel.
+        scale: divides the kernel.
     """
     kernel = X @ X.T / X.shape[1]
     if scale != 1.0:
@@ -42,12 +42,12 @@ class Start:
     """The tensors at layer 1.
 
     Arguments:
-        steps: of each tensor, at the inputs.
+        steps: the equation of each tensor at layer 1.
         parameters: the names of the hyperparameters.
-        m: inputs.
+        m: the number of inputs.
 
     Attributes:
-        orders: of the inputs' means that they depend on (`input_means`).
+        orders: the orders of the means (`input_means`) that the tensors depend on.
     """
 
     def __init__(self, steps: Sequence[Step], parameters: Sequence[str], m: int) -> None:
@@ -57,7 +57,7 @@ class Start:
         self._tables = Tables(steps, m, self._find)
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        """The place of an atom behind 1, the hyperparameters and their inverses."""
+        """The column of an atom: after 1, the hyperparameters and their inverses."""
         count = len(self._parameters)
         if isinstance(atom, Parameter):
             return 1 + self._parameters.index(atom.name) + inverse * count, ()
@@ -66,8 +66,9 @@ class Start:
         return 1 + 2 * count + before, atom.samples
 
     def __call__(self, means: Array, parameters: Array) -> Both:
-        """The tensors, (copies, m, m, …) each, and the sizes of the first copy's, sums of the
-        absolute values of their terms, (m, m, …) each.
+        """The tensors, (copies, m, m, …) each, and the sizes of those of the first copy.
+
+        A size is the sum of the absolute values of a tensor's terms, (m, m, …).
 
         Arguments:
             means: `input_means` of `orders`.

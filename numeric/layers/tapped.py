@@ -142,7 +142,7 @@ class Tapped:
         return found, sizes
 
     def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """As of `Stage.degenerate`."""
+        """See `Stage.degenerate`."""
         return self._dense.degenerate(tensors)
 
     def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:

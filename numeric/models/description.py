@@ -25,13 +25,13 @@ from .networks import Structure, decimal, network, structure
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
-"""Of each matrix, as many are drawn to tell its law, …"""
+"""The number of entries that is drawn of each matrix to recognize its law."""
 _FEW = 1000
-"""Entries that do not tell a law by themselves."""
+"""With fewer entries than this a law is not recognized by the matrix alone."""
 _FEWEST, _MOST = 8, 200
-"""… in so many initializations; in more, where initializers are not told apart by that, …"""
+"""The least and the most initializations, unless more are needed to decide on an initializer."""
 _PARAMETERS = 3e8
-"""… as long as so many parameters are drawn, all initializations together: some seconds."""
+"""The most parameters that are drawn in all initializations, which takes some seconds."""
 _FEW_PAIRS, _CORRELATED = 20, 8.0
 """Initializations in which two matrices are compared, and beyond how many standard deviations they
 are not independent."""
@@ -44,14 +44,13 @@ class Description:
     Attributes:
         framework: "torch", "flax", "equinox" or "keras".
         name: of the model's class.
-        network: the same as a `derive.Network`, with its widths; λ_W = n_in and λ_b = 1 are the
-            learning rates of descent on the model's own parameters, times the squares of constant
-            factors beside them.
-        laws: of its matrices and biases, by their paths, without those factors.
+        network: the model as a `derive.Network`, with its widths. Its rates λ_W = n_in and λ_b = 1,
+            times the squares of constant factors, stand for descent on the model's own parameters.
+        laws: the laws of its matrices and biases, by their paths, without constant factors.
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
-        by_rates: the network by which the biases' part of Θ is known, where one layer has biases
-            of several variances: its K is not the model's (`networks.network`).
+        by_rates: if one layer has biases of several variances, the network that gives the biases'
+            part of Θ. Its K is not the model's (`networks.network`).
     """
 
     framework: str
@@ -96,7 +95,7 @@ class Description:
         return found
 
     def _told(self, node: Linear) -> str:
-        """The laws of a matrix and its biases, and the factors beside them."""
+        """The laws of a matrix and its biases, with their constant factors, as text."""
         found = f"{node.weight}: {self.laws[node.weight]}{_times(node.scale)}"
         if node.bias is None:
             return f"{found}, no bias"
@@ -278,7 +277,7 @@ def _laws(reading: Reading, draws: int | None, depths: Sequence[int] = ()) -> di
 def _draw(
     reading: Reading, samples: dict[str, list[Array]], seeds: range, wanted: Mapping[str, int]
 ) -> None:
-    """Add initializations, of each matrix as many as its law is told from."""
+    """Add initializations, as many for each matrix as its law needs."""
     for seed in seeds:
         for path, value in reading.draw(seed).items():
             kept = samples.setdefault(path, [])
@@ -288,7 +287,7 @@ def _draw(
 
 
 def _wanted(reading: Reading, laws: Mapping[str, Law], count: int) -> int:
-    """Initializations that tell what these have not, as far as they can be drawn; 0 for none."""
+    """The number of initializations that would decide what is open, within the limits; or 0."""
     size = sum(math.prod(law.shape) for law in laws.values())
     most = int(_PARAMETERS / (reading.overhead + size))
     needed = []

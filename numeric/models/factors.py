@@ -1,10 +1,10 @@
-"""Constant factors of a graph, multiplied into the matrices and sums that are next to them.
+"""Multiply the constant factors of a graph into the matrices and sums next to them.
 
     k (b + W u) = k b + (k W) u,   W (k u) = (k W) u,   k Σ_j c_j u_j = Σ_j (k c_j) u_j,
     norm(k u; ε) = norm(u; ε/k²) for k > 0
 
-A factor that no matrix, sum or norm can take stays where it is, as one before σ of a value that is
-also used without it.
+A factor that no matrix, sum or norm can take stays in place. An example is a factor inside σ of a
+value that is also used without the factor.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from .graph import Graph, Linear, Node, Norm, Sum
 
 
 def absorb(graph: Graph) -> None:
-    """Rewrite the nodes that lead to the output, in place. No node changes its value but matrices
-    and sums within one layer."""
+    """Rewrite the nodes that lead to the output, in place.
+
+    Only matrices and sums within one layer change their values.
+    """
     while _step(graph):
         pass
 
 
 def _step(graph: Graph) -> bool:
-    """Move one factor; False if there is none to move."""
+    """Move one factor; False if no factor can be moved."""
     nodes = graph.nodes
     live = [0, *graph.between(0, graph.output)]
     users: dict[int, list[int]] = {at: [] for at in live}
@@ -59,7 +61,7 @@ def _step(graph: Graph) -> bool:
 
 
 def _taken(node: Node, at: int, factor: sympy.Expr, source: int) -> Node | None:
-    """A node that takes the factor of what it is computed from; None for one that cannot."""
+    """The node with the factor of its argument absorbed; None if it cannot absorb one."""
     if isinstance(node, Linear):
         return replace(node, source=source, scale=factor * node.scale)
     if isinstance(node, Sum):

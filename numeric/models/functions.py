@@ -169,7 +169,7 @@ def activation(expr: sympy.Expr, where: str) -> Activation:
 
 
 def scaled(expr: sympy.Expr, where: str) -> tuple[Activation, sympy.Expr]:
-    """The activation and the factor c of c σ(z): 1, or any that leaves a function with a name."""
+    """The activation and the factor c of c σ(z). c is 1 unless σ is then a named function."""
     known = _catalogue().values()
     for each in known:
         if alike(expr, each.expr):
@@ -181,7 +181,7 @@ def scaled(expr: sympy.Expr, where: str) -> tuple[Activation, sympy.Expr]:
 
 
 def multiple(expr: sympy.Expr, other: sympy.Expr) -> sympy.Expr | None:
-    """c of an expression that is c times another function of z; None where it is not.
+    """The c with expr = c·other, as functions of z; None if there is none.
 
     >>> multiple(sympy.tanh(z) / 3, sympy.tanh(z))
     1/3
@@ -217,7 +217,7 @@ def _on_grid(expr: sympy.Expr) -> Array:
 
 
 def alike(expr: sympy.Expr, other: sympy.Expr) -> bool:
-    """Whether two expressions are one function of z, to single precision."""
+    """True if two expressions are the same function of z, to single precision."""
     if expr == other:
         return True
     ours, known = _on_grid(expr), _on_grid(other)

@@ -1,4 +1,4 @@
-"""Known initializers, told by the variance of a matrix's entries."""
+"""Known initializers, recognized by the variance of a matrix's entries."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from scipy import special
 from ..arrays import Array
 
 _BOUND = 4.0
-"""Standard errors within which a known variance is the one that was measured."""
+"""A known variance matches the measured one within this number of standard errors."""
 _ALARM = 1e-6
-"""The chance that the largest entry of a known law is as small as the one that was measured."""
+"""The probability at which the largest entry is too small for a known law."""
 _ROUNDING = 1e-5
 CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
 CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (CUT[0] - CUT[1]))
-"""The standard deviation of a normal number cut at two."""
+"""The standard deviation of a standard normal number truncated at ±2."""
 _COARSE, _FINE = 0.06, 0.02
-"""Relative half widths of the interval: from the first on nothing is named; to the second more
-entries are wanted."""
+"""Relative half widths of the interval: above the first no initializer is named; above the second
+more entries are drawn."""
 _TOLD = 7.0
-"""Standard errors between two known variances that are told apart."""
+"""Two known variances are distinguished if they differ by this number of standard errors."""
 
 
 class Measured(NamedTuple):
-    """A variance.
+    """A measured variance.
 
     Attributes:
-        value, error: with its standard error.
-        low, high: where the true one is.
-        size: entries.
-        power: k of an error that falls as size^{−1/k}.
+        value, error: the variance and its standard error.
+        low, high: the interval of the true variance.
+        size: the number of entries.
+        power: k, where the error falls as size^{−1/k}.
     """
 
     value: float
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 
     @classmethod
     def of_square(cls, entries: Array, kurtosis: float) -> Measured:
-        """By the mean square."""
+        """Measure by the mean square."""
         value = float((entries**2).mean())
         error = value * math.sqrt((kurtosis + 2) / entries.size)
         within = _BOUND * error + _ROUNDING * value
@@ -54,12 +54,12 @@ class Measured(NamedTuple):
 
     @classmethod
     def of_bound(cls, largest: float, size: int, unit: float, edge: float) -> Measured:
-        """By the largest of so many entries, where they have a bound.
+        """Measure by the largest of `size` entries, if the law has a bound.
 
         Arguments:
             unit: the variance over the bound's square.
             edge: the density p of |x|/bound at 1. The largest is below (1 − t) of the bound with
-                the chance (1 − p t)^size.
+                probability (1 − p t)^size.
         """
         gap = 1 / (edge * size)
         value = unit * (largest * (1 + gap)) ** 2
@@ -69,7 +69,7 @@ class Measured(NamedTuple):
         return cls(value, 2 * gap * value, *within, size, 1)
 
     def wanted(self, times: float) -> int:
-        """Entries for an error that is so many times smaller."""
+        """The number of entries that makes the error smaller by a factor `times`."""
         return math.ceil(self.size * max(times, 1.1) ** self.power)
 
 
@@ -79,10 +79,10 @@ Known = tuple[sympy.Expr, str]
 def named(
     kind: str, measured: Measured, shape: tuple[int, int], depths: Sequence[int] = ()
 ) -> tuple[Known | None, tuple[str, ...], int]:
-    """C_W, exact, and the name of the initializer that has this variance.
+    """The exact C_W and the name of the initializer that has this variance.
 
-    Returns it, or None with those that are not told apart; and how many entries would tell, 0 where
-    that is told.
+    Returns three values: the initializer or None; the candidates if there are several; and the
+    number of entries that would decide, 0 if it is decided.
     """
     fan_in = shape[1]
     scale = measured.value * fan_in

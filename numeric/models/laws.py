@@ -35,7 +35,7 @@ _SPARSE = 0.01
 """The share of entries that are 0 from which on a matrix is called sparse."""
 
 _SIMPLE = 10**7
-"""The largest denominator of a square that is taken for a fraction."""
+"""The largest denominator of a square that is read as a fraction."""
 
 _CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
 _CUT_EDGE = 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1])
@@ -56,9 +56,10 @@ class Law:
         why: what the number C is, or why the law is unknown.
         density: of what is sparse, the chance of an entry that is not 0; of low rank, rank over
             the smaller size.
-        rivals: the known initializers that are not told apart; C is then the measured variance.
-        wanted: so many entries would tell the initializer, or that it is none that is known; 0
-            where that is told.
+        rivals: the known initializers that fit, if there are several; C is then the measured
+            variance.
+        wanted: the number of entries that would decide which initializer it is, if any; 0 if it is
+            decided.
     """
 
     kind: str
@@ -108,7 +109,7 @@ class Law:
         return None
 
     def times(self, factor: sympy.Expr) -> Law:
-        """The law of the same entries times a number."""
+        """The law of the entries times a number."""
         if factor == 1:
             return self
         if factor == 0:
@@ -387,8 +388,10 @@ def _dependent(W: Array) -> str | None:
 
 
 def square(factor: sympy.Expr) -> sympy.Expr:
-    """A number's square, a fraction with a small denominator where double precision says so: of
-    1/√n as a decimal it is 1/n."""
+    """The square of a number, as a fraction if it is one with a small denominator to rounding.
+
+    For example, the decimal 1/√n gives 1/n.
+    """
     square = factor**2
     if factor.is_Rational and factor.q <= _SIMPLE:
         return square

@@ -167,7 +167,7 @@ def _block(graph: Graph, before: int, behind: int) -> Block:
 
 
 def _part(graph: Graph, at: int) -> str:
-    """What a node does, in words."""
+    """A short description of a node's operation."""
     match graph.nodes[at]:
         case Linear(_, weight):
             return weight
@@ -193,7 +193,7 @@ def law_of_weights(node: Linear, laws: Mapping[str, Law]) -> Law:
 
 
 def law_of_biases(node: Linear, laws: Mapping[str, Law]) -> Law | None:
-    """The law of what a node adds, its biases times their factor; None where it has none."""
+    """The law of a node's biases times their factor; None without biases."""
     return None if node.bias is None else laws[node.bias].times(node.bias_scale)
 
 
@@ -209,15 +209,18 @@ def _named(graph: Graph, at: int) -> str:
 
 
 def _below(made: Structure, number: int) -> int:
-    """The width below a layer: λ_W of one that is written as its equations."""
+    """The width below a layer, which is λ_W of a layer written as equations."""
     if number == 1:
         return _matrix(made.graph, made.blocks[0].node).fan_in
     return made.blocks[number - 2].width
 
 
 def _rate(made: Structure, number: int) -> sympy.Expr:
-    """λ_W of a layer: the fan-in, and for a dense layer c W σ(z) c² times that, as z changes by
-    c δW σ(z); other layers have such factors in their equations."""
+    """λ_W of a layer: its fan-in, times c² for a dense layer c W σ(z).
+
+    The factor is there because z changes by c δW σ(z). Other layers have such factors in their
+    equations.
+    """
     below = sympy.Integer(_below(made, number))
     if number > 1 and not _is_plain(made, number):
         return below
@@ -225,14 +228,14 @@ def _rate(made: Structure, number: int) -> sympy.Expr:
 
 
 def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """λ_b of a layer, d² of what is d b in its equations; 0 without biases."""
+    """λ_b of a layer: d² if its equations contain d b; 0 without biases."""
     node = _matrix(made.graph, _main(made, number, laws))
     return sympy.S.Zero if node.bias is None else square(node.bias_scale)
 
 
 def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
-    """The node whose biases are the layer's b[i] as they are: the last whose biases are not 0, or
-    that has some."""
+    """The node whose biases are the layer's b[i]: the last with biases other than 0, else the last
+    with biases."""
     places = made.blocks[number - 1].matrices
     biases = {at: law_of_biases(_matrix(made.graph, at), laws) for at in reversed(places)}
     biased = [at for at, law in biases.items() if law is not None]
@@ -266,7 +269,7 @@ def _remark(law: Law, remarks: list[str]) -> None:
 
 
 def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """C_b of a layer, that of its last matrices' biases; others are multiples of such."""
+    """C_b of a layer: the variance of its b[i]. Other biases are multiples of b[i]."""
     law = law_of_biases(_matrix(made.graph, _main(made, number, laws)), laws)
     return sympy.S.Zero if law is None else law.C
 
@@ -362,7 +365,7 @@ class _Writer:
         return self.entry(at, "i")
 
     def term(self, factor: sympy.Expr, at: int) -> str:
-        """c u, of a sum; nothing where that is 0."""
+        """The term c u of a sum; empty if it is 0."""
         if factor == 0:
             return ""
         node = self.graph.nodes[at]
@@ -372,7 +375,7 @@ class _Writer:
         return inside if factor == 1 else f"{self.number('c', factor)} {inside}"
 
     def matrix(self, node: Linear, at: int) -> str:
-        """d b + c W u; nothing where that is 0."""
+        """The terms d b + c W u, without those that are 0."""
         shift = self.biases(node, at)
         if node.scale == 0 and not self.is_plain:
             return shift
@@ -393,7 +396,7 @@ class _Writer:
         return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
 
     def biases(self, node: Linear, at: int) -> str:
-        """b[i], or a multiple, if not 0, by variances or by learning rates."""
+        """b[i] times a factor that follows from variances or learning rates; empty if it is 0."""
         if node.bias is None:
             return ""
         factor = sympy.S.One if at == self.main else self.share(node)
@@ -406,7 +409,7 @@ class _Writer:
         return f"{self.number('c', factor)} v{self.shifts}[i]"
 
     def share(self, node: Linear) -> sympy.Expr:
-        """c of biases that are c b[i]."""
+        """The factor c of biases c b[i]."""
         main = _matrix(self.graph, self.main)
         own, others = (law_of_biases(each, self.laws) for each in (node, main))
         assert own is not None

@@ -107,8 +107,11 @@ class Report:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """Numbers that are not known, with the reason: tensors without a theory for such layers,
-        and what depends on a part of the model that was not read."""
+        """The numbers that the report does not give, with the reason.
+
+        These are tensors without a theory for such layers, and numbers that depend on a part of the
+        model that was not read.
+        """
         found = dict(self.theory.missing)
         ending = self.description.structure.ending
         if ending is not None:
@@ -246,7 +249,7 @@ def _short(value: float) -> str:
 
 
 def _known(value: float, error: float) -> str:
-    """A number by theory, with the error that measured variances make of it, if they make one."""
+    """A number from theory, with its error from measured variances, if there is one."""
     return _with_error(value, error) if error else _short(value)
 
 

@@ -122,8 +122,9 @@ def theory(description: Description, X: Array) -> Theory:
 
 
 def _with_biases(description: Description, by_rates: Network, given: Array) -> tuple[Array, Array]:
-    """Θ with the biases' part from the network where that is right, and, relative by layer, what
-    may be left: the change of that part, by as much as the weights' part changes with K.
+    """Θ with the biases' part from the network in which that part is right, and its relative error.
+
+    The error, by layer, assumes that the biases' part changes with K as much as the weights' does.
 
     Derived here.
     """
@@ -222,8 +223,10 @@ def with_reading(description: Description, derived: Theory) -> Theory:
 
 
 def by_readings(uncertain: Array, name: str) -> Array:
-    """Relative, by layer, at most: what a column changes by where K does by `uncertain`. At layer 1
-    Θ is of the inputs alone."""
+    """The largest relative change of a column, by layer, if K changes by `uncertain`.
+
+    At layer 1 Θ depends on the inputs alone.
+    """
     power = np.full(len(uncertain), 1.0 if name == "K" else 2.0)
     if name in {"Theta", "spread"}:
         power[0] = 0.0
@@ -542,8 +545,10 @@ class Rates(NamedTuple):
 
 
 def rates(description: Description, X: Array, derived: Theory) -> Rates:
-    """From the last layer's tangent kernel, (m, m), or with fluctuations where they are known; none
-    where that layer is not the output."""
+    """The learning rates from the last layer's tangent kernel, (m, m), with known fluctuations.
+
+    They are NaN if that layer is not the output.
+    """
     if description.structure.ending:
         return Rates()
     net, n = description.network, float(description.network.width or 1)

@@ -219,7 +219,7 @@ class Tracer:
         return self._made_nodes[key]
 
     def finish(self, u: Value) -> Graph:
-        """The graph, with this output, its constant factors in the matrices next to them."""
+        """The graph with this output; constant factors are moved into the matrices next to them."""
         self.graph.output = self.node(u)
         absorb(self.graph)
         return self.graph
@@ -235,7 +235,7 @@ class Tracer:
         return at if outer == z else self.node(Neurons(at, outer))
 
     def _scaled(self, node: int, factor: sympy.Expr) -> int:
-        """The number of a node times a number."""
+        """The number (index) of a node that multiplies this node by a constant."""
         key = (node, factor * z)
         if key not in self._made_nodes:
             made = Sum(((factor, node),))
@@ -243,7 +243,7 @@ class Tracer:
         return self._made_nodes[key]
 
     def _multiple(self, node: int) -> tuple[sympy.Expr, int]:
-        """c and u of a node c u."""
+        """The factor c and the node u of a node c u."""
         own = self.graph.nodes[node]
         if not isinstance(own, Sum) or len(own.terms) > 1:
             return sympy.S.One, node
@@ -251,7 +251,7 @@ class Tracer:
         return factor * own.terms[0][0], base
 
     def _made(self, u: Value) -> Value:
-        """The same value, a multiple of a node as a node of its own."""
+        """The same value; if it is a multiple of a node, as a new node."""
         factor = _factor(u.expr) if isinstance(u, Neurons) and u.expr != z else None
         if factor is None:
             return u
@@ -259,7 +259,7 @@ class Tracer:
         return Neurons(self._scaled(u.node, factor))
 
     def _on(self, u: Value, node: int) -> Value:
-        """A value of a multiple of this node, as one of the node itself."""
+        """A value of a multiple of a node, rewritten as a value of the node itself."""
         if not isinstance(u, Neurons | Collective) or u.node == node:
             return u
         factor = sympy.S.One
@@ -271,7 +271,7 @@ class Tracer:
         return replace(u, node=node, expr=u.expr.subs(named, simultaneous=True))
 
     def on_one_node(self, *values: Value) -> tuple[Value, ...]:
-        """All as values of one node, where all are of multiples of it."""
+        """The values, rewritten as values of one node if all are of multiples of that node."""
         nodes = [each.node for each in values if isinstance(each, Neurons | Collective)]
         if len(set(nodes)) < 2:
             return values
@@ -280,15 +280,14 @@ class Tracer:
         return values if shared is None else tuple(self._on(each, shared) for each in values)
 
     def _chain(self, node: int) -> list[int]:
-        """The node, and what it is a multiple of."""
+        """The node, the node of which it is a multiple, and so on."""
         found = [node]
         while isinstance(own := self.graph.nodes[found[-1]], Sum) and len(own.terms) == 1:
             found.append(own.terms[0][1])
         return found
 
     def _function(self, expr: sympy.Expr) -> tuple[Activation, sympy.Expr]:
-        """The activation and the factor before it, the same for a function written in another
-        way."""
+        """The activation and its factor, the same for all ways to write a function."""
         for known in self._functions:
             if (factor := functions.multiple(expr, known.expr)) is not None:
                 return known, factor
@@ -312,7 +311,7 @@ class Tracer:
     def together(
         self, operation: Callable[[Any, Any], sympy.Expr], left: Value, right: Value
     ) -> Value:
-        """What an operation makes of two values of one node, or of one and a number."""
+        """The result of an operation on two values of one node, or on one value and a number."""
         left, right = self.on_one_node(left, right)
         exprs = [each if isinstance(each, sympy.Expr) else each.expr for each in (left, right)]  # type: ignore[union-attr]
         made = operation(*exprs)

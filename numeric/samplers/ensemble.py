@@ -269,19 +269,19 @@ class Ensemble:
 
     @cached_property
     def activations(self) -> tuple[Activation, ...]:
-        """σ of layers 1 … depth − 1."""
+        """The activations of layers 1 … depth − 1."""
         return tuple(self.net.activation_at(at, self.depth) for at in range(1, self.depth))
 
     def activation_at(self, layer: int) -> Activation:
-        """σ that acts on z of this layer."""
+        """The activation that acts on z of this layer."""
         return self.activations[layer - 1]
 
     def sigma_of(self, layer: int, stage: Stage, argument: int) -> Activation:
-        """σ of one of a stage's arguments, on the way to this layer."""
+        """The activation of one argument of a stage on the way to this layer."""
         return stage.sigma(argument, self.activation_at(layer - 1))
 
     def activation(self, layer: int, orders: int = 1) -> ModuleType:
-        """`activate` and `differentiate`, compiled for σ of this layer and its derivatives below
+        """Compiled `activate` and `differentiate` for σ of this layer and its derivatives below
         this order."""
         return compiled_activation(self.activation_at(layer), orders)
 
@@ -293,7 +293,7 @@ class Ensemble:
         return found
 
     def activate(self, Z: Array, layer: int) -> None:
-        """Z ← σ(Z) in place, Z of this layer."""
+        """Apply σ to Z of this layer in place."""
         self.activation(layer).activate(Z)
 
 
@@ -352,7 +352,7 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
 
 
 def _check_norms(net: Network, widths: Sequence[int]) -> None:
-    """Refuse a norm that divides by 0 whatever one neuron is: the deviation from its own mean."""
+    """Raise InputError if a norm divides by the deviation of one neuron from its own mean: 0."""
     for layer in range(2, len(widths)):
         own = net.layer_at(layer, len(widths) - 1)
         for stage in own.stages if widths[layer - 1] == 1 else ():

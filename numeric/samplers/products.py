@@ -60,7 +60,7 @@ class ProductSampler(ForwardSampler):
         ensemble, program = self.ensemble, self._program
         networks = grouped(draws)
         squares = np.ones((ensemble.depth, *networks.shape))
-        rooms, kernels = program.rooms(), forward.kernels(ensemble.activation_at(1))
+        rooms, kernels = program.rooms(), forward.kernels(ensemble.net.one_activation("products"))
         structure, coefficients = self._polynomials
         n = np.array(ensemble.widths[:-1], float)
         factors = np.full(draws.size, ensemble.inputs[0] @ ensemble.inputs[0] / n[0])

@@ -53,12 +53,12 @@ def jacobian(
     Arguments:
         activation: φ or its name, or the law of D² = φ'(h)².
         weights: an ensemble, W_ij of variance C_W/n, or its name; or the law of WᵀW.
-        depth: L, from 1 to 10⁶: how many factors D W, or ∂z'/∂z, J has.
+        depth: L, from 1 to 10⁶: the number of factors D W, or ∂z'/∂z, of J.
         q_star: the variance of the preactivations, a number; not needed where φ'(h)² does not
             depend on it. `derive.criticality(activation).K_star` is that of a critical network.
-        critical: True scales the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1;
-            False keeps their C_W. Left out it is True for weights without a C_W, such as
-            `Orthogonal()` and "orthogonal"; a C_W that is given is used, and so is a law's mean.
+        critical: True scales the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1.
+            False keeps their C_W. The default is True for weights without a C_W, such as
+            `Orthogonal()` and "orthogonal", and False for weights with a C_W and for laws.
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
             It has the weights' own C_W.
         C_b: of such a layer's biases, 0 by default.
@@ -67,9 +67,9 @@ def jacobian(
     equations (`branches`): without `precision`, and gates without an upper edge.
 
     Raises:
-        InputError: for an argument that can't be used, or is not used, and for a missing `q_star`
-            (`derive.spectra.jacobian` lists them). Symbols have no density: they are refused where
-            a number is asked for.
+        InputError: for arguments that are wrong or not used, and for a missing `q_star`
+            (`derive.spectra.jacobian` lists the cases). Symbols have no density: asking for a
+            number then raises the error.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
@@ -149,7 +149,7 @@ def zero_padded(
     Arguments:
         activation: φ or its name, or the law of D² = φ'(h)².
         gamma: γ = rank/n, above 0 and at most 1.
-        depth: L, from 1 to 10⁶: how many factors D W J has.
+        depth: L, from 1 to 10⁶: the number of factors D W of J.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
 
     Raises InputError for an argument that can't be used.

@@ -1,4 +1,4 @@
-"""Tables are compared only if they are of one network, of the same inputs, and trained alike."""
+"""Check that tables have the same network, inputs and training before they are compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAME = (
 """The attributes that must be equal."""
 
 _ROUNDING = 1e-12
-"""Kernels of equal inputs agree to this part of the largest."""
+"""The relative difference up to which two kernels count as equal."""
 
 _WIDTHS = re.compile(r", widths=\(([0-9, ]+)\)")
 _NUMBER = re.compile(r"(?<=[=(, '])\d+(?:/\d+|(?:\.\d*)?(?:e[-+]?\d+)?)(?=[,)']|$)")
@@ -26,15 +26,16 @@ _NUMBER = re.compile(r"(?<=[=(, '])\d+(?:/\d+|(?:\.\d*)?(?:e[-+]?\d+)?)(?=[,)']|
 
 
 def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
-    """All of them at the inputs that every one has, the training set first.
+    """The tables, restricted to the inputs that all of them have, the training set first.
 
-    Dense networks and convolutions see their inputs by the kernel x·x'/n_0 alone. So layer by layer
-    inputs are the same if their kernels are; of trained networks they must be equal.
+    Dense networks and convolutions depend on their inputs only through the kernel x·x'/n_0. Tables
+    by layer therefore have the same inputs if the kernels are equal. For trained networks the
+    inputs themselves must be equal.
 
     Raises:
-        InputError: for a table that states another network, input or setting than theory or than
-            the first sample, and names it; for two samples of the same networks. What one of them
-            does not state is not compared.
+        InputError: if a table states another network, input or setting than theory or the first
+            sample; the error names it. Also if two samples have the same networks. Settings that a
+            table does not state are not compared.
     """
     _check_seeds(tables)
     every = [flowed, *tables]
@@ -57,7 +58,7 @@ def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarr
 
 
 def _check(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> None:
-    """InputError for other attributes, parameters or targets."""
+    """Raise InputError if attributes, parameters or targets differ."""
     theory, sample = _told(first), _told(table)
     names = [*_SAME, *(["depth"] if "step" in table.coords else [])]
     for name in names:
@@ -83,7 +84,7 @@ def _check(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> None:
 
 
 def _check_kernels(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> None:
-    """InputError unless the inputs of both have one kernel."""
+    """Raise InputError unless the inputs of both tables have the same kernel."""
     if "inputs" not in first.coords or "inputs" not in table.coords:
         return
     wanted, got = (each["inputs"].to_numpy() for each in (first, table))
@@ -98,7 +99,7 @@ def _check_kernels(first: xarray.Dataset, table: xarray.Dataset, whose: str) -> 
 
 
 def _check_seeds(tables: Sequence[xarray.Dataset]) -> None:
-    """InputError for two samples whose networks were drawn from one seed at one width."""
+    """Raise InputError if two samples have the same seed and width, hence the same networks."""
     seen = set()
     for table in tables:
         if "seed" in table.attrs:
@@ -127,7 +128,7 @@ def _ratios(found: re.Match[str]) -> str:
 
 
 def _told(table: xarray.Dataset) -> dict[str, object]:
-    """The attributes, with those that theory and most ensembles do not state."""
+    """The attributes of a table, with the defaults that theory and most ensembles leave out."""
     about = {str(name): value for name, value in table.attrs.items()}
     if "training" in about:
         about = {"optimizer": "tensorial", "clip": None, "patience": None} | about

@@ -46,7 +46,7 @@ SERIES = {
     "Theta": ("Theta", "Theta1"),
     **{name: (name, f"{name}1") for name in ("prediction", "covariance", "ntk", "loss")},
 }
-"""What a measured tensor is at finite width: the coefficients of 1, 1/n, 1/n², …"""
+"""The series of a measured tensor: the coefficients of 1, 1/n, 1/n², …"""
 
 NEXT_TERM = 10.0
 """How much larger than the last known coefficient of a series in 1/n the next one may be."""
@@ -74,8 +74,8 @@ class Comparison:
         widths: of the simulations; more than one are extrapolated in 1/n.
         degree: of the polynomial in 1/n.
         skipped: the layers, or steps, that not every table has; they are not compared.
-        leading: the tensors of which theory has the leading term alone, where there is one width:
-            their errors allow for the term of order 1/n.
+        leading: with one width, the tensors for which theory has the leading term only. Their
+            errors allow for the term of order 1/n.
     """
 
     rows: tuple[Row, ...]
@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether no |z| exceeds the bound: nothing contradicts the theory."""
+        """True if no |z| exceeds the bound: nothing contradicts the theory."""
         return abs(self.worst.z) <= self.bound
 
     @property
@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def weak(self) -> bool:
-        """Whether it agrees, but resolves worse than `WEAK`."""
+        """True if it agrees, but resolves worse than `WEAK`."""
         return self.agrees and bool(self.unresolved)
 
     @property
@@ -159,7 +159,7 @@ class Comparison:
 
     @property
     def advice(self) -> str:
-        """How to test what one width does not; empty where there are several."""
+        """Advice for a closer test; empty if there are several widths."""
         if not self.leading:
             return ""
         following = [SERIES[name][1] for name in self.leading if len(SERIES.get(name, ())) > 1]
@@ -200,14 +200,14 @@ class Comparison:
         return markup(self._largest(10), self.summary, below)
 
     def plot(self, tensors: str | Sequence[str] | None = None) -> Figure:
-        """Draw theory as lines and samples as points with error bars, a panel for each tensor.
+        """Draw theory as lines and samples as points with error bars, one panel for each tensor.
 
         Arguments:
-            tensors: which, by name; or single components, such as "V_1222". All tensors by
-                default, of each the first six components.
+            tensors: names of tensors, or of single components such as "V_1222". The default is all
+                tensors, with their first six components.
 
-        Raises InputError for a name that is not in it. Components that are equal by symmetry share
-        a line, as in `rows`.
+        Raises InputError for an unknown name. Components that are equal by symmetry share a line,
+        as in `rows`.
         """
         check_installed("plot", "plot", "matplotlib")
         from .plot import compared  # noqa: PLC0415  (the other way round for everybody else)
@@ -249,14 +249,15 @@ def compare(
     Components whose indices are a permutation of each other, with equal samples and errors at every
     width and equal theory, to `ACCURACY`, are one number: they are compared, and counted, once.
 
-    At one width a table of `flow` is compared as far as it has the series, K + G1/n. The error
-    allows for the next term: 10 G1/n², or 10 K/n without G1, and nothing for numbers that do not
-    fluctuate and agree to rounding. A theory without its 1/n term is so tested loosely, and
-    `leading` lists it. A table without the attribute `network` is taken as exact at that width.
+    At one width the sample is compared with all terms of the series that `flow` returned, such as
+    K + G1/n. The error allows for the next term: 10 G1/n², or 10 K/n without G1. There is no
+    allowance for numbers that do not fluctuate and agree to rounding. Without its 1/n term a theory
+    is tested only loosely, and `leading` lists the tensor. A table without the attribute `network`
+    counts as exact at that width.
 
-    All tables must agree in the network, σ, the inputs and the user's parameters. Those of trained
-    networks must also agree in depth, η, loss, optimizer, batch, clip, patience and targets. What a
-    table does not state is not compared. Theory is of tensorial descent of all inputs on the
+    All tables must have the same network, σ, inputs and user's parameters. Trained networks must
+    also have the same depth, η, loss, optimizer, batch, clip, patience and targets. `compare`
+    ignores what a table does not state. Theory assumes tensorial descent of all inputs on the
     squared loss, without clip or patience.
 
     | what | counts as the same |
@@ -268,13 +269,14 @@ def compare(
     | test inputs | the first ones of a table that has more, which are left out |
     | layers and steps | those of all tables; `skipped` lists the others |
 
-    To compare others knowingly change the attribute, `table.assign_attrs(optimizer="tensorial")`,
-    or remove it from both tables, `table.attrs.pop("clip")`.
+    To compare different tables on purpose, change the attribute,
+    `table.assign_attrs(optimizer="tensorial")`, or remove it from both tables,
+    `table.attrs.pop("clip")`.
 
     Raises:
         InputError: if the tables have nothing in common, differ in shape, network, inputs or
-            training, or are not finite; for a sample in the place of theory, or the reverse; for
-            two samples of one width and seed; if there are fewer widths than the fit needs.
+            training, or are not finite; if theory and sample are swapped; if two samples have the
+            same width and seed; if there are fewer widths than the fit needs.
 
     >>> from derive import Network, activations
     >>> from numeric import flow, simulate
@@ -324,7 +326,7 @@ def compare(
 
 
 def _check_table(argument: str, table: object, wanted: str) -> None:
-    """Whether it has tensors, by layer: an empty or a foreign Dataset has not."""
+    """Raise InputError unless the table has tensors by layer or step."""
     if not isinstance(table, xarray.Dataset):
         raise InputError(argument, type(table).__name__, wanted)
     if not {"layer", "step"} & set(table.coords) or not tensors(table):
@@ -419,7 +421,7 @@ def _corrections(name: str, flowed: xarray.Dataset) -> list[str]:
 
 
 def _next_term(name: str, flowed: xarray.Dataset, width: int, largest: Array) -> Array:
-    """What is allowed at this width for the first term in 1/n that theory lacks."""
+    """The allowance at this width for the first term in 1/n that theory does not include."""
     corrections = _corrections(name, flowed)
     if corrections:
         largest = _largest(values_of(flowed, corrections[-1], "flowed", flowed))
@@ -461,7 +463,7 @@ def _resolved(row: Row, noticed: float) -> Row:
 def _scales(
     name: str, flowed: xarray.Dataset, tables: Sequence[xarray.Dataset], theory: Array
 ) -> Array:
-    """What a difference of each entry is small against."""
+    """The scale to which a difference of each entry is compared."""
     if f"{name}_size" in flowed:
         return twin(flowed, name, "_size", "flowed")
     wider = flowed

@@ -24,11 +24,11 @@ class Drawing(Figure):
 
 
 COLUMNS = 3
-"""Panels beside each other at most."""
+"""The most panels in a row."""
 
 
 def grid(titles: Sequence[str], xlabels: Sequence[str]) -> tuple[Drawing, list[Any]]:
-    """A figure with one panel for each title, row by row, and what each is drawn by."""
+    """A figure with one panel for each title, row by row, and the panels."""
     rows = -(-len(titles) // COLUMNS)
     columns = -(-len(titles) // rows)
     figure = Drawing(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")

@@ -1,4 +1,4 @@
-"""The numbers of a comparison: tensors and their twins as arrays, and fits of them in 1/n."""
+"""The numbers of a comparison: tensors with their errors as arrays, and fits in 1/n."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..arrays import Array
 def values_of(
     table: xarray.Dataset, name: str, argument: str, like: xarray.Dataset, as_in: str | None = None
 ) -> Array:
-    """A variable of a table, with the axes that it, or `as_in`, has in another.
+    """The values of a variable, whose axes must be those of `as_in`, or of itself, in `like`.
 
-    Raises InputError, naming the argument, where it is missing, has other axes or is not finite.
+    Raises InputError, which names the argument, if it is missing, has other axes or is not finite.
     """
     if name not in table:
         raise InputError(argument, sorted(map(str, table.data_vars)), f"a table with {name}")
@@ -38,7 +38,7 @@ def twin(
     *,
     signed: bool = False,
 ) -> Array:
-    """The twin of a tensor, in the tensor's shape; 0 where the table has none."""
+    """The variable `name + ending`, such as an error, in the tensor's shape; 0 if missing."""
     tensor, beside = table[name].variable.astype(float), name + ending
     if beside not in table:
         return np.zeros(tensor.shape)
@@ -52,11 +52,10 @@ def twin(
 def intercepts(
     inverse: Array, samples: Array, errors: Array, next_term: float
 ) -> tuple[Array, Array, Array]:
-    """c_0 of each weighted least-squares polynomial in 1/n, its error, and the next term's
-    part in it.
+    """Fit polynomials in 1/n by weighted least squares: c_0, its error, and the next term's part.
 
-    The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
-    |c_{d+1}| ≤ next_term |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
+    The error combines that of the samples with that of the first neglected term, c_{d+1}/n^{d+1}.
+    We assume |c_{d+1}| ≤ next_term |c_d|. A fit of degree 0 has no such estimate.
 
     Arguments:
         inverse: the powers of 1/n, (widths, degree + 1).

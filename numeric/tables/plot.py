@@ -1,4 +1,4 @@
-"""`plot(table)`: a table of this library as lines and points, a panel for each tensor."""
+"""`plot(table)` draws a table as lines and points, with one panel for each tensor."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AXES = ("layer", "step", "epoch")
-"""The axes by which a table is drawn; of one without them each variable by its first axis."""
+"""The possible horizontal axes. Without them each variable is drawn by its first axis."""
 
 _SEARCHED = 4096
-"""Among so many components of a tensor at most, those of the first samples, lines are chosen."""
+"""The most components of a tensor, from the first samples, among which lines are chosen."""
 
 Place = tuple[int, ...]
 
 
 def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> Figure:
-    """Draw a table by layer or training step, a panel for each tensor.
+    """Draw a table by layer or training step, with one panel for each tensor.
 
     Arguments:
         table: from `flow`, `simulate`, `normalise`, or any other function of `numeric` that returns
             a table.
-        tensors: which, by name; or single components, such as "V_1222", in panels of their tensors.
-            By default all tensors, of each the first six components.
+        tensors: names of tensors, or of single components such as "V_1222". The default is all
+            tensors, with their first six components.
 
-    Lines show what was computed. Points with error bars show what was sampled, that is, has a
-    `<name>_se` beside it. Components that are equal by the tensor's symmetries share a line; the
-    legend states how many are not drawn. A table without layers, steps or epochs is drawn by the
-    first axis of each variable. Also `table.wickgarten.plot()`.
+    Lines show computed numbers. Points with error bars show sampled ones, which have a `<name>_se`
+    in the table. Components that are equal by the tensor's symmetries share a line. The legend
+    states how many components are not drawn. A table without layers, steps or epochs is drawn by
+    the first axis of each variable. `table.wickgarten.plot()` does the same.
 
     The numbers are the table's, coefficients as in source 000, eqs. (3.7) and (3.8).
 
@@ -81,7 +81,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
             if len(place) != len(shape) or not all(
                 0 <= a < m for a, m in zip(place, shape, strict=True)
             ):
-                wanted = f"{len(shape)} numbers behind {name}_, up to {', '.join(map(str, shape))}"
+                wanted = f"{len(shape)} indices after {name}_, up to {', '.join(map(str, shape))}"
                 raise InputError("tensors", _label(name, place), wanted)
         errors = None
         if f"{name}_se" in table:
@@ -159,7 +159,7 @@ def _axis_of(array: xarray.DataArray, axis: str | None) -> str:
 def _chosen(
     tensors: str | Sequence[str] | None, default: Sequence[str], known: Iterable[str]
 ) -> dict[str, list[Place]]:
-    """The tensors to draw, each with its components, none for the first ones."""
+    """The tensors to draw and their components; an empty list means the first components."""
     if tensors is None:
         return {name: [] for name in default}
     wanted = f"names among {', '.join(default)}, or components such as {default[0]}_11"
@@ -187,14 +187,14 @@ def _panels(axes: Mapping[str, str]) -> tuple[Figure, list[Any]]:
 
 
 def _along(array: xarray.DataArray, axis: str) -> Array:
-    """The numbers along an axis; counted from 1 where it has none."""
+    """The coordinates of an axis, or 1, 2, … if it has none."""
     if axis in array.coords:
         return np.asarray(array[axis].to_numpy(), float)
     return np.arange(1.0, array.sizes[axis] + 1)
 
 
 def _lines(name: str, dims: Sequence[Any], values: Array) -> Iterator[Place]:
-    """One component of each class of those that are equal by symmetry, of the first samples."""
+    """One component of each symmetry class, from the first samples."""
     shape = values.shape[1:]
     most = max(shape, default=1)
     while np.prod([min(size, most) for size in shape], dtype=float) > _SEARCHED:
@@ -224,7 +224,7 @@ def _by_slot(slots: Sequence[str], place: Place) -> dict[str, Place]:
 
 
 def _symmetric(name: str, shape: Place, samples: int) -> list[Place] | None:
-    """One component of each class by the symmetries of a tensor that has a name; or None."""
+    """One component of each symmetry class of a named tensor; None for other tensors."""
     from ..estimators.observables import components  # noqa: PLC0415  (the engine, if it is asked)
 
     try:
@@ -242,7 +242,7 @@ def _label(name: str, place: Place) -> str:
 
 
 def _legend(panel: Any, name: str, lines: Sequence[Place]) -> None:
-    """The legend; its title tells of lines that were left out, and how to draw them."""
+    """Add the legend; its title says how many components are left out and how to draw them."""
     title = None
     if len(lines) > LINES:
         title = f'{LINES} of {len(lines)} components;\nothers: tensors="{_label(name, lines[-1])}"'

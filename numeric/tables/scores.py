@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 LEGEND = (
     "se: standard error of sample and theory together; next: the part of se that allows for the "
-    "next term in 1/n; z: (sample − theory)/se; resolves: an error of theory by this share of the "
-    "number would have been noticed; of tensor: the same as a share of its largest component there"
+    "next term in 1/n; z: (sample − theory)/se; resolves: the smallest relative error of theory "
+    "that would have been noticed; of tensor: the same, relative to the largest component there"
 )
-"""The columns of a printed comparison, in words."""
+"""The meaning of the columns of a printed comparison."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number, derived and sampled.
+    """One number of a comparison, from theory and from samples.
 
     Attributes:
         tensor: its name, as in the tables.
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def place(self) -> str:
-        """Where it stands, such as "V_11 at layer 3" or "loss at step 20"."""
+        """The component and its place, such as "V_11 at layer 3" or "loss at step 20"."""
         return f"{self.name} at {self.axis} {self.layer:g}"
 
     @property
@@ -100,7 +100,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The rows under their heads."""
+    """The rows as text, with a header."""
     lines = [_columns(rows), *map(_cells, rows)]
     least = (0, 5, 12, 12, 10, 10, 6, 8, 9)
     sizes = [

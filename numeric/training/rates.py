@@ -120,12 +120,12 @@ _MEANINGS = {
 
 
 def _check_moves(theta: Array, X: Array, layer: int) -> None:
-    """InputError where Θ is 0, at which any rate is stable."""
+    """Raise InputError if Θ is 0, because any rate is stable then."""
     if theta.any():
         return
-    wanted = f"such that outputs of layer {layer} move: Θ is 0 on the training set"
+    wanted = f"that change the outputs of layer {layer}: Θ is 0 on the training set"
     if X.any():
-        raise InputError("net", Words("λ_b and λ_W of which none moves them"), f"rates {wanted}")
+        raise InputError("net", Words("rates λ_b and λ_W without effect"), f"rates {wanted}")
     raise InputError("inputs", Words("0 alone, and λ_b = 0"), f"inputs, or λ_b, {wanted}")
 
 

@@ -111,9 +111,9 @@ class ReLU:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (np.tanh, '"tanh", the formula'),
-        (ReLU(), '"relu", the formula'),
-        (ReLU, '"relu", the formula'),
+        (np.tanh, 'the name "tanh"'),
+        (ReLU(), 'the name "relu"'),
+        (ReLU, 'the name "relu"'),
         (math.gamma, '"expr: z'),
         (lambda x: x, '"expr: z'),
         (sympy.tanh(activations.z), r"activations.from_expr\(tanh\(z\)\)"),

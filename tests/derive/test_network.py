@@ -294,8 +294,8 @@ def test_the_variance_of_weights_by_name(net, same):
         (lambda: Network("relu", "orthogonal(C_W=2)", C_W=3), "C_W: got 3; wanted 2"),
         (lambda: replace(Network("relu", C_W=2), C_W=3), "C_W: got 3; wanted 2"),
         (lambda: Network("relu", C_W=-1), "C_W: got -1"),
-        (lambda: Network("tanh", "orthogonal", 2), "first_weights: got 2.*its name, C_W=2"),
-        (lambda: Network("tanh", 2), "weights: got 2.*its name, C_W=2"),
+        (lambda: Network("tanh", "orthogonal", 2), "first_weights: got 2.*write C_W=2"),
+        (lambda: Network("tanh", 2), "weights: got 2.*write C_W=2"),
         (lambda: Network("tanh", "gaussain"), 'did you mean "gaussian"'),
     ],
 )

@@ -101,9 +101,9 @@ def test_eigenvalues_that_meet_are_named():
 
 
 def test_what_no_rate_moves_is_named():
-    with pytest.raises(InputError, match=r"^net: got 'λ_b and λ_W of which none"):
+    with pytest.raises(InputError, match=r"^net: got rates λ_b and λ_W without effect"):
         learning_rate(Network("tanh", lambda_b=0, lambda_W=0), X[:2], 2)
-    with pytest.raises(InputError, match=r"^inputs: got '0 alone, and λ_b = 0'"):
+    with pytest.raises(InputError, match=r"^inputs: got 0 alone, and λ_b = 0"):
         learning_rate(Network("tanh", lambda_b=0), [0.0, 0.0], 2)
 
 

@@ -35,18 +35,22 @@ COLUMNS: dict[str, tuple[str, str]] = {
 HEAD = f"""\
 # What works together
 
-These tables show which layers, laws of weights and functions can be combined. A test tries every
-combination and fails where a table is wrong. `python tests/support/table.py --write` writes this
-page.
+These tables show which layers, laws of weights and functions can be combined. There is one table
+for each group of laws, with a row for each layer and a column for each function.
 
-* **✓** works: the call returns finite numbers.
-* **A capital letter**: mathematics forbids the combination. The end of the page says why.
-* **A small letter**: the combination is not supported yet, and the call raises an error.
-* **⧗** may take minutes.
+| mark | meaning |
+|---|---|
+| ✓ | The call returns finite numbers. |
+| A capital letter | Mathematically impossible. The end of the page says why. |
+| A small letter | Not supported yet: the call raises an error. The end of the page says why. |
+| ⧗ | The call may take minutes. |
 
-Each call is made with {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neurons and
-one input, unless its column says otherwise. Activations with [kinks](limits.md#activations) exclude
-more.
+Each call uses {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neurons and one input,
+unless its column says otherwise. Activations with [kinks](limits.md#activations) have further
+limits.
+
+A test tries every combination and fails if a table is wrong. This page is written by
+`python tests/support/table.py --write`.
 
 """
 
@@ -103,7 +107,7 @@ def page(kinds: dict[tuple[str, str, str], str], messages: dict[str, str]) -> st
     for title, is_no in (("Not possible", True), ("Not supported yet", False)):
         used = [each for each in REASONS if each.name in marks and (each.status == NO) == is_no]
         if used:
-            lines += ["", f"## {title}", "", "| | why | an error of this kind |", "|---|---|---|"]
+            lines += ["", f"## {title}", "", "| | reason | example of the error |", "|---|---|---|"]
             lines += [f"| {marks[e.name]} | {e.text} | {cited(messages[e.name])} |" for e in used]
     return HEAD + "\n".join(lines) + "\n"
 

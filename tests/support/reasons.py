@@ -1,8 +1,7 @@
 """Why combinations are refused: how a message is recognised, and what the page says of it.
 
-A reason is mathematical ("no"), where what is asked for does not exist or no theory of this kind
-has it; or it is missing work ("not yet"). A refusal that no reason recognises fails the test: it
-has to be judged, and to get a reason here.
+A reason is "no" if mathematics forbids the combination, or "not yet" if it is missing work. A
+refusal that matches no reason fails the test: judge it, and add a reason here.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ REASONS = (
         "dense layer alone",
         NOT_YET,
         "weights",
-        r"weights whose law rotations keep, in the layer .*: others are of the dense layer",
-        "Laws that only permutations of the neurons keep are supported in the dense layer alone.",
+        r"rotation-invariant weights in the layer .*: others need the dense layer",
+        "Laws without rotation invariance, such as `Uniform`, are supported in the dense layer "
+        "only.",
     ),
     Reason(
         "layer 1 of entries",
@@ -60,93 +60,92 @@ REASONS = (
         NOT_YET,
         "first_weights|fields",
         "depend on the inputs through xᵀx",
-        "Layer 1 of such weights depends on the inputs through more than xᵀx, which is all that "
-        'these functions are given. Give `first_weights="gaussian"`.',
+        "These functions know the inputs only through xᵀx, but layer 1 with such weights depends "
+        'on more. Use `first_weights="gaussian"`.',
     ),
     Reason(
         "spectra of entries",
         NOT_YET,
         "weights",
         "an ensemble of derive.weights, or a Law",
-        "The law of WᵀW is not derived for weights that only permutations keep.",
+        "The law of WᵀW is not derived for weights without rotation invariance.",
     ),
     Reason(
         "training of entries",
         NOT_YET,
         "weights",
         "pairings of neurons alone are averaged",
-        "Training theory averages over pairings of neurons, not over blocks of four equal ones.",
+        "Training theory supports rotation-invariant weights only.",
     ),
     Reason(
         "digits of entries",
         NOT_YET,
         "precision",
         "none, with the weights",
-        "Balls do not have weights that only permutations keep.",
+        "`precision` supports rotation-invariant weights only.",
     ),
     Reason(
         "moments alone",
         NO,
         "law",
         "one with a density or atoms",
-        "The weights are given by two moments of their singular values, which do not determine a "
-        "density.",
+        "Two moments of the singular values define these weights, and do not determine a density.",
     ),
     Reason(
         "exact beyond dense",
         NOT_YET,
         "network",
         "a network of dense layers, here",
-        "`derive.exact` has the dense layer alone.",
+        "`derive.exact` supports only the dense layer.",
     ),
     Reason(
         "spectra of gates",
         NOT_YET,
         "layer",
         "gates of two Gaussian or two orthogonal matrices of one variable",
-        "Spectra of gates are derived for two Gaussian or two orthogonal matrices.",
+        "Spectra of gates are derived only for two Gaussian or two orthogonal matrices.",
     ),
     Reason(
         "digits of sequences",
         NOT_YET,
         "precision",
         "none, for what closes on sequences",
-        "Behind a skip around one matrix V closes on sequences, which balls do not have.",
+        "Behind a skip around one matrix V depends on sequences of tensors; `precision` has none.",
     ),
     Reason(
         "written sequences",
         NOT_YET,
         "tensors",
         "this one closes on sequences",
-        "Behind a skip around one matrix V closes on sequences, which modules do not have.",
+        "Behind a skip around one matrix V depends on sequences of tensors; modules have none.",
     ),
     Reason(
         "asymptotics of sequences",
         NOT_YET,
         "layer",
         "another layer for asymptotics",
-        "Behind a skip around one matrix V closes on sequences, which have no asymptotics.",
+        "Behind a skip around one matrix V depends on sequences of tensors, without asymptotics.",
     ),
     Reason(
         "tower behind norms",
         NOT_YET,
         "tensors",
         "among K, G1, V, .* behind a skip around one matrix with a norm",
-        "Behind `skip(γ, norm=…)` the tensors P … U are not closed.",
+        "Behind `skip(γ, norm=…)` there is no closed recursion for the tensors P … U.",
     ),
     Reason(
         "digits of signals",
         NOT_YET,
         "precision",
         "none, with the layer convolution",
-        "Balls do not have convolutions.",
+        "`precision` does not support convolutions.",
     ),
     Reason(
         "one step of signals",
         NOT_YET,
         "layer",
         "one of `parts`: a convolution has several",
-        "Modules and asymptotics do not have convolutions, of which a recursion is a sum of parts.",
+        "Modules and asymptotics do not support convolutions, whose recursions have several parts.",
     ),
     Reason(
         "spectra of signals",
@@ -160,29 +159,28 @@ REASONS = (
         NOT_YET,
         "layer",
         "one of dense, dropout, normalized, residual",
-        "These functions take one layer that is repeated, not a sequence.",
+        "These functions take one repeated layer or period, without another first or last layer.",
     ),
     Reason(
         "spectra of unequal widths",
         NOT_YET,
         "layer",
         "one with as many neurons in all its variables",
-        "Spectra are derived for layers whose variables all have n neurons.",
+        "Spectra are derived only for layers whose variables all have n neurons.",
     ),
     Reason(
         "trained outputs behind a skip",
         NOT_YET,
         "layer",
         "as the last one a layer such as the dense one, ",
-        "Training theory needs a last layer behind which rotations keep the law of the outputs, "
-        "such as the dense one.",
+        "Training theory needs a last layer with a rotation-invariant law, such as the dense one.",
     ),
     Reason(
         "trained dropout",
         NOT_YET,
         "layer",
         "none with dropout, whose masks are random numbers",
-        "Training theory has no masks that are drawn anew in each step. Use `training.simulate`.",
+        "Training theory does not support dropout. Use `training.simulate`.",
     ),
 )
 

@@ -342,7 +342,7 @@ class Step(Shown):
         return lines.text(f"{name}{subscripts}({layer}) = {right}{kernels}")
 
     def _shown(self, expr: sympy.Expr) -> sympy.Expr:
-        """As it is printed: with several inputs each average names its own."""
+        """The printed form: with several inputs each average shows its sample."""
         return expr if self.is_single_input else with_samples(expr)
 
     @property
@@ -356,8 +356,10 @@ def _is_constant(mono: Monomial) -> bool:
 
 
 class Composed(NamedTuple):
-    """A tensor behind a layer by those before it, and the kernels of its brackets, with the
-    activations of those that have one of their own."""
+    """A tensor behind a layer as a function of those before it, with the kernels of its brackets.
+
+    Brackets of the layer's own activations also have that activation.
+    """
 
     expr: sympy.Expr
     kernels: dict[str, sympy.Expr]

@@ -48,7 +48,7 @@ def step(
     chosen, stage = _chosen(tensor_name, pairing, order, layer)
     samples = tuple(range(1, len(chosen.subscripts) + 1))
     if weights.group != "O" and layer is not None and not is_dense(layer):
-        wanted = f"weights that rotations keep, in the layer {layer}: others are of the dense layer"
+        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
         raise InputError("weights", str(weights), wanted)
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
@@ -71,9 +71,11 @@ def step(
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
-    """InputError for a pairing or an order beside a tensor's name, which has its own."""
+    """Raise InputError for a pairing or an order beside a tensor's name, which implies both."""
     if pairing is not None or order:
-        raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
+        raise InputError(
+            "pairing, order", (pairing, order), "neither: the tensor's name implies both"
+        )
 
 
 def _chosen(

@@ -337,7 +337,7 @@ class Passage:
         return found if found.is_finite() else arb.pos_inf()  # no unknown: 0 times it is nan
 
     def degenerate(self, below: Sequence[arb]) -> Degenerate | None:
-        """What has no value in the stage, if something is 0 before it: a norm, or σ on a kink."""
+        """The norm or kink that is undefined in the stage at a zero; None if there is none."""
         for response, inputs in self._responses:
             if self._response(response, inputs, below).is_finite():
                 continue

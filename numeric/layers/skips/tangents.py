@@ -170,7 +170,7 @@ class TangentLayers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """What has no value in a layer; arguments as of `run.Layers.degenerate`."""
+        """See `run.Layers.degenerate`."""
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         return self._plain.degenerate(tensors, columns, layer)
 
