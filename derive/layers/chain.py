@@ -51,6 +51,16 @@ class Activations(Along[Activation]):
             "torch.nn.functional",
         )
 
+    @classmethod
+    def given(cls, given: Any, one: Callable[[Any], Activation] | None = None) -> Any:
+        """See `Along`. A function of z, which gives no activation at layer 1, is refused."""
+        if cls.is_function(given):
+            try:
+                cls.one(given(cls.first))
+            except Exception:  # of a function of the user's
+                return cls.one(given)
+        return super().given(given, one)
+
     @property
     def name(self) -> str:
         """The activations as text."""

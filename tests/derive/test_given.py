@@ -118,7 +118,7 @@ class ReLU:
         (lambda x: x, '"expr: z'),
         (sympy.tanh(activations.z), r"activations.from_expr\(tanh\(z\)\)"),
         (3, "an activation of derive.activations, or its name"),
-        ("Gelu", "one of linear, relu"),
+        ("geglu", "one of linear, relu"),
     ],
 )
 @pytest.mark.parametrize("use", [Network, criticality, recursion("K").specialise, spectra.classify])
@@ -130,6 +130,8 @@ def test_what_is_no_activation_is_told_what_would_be(use, given, told):
 def test_what_is_no_ensemble_is_told_what_would_be():
     for use in (lambda w: Network("tanh", w), lambda w: recursion("K", w)):
         with pytest.raises(InputError, match=r'weights: got .*"gaussian", "orthogonal", "uniform"'):
+            use("low-rank")
+        with pytest.raises(InputError, match="gamma: got None"):
             use("low-rank-gaussian")
 
 

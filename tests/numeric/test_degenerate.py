@@ -93,7 +93,7 @@ residual(skip=1, C=(0, 1)); residual(skip=1, norm=rms, C=(1, 0)); skip(1/2); dro
 @pytest.mark.parametrize("layer", [each.strip() for each in LAYERS.split(";")])
 def test_matrices_of_variance_0_leave_what_the_rest_gives(layer):
     """K and V are 0, or those of the first layer that skips carry on; samples say the same."""
-    net = Network("tanh", Gaussian(0), "gaussian", layer=layer)
+    net = Network("tanh", Gaussian(0), Gaussian(1), layer=layer)
     flowed = flow(net, PAIR[0], 3, ["K", "V", "Theta"])
     gamma = {"skip(1/2)": 0.5}.get(layer, float("skip=1" in layer))
     expected = gamma ** (2 * np.arange(3)) / 3
