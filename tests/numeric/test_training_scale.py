@@ -154,7 +154,7 @@ def test_small_inputs_are_met_as_those_of_a_linear_network():
 
 def test_numbers_whose_powers_are_no_doubles_are_refused():
     far = Network("tanh", C_b=0.1, lambda_b=1e-100, lambda_W=1e-100)
-    with pytest.raises(InputError, match="^net: got .*falls below 1e-300"):
+    with pytest.raises(InputError, match=r"^net: got .*falls below 1e-300"):
         trained(far, X[0], 1.0, None, 2, 0.0, [1.0])
     with pytest.raises(InputError, match=r"^steps: got 1e\+100; wanted times below"):
         trained(Network("tanh", C_b=0.1), X[0], 1.0, None, 2, 0.0, [1e100])
