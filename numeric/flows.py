@@ -453,10 +453,11 @@ def _layers(
                 wanted = "one activation for all layers, with a skip around one matrix"
                 raise InputError("activation", brackets, wanted)
             return TangentLayers(own, used[0], schemes, first, m, order)
-        readout = schemes[0].readout
-        if readout is not None:
+        readouts = [each for scheme in schemes if (each := scheme.readout) is not None]
+        if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            needs = {need for name in read for need in hidden(name, readout, 0).needs}
+            steps = [hidden(name, readout, 0) for readout in readouts for name in read]
+            needs = {need for each in steps for need in each.needs}
             needed = closures(["K", *sorted(needs)], schemes)
             return StagedLayers(needed, schemes, first, m, change, read)
         needed = closures(["K", *names], schemes)

@@ -258,6 +258,23 @@ def test_training_theory_of_equal_layers_is_that_of_one(layer):
     assert largest_difference(one, other, ["prediction1", "ntk1"]) < 1e-10
 
 
+def test_signals_are_read_out_by_the_activation_and_law_of_each_layer():
+    signals = np.array([[1.0, 0.5, -0.3], [0.2, -0.4, 1.1]])
+    sigmas = {"activation": "tanh; relu", "C_b": 0.1}
+    read = layers.convolution(2, 2, readout="mean")
+    K = flow(Network(**sigmas, layer=read), signals, 3, ["K"])["K"].to_numpy()[2]
+    below = flow(Network(**sigmas, layer=layers.convolution(2, 2)), signals, 2, ["K"])["K"]
+    roots = np.linalg.cholesky(below.to_numpy()[1]) * math.sqrt(2)
+    assert abs(K - 0.1 - flow(Network("relu"), roots, 2, ["K"])["K"].to_numpy()[1].mean()) < 1e-9
+
+    def V(*laws):
+        return float(flow(Network("tanh", laws, layer=read), signals, 3, ["V"])["V"][2])
+
+    g, o = "gaussian", "orthogonal"
+    assert abs(V(g, g, o) - V(g, g, g)) > 1e-3
+    assert abs(V(g, g, o) - V(g, g, g) - V(g, o, o) + V(g, o, g)) < 1e-12
+
+
 MIXED = {
     "dense": Network("tanh; gelu; relu", "gaussian; orthogonal*", C_b=0.1),
     "independent first": Network("gelu; tanh", [Uniform(), Gaussian(), Orthogonal()], C_b=0.1),
