@@ -177,6 +177,15 @@ class Layer:
             for symbol in value.free_symbols
         }
 
+    @property
+    def identity(self) -> str:
+        """What tells it from every other layer, whatever it and its functions are called."""
+        functions = tuple((name, each.expr) for name, each in self.functions)
+        numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
+        exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
+        readout = self.readout and self.readout.identity
+        return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
+
     def __str__(self) -> str:
         return self.label or repr(self)
 

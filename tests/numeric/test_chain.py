@@ -275,6 +275,17 @@ def test_signals_are_read_out_by_the_activation_and_law_of_each_layer():
     assert abs(V(g, g, o) - V(g, g, g) - V(g, o, o) + V(g, o, g)) < 1e-12
 
 
+def test_a_run_is_not_that_of_another_layer_of_the_same_name(tmp_path):
+    own = [layers.dense(activations=activations.from_expr(f"{k}*tanh(z)", "own")) for k in (1, 2)]
+    texts = ("z[i] = b[i] + 2 W[i,a] s(z[a])", "z[i] = b[i] + 3 W[i,a] s(z[a])")
+    called = [layers.Layer(text, label="own") for text in texts]
+    for number, (one, other) in enumerate((own, called)):
+        given = {"width": 4, "depth": 2, "draws": 8, "tensors": "K", "run": tmp_path / str(number)}
+        simulate(Network("sin", layer=one), np.ones(2), **given)
+        with pytest.raises(InputError, match="a run of the same ensemble"):
+            simulate(Network("sin", layer=other), np.ones(2), **given)
+
+
 MIXED = {
     "dense": Network("tanh; gelu; relu", "gaussian; orthogonal*", C_b=0.1),
     "independent first": Network("gelu; tanh", [Uniform(), Gaussian(), Orthogonal()], C_b=0.1),
