@@ -597,6 +597,8 @@ def _laws(
         return as_weights("weights", law, C_W)
 
     laws: WeightEnsemble | Laws = Laws.given(given, one)
+    if C_W is not None and isinstance(laws, Laws) and laws.function is not None:
+        raise InputError("C_W", C_W, "none, where `weights` is a function: its laws have their own")
     entries = laws.entries if isinstance(laws, Laws) else (laws,)
     wrong = [law for law in entries if C_W is not None and as_expression("C_W", C_W, "") != law.C_W]
     if wrong:

@@ -312,7 +312,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
         return f"none, with the layer {net.layer}"
     if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
         return "none, for what closes on sequences under a skip around one matrix"
-    return "" if net.keeps_rotations else f"none, with the weights {net.weights}"
+    keeps = net.tabulated(depth).keeps_rotations
+    return "" if keeps else f"none, with the weights {net.weights}"
 
 
 def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Entries]:

@@ -47,7 +47,7 @@ class Layer:
         lines: the equations.
         C: variances of matrices, where they are not the network's C_W.
         weights: laws of matrices, where they are not the network's: {"W1": "uniform"}, or one for
-            all of them. A law by its name has the network's C_W, or that of C.
+            all of them. A law by its name has the C_W in its text, or that of C, or the network's.
         activations: functions by their names in the equations, {"s": "gelu", "phi": "tanh"}, or one
             for s; s is the network's by default. Activations may stand in the equations by name.
         ratio: widths over n of the variables that do not have n neurons.
@@ -247,7 +247,7 @@ def _laws(
         if name not in every:
             raise InputError("weights", name, f"matrices of the layer, {', '.join(every)}")
         own = as_weights("weights", law)
-        if not isinstance(law, str):
+        if own.is_scaled or not isinstance(law, str):
             if name in variances and own.C_W not in (1, variances[name]):
                 raise InputError("C", variances[name], f"none for {name}, whose law has a C_W")
             variances.setdefault(name, own.C_W)

@@ -286,6 +286,31 @@ def test_a_run_is_not_that_of_another_layer_of_the_same_name(tmp_path):
             simulate(Network("sin", layer=other), np.ones(2), **given)
 
 
+def test_functions_of_the_layer_give_laws_wherever_lists_do():
+    given = [Gaussian(), Orthogonal(2), Gaussian()]
+    nets = [Network("tanh", laws) for laws in (given, lambda layer: given[layer - 1])]
+    one, other = (flow(net, X[0], 3, ["K", "V"], precision=20) for net in nets)
+    assert (one["V"].to_numpy() == other["V"].to_numpy()).all()
+    learnt = {"targets": 0.5, "depth": 2, "eta": 0.05, "steps": [3]}
+    one, other = (training.flow(net, X[0], **learnt) for net in nets)
+    assert largest_difference(one, other, ["prediction1"]) == 0
+    with pytest.raises(InputError, match="C_W.*function"):
+        Network("tanh", lambda layer: "gaussian", C_W=2)
+
+
+def test_a_law_of_a_layer_by_its_text_keeps_its_variance():
+    for law in (Orthogonal(2), Gaussian("1/3"), {"W1": Orthogonal(2)}):
+        made = layers.residual(weights=law)
+        assert layers.read(str(made)) == made
+    assert layers.dense(weights="orthogonal(C_W=2)") == layers.dense(weights=Orthogonal(2))
+
+
+def test_a_layers_own_laws_are_those_that_rotations_keep():
+    for own in (layers.dense(weights="uniform"), layers.residual(weights={"W1": "uniform"})):
+        with pytest.raises(InputError, match="weights that rotations keep"):
+            recursion("G1", layer=own)
+
+
 MIXED = {
     "dense": Network("tanh; gelu; relu", "gaussian; orthogonal*", C_b=0.1),
     "independent first": Network("gelu; tanh", [Uniform(), Gaussian(), Orthogonal()], C_b=0.1),
