@@ -196,6 +196,31 @@ def test_around_a_sequence_is_the_layer_written_out():
     assert largest_difference(*tables) < 1e-14
 
 
+def test_blocks_do_not_take_each_others_names():
+    """What is open in one block, s, tanh or a symbol, is not what another gives that name."""
+    gelu = layers.dense(activations="gelu")
+    named = layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])")
+    other = layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])", activations={"tanh": "gelu"})
+    short = layers.Layer("z[i] = b[i] + W[i,a] s[a]")
+    whole = flow(Network("sin; gelu; tanh", C_b=0.1), X, 4, ["K"])["K"][3].to_numpy()
+    for block, sigma in (
+        ((gelu, "dense"), "tanh"),
+        ((other, named), "sin"),
+        ((gelu, short), "tanh"),
+    ):
+        net = Network(["sin", sigma], C_b=0.1, layer=["dense", layers.sequence(*block)])
+        assert np.abs(flow(net, X, 3, ["K"])["K"][2].to_numpy() - whole).max() < 1e-14
+
+    text = "z[i] = b[i] + m W[i,a] s(z[a])"
+    for blocks in ({"m": 3}, {}), ({}, {"m": 3}):
+        made = layers.sequence(*(layers.Layer(text, **values) for values in blocks))
+        assert {symbol.name for symbol in made.free_symbols} == {"m"}
+    opened = layers.Layer("z[i] = b[i] + gamma eps W[i,a] s[a]")
+    names = {symbol.name for symbol in layers.around(opened, "1/2", "rms").free_symbols}
+    assert names == {"eps", "gamma"}
+    assert layers.around(short, 0, "rms").lines == layers.normalized("rms").lines
+
+
 @pytest.mark.parametrize(
     ("make", "named"),
     [
