@@ -20,7 +20,7 @@ from ..expressions import as_expression
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .assembly import Assembly
-from .notation import SIGMA, WANTED, parse
+from .notation import SIGMA, WANTED, Sigma, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
 
@@ -215,6 +215,11 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     functions = dict(layer.functions)
     statements = [parse(line, functions) for line in layer.lines]
     of_matrices = dict(layer.variances), dict(layer.ratios), dict(layer.laws)
+    factors = (each for one in statements for addend in one.right for each in addend.factors)
+    used = {each.name for each in factors if isinstance(each, Sigma)}
+    if unknown := sorted(functions.keys() - used):
+        known = ", ".join(sorted(used)) or "none"
+        raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
     made = Assembly(statements, dict(layer.values), *of_matrices, functions)
     stages = made.stages()
     if made.reason is not None and not is_skip(stages):
@@ -239,6 +244,8 @@ def _laws(
 ) -> tuple[tuple[tuple[str, WeightEnsemble], ...], Values]:
     """The standard law of each matrix that has one of its own, and the variances."""
     every = dict.fromkeys(names)
+    if unknown := sorted(variances.keys() - every):
+        raise InputError("C", unknown, f"matrices of the layer, {', '.join(every) or 'none'}")
     laws = given if isinstance(given, Mapping) else dict.fromkeys(every, given)
     found = []
     for name, law in sorted(laws.items()):
