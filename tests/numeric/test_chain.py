@@ -230,6 +230,12 @@ def test_blocks_do_not_take_each_others_names():
         (layers.sequence, "blocks"),
         (lambda: layers.around("dropout(1/2)"), "dropout"),
         (lambda: layers.dense(activations="nothing"), "activations|activation"),
+        (lambda: layers.dense(activations={"phi": "tanh"}), "functions in the layer's equations"),
+        (
+            lambda: layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])", activations="gelu"),
+            "functions in the layer's equations, tanh",
+        ),
+        (lambda: layers.Layer("z[i] = W[i,a] s(z[a])", C={"W1": 2}), "matrices of the layer, W"),
     ],
 )
 def test_what_no_layer_has(make, named):

@@ -271,7 +271,7 @@ def test_flow_compiles_nothing(sigma, count, monkeypatch) -> None:
 @pytest.mark.parametrize("sigma", [activations.tanh, activations.relu, ELU], ids=str)
 def test_more_inputs_in_one_average_than_there_are_rules_for(sigma) -> None:
     X = np.random.default_rng(3).standard_normal((5, 6))
-    with pytest.raises(InputError, match=r"inputs: got '5 of them in one average.*at most 4"):
+    with pytest.raises(InputError, match=r"inputs: got 5 of them in one average.*at most 4"):
         flow(Network(sigma), X, 2, ["U6"])
 
 
