@@ -280,6 +280,11 @@ class Network:
             raise InputError("depth", None, f"the depth of a network with {given}")
         return max(least, len(given.entries)) if known is None else known
 
+    def activations_to(self, depth: int) -> tuple[Activation, ...]:
+        """Every σ of a network of this depth, those of its layers' own too, each once."""
+        found = (sigma for bound in self.chain(depth) for sigma in bound.activations)
+        return tuple(dict.fromkeys(found))
+
     def one_activation(self, function: str) -> Activation:
         """The activation of all layers; InputError where they differ.
 

@@ -354,6 +354,18 @@ def test_a_layers_own_laws_are_those_that_rotations_keep():
             recursion("G1", layer=own)
 
 
+def test_kinks_are_those_of_the_activations_that_act():
+    bent = Network("tanh", layer=layers.dense(activations="relu"))
+    smooth = Network("relu", layer=layers.dense(activations="tanh"))
+    given = {"width": 4, "depth": 2, "draws": 8, "tensors": ["P"]}
+    with pytest.raises(InputError, match="relu has kinks"):
+        simulate(bent, X, **given)
+    assert np.isfinite(simulate(smooth, X, **given)["P"]).all()
+    with pytest.raises(InputError, match="activation: got 'relu'"):
+        training.flow(bent, X[0], 1.0, depth=2, eta=0.1, steps=[1])
+    assert training.flow(smooth, X[0], 1.0, depth=2, eta=0.1, steps=[1]).sizes["step"] == 1
+
+
 MIXED = {
     "dense": Network("tanh; gelu; relu", "gaussian; orthogonal*", C_b=0.1),
     "independent first": Network("gelu; tanh", [Uniform(), Gaussian(), Orthogonal()], C_b=0.1),
