@@ -280,6 +280,11 @@ class Network:
             raise InputError("depth", None, f"the depth of a network with {given}")
         return max(least, len(given.entries)) if known is None else known
 
+    def activations_to(self, depth: int) -> tuple[Activation, ...]:
+        """Every σ of a network of this depth, those of its layers' own too, each once."""
+        found = (sigma for bound in self.chain(depth) for sigma in bound.activations)
+        return tuple(dict.fromkeys(found))
+
     def one_activation(self, function: str) -> Activation:
         """The activation of all layers; InputError if they differ.
 
@@ -597,6 +602,8 @@ def _laws(
         return as_weights("weights", law, C_W)
 
     laws: WeightEnsemble | Laws = Laws.given(given, one)
+    if C_W is not None and isinstance(laws, Laws) and laws.function is not None:
+        raise InputError("C_W", C_W, "none, where `weights` is a function: its laws have their own")
     entries = laws.entries if isinstance(laws, Laws) else (laws,)
     wrong = [law for law in entries if C_W is not None and as_expression("C_W", C_W, "") != law.C_W]
     if wrong:

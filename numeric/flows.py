@@ -313,7 +313,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
         return f"none, with the layer {net.layer}"
     if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
         return "none, for what closes on sequences under a skip around one matrix"
-    return "" if net.keeps_rotations else f"none, with the weights {net.weights}"
+    keeps = net.tabulated(depth).keeps_rotations
+    return "" if keeps else f"none, with the weights {net.weights}"
 
 
 def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Entries]:
@@ -454,10 +455,11 @@ def _layers(
                 wanted = "one activation for all layers, because of a skip around one matrix"
                 raise InputError("activation", brackets, wanted)
             return TangentLayers(own, used[0], schemes, first, m, order)
-        readout = schemes[0].readout
-        if readout is not None:
+        readouts = [each for scheme in schemes if (each := scheme.readout) is not None]
+        if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            needs = {need for name in read for need in hidden(name, readout, 0).needs}
+            steps = [hidden(name, readout, 0) for readout in readouts for name in read]
+            needs = {need for each in steps for need in each.needs}
             needed = closures(["K", *sorted(needs)], schemes)
             return StagedLayers(needed, schemes, first, m, change, read)
         needed = closures(["K", *names], schemes)

@@ -330,10 +330,10 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
     """Refuse derivatives that do not exist: σ'' of a kink."""
-    bent = [each for each in dict.fromkeys(ensemble.activations) if not each.is_smooth]
-    if not bent or not (order := observables.derivatives(plan.fields)):
+    if observables.derivatives(plan.fields) < 2:
         return
-    if order > 1:
+    used = ensemble.net.activations_to(ensemble.depth)
+    if bent := [each for each in used if not each.is_smooth]:
         names = ", ".join(target.label for target in plan.targets)
         raise InputError("tensors", names, f"no derivatives beyond σ', as {bent[0]} has kinks")
 

@@ -101,14 +101,21 @@ class Moments:
         width: the reference width n; an integer is put in, a symbol stays as powers of 1/n.
         inputs: n_0.
         kernel: K0_{αβ} = x_α·x_β/n_0, a number or a symbol for each pair of samples.
+        depth: the last layer, this one by default.
     """
 
     def __init__(
-        self, network: Network, layer: int, width: sympy.Expr, inputs: sympy.Expr, kernel: Kernel
+        self,
+        network: Network,
+        layer: int,
+        width: sympy.Expr,
+        inputs: sympy.Expr,
+        kernel: Kernel,
+        depth: int | None = None,
     ) -> None:
         self.network, self.layer, self.kernel = network, layer, kernel
-        self.width, self.inputs = width, inputs
-        self.weights = network.weights_at(layer)
+        self.width, self.inputs, self.depth = width, inputs, depth or layer
+        self.weights = network.weights_at(layer, depth=self.depth)
         self.n_in, self.n_out = self._size(layer - 1), self._size(layer)
         self.fan_in = self._expansion(self.n_in)
         self.C_W, self.C_b = exact_value(self.weights.C_W), exact_value(network.C_b_at(layer))
@@ -121,7 +128,9 @@ class Moments:
             R_OUT: exact_value(sympy.cancel(self.n_out / width)),
             R_BIG: exact_value(sympy.cancel(sympy.Max(self.n_in, self.n_out) / width)),
         }
-        self.below = Moments(network, layer - 1, width, inputs, kernel) if layer > 1 else None
+        self.below: Moments | None = None
+        if layer > 1:
+            self.below = Moments(network, layer - 1, width, inputs, kernel, self.depth)
         self._moments: dict[tuple[Placed, ...], Expansion] = {}
         self._weighed: dict[Pairs, Expansion] = {}
         self._sums: dict[tuple[tuple[Neuron, ...], tuple[Placed, ...]], Expansion] = {}
@@ -131,7 +140,7 @@ class Moments:
     @property
     def sigma(self) -> Activation:
         """σ of the layer below, which this one reads."""
-        return self.network.activation_at(self.layer - 1)
+        return self.network.activation_at(self.layer - 1, self.depth)
 
     def __call__(self, fields: tuple[Placed, ...]) -> Expansion:
         """E[Π φ] where equal neural indices are equal and different ones differ."""

@@ -2,7 +2,7 @@
 
 Both functions join the equations of the blocks. A name that is in use gets a number: a block's W1
 may become W1_2. A block's own symbols, matrices and functions keep their values, laws and
-activations.
+activations. A name that a block leaves open, s or a symbol without a value, stays as it is.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from .layer import Layer
 from .norms import Norm
 
 _NAME = re.compile(r"\[[^\]]*\]|[A-Za-z_]\w*")
+_OF_Z = re.compile(r"\bs\s*\[([^\]]*)\]")
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*=")
 
 
 class _Equations:
     """The equations of several blocks, renamed so that no two blocks share a name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *blocks: Layer) -> None:
         self.lines: list[str] = []
         self.values: dict[str, Any] = {}
         self.variances: dict[str, object] = {}
         self.ratios: dict[str, object] = {}
         self.laws: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
-        self._taken: set[str] = {"z", "n", "b"}
+        self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
-    def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> None:
-        """Put equations and symbols before all blocks, without renaming them."""
-        self.lines += lines
-        self.values |= values
-        self._taken |= {*(_left(line)[0] for line in lines), *values}
+    def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
+        """Equations and symbols before all blocks, and the names that they get."""
+        own = dict.fromkeys((*(_left(line)[0] for line in lines), *values))
+        names = {name: self.free(name) for name in own}
+        self.lines += [_renamed(line, names) for line in lines]
+        self.values |= {names[name]: value for name, value in values.items()}
+        return names
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
         if block.taps is not None or block.readout is not None or block.keep is not None:
             wanted = "a block without positions and without dropout, in a sequence or around"
             raise InputError("layer", str(block), wanted)
-        own = [_left(line)[0] for line in block.lines]
-        own += [*dict(block.values), *dict(block.functions), *block.matrix_names]
-        names = {name: self.free(name) for name in dict.fromkeys(own) if name != "z"}
+        names = {name: self.free(name) for name in _own(block)}
 
         def renamed(pairs: tuple[tuple[str, Any], ...]) -> Iterator[tuple[str, Any]]:
             return ((names.get(name, name), value) for name, value in pairs)
@@ -55,7 +56,7 @@ class _Equations:
         self.ratios |= dict(renamed(block.ratios))
         self.laws |= dict(renamed(block.laws))
         self.functions |= dict(renamed(block.functions))
-        return [_renamed(line, names) for line in block.lines]
+        return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
         """Reserve and return this name, or a similar one if it is in use."""
@@ -96,7 +97,8 @@ def sequence(*blocks: Layer | str) -> Layer:
 
     if not blocks:
         raise InputError("blocks", blocks, "one or more layers")
-    made, layers = _Equations(), [as_layer(each) for each in blocks]
+    layers = [as_layer(each) for each in blocks]
+    made = _Equations(*layers)
     for block in layers:
         made.lines += made.take(block)
     return layers[0] if len(layers) == 1 else made.layer(f"sequence({', '.join(map(str, layers))})")
@@ -128,22 +130,41 @@ def around(
 
     inner, given = as_layer(block), Norm(norm, eps)
     gamma = as_expression("skip", skip, "a finite real number, or a symbol")
-    made = _Equations()
-    made.start(given.lines, given.values if gamma == 0 else {**given.values, "gamma": gamma})
+    made = _Equations(inner)
+    values = given.values if gamma == 0 else {**given.values, "gamma": gamma}
+    names = made.start(given.lines, values)
     lines = made.take(inner)
     last = max(k for k, line in enumerate(lines) if _left(line)[0] == "z")
-    current = given.name
+    current = names.get(given.name, given.name)
     for number, line in enumerate(lines):
         name, index = _left(line)
         right = _renamed(line.partition("=")[2].strip(), {"z": current})
         if name == "z":
             current = "z" if number == last else made.free("z")
             if number == last and gamma != 0:
-                right = f"gamma z[{index}] + {right}"
+                right = f"{names['gamma']} z[{index}] + {right}"
         left = f"{current if name == 'z' else name}{f'[{index}]' if index else ''}"
         made.lines.append(f"{left} = {right}")
     shown = [f"skip={gamma}", *given.shown("norm=")]
     return made.layer(label or f"around({inner}, {', '.join(shown)})")
+
+
+def _lines(block: Layer) -> list[str]:
+    """A block's equations, s[a] written out as s(z[a])."""
+    return [_OF_Z.sub(r"s(z[\1])", line) for line in block.lines]
+
+
+def _own(block: Layer) -> list[str]:
+    """What a block defines, or gives a value, a law or an activation."""
+    defined = [_left(line)[0] for line in block.lines]
+    given = (*dict(block.values), *dict(block.functions), *block.matrix_names)
+    return [name for name in dict.fromkeys((*defined, *given)) if name != "z"]
+
+
+def _left_open(block: Layer) -> set[str]:
+    """The other names in a block's equations: of its symbols, and of functions."""
+    every = {name for line in _lines(block) for name in _NAME.findall(line) if name[0] != "["}
+    return every.difference(_own(block))
 
 
 def _left(line: str) -> tuple[str, str | None]:

@@ -20,7 +20,7 @@ from ..expressions import as_expression
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .assembly import Assembly
-from .notation import SIGMA, WANTED, parse
+from .notation import SIGMA, WANTED, Sigma, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
 
@@ -51,7 +51,8 @@ class Layer:
         lines: the equations.
         C: variances of matrices; the default is the network's C_W.
         weights: laws of matrices, {"W1": "uniform"}, or one law for all; the default is the
-            network's law. A law given by name has the network's C_W, or that of C.
+            network's law. A law given by name has the C_W in its text, or that of C, or the
+            network's.
         activations: functions for names in the equations, {"s": "gelu", "phi": "tanh"}, or one for
             s. By default s is the network's activation.
         ratio: widths over n of the variables that do not have n neurons.
@@ -181,6 +182,15 @@ class Layer:
             for symbol in value.free_symbols
         }
 
+    @property
+    def identity(self) -> str:
+        """What tells it from every other layer, whatever it and its functions are called."""
+        functions = tuple((name, each.expr) for name, each in self.functions)
+        numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
+        exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
+        readout = self.readout and self.readout.identity
+        return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
+
     def __str__(self) -> str:
         return self.label or repr(self)
 
@@ -210,6 +220,11 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     functions = dict(layer.functions)
     statements = [parse(line, functions) for line in layer.lines]
     of_matrices = dict(layer.variances), dict(layer.ratios), dict(layer.laws)
+    factors = (each for one in statements for addend in one.right for each in addend.factors)
+    used = {each.name for each in factors if isinstance(each, Sigma)}
+    if unknown := sorted(functions.keys() - used):
+        known = ", ".join(sorted(used)) or "none"
+        raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
     made = Assembly(statements, dict(layer.values), *of_matrices, functions)
     stages = made.stages()
     if made.reason is not None and not is_skip(stages):
@@ -234,6 +249,8 @@ def _laws(
 ) -> tuple[tuple[tuple[str, WeightEnsemble], ...], Values]:
     """The standard laws of matrices with a law of their own, and all given variances."""
     every = dict.fromkeys(names)
+    if unknown := sorted(variances.keys() - every):
+        raise InputError("C", unknown, f"matrices of the layer, {', '.join(every) or 'none'}")
     laws = given if isinstance(given, Mapping) else dict.fromkeys(every, given)
     found = []
     for name, law in sorted(laws.items()):
@@ -242,7 +259,7 @@ def _laws(
         if name not in every:
             raise InputError("weights", name, f"matrices of the layer, {', '.join(every)}")
         own = as_weights("weights", law)
-        if not isinstance(law, str):
+        if own.is_scaled or not isinstance(law, str):
             if name in variances and own.C_W not in (1, variances[name]):
                 raise InputError(
                     "C", variances[name], f"none for {name}: its law already has a C_W"

@@ -66,7 +66,7 @@ class StagedLayers:
         change: Callable[[Step], Step] | None = None,
         read: tuple[Name, ...] = (),
     ) -> None:
-        readout = schemes[0].readout
+        readouts = [each for scheme in schemes if (each := scheme.readout) is not None]
         own = len(names[0][-1])
         self.names = (*names[0][-1], *read)
         for scheme in schemes:
@@ -79,19 +79,20 @@ class StagedLayers:
             for scheme, of_layer in zip(schemes, names, strict=True)
         ]
         starts = [at_inputs(name, schemes[0], first) for name in names[0][-1]]
-        reading: list[Step] = []
-        if readout is not None:
-            reading = [hidden(name, readout, 0) for name in read]
+        reading = [[[hidden(name, readout, 0) for name in read]] for readout in readouts]
+        for readout in readouts[:1]:
             starts += [at_inputs(name, readout, first, readout=True) for name in read]
         if change is not None:
-            steps = [[[change(each) for each in part] for part in layer] for layer in steps]
+            steps, reading = (
+                [[[change(each) for each in part] for part in layer] for layer in of]
+                for of in (steps, reading)
+            )
             starts = [change(each) for each in starts]
-            reading = [change(each) for each in reading]
-        for scheme, of_layer in zip((*schemes, schemes[0]), (*steps, [reading]), strict=True):
+        for scheme, of_layer in zip((*schemes, *readouts), (*steps, *reading), strict=True):
             for stage, of_stage in zip(scheme.stages, of_layer, strict=False):
                 named_steps = {each.target.identifier: each for each in of_stage}
                 check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
-        every = [each for of_stage in (*chain(*steps), reading) for each in of_stage]
+        every = [each for of_stage in chain(*steps, *reading) for each in of_stage]
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         names_of = {atom.name for atom in set().union(*atoms)}
         values = set().union(*(each.atoms(Value) for each in every))
@@ -111,19 +112,19 @@ class StagedLayers:
         self._start = Start(starts[:own], self.parameters, m)
         self.orders = self._start.orders
         self._read_at_start: Passage | None = None
-        self._readout: Passage | None = None
-        if readout is not None:
+        self._readouts: list[Passage] = []
+        for readout, (of_stage,) in zip(readouts, reading, strict=True):
             (stage,) = readout.stages
-            given = self.parameters, m, stage, schemes[0]
-            self._readout = _passage(names[0][-1], reading, *given)
-            self._read_at_start = _passage(kernel, starts[own:], *given)
+            given = self.parameters, m, stage, readout
+            self._readouts.append(_passage(names[0][-1], of_stage, *given))
+            self._read_at_start = self._read_at_start or _passage(kernel, starts[own:], *given)
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
 
     @property
     def _all(self) -> list[Passage]:
         stages = [stage for layer in self._layers for stage in layer]
-        return stages if self._readout is None else [*stages, self._readout]
+        return [*stages, *self._readouts]
 
     def along(self, order: Sequence[int]) -> StagedLayers:
         """The same with these of the distinct layers as layers 2, 3, …"""
@@ -156,14 +157,14 @@ class StagedLayers:
         """See `run.Layers.degenerate`."""
         below = tensors[: len(self._layers[0][-1].names)]
         both = [each[None] for each in below], [np.abs(each) for each in below]
-        passages = list(self._layers[self._order[layer - 2] if self._order else 0])
-        passages += [] if self._readout is None else [self._readout]
-        for stage in passages:
+        number = self._order[layer - 2] if self._order else 0
+        if self._readouts and (found := self._readouts[number].degenerate(both[0])):
+            return found
+        for stage in self._layers[number]:
             if found := stage.degenerate(both[0]):
                 return found
-            if stage is not self._readout:
-                none = np.zeros((1, stage.noises))
-                both = stage.passed(both, parameters, none, stage.averages())
+            none = np.zeros((1, stage.noises))
+            both = stage.passed(both, parameters, none, stage.averages())
         return None
 
     def descend(
@@ -180,18 +181,19 @@ class StagedLayers:
         ends = np.cumsum([stage.noises for stage in self._all])[:-1]
         parts = iter(np.split(noise, ends, axis=1))
         runs = [[(stage, next(parts), stage.averages()) for stage in of] for of in self._layers]
-        readout, kept = self._readout, len(self._layers[0][-1].names)
-        last = None if readout is None else (readout, next(parts), readout.averages())
+        readings = [(stage, next(parts), stage.averages()) for stage in self._readouts]
+        kept = len(self._layers[0][-1].names)
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found[:kept]]
+            number = self._order[layer - 1] if self._order else 0
             below = both = tensors, [np.abs(each[0]) for each in tensors]
             try:
-                for stage, own, average in runs[self._order[layer - 1] if self._order else 0]:
+                for stage, own, average in runs[number]:
                     both = stage.passed(both, parameters[layer], own, average)
             except UndefinedError as error:
                 raise error.at(layer) from None
-            if last is not None:
-                stage, own, average = last
+            if readings:
+                stage, own, average = readings[number]
                 both = _joined([both, stage.passed(below, parameters[layer], own, average)])
             put((found, sizes), layer, both, rounding)
             advance(1)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
@@ -264,8 +265,15 @@ class Ensemble:
             "depth": self.depth,
             "seed": self.seed,
             "parameters": {name: list(values) for name, values in self.own},
-            **({} if self.net.layer.is_dense else {"layer": repr(self.net.layer)}),
+            **({} if self.net.layer.is_dense else self._of_layers()),
         }
+
+    def _of_layers(self) -> dict[str, Any]:
+        """The layers by their names, and what they are: two layers may have one name."""
+        layers = [self.net.layer_at(layer, self.depth) for layer in range(2, self.depth + 1)]
+        runs = [(each.identity, len(list(same))) for each, same in groupby(layers)]
+        written = [f"{each} * {count}" for each, count in runs]
+        return {"layer": repr(self.net.layer), "layers": written}
 
     @cached_property
     def activations(self) -> tuple[Activation, ...]:

@@ -147,7 +147,7 @@ def simulate(
     if innovations and importance:
         wanted = "False with importance, whose tilted law gives them means other than zero"
         raise InputError("innovations", innovations, wanted)
-    if innovations and not net.keeps_rotations:
+    if innovations and not net.tabulated(depth).keeps_rotations:
         raise InputError("innovations", str(net), "a network whose law rotations keep")
     spread = _first_variance(q_first) - biases[0]
     if spread < 0 or float(ensembles[0].C_W) == 0:

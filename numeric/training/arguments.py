@@ -50,10 +50,10 @@ def checked_network(net: object, depth: int | None) -> Network:
     InputError."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    if not net.keeps_rotations:
+    deep = depth_of(net, depth)
+    if not net.tabulated(deep).keeps_rotations:
         wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
         raise InputError("weights", str(net.weights), wanted)
-    deep = depth_of(net, depth)
     if deep > 1:
         if any(layer.keep is not None for layer in layers(net, deep)):
             wanted = "none with dropout, whose masks are random numbers beside the parameters: "

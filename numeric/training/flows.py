@@ -97,8 +97,7 @@ def flow(
            [0.]]))
     """
     deep = depth_of(checked_network(net, depth), depth)
-    used = [net.activation_at(at, deep) for at in range(1, deep)]
-    if bent := next((each for each in used if not each.is_smooth), None):
+    if bent := next((each for each in net.activations_to(deep) if not each.is_smooth), None):
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", bent.name, wanted)
     check_branches(net, depth)

@@ -113,6 +113,18 @@ def test_mixed_networks_are_the_limit_of_exact_ones(sigmas, laws):
             assert math.isclose(float(table[name]), float(value), rel_tol=1e-12, abs_tol=1e-12)
 
 
+def test_exact_moments_know_the_head_of_a_network():
+    nets = [
+        Network(sigmas, laws, C_b="1/10")
+        for sigmas, laws in (
+            (f"{BENT}*; linear", "gaussian; orthogonal*; uniform"),
+            ((BENT, "linear"), ("gaussian", "orthogonal", "uniform")),
+        )
+    ]
+    one, other = (exact.cumulant("V", net, 3, kernel={(1, 1): 1}) for net in nets)
+    assert sympy.simplify(one - other) == 0
+
+
 def test_the_gaussian_answer_is_wrong_behind_an_independent_layer():
     """What exact moments would see if a block of four were dropped."""
     laws = (Orthogonal(), Rademacher(), Gaussian())
@@ -184,6 +196,31 @@ def test_around_a_sequence_is_the_layer_written_out():
     assert largest_difference(*tables) < 1e-14
 
 
+def test_blocks_do_not_take_each_others_names():
+    """What is open in one block, s, tanh or a symbol, is not what another gives that name."""
+    gelu = layers.dense(activations="gelu")
+    named = layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])")
+    other = layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])", activations={"tanh": "gelu"})
+    short = layers.Layer("z[i] = b[i] + W[i,a] s[a]")
+    whole = flow(Network("sin; gelu; tanh", C_b=0.1), X, 4, ["K"])["K"][3].to_numpy()
+    for block, sigma in (
+        ((gelu, "dense"), "tanh"),
+        ((other, named), "sin"),
+        ((gelu, short), "tanh"),
+    ):
+        net = Network(["sin", sigma], C_b=0.1, layer=["dense", layers.sequence(*block)])
+        assert np.abs(flow(net, X, 3, ["K"])["K"][2].to_numpy() - whole).max() < 1e-14
+
+    text = "z[i] = b[i] + m W[i,a] s(z[a])"
+    for blocks in ({"m": 3}, {}), ({}, {"m": 3}):
+        made = layers.sequence(*(layers.Layer(text, **values) for values in blocks))
+        assert {symbol.name for symbol in made.free_symbols} == {"m"}
+    opened = layers.Layer("z[i] = b[i] + gamma eps W[i,a] s[a]")
+    names = {symbol.name for symbol in layers.around(opened, "1/2", "rms").free_symbols}
+    assert names == {"eps", "gamma"}
+    assert layers.around(short, 0, "rms").lines == layers.normalized("rms").lines
+
+
 @pytest.mark.parametrize(
     ("make", "named"),
     [
@@ -193,6 +230,12 @@ def test_around_a_sequence_is_the_layer_written_out():
         (layers.sequence, "blocks"),
         (lambda: layers.around("dropout(1/2)"), "dropout"),
         (lambda: layers.dense(activations="nothing"), "activations|activation"),
+        (lambda: layers.dense(activations={"phi": "tanh"}), "functions in the layer's equations"),
+        (
+            lambda: layers.Layer("z[i] = b[i] + W[i,a] tanh(z[a])", activations="gelu"),
+            "functions in the layer's equations, tanh",
+        ),
+        (lambda: layers.Layer("z[i] = W[i,a] s(z[a])", C={"W1": 2}), "matrices of the layer, W"),
     ],
 )
 def test_what_no_layer_has(make, named):
@@ -256,6 +299,71 @@ def test_training_theory_of_equal_layers_is_that_of_one(layer):
     one = training.flow(Network("tanh", "orthogonal", C_b=0.1, layer=layer), X, **given)
     other = training.flow(named, X, **given)
     assert largest_difference(one, other, ["prediction1", "ntk1"]) < 1e-10
+
+
+def test_signals_are_read_out_by_the_activation_and_law_of_each_layer():
+    signals = np.array([[1.0, 0.5, -0.3], [0.2, -0.4, 1.1]])
+    sigmas = {"activation": "tanh; relu", "C_b": 0.1}
+    read = layers.convolution(2, 2, readout="mean")
+    K = flow(Network(**sigmas, layer=read), signals, 3, ["K"])["K"].to_numpy()[2]
+    below = flow(Network(**sigmas, layer=layers.convolution(2, 2)), signals, 2, ["K"])["K"]
+    roots = np.linalg.cholesky(below.to_numpy()[1]) * math.sqrt(2)
+    assert abs(K - 0.1 - flow(Network("relu"), roots, 2, ["K"])["K"].to_numpy()[1].mean()) < 1e-9
+
+    def V(*laws):
+        return float(flow(Network("tanh", laws, layer=read), signals, 3, ["V"])["V"][2])
+
+    g, o = "gaussian", "orthogonal"
+    assert abs(V(g, g, o) - V(g, g, g)) > 1e-3
+    assert abs(V(g, g, o) - V(g, g, g) - V(g, o, o) + V(g, o, g)) < 1e-12
+
+
+def test_a_run_is_not_that_of_another_layer_of_the_same_name(tmp_path):
+    own = [layers.dense(activations=activations.from_expr(f"{k}*tanh(z)", "own")) for k in (1, 2)]
+    texts = ("z[i] = b[i] + 2 W[i,a] s(z[a])", "z[i] = b[i] + 3 W[i,a] s(z[a])")
+    called = [layers.Layer(text, label="own") for text in texts]
+    for number, (one, other) in enumerate((own, called)):
+        given = {"width": 4, "depth": 2, "draws": 8, "tensors": "K", "run": tmp_path / str(number)}
+        simulate(Network("sin", layer=one), np.ones(2), **given)
+        with pytest.raises(InputError, match="a run of the same ensemble"):
+            simulate(Network("sin", layer=other), np.ones(2), **given)
+
+
+def test_functions_of_the_layer_give_laws_wherever_lists_do():
+    given = [Gaussian(), Orthogonal(2), Gaussian()]
+    nets = [Network("tanh", laws) for laws in (given, lambda layer: given[layer - 1])]
+    one, other = (flow(net, X[0], 3, ["K", "V"], precision=20) for net in nets)
+    assert (one["V"].to_numpy() == other["V"].to_numpy()).all()
+    learnt = {"targets": 0.5, "depth": 2, "eta": 0.05, "steps": [3]}
+    one, other = (training.flow(net, X[0], **learnt) for net in nets)
+    assert largest_difference(one, other, ["prediction1"]) == 0
+    with pytest.raises(InputError, match="is a function"):
+        Network("tanh", lambda layer: "gaussian", C_W=2)
+
+
+def test_a_law_of_a_layer_by_its_text_keeps_its_variance():
+    for law in (Orthogonal(2), Gaussian("1/3"), {"W1": Orthogonal(2)}):
+        made = layers.residual(weights=law)
+        assert layers.read(str(made)) == made
+    assert layers.dense(weights="orthogonal(C_W=2)") == layers.dense(weights=Orthogonal(2))
+
+
+def test_a_layers_own_laws_are_those_that_rotations_keep():
+    for own in (layers.dense(weights="uniform"), layers.residual(weights={"W1": "uniform"})):
+        with pytest.raises(InputError, match="weights that rotations keep"):
+            recursion("G1", layer=own)
+
+
+def test_kinks_are_those_of_the_activations_that_act():
+    bent = Network("tanh", layer=layers.dense(activations="relu"))
+    smooth = Network("relu", layer=layers.dense(activations="tanh"))
+    given = {"width": 4, "depth": 2, "draws": 8, "tensors": ["P"]}
+    with pytest.raises(InputError, match="relu has kinks"):
+        simulate(bent, X, **given)
+    assert np.isfinite(simulate(smooth, X, **given)["P"]).all()
+    with pytest.raises(InputError, match="activation: got 'relu'"):
+        training.flow(bent, X[0], 1.0, depth=2, eta=0.1, steps=[1])
+    assert training.flow(smooth, X[0], 1.0, depth=2, eta=0.1, steps=[1]).sizes["step"] == 1
 
 
 MIXED = {

@@ -47,9 +47,8 @@ def step(
     order = whole("order", order, 0, MOST_ORDER, wanted_order)
     chosen, stage = _chosen(tensor_name, pairing, order, layer)
     samples = tuple(range(1, len(chosen.subscripts) + 1))
-    if weights.group != "O" and layer is not None and not is_dense(layer):
-        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
-        raise InputError("weights", str(weights), wanted)
+    if layer is not None and not is_dense(layer):
+        _check_groups(weights, layer)
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None:
@@ -68,6 +67,14 @@ def step(
         group=group or weights.group,
     )
     return made if activation is None else made.specialise(activation)
+
+
+def _check_groups(weights: WeightEnsemble, layer: Layered) -> None:
+    """Raise InputError for laws of a layer's matrices that permutations alone keep."""
+    laws = (matrix.law or weights for stage in layer.stages for matrix in stage.matrices)
+    if other := next((law for law in (weights, *laws) if law.group != "O"), None):
+        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
+        raise InputError("weights", str(other), wanted)
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
