@@ -454,10 +454,10 @@ def _layers(
                 wanted = "one activation for all layers, with a skip around one matrix"
                 raise InputError("activation", brackets, wanted)
             return TangentLayers(own, used[0], schemes, first, m, order)
-        readouts = [each for scheme in schemes if (each := scheme.readout) is not None]
+        readouts = [each.readout for each in schemes if each.readout is not None]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            steps = [hidden(name, readout, 0) for readout in readouts for name in read]
+            steps = [hidden(name, each, 0) for each in readouts for name in read]
             needs = {need for each in steps for need in each.needs}
             needed = closures(["K", *sorted(needs)], schemes)
             return StagedLayers(needed, schemes, first, m, change, read)
