@@ -266,7 +266,8 @@ def test_periods_of_layers_are_critical_where_both_together_are():
 
 def test_critical_networks_repeat_their_period():
     net = Network.critical("tanh", layer="dense; (residual(skip=1/2); dense)*")
-    assert net.weights.C_W == criticality("tanh", layer="residual(skip=1/2); dense").critical[1]
+    critical = criticality("tanh", layer="residual(skip=1/2); dense").critical
+    assert critical == (net.C_b, net.weights.C_W)
     K = flow(net, [1.0, 1.0], 402, ["K"])["K"].to_numpy()[[201, 401]]
     assert abs(100 / (1 / K[1] - 1 / K[0]) - 0.27818408701643604508) < 0.005
     for layer in ("residual(skip=1/2); dense", lambda layer: "dense"):
