@@ -18,7 +18,7 @@ from .engine.scheme import Scheme
 from .engine.stages import STEM
 from .errors import InputError, listed, whole
 from .expressions import as_expression
-from .layers import Layer, dense
+from .layers import Layer, dense, sequence
 from .layers.along import Along
 from .layers.by_depth import ByDepth, Given, Layers, as_layers
 from .layers.chain import Activations, BoundStage, GivenActivations, GivenLaws, Laws, law_of
@@ -172,17 +172,24 @@ class Network:
 
         Arguments:
             weights, first_weights: the ensembles, without a C_W; they get the critical one.
-            others: the other arguments of a network; a C_b among them is kept.
+            others: the other arguments of a network; a C_b among them is kept. Of several layers
+                those that are repeated, as in "dense; (residual; gated)*", are critical.
 
         Raises:
             InputError: if the activation has no critical point with the layer, if every C_W is
-                critical, and if an ensemble has another C_W.
+                critical, if no layer is repeated, and if an ensemble has another C_W.
 
         >>> print(Network.critical("relu", "orthogonal"))
         Network(relu, Orthogonal(C_W=2), C_b=0)
         """
         sigma = as_activation(activation)
-        C_b, C_W = criticality(sigma, layer=others.get("layer")).critical
+        given = as_layers(others.get("layer", "dense"))
+        repeated = given.block if isinstance(given, ByDepth) else (given,)
+        if not repeated:
+            wanted = 'a layer that is repeated, as the two in "(residual; gated)*"'
+            raise InputError("layer", str(given), wanted)
+        period = repeated[0] if len(repeated) == 1 else sequence(*repeated)
+        C_b, C_W = criticality(sigma, layer=period).critical
 
         def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
             return as_weights(name, given).scaled_to(C_W, name)

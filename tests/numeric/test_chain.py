@@ -264,6 +264,17 @@ def test_periods_of_layers_are_critical_where_both_together_are():
     assert abs(grown.exponent(1, 1, 0) - alone.exponent(1, 1, 0)) < 1e-15
 
 
+def test_critical_networks_repeat_their_period():
+    net = Network.critical("tanh", layer="dense; (residual(skip=1/2); dense)*")
+    critical = criticality("tanh", layer="residual(skip=1/2); dense").critical
+    assert critical == (net.C_b, net.weights.C_W)
+    K = flow(net, [1.0, 1.0], 402, ["K"])["K"].to_numpy()[[201, 401]]
+    assert abs(100 / (1 / K[1] - 1 / K[0]) - 0.27818408701643604508) < 0.005
+    for layer in ("residual(skip=1/2); dense", lambda layer: "dense"):
+        with pytest.raises(InputError, match="a layer that is repeated"):
+            Network.critical("tanh", layer=layer)
+
+
 def test_criticality_reads_a_layers_own_activations():
     assert criticality("sin", layer=OWN).points[0].coefficient == -3  # −2 of tanh, −1 of sin
     assert criticality("relu", layer=layers.dense(activations="tanh")).critical == (0, 1)
