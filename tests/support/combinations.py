@@ -247,7 +247,7 @@ def sources(case: Case) -> None:
 
 def ran(library: Path, header: str) -> np.ndarray:
     """What the compiled source's `kernel_flow` computes."""
-    signature = re.search(r"kernel_flow\(([^)]*)\)", header)
+    signature = re.search(r"void kernel_flow\(([^)]*)\)", header)
     size = re.search(r"depth \* (\d+) numbers", header)
     assert signature is not None, header
     assert size is not None, header
