@@ -68,8 +68,7 @@ def pytest_runtest_protocol(item, nextitem):
     try:
         return (yield)
     finally:
-        if getattr(nextitem, "module", None) is not item.module:
-            item.config.stash[MEMORY].after(item.module)
+        item.config.stash[MEMORY].after(item, nextitem)
         if file := item.config.getoption("seconds"):
             slow = item.get_closest_marker("slow") is not None
             row = [item.nodeid, round(sum(os.times()[:4]) - before, 3), slow]

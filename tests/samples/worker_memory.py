@@ -1,11 +1,12 @@
-"""How much memory a process of the test run holds, and what raised that."""
+"""How much memory a process of the test run holds, and which tests raised that."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+
+import pytest
 
 from derive import clear_caches
 
@@ -17,7 +18,7 @@ except ImportError:  # not on Windows
 GROWTH = 150
 """Megabytes that a process may grow before it empties its caches."""
 NAMED = 6
-"""How many modules the summary names."""
+"""How many tests the summary names."""
 
 
 def held() -> int:
@@ -38,22 +39,26 @@ def peak() -> int:
 
 
 class Memory:
-    """What the modules take, one after another."""
+    """What the tests take, one after another."""
 
     def __init__(self) -> None:
         self.kept, self.most = held(), peak()
         self.raised: list[tuple[int, str]] = []
 
-    def after(self, module: ModuleType) -> None:
-        """Note by how much this module raised the peak; empty the caches if they have grown."""
-        most = peak()
-        if most > self.most:
-            self.raised.append((most - self.most, module.__name__.rpartition(".")[-1]))
+    def after(self, test: pytest.Item, following: pytest.Item | None) -> None:
+        """Note by how much this test raised the peak; empty the caches if they have grown.
+
+        Those of the test's module are emptied where no other test of it follows.
+        """
+        if (most := peak()) > self.most:
+            self.raised.append((most - self.most, test.nodeid.removeprefix("tests/")))
             self.most = most
         if held() > self.kept + GROWTH:
-            for value in vars(module).values():
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
+            module = getattr(test, "module", None)
+            if module is not getattr(following, "module", None):
+                for value in vars(module).values():
+                    if hasattr(value, "cache_clear"):
+                        value.cache_clear()
             clear_caches()
             self.kept = held()
 
