@@ -1,5 +1,6 @@
 """What all tests share: no deadline for an example, on a machine that others use as well; which
-are slow by `long.txt`, beside those that say so themselves; and which worker runs what.
+are slow by `long.txt`, beside those that say so themselves; which worker runs what; and how much
+memory each took, in the last lines of the run.
 
 `pytest --seconds FILE` adds a line to FILE for each test: the processor seconds that it took, its
 fixtures' and its processes' among them, and whether it is slow. `python tests/long.py FILE` makes
@@ -24,6 +25,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background
 gc.disable()  # what is imported stays: a third of the time that it takes
 
 LONG = Path(__file__).with_name("long.txt")
+MEMORY, WORKERS = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -42,9 +44,12 @@ def pytest_collection_modifyitems(config, items):
         arrange(items, config.option.markexpr)
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     gc.freeze()
     gc.enable()
+    from worker_memory import Memory  # noqa: PLC0415  (pytest sets the path after this file is read)
+
+    session.config.stash[MEMORY] = Memory()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,13 +63,31 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
+def pytest_runtest_protocol(item, nextitem):
     before = sum(os.times()[:4])
     try:
         return (yield)
     finally:
+        item.config.stash[MEMORY].after(item, nextitem)
         if file := item.config.getoption("seconds"):
             slow = item.get_closest_marker("slow") is not None
             row = [item.nodeid, round(sum(os.times()[:4]) - before, 3), slow]
             with Path(file).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(row) + "\n")
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workerinput") and MEMORY in session.config.stash:
+        session.config.workeroutput["memory"] = str(session.config.stash[MEMORY])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    if text := getattr(node, "workeroutput", {}).get("memory"):
+        node.config.stash.setdefault(WORKERS, []).append(f"{node.gateway.id}: {text}")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = config.stash.get(WORKERS, None) or [str(config.stash.get(MEMORY, ""))]
+    for line in filter(None, lines):
+        terminalreporter.write_line(line)

@@ -18,10 +18,8 @@ cached function of what they need.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import lru_cache, update_wrapper
 from threading import Lock
@@ -29,6 +27,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakSet
 
 from sympy.core.cache import clear_cache
+
+from .resources import give_back
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
@@ -99,8 +99,7 @@ def clear_caches() -> None:
         each.cache_clear()
     clear_cache()
     gc.collect()
-    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back()
 
 
 def _bounded_by_bytes(

@@ -27,10 +27,12 @@ from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 
-from .resources import duration
+from .resources import duration, give_back
 
 SLOW = 2.0
 """Seconds: what takes less goes without saying."""
+LONG = 0.25
+"""Seconds: what took longer gives freed memory back at its end, which takes milliseconds."""
 QUIET = "WICKGARTEN_QUIET"
 """The environment variable that silences all, if it is set to anything."""
 
@@ -77,6 +79,8 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
         if not works and works.said and sys.stderr.isatty():
             _clear()
             works.said = False
+        if not works and monotonic() - self.began > LONG:
+            give_back()
 
     def left(self) -> float | None:
         """Seconds that remain: by the steps done so far, else by the estimate."""

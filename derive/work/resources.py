@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from ..errors import InputError, Words
 
@@ -16,6 +20,22 @@ def memory() -> int:
         return int(_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):  # sysconf is POSIX's
         return int(_SHARE * _UNKNOWN)
+
+
+def _trim() -> Callable[[], object] | None:
+    """glibc's `malloc_trim(0)`, where it is."""
+    with suppress(AttributeError, OSError, TypeError):
+        return partial(ctypes.CDLL(None).malloc_trim, 0)
+    return None
+
+
+_trimmed = _trim()
+
+
+def give_back() -> None:
+    """Return freed memory to the system: glibc keeps what lies between blocks that are in use."""
+    if _trimmed is not None:
+        _trimmed()
 
 
 def check_memory(argument: str, got: object, needed: int, what: str) -> None:

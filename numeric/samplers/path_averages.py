@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, count, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -90,8 +90,9 @@ class Inverse(NamedTuple):
 
 
 Factor = State | Sum | Inverse
+Monomial = tuple[Factor, ...]
 Counts = NDArray[np.int64]
-Polynomial = dict[tuple[Factor, ...], Array]
+Polynomial = dict[Monomial, Array]
 """A polynomial in both, its coefficients an array over layers."""
 
 
@@ -132,8 +133,21 @@ def representative(kind: Kind, pairs: Pairing, samples: Labels, labels: Labels) 
     return min(images, key=lambda state: state[1:])
 
 
-_numbers: dict[tuple[Factor, ...], int] = {}
-"""The monomials that have been met, each with its number: cheaper to compare than they are."""
+_new_numbers = count()
+
+
+@cache(entries=2**16)
+def _number(monomial: Monomial) -> int:
+    """A number that no other monomial has: cheaper to compare than they are."""
+    return next(_new_numbers)
+
+
+class _Counts(NamedTuple):
+    """Monomials, their numbers, and how often each is in a contraction."""
+
+    monomials: NDArray[np.object_]
+    numbers: Counts
+    times: Counts
 
 
 @cache
@@ -144,8 +158,8 @@ def _contraction(
     joined: Pairing,
     ends: Pairing,
     inverses: Labels = (),
-) -> tuple[Counts, Counts]:
-    """Σ over all neurons of a term whose weights are gone: monomials' numbers, and how often.
+) -> _Counts:
+    """Σ over all neurons of a term whose weights are gone.
 
     Arguments:
         samples: of the slots of layer ℓ+1, by which the term names them.
@@ -160,7 +174,7 @@ def _contraction(
     slots = tuple(j for each in placed for j in each.neurons)
     below = tuple(samples[slot] for each in placed for slot in each.samples)
     neuron = [j for _, j in term.weights]
-    counts: dict[int, int] = {}
+    times: dict[Monomial, int] = {}
     for pairs in partial_pairings(tuple(range(len(slots)))):
         name = list(range(term.neurons))
         unions = [(neuron[a], neuron[b]) for a, b in joined]
@@ -184,9 +198,11 @@ def _contraction(
             for one, sigma, s in neurons:
                 f = tuple(sorted(label[slot] for slot in single if name[slots[slot]] == one))
                 factors.append(Sum(sigma, f, s))
-            monomial = _numbers.setdefault(tuple(sorted(factors, key=_spelled)), len(_numbers))
-            counts[monomial] = counts.get(monomial, 0) + 1
-    return np.array(list(counts)), np.array(list(counts.values()))
+            monomial = tuple(sorted(factors, key=_spelled))
+            times[monomial] = times.get(monomial, 0) + 1
+    monomials = np.fromiter(times, object, len(times))  # an array of tuples, not of their parts
+    numbers = np.array([_number(monomial) for monomial in times])
+    return _Counts(monomials, numbers, np.array(list(times.values())))
 
 
 _spelled = cache(str)
@@ -196,10 +212,10 @@ class _Sum:
     """A polynomial in the making: contractions, each with its coefficient."""
 
     def __init__(self) -> None:
-        self._terms: list[tuple[Counts, Counts]] = []
+        self._terms: list[_Counts] = []
         self._values: list[Array] = []
 
-    def add(self, contraction: tuple[Counts, Counts], value: Array) -> None:
+    def add(self, contraction: _Counts, value: Array) -> None:
         """Add a coefficient times a contraction."""
         if value.any():
             self._terms.append(contraction)
@@ -210,14 +226,16 @@ class _Sum:
         """All of it, monomial by monomial."""
         if not self._terms:
             return {}
-        met = np.concatenate([monomials for monomials, _ in self._terms])
-        counts = np.concatenate([counts for _, counts in self._terms]).astype(float)
-        column = np.repeat(np.arange(len(self._terms)), [len(m) for m, _ in self._terms])
-        numbers, row = np.unique(met, return_inverse=True)
+        monomials, met, times = (np.concatenate(each) for each in zip(*self._terms, strict=True))
+        column = np.repeat(np.arange(len(self._terms)), [len(each.times) for each in self._terms])
+        numbers, first, row = np.unique(met, return_index=True, return_inverse=True)
         shape = numbers.size, len(self._terms)
-        coefficients = sparse.coo_array((counts, (row, column)), shape) @ np.array(self._values)
-        monomials = list(_numbers)
-        return {monomials[k]: c for k, c in zip(numbers, coefficients, strict=True)}
+        shared = sparse.coo_array((times.astype(float), (row, column)), shape)
+        coefficients = shared @ np.array(self._values)
+        found: Polynomial = {}  # a monomial has two numbers if the first was dropped
+        for monomial, c in zip(monomials[first], coefficients, strict=True):
+            found[monomial] = found[monomial] + c if monomial in found else c
+        return found
 
 
 class Law(NamedTuple):

@@ -15,6 +15,7 @@ from .roots import root, roots
 
 _APART = 33.0  # −log of the relative distance at which the difference of two numbers has a digit
 _FEW = 4  # roots that are found one by one
+_HELD = 1 << 16  # of arrays, points times nodes
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Interval:
 
     def at(self, u: Array) -> Spots:
         """Everything at coordinates u."""
+        parts = [self._at(part) for part in self._parts(u)]
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return Spots(*map(np.concatenate, columns))
+
+    def _at(self, u: Array) -> Spots:
         x, away = self.place(u)
         inverse = self._inverse(x, away)
         mine = self.group.mine * inverse
@@ -73,7 +79,12 @@ class Interval:
 
     def mean(self, u: Array) -> Array:
         """E[f/(x − f)] alone, for the roots, most of the work."""
-        return np.asarray((self._inverse(*self.place(u)) @ self.group.mine).real)
+        means = [self._inverse(*self.place(part)) @ self.group.mine for part in self._parts(u)]
+        return np.concatenate(means).real
+
+    def _parts(self, u: Array) -> list[Array]:
+        """The coordinates, few enough at a time for arrays over all nodes."""
+        return np.array_split(u, 1 + u.size * self.group.positions.size // _HELD)
 
     def _inverse(self, x: Array, away: Array) -> NDArray[np.complex128]:
         """1/(x − f): a row for each x."""

@@ -11,7 +11,7 @@ import pytest
 import sympy
 from scipy import stats
 
-from derive import activations
+from derive import activations, clear_caches
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z
 from derive.engine.tensors import tensor
@@ -664,3 +664,17 @@ def test_sums_over_neurons_are_those_of_products_in_any_company(draws, n):
     for k in range(draws):
         sums(columns[k : k + 1], tree, alone, 1)
         np.testing.assert_array_equal(alone[0], found[k])
+
+
+def test_averages_given_a_path_do_not_depend_on_what_was_forgotten(monkeypatch):
+    """A monomial that was dropped and is met again has two numbers; here each has many."""
+    net, x, n, _ = CASES["orthogonal"]
+
+    def found():
+        table = simulate(net, x, n, 3, 20, tensors=["Theta", "B", "F"], sampler="paths")
+        return [float(table[name][2]) for name in ("Theta", "B", "F")]
+
+    first = found()
+    clear_caches()
+    monkeypatch.setattr(path_averages, "_number", lambda _: next(path_averages._new_numbers))
+    assert found() == pytest.approx(first, rel=1e-12)

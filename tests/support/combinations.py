@@ -134,10 +134,12 @@ class Case:
         make = LAWS[self.law_name].first
         return None if make is None else make()
 
-    def net(self, activation: object = SIGMA, **others: object) -> Network:
+    def net(self, activation: object = None, **others: object) -> Network:
         """The network."""
         given = {"C_b": C_b, "layer": self.layer} | others
-        return Network(activation, self.weights, self.first, **given)
+        return Network(
+            SIGMA if activation is None else activation, self.weights, self.first, **given
+        )
 
     def inputs(self, count: int) -> np.ndarray:
         """One input or several: vectors, or signals of a convolution."""
