@@ -75,13 +75,17 @@ def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def unbounded(decorator: ast.expr) -> bool:
-    """True for `@cache`, and for `@lru_cache(maxsize=None)`."""
+    """True for `@constant(…)`, `@functools.cache` and `@lru_cache(maxsize=None)`.
+
+    `@cache` is the one of `derive.work.caches`, which has a bound; `tests/test_caches.py` sees to it.
+    """
     if isinstance(decorator, ast.Call):
         sizes = [each.value for each in decorator.keywords if each.arg == "maxsize"]
         sizes += decorator.args
         none = any(isinstance(each, ast.Constant) and each.value is None for each in sizes)
-        return _name(decorator.func) == "lru_cache" and none
-    return _name(decorator) == "cache"
+        name = _name(decorator.func)
+        return name == "constant" or (name == "lru_cache" and none)
+    return isinstance(decorator, ast.Attribute) and decorator.attr == "cache"
 
 
 def _name(node: ast.expr) -> str:

@@ -36,7 +36,9 @@ def test_branches_are_conditions_alone(count):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("@cache", True),
+        ("@cache", False),
+        ("@cache(entries=8)", False),
+        ('@constant("one symbol")', True),
         ("@functools.cache", True),
         ("@lru_cache(maxsize=None)", True),
         ("@lru_cache(None)", True),
