@@ -77,7 +77,7 @@ def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
 def unbounded(decorator: ast.expr) -> bool:
     """True for `@constant(…)`, `@functools.cache` and `@lru_cache(maxsize=None)`.
 
-    `@cache` is the one of `derive.work.caches`, which has a bound; `tests/test_caches.py` sees to it.
+    `@cache` is that of `derive.work.caches`, with a bound; `tests/test_caches.py` checks this.
     """
     if isinstance(decorator, ast.Call):
         sizes = [each.value for each in decorator.keywords if each.arg == "maxsize"]
