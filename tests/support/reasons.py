@@ -48,14 +48,6 @@ REASONS = (
         "only.",
     ),
     Reason(
-        "layer 1 of entries",
-        NOT_YET,
-        "first_weights",
-        "weights whose law rotations keep, where those of the other layers' is kept",
-        "A first layer of independent entries is not supported in front of rotation-invariant "
-        "weights.",
-    ),
-    Reason(
         "layer 1 beyond K0",
         NOT_YET,
         "first_weights|fields",
