@@ -482,9 +482,7 @@ def test_ensembles(sigma, weights, norm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sigma", "norm"), [("hard_tanh", "rms"), ("relu", "rms"), ("relu", "layer")]
-)
+@pytest.mark.parametrize(("sigma", "norm"), [("hard_tanh", "rms"), ("relu", "layer")])
 def test_tower_of_kinks_in_ensembles(sigma, norm):
     """Layer 3, where the functionals of layer 2 enter: 32 numbers, |z| < 5, of which 5 standard
     errors are below a quarter of the largest of a tensor."""

@@ -105,7 +105,7 @@ def test_kernels_know_their_errors() -> None:
 
 @pytest.mark.slow
 def test_kernels_of_many_networks_know_their_errors() -> None:
-    hold(propagated(40, seed=2))
+    hold(propagated(20, seed=2))
 
 
 @pytest.mark.parametrize(
