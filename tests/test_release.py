@@ -33,7 +33,8 @@ from derive import Network, Orthogonal, activations, cite, recursion
 assert str(recursion("V", Orthogonal()).single_input()).startswith("V(ℓ+1) = C_W**2*(V*")
 table = numeric.flow(Network(activations.tanh, Orthogonal()), [1.0, 0.5], 3, ["K", "V"])
 assert table["V"].shape == (3,)
-sampled = numeric.simulate(Network(activations.tanh), [1.0], 4, 2, 50, tensors="K")
+net = Network(activations.tanh, Orthogonal())
+sampled = numeric.simulate(net, [1.0, 0.5], 4, 2, 50, tensors="K")
 assert numeric.compare(table[["K"]].isel(layer=[0]), sampled).rows
 assert "pennington2018" in cite("002")
 assert list(pathlib.Path(derive.__file__).parents[1].glob("derivations/ledger/*.toml"))

@@ -248,9 +248,10 @@ def test_a_growing_kernel_is_followed_and_its_end_is_explained():
         flow(Network(activations.sin), [1e6], 3, ["K"])
 
 
-def test_a_kernel_that_underflows_says_nothing_to_the_user():
+def test_a_kernel_that_underflows_is_refused_and_no_warning_is_heard():
     net = Network(by_name("gelu"), Orthogonal())
-    assert float(flow(net, [1.0], 10_000, ["K", "V"])["K"][-1]) == 0.0
+    with pytest.raises(InputError, match="falls below 1e-300"):
+        flow(net, [1.0], 10_000, ["K", "V"])
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,10 @@ def test_the_step_keeps_its_bound():
 def test_at_zero_variance_limits_are_given(road):
     slopes, curved, jump = SingleShape((1, 1)), SingleShape((0, 0), 2), SingleShape((1,), 1)
     relu = road("relu", slopes, curved, jump)
-    assert (relu[slopes](0.0), relu[curved](0.0), relu[jump](0.0)) == (0.5, 1.0, math.inf)
+    found = [relu[shape](0.0) for shape in (slopes, curved, jump)]
+    limits = [0.5, 1.0, math.inf]  # from above, in modules
+    undefined = [math.nan, 0.0, 0.0]  # flows refuse the first, and 0 is a factor of the others
+    assert np.array_equal(found, undefined if road is in_numpy else limits, equal_nan=True)
     assert relu[jump](1e-6) == pytest.approx(1 / math.sqrt(2e-6 * math.pi), rel=1e-13)
     assert road("hard_tanh", curved)[curved](0.0) == 2.0
     assert road("tanh", slopes)[slopes](0.0) == pytest.approx(1.0, rel=1e-15)

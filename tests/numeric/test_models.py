@@ -467,9 +467,8 @@ def judged():
 def test_a_model_agrees_with_theory(judged):
     assert judged.agrees
     assert judged.description.network == Network(
-        "tanh", Gaussian(1), first_weights=Gaussian(1), lambda_b=[0, 0, 0], lambda_W=[6, 24, 24],
-        widths=(6, 24, 24, 3), layer=layers.Layer("z[i] = W1[i,a] s(z[a])", C={"W1": 1}),
-    )  # fmt: skip
+        "tanh", Gaussian(1), lambda_b=[0, 0, 0], lambda_W=[6, 24, 24], widths=(6, 24, 24, 3)
+    )
     assert {row.tensor for each in judged.comparisons for row in each.rows} == {
         "K",
         "Theta",

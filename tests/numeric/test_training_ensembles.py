@@ -259,7 +259,7 @@ def test_one_output_of_low_rank_weights():
 def test_more_outputs_than_neurons_have_a_whole_rank(weights, outputs, named):
     """A rank is a part of all rows: of so many outputs, where the last layer has two neurons."""
     net = Network("tanh", weights, first_weights="gaussian")
-    with pytest.raises(InputError, match=f"^targets: got '{outputs} outputs'; .*{named}"):
+    with pytest.raises(InputError, match=f"^targets: got {outputs} outputs; .*{named}"):
         simulate(net, INPUTS, np.ones((3, outputs)), None, 2, 2, 0.1, 1, 4)
     made = simulate(net, INPUTS, np.ones((3, 4)), None, 2, 2, 0.1, 1, 4)
     assert np.isfinite(made["prediction"]).all()
@@ -434,6 +434,6 @@ def test_the_arguments_that_differ_from_a_run_are_named(tmp_path):
 
 def test_the_readout_of_given_widths_has_as_many_outputs_as_the_targets():
     net = Network("tanh", widths=[5, 10, 20, 1])
-    with pytest.raises(InputError, match=r"^targets: got .2 outputs.; wanted 1, the n_L"):
+    with pytest.raises(InputError, match=r"^targets: got 2 outputs; wanted 1, the n_L"):
         simulate(net, INPUTS, TARGETS, steps=1, draws=2)
     assert simulate(net, INPUTS, TARGETS[:, 0], steps=1, draws=2).attrs["outputs"] == 1
