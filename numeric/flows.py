@@ -125,6 +125,7 @@ def flow(
     data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
+    _check_size(len(data.X), depth, names)
     if any(name.pairs + name.order > 1 for name in names):
         _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
@@ -132,7 +133,6 @@ def flow(
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if reason := _no_balls(net, depth, len(data.X), names):
             raise InputError("precision", precision, reason)
-    _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
