@@ -544,7 +544,8 @@ def test_a_report_on_a_full_disk_is_one_line(capsys, tmp_path, monkeypatch):
     ):
         with monkeypatch.context() as patch:
             patch.setattr(place, full)
-            assert main(["check", "--report", str(tmp_path / "report")]) == BAD_INPUT
+            words = ["check", "--jobs", "1", "--report", str(tmp_path / "report")]
+            assert main(words) == BAD_INPUT
         _, err = capsys.readouterr()
         assert (err.startswith("wickgarten: report: got"), err.count("\n")) == (True, 1)
         assert "No space left" in err
