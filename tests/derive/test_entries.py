@@ -352,7 +352,6 @@ REFUSED = {
     "a skew of scipy": lambda: recursion("K", Independent(scipy.stats.expon(-1))).expr,
     "a layer": lambda: recursion("V", Uniform(), layer="normalized(rms)"),
     "a network's layer": lambda: Network("tanh", Uniform(), layer="normalized(rms)"),
-    "layer 1": lambda: Network("tanh", Orthogonal(), first_weights=Uniform()),
     "exact moments": lambda: exact.vertex(Network("relu", Uniform()), 2),
     "inputs": lambda: exact.cumulant("V", Network(activations.polynomial([0, 1]), Uniform()), 2),
     "unequal lists": lambda: Uniform().moment([1], [1, 1], 3),

@@ -87,7 +87,7 @@ def test_a_norm_with_eps_of_multiples_is_refused() -> None:
 def test_what_floats_refuse_digits_refuse() -> None:
     relu = Network("relu", layer="normalized(layer)")
     for precision in (None, 20):
-        with pytest.raises(InputError, match="mean is taken off"):
+        with pytest.raises(InputError, match="mean is subtracted"):
             flow(relu, [[1, 2], [-1, -2]], 3, "V", precision=precision)
         with pytest.raises(InputError, match="numbers for gamma"):
             flow(Network("tanh", layer="residual(skip=gamma)"), ONE, 3, precision=precision)

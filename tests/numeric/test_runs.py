@@ -235,7 +235,7 @@ def test_the_bar_tells_rate_and_time_left(tmp_path, capsys):
         ({"activation": activations.sin}, "activation is"),
         ({"C_b": 1}, r"C_b is \[0.0, 0.0, 0.0\] and not \[1.0, 1.0, 1.0\]"),
         ({"lambda_W": 2}, "lambda_W is"),
-        ({"first_weights": Gaussian(1)}, "first_weights is"),
+        ({"first_weights": Gaussian(1)}, "weights is"),
     ],
 )
 def test_a_run_of_another_ensemble_is_refused(tmp_path, change, key):
