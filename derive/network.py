@@ -13,7 +13,7 @@ import sympy
 
 from .activations.functions import Activation, as_activation
 from .depth.layered import criticality
-from .display.objects import lines_latex
+from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme
 from .engine.stages import STEM
 from .errors import InputError, listed, whole
@@ -559,7 +559,7 @@ class Network:
     def _forward(self) -> str:
         """The equation of the activation, or the names of several."""
         given = self.activation
-        return f"σ(z) = {given.expr}" if isinstance(given, Activation) else str(given)
+        return f"σ(z) = {readable(given.expr)}" if isinstance(given, Activation) else str(given)
 
     def _shown_laws(self) -> list[str]:
         law = self.weights
@@ -584,7 +584,7 @@ class Network:
             forward = rf"\texttt{{{self.layer}}}".replace("_", r"\_")
         sigma = rf"\sigma \in \text{{{self.activation}}}"
         if isinstance(self.activation, Activation):
-            sigma = rf"\sigma(z) = {sympy.latex(self.activation.expr)}"
+            sigma = rf"\sigma(z) = {sympy.latex(readable(self.activation.expr))}"
         first, laws = self.first_weights, self.weights
         rows = [
             rf"{forward},\quad {sigma}",

@@ -147,6 +147,8 @@ def flow(
 
 def _check_weights(net: Network, depth: int) -> None:
     """Refuse drawn weights of which moments of four do not tell what enters at order 1/n."""
+    if isinstance(net.weights, WeightEnsemble) and not isinstance(net.weights, FourMoments):
+        return
     checked: set[tuple[FourMoments, float, float]] = set()
     for layer in range(2, depth + 1):
         law = net.weights_at(layer, depth=depth)

@@ -33,6 +33,7 @@ from ..arithmetic.polynomials import (
     power,
     times,
 )
+from ..errors import InputError
 from ..work.caches import cache
 from .stages import Stage
 from .tensors import tensor
@@ -177,9 +178,15 @@ def _once(
 
 
 def norm_of(stages: Sequence[Stage]) -> Norm | None:
-    """What the norm before the last of these stages does; None where there is none."""
+    """What the norm before the last of these stages does; None where there is none.
+
+    Raises InputError for several norms, one behind the other.
+    """
     if len(stages) == 1:
         return None
+    if len(stages) > 2:
+        got = f"{len(stages) - 1} norms, one behind the other"
+        raise InputError("layer", got, "one norm, in a skip around one matrix")
     before, last = stages
     m = before.means[0].symbol if len(before.means) > 1 else None
     return Norm(before.functions[0], before.means[-1].symbol, m, bool(last.means))

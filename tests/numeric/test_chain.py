@@ -361,7 +361,7 @@ def test_a_law_of_a_layer_by_its_text_keeps_its_variance():
 
 def test_a_layers_own_laws_are_those_that_rotations_keep():
     for own in (layers.dense(weights="uniform"), layers.residual(weights={"W1": "uniform"})):
-        with pytest.raises(InputError, match="weights that rotations keep"):
+        with pytest.raises(InputError, match="wanted rotation-invariant weights in the layer"):
             recursion("G1", layer=own)
 
 
@@ -419,3 +419,10 @@ def test_explicit_networks_agree_with_theory(name):
         fit = np.linalg.inv(np.vander(1 / widths, 3, increasing=True))[0]
         error = math.sqrt(((fit * se) ** 2).sum())
         assert abs(fit @ y - float(theory[tensor])) < 5 * error, (tensor, fit @ y, error)
+
+
+def test_two_norms_in_a_skip_around_one_matrix_are_refused():
+    net = Network("tanh", layer=layers.around("normalized(rms)", norm="rms"))
+    with pytest.raises(InputError, match=r"^layer: got '2 norms, one behind"):
+        flow(net, [1.0, 0.5], 3, ["K", "V"])
+    assert np.isfinite(flow(net, [1.0, 0.5], 3, "K")["K"]).all()

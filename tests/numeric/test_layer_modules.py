@@ -11,9 +11,10 @@ import sys
 import numpy as np
 import pytest
 
-from derivations.cli import BAD_INPUT, OK, main
+from derivations.cli import OK, main
 from derive import InputError, Network, Orthogonal, layers, recursion
 from numeric import flow, write_c, write_module
+from numeric.emit import modules
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NUMBERS = {"C_W": 1.2, "C_b": 0.1, "lambda_W": 1.0, "lambda_b": 0.7}
@@ -139,4 +140,8 @@ def test_the_command_writes_layers(tmp_path, capsys):
     assert "layer: residual(skip=1, norm=rms)" in (tmp_path / "k.py").read_text(encoding="utf-8")
     assert main(["derive", "K", "--single", "--layer", "residual(norm=rms)"]) == OK
     assert "⟨σ²⟩_h" in capsys.readouterr().out
-    assert main(["kernel", "V", "--layer", "gated; dense", "-o", path]) == BAD_INPUT
+    assert main(["kernel", "V", "--layer", "gated; dense", "-o", path]) == OK
+    made = modules.load((tmp_path / "k.py").read_text(encoding="utf-8"), "two_layers")
+    table = flow(Network("tanh", layer="gated; dense"), [1.0], 3, ["K", "V"])
+    last = [float(table[name][-1]) for name in "KV"]
+    assert made.flow(1.0, np.ones(2), np.zeros(2))[-1] == pytest.approx(last, rel=1e-12)

@@ -92,7 +92,7 @@ def tables() -> dict[str, Any]:
     ]
     return {
         "flowed": numeric.flow(net, X, 2, ["K", "V"]),
-        "other": numeric.flow(Network("tanh", Gaussian(2)), X, 2, ["K", "V"]),
+        "other": numeric.flow(net, X, 2, ["K"]),
         "simulated": simulated,
         "fewer": simulated[1:],
     }
@@ -178,7 +178,8 @@ JACOBIANS = {
     "layer": "residual(skip=1)",
     "C_b": With(1, layer=OFFSET),
 }
-RESIDUAL = {"skip": HALF, "norm": "rms", "eps": With(HALF, norm="rms"), "C": (2, HALF)}
+PARTS = {"weights": Orthogonal(2), "activations": "tanh"}
+RESIDUAL = {"skip": HALF, "norm": "rms", "eps": With(HALF, norm="rms"), "C": (2, HALF), **PARTS}
 C_WS = {"C_W": 2}
 
 
@@ -219,6 +220,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "C_b_corrections": (1,),
             "widths": (2, 4, 8, 4),
             "layer": "residual(skip=1)",
+            "C_W": 2,
         },
     ),
     "derive.Orthogonal": ({}, C_WS),
@@ -241,6 +243,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "derive.Truncated": ({"ratio": 2}, {"ratio": 3, **C_WS}),
     "derive.TruncatedNormal": ({}, {"cut": 1, **C_WS}),
     "derive.Uniform": ({}, C_WS),
+    "derive.clear_caches": ({}, {}),
     "derive.cite": ({"which": ("day2025",)}, {"which": ("xiao2018",)}),
     "derive.coset_type": (
         {"p": ((0, 1), (2, 3)), "q": ((0, 1), (2, 3))},
@@ -297,6 +300,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "derive.activations.leaky_relu": ({"slope": HALF}, {"slope": 2}),
     "derive.activations.monomial": ({"power": 1}, {"power": 2}),
     "derive.activations.names": ({}, {}),
+    "derive.activations.elu": ({}, {"alpha": 2}),
+    "derive.activations.sine": ({"frequency": 1}, {"frequency": 2}),
     "derive.activations.polynomial": ({"coefficients": (0, 1)}, {"coefficients": (0, 2)}),
     # derive.batchnorm
     "derive.batchnorm.contraction_rate": ({}, {}),
@@ -378,6 +383,17 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "readout": Apart("what `convolution` gives it"),
             "keep": Apart("what `dropout` gives it"),
             "values": Apart("g among them, and tests/derive/test_layers.py"),
+            **PARTS,
+        },
+    ),
+    "derive.layers.around": (
+        {"block": "gated"},
+        {
+            "block": "normalized(rms)",
+            "skip": HALF,
+            "norm": "rms",
+            "eps": With(HALF, norm="rms"),
+            "label": Apart("what it is called"),
         },
     ),
     "derive.layers.as_layer": ({"given": "dense"}, {"given": "normalized(rms)"}),
@@ -397,17 +413,21 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "eps": With(HALF, norm="rms"),
         },
     ),
-    "derive.layers.dense": ({}, {}),
+    "derive.layers.dense": ({}, PARTS),
     "derive.layers.dropout": ({"p": HALF}, {"p": sympy.Rational(1, 3)}),
     "derive.layers.flattening": ({"positions": 4}, {"positions": 5}),
     "derive.layers.gated": ({}, {**RESIDUAL, "C": (1, 2, HALF)}),
-    "derive.layers.normalized": ({"norm": "rms"}, {"norm": "layer", "eps": HALF}),
+    "derive.layers.normalized": ({"norm": "rms"}, {"norm": "layer", "eps": HALF, **PARTS}),
     "derive.layers.pooling": ({"positions": 4}, {"positions": 5}),
     "derive.layers.read": ({"text": "gated"}, {"text": "normalized(rms)"}),
     "derive.layers.residual": ({}, {**RESIDUAL, "ratio": 2}),
+    "derive.layers.sequence": (
+        {"blocks": ("gated", "dense")},
+        {"blocks": ("gated", "residual(norm=rms)")},
+    ),
     "derive.layers.skip": (
         {"gamma": HALF},
-        {"gamma": 1, "norm": "rms", "eps": With(HALF, norm="rms")},
+        {"gamma": 1, "norm": "rms", "eps": With(HALF, norm="rms"), **PARTS},
     ),
     # derive.linear
     "derive.linear.chain": (
@@ -927,8 +947,8 @@ VIEWS = {
     **{
         f"derive.layers.{name}": of_layer
         for name in (
-            *("Layer", "as_layer", "convolution", "dropout", "gated", "normalized"),
-            *("read", "residual", "skip", "by_depth"),
+            *("Layer", "around", "as_layer", "convolution", "dense", "dropout", "gated"),
+            *("normalized", "read", "residual", "sequence", "skip", "by_depth"),
         )
     },
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
