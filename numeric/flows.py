@@ -275,6 +275,8 @@ def _without_skew(net: Network, asked: _Asked) -> Network:
     moments of a neuron vanish; the odd cumulants of two neurons meet in κ(z_i, z_i, z_i, z_k, z_k,
     z_k) at the earliest, of order n^{-2}. Of four neural indices each odd block leaves one alone.
     """
+    if isinstance(net.weights, WeightEnsemble) and not isinstance(net.weights, IndependentEntries):
+        return net
     depth = asked.depth
     laws = [net.weights_at(layer, depth=depth) for layer in range(1, depth + 1)]
     odd = all(net.activation_at(layer, depth).is_odd for layer in range(1, depth))

@@ -20,6 +20,7 @@ from derive.engine.equations import Equation
 from derive.engine.fields import AnyField
 from derive.errors import InputError, Words
 from derive.network import Network
+from derive.weights import WeightEnsemble
 
 from .arrays import Array
 
@@ -62,9 +63,10 @@ def _columns(net: Network, depth: int) -> dict[str, list[object]]:
         return [value(1)] * depth if same else [value(layer) for layer in range(1, depth + 1)]
 
     equal = net.widths is None and not net.changes("width_ratio")
+    one_law = isinstance(net.weights, WeightEnsemble) and net.first_weights is None
     columns = {
         "width_ratio": column(net.width_ratio_at, same=equal),
-        "C_W": column(partial(_variance, net, depth), same=False),
+        "C_W": column(partial(_variance, net, depth), same=one_law),
         "C_b": column(net.C_b_at, same=not net.changes("C_b")),
         "lambda_W": column(net.lambda_W_at, same=not net.changes("lambda_W")),
         "lambda_b": column(net.lambda_b_at, same=not net.changes("lambda_b")),

@@ -278,7 +278,8 @@ class Ensemble:
     @cached_property
     def activations(self) -> tuple[Activation, ...]:
         """The activations of layers 1 … depth − 1."""
-        return tuple(self.net.activation_at(at, self.depth) for at in range(1, self.depth))
+        net, depth = self.net, self.depth
+        return tuple(net.activation_at(at, depth) for at in range(1, depth))
 
     def activation_at(self, layer: int) -> Activation:
         """The activation that acts on z of this layer."""
@@ -302,7 +303,7 @@ class Ensemble:
 
     def activate(self, Z: Array, layer: int) -> None:
         """Apply σ to Z of this layer in place."""
-        self.activation(layer).activate(Z)
+        compiled_activation(self.activation_at(layer)).activate(Z)
 
 
 @cache(entries=256)

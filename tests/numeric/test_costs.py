@@ -32,10 +32,10 @@ def sampled(inputs, tensors, sampler="lazy"):
 
 QUANTITIES = {
     "flow of V": (flowed(ONE, ["V"]), 120),
-    "flow of the tower": (flowed(ONE, list("VABDF")), 130),
+    "flow of the tower": (flowed(ONE, list("VABDF")), 120),
     "flow of V, two inputs": (flowed(TWO, ["V"]), 1100),
     "an ensemble's V": (sampled(ONE, ["V"]), 1),
-    "an ensemble's V, two inputs": (sampled(TWO, ["V"]), 70),
+    "an ensemble's V, two inputs": (sampled(TWO, ["V"]), 60),
     "an ensemble's D": (sampled(ONE, ["D"]), 120),
     "an ensemble's D along probes": (sampled(ONE, ["D"], "probes"), 70),
 }
