@@ -167,15 +167,15 @@ def draw_ensemble(choose: Choose, widths: Sequence[int] = SIXTHS) -> WeightEnsem
         LowRankOrthogonal(C_W, gamma=2 * third),
         BiInvariant(C_W, moments=(2, 5, 14)),
     )
-    fitting = (each for each in rare if all(_rank(each) * n % 1 == 0 for n in widths))
+    fitting = (each for each in rare if all(_allows(each, n) for n in widths))
     return choose(choose((plain, tuple(fitting))))
 
 
-def _rank(weights: WeightEnsemble) -> sympy.Expr:
-    """The rank of a square matrix over its width."""
+def _allows(weights: WeightEnsemble, width: int) -> bool:
+    """True if square matrices of this width exist: of a whole rank, each moment's value as often."""
     if isinstance(weights, LowRankGaussian | LowRankOrthogonal):
-        return sympy.sympify(weights.gamma)
-    return sympy.Integer(1)
+        return bool(sympy.sympify(weights.gamma) * width % 1 == 0)
+    return not isinstance(weights, BiInvariant) or width % len(weights.moments) == 0
 
 
 def draw_layer(choose: Choose, *, centred: bool = True) -> Layer:

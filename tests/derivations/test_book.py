@@ -88,22 +88,23 @@ DOUBTFUL = {
     "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""
-SLOW = 1.0
-"""Seconds, by the shipped table, beyond which a claim is left to `make run` and the slow tests."""
+SLOW, LONGEST = 1.0, 4.0
+"""Seconds, by the shipped table, beyond which a claim is left to `make run` and the slow tests, and
+beyond which a claim that samples is left to `make run` alone."""
 
 
 def cases(sampled: bool) -> list[object]:
     """The claims that sample, or do not; the sampled ones are all slow."""
     costs = shipped()
+    seconds = {claim: costs.get(f"{claim.source} {claim.name}", 0.0) for claim in BOOK}
     return [
         pytest.param(
             claim,
             id=f"{claim.source} {claim.equation}",
-            marks=[pytest.mark.slow]
-            * (sampled or costs.get(f"{claim.source} {claim.name}", 0.0) > SLOW),
+            marks=[pytest.mark.slow] * (sampled or seconds[claim] > SLOW),
         )
         for claim in BOOK
-        if claim.sampled == sampled
+        if claim.sampled == sampled and not (sampled and seconds[claim] > LONGEST)
     ]
 
 

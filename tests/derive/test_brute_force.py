@@ -456,7 +456,6 @@ TWO_H = (["z", "z", "H", "H"], (0, 1, 0, 1, 0, 0), (0, 0, 0, 0, 0, 0))
         ("gaussian", *ONE_H),
         ("low-rank gaussian", *ONE_H),
         ("orthogonal", *TWO_H),
-        ("truncated", *TWO_H),
     ],
     ids=str,
 )
@@ -482,7 +481,6 @@ def test_three_neurons(weights, component):
         ["z", "z"],
         ["H"],
         ["dH", "z"],
-        pytest.param(["ddI"], marks=pytest.mark.slow),
         pytest.param(["ddII"], marks=pytest.mark.slow),
     ],
     ids=str,

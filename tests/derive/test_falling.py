@@ -123,7 +123,7 @@ LAWS = [Gaussian(), Orthogonal()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("activation", "weights"), [*zip(KINKED, 2 * LAWS, strict=True)], ids=str)
+@pytest.mark.parametrize(("activation", "weights"), [*zip(KINKED[:2], LAWS, strict=True)], ids=str)
 def test_the_tower_at_depth_10000(activation, weights):
     _held(activation, weights, ["V", "G1", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q"], 10_000)
 
@@ -138,9 +138,8 @@ def test_the_tower_solves_its_recursions(activation, weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=lambda each: each.name)
-def test_the_second_order_at_depth_10000(weights):
-    _held(a.hard_tanh, weights, ["G2", "V2", "U6"], 10_000)
+def test_the_second_order_at_depth_10000():
+    _held(a.hard_tanh, Gaussian(), ["G2", "V2", "U6"], 10_000)
 
 
 @pytest.mark.parametrize("activation", [a.hard_tanh, BENT, CURVED], ids=str)

@@ -132,8 +132,8 @@ def test_what_oscillates_fast_is_zero_within_its_error(K0):
         assert abs(float(table[name][-1])) <= float(table[f"{name}_error"][-1]) <= most
 
 
-@pytest.mark.parametrize(("name", "K0"), [("tanh", 1e8), pytest.param("gelu", 1e5, marks=SLOW)])
-def test_a_tensor_does_not_depend_on_those_asked_with_it(name, K0):
+def test_a_tensor_does_not_depend_on_those_asked_with_it():
+    name, K0 = "tanh", 1e8
     alone = at_second(name, K0, ["G1"])[0]
     for others in (["K", "V", "G2"], ["K", "D", "F"]):
         assert at_second(name, K0, ["G1", *others])[0] == pytest.approx(alone, rel=1e-10)
@@ -299,7 +299,6 @@ def near(K0, gap, sign):
         ("tanh", np.array([1e-4]), "D"),
         ("gelu", np.array([3e-4, 1e-4]), "B"),
         pytest.param("tanh", near(1e4, 1e-12, -1.0), "D", marks=SLOW),
-        pytest.param("tanh", near(1e5, 1e-12, 1.0), "G1", marks=SLOW),
         pytest.param("tanh", near(7e7, 1e-6, 1.0), "G1", marks=SLOW),
         pytest.param("gelu", near(1e4, 1e-12, 1.0), "G1", marks=SLOW),
         pytest.param("hard_tanh", near(1e2, 1e-9, 1.0), "G1", marks=SLOW),

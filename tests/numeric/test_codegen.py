@@ -50,7 +50,7 @@ def test_single_input_module_runs_the_recursion(activation, tmp_path):
 @pytest.mark.parametrize(
     ("activation", "weights", "tensors", "m"),
     [
-        (activations.erf_unit_slope, Orthogonal(), ["G2", "V2"], 3),
+        (activations.erf_unit_slope, Orthogonal(), ["G2"], 3),
         (activations.from_expr("Max(0, z)**2/2"), Gaussian(), ["U6"], 2),
     ],
     ids=str,

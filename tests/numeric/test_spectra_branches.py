@@ -89,8 +89,6 @@ def test_three_haar_matrices_have_the_law_of_kesten_and_mckay() -> None:
     [
         ("relu", "gaussian", "gated", 1, 4),
         ("relu", "orthogonal", "gated", 1, 3),
-        pytest.param("relu", "orthogonal", "gated", 1, 7, marks=pytest.mark.slow),
-        pytest.param("relu", "orthogonal", "gated(skip=1)", 1, 4, marks=pytest.mark.slow),
         pytest.param("silu", "orthogonal", "gated(skip=1/2)", 2, 4, marks=pytest.mark.slow),
         pytest.param("tanh", "gaussian", "gated(skip=1, norm=rms)", 3, 4, marks=pytest.mark.slow),
         ("tanh", "orthogonal", TWO, 1, 4),
@@ -119,19 +117,15 @@ def haar(rng, n):
     return q * np.sign(np.diag(r))
 
 
-@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
-def test_explicit_matrices_have_this_law(weights) -> None:
+def test_explicit_matrices_have_this_law() -> None:
     """γ + W₃ (D₁ W₁ + D₂ W₂) of 500 neurons at the points of a scrambled net, so that the law of D
     does not vary: the distance, of rigid eigenvalues some log(n)/n, is below 0.015; with D₂ and
     D₁ of other neurons, of the same laws but independent, it is above."""
     n, rng = 512, np.random.default_rng(5)
     draws = qmc.Sobol(2, rng=rng).random(n)
     h, g = ndtri(draws).T
-    W1, W2, W3 = (
-        rng.normal(size=(n, n)) / np.sqrt(n) if weights == "gaussian" else haar(rng, n)
-        for _ in range(3)
-    )
-    law = spectra.jacobian("relu", weights, 1, 1, layer="gated(skip=1/2)")
+    W1, W2, W3 = (haar(rng, n) for _ in range(3))
+    law = spectra.jacobian("relu", "orthogonal", 1, 1, layer="gated(skip=1/2)")
 
     def distance(second) -> float:
         M = np.maximum(g, 0.0)[:, None] * W1 + (h * (second > 0.0))[:, None] * W2

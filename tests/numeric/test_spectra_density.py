@@ -130,11 +130,7 @@ def test_bernoulli_limit_is_lamberts() -> None:
         (activations.erf_unit_slope, Orthogonal(), 128, "0.05", 1e-11),
         *(
             pytest.param(*case, 1e-8, marks=pytest.mark.slow)
-            for case in (
-                (activations.tanh, LowRankOrthogonal(gamma="1/2"), 3, "0.3"),
-                (activations.silu, Truncated(ratio="3/2"), 4, "0.5"),
-                (activations.gelu, Gaussian(), 2, "1"),
-            )
+            for case in ((activations.tanh, LowRankOrthogonal(gamma="1/2"), 3, "0.3"),)
         ),
     ],
     ids=str,
@@ -257,9 +253,8 @@ def test_no_wrong_branch_where_it_was_lost_once(seed: int, number: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 200, 100))
-def test_no_wrong_branch_in_two_hundred_configurations(first: int) -> None:
-    _check_branches(12, range(first, first + 100))
+def test_no_wrong_branch_in_a_hundred_configurations() -> None:
+    _check_branches(12, range(100))
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_kernels_know_their_errors() -> None:
 
 @pytest.mark.slow
 def test_kernels_of_many_networks_know_their_errors() -> None:
-    hold(propagated(20, seed=2))
+    hold(propagated(10, seed=2))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_spectra_know_their_errors() -> None:
 
 @pytest.mark.slow
 def test_spectra_of_many_laws_know_their_errors() -> None:
-    hold(spectral(25, seed=4))
+    hold(spectral(12, seed=4))
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "smooth"])

@@ -237,7 +237,7 @@ def test_a_filter_with_one_matrix_is_the_dense_layer():
     assert made[0] == pytest.approx(made[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("layer", ["circular", "mean", "flatten"])
+@pytest.mark.parametrize("layer", ["circular", "flatten"])
 def test_networks_start_with_the_kernels_of_their_ensemble(layer):
     """H(0) and the covariance of outputs are Θ and K of the same width, |z| < 5.5."""
     net, y = network(LAYERS[layer]), targets_of(layer, 1)[..., 0]
@@ -267,15 +267,9 @@ def test_controls_change_no_mean(layer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("layer", "weights"),
-    [
-        ("circular", "gaussian"),
-        ("normed", "orthogonal"),
-        ("mean", "orthogonal"),
-        ("flatten", "gaussian"),
-    ],
+    ("layer", "weights", "draws"), [("circular", "gaussian", 1500), ("mean", "orthogonal", 500)]
 )
-def test_trained_ensembles_agree_with_theory(layer, weights):
+def test_trained_ensembles_agree_with_theory(layer, weights, draws):
     """Seen would be two fifths of a coefficient of 1/n after 20 steps, at targets of ±1."""
     net, read = network(LAYERS[layer], weights), LAYERS[layer].readout is not None
     x, tests = (SIGNALS[:2], TESTS) if read else (SIGNALS[:1], None)
@@ -283,7 +277,7 @@ def test_trained_ensembles_agree_with_theory(layer, weights):
     theta = tensors_of(net, x, 3, "Theta")["Theta"].to_numpy()[-1]
     eta, steps = 0.5 / np.linalg.eigvalsh(theta)[-1], [0, 1, 20]
     theory = flow(net, x, y, tests, 3, eta, steps)
-    made = [simulate(net, x, y, tests, n, 3, eta, steps, 1500, seed=3) for n in (32, 64)]
+    made = [simulate(net, x, y, tests, n, 3, eta, steps, draws, seed=3) for n in (32, 64)]
     scores = compare(theory, made, degree=1)
     assert scores.agrees, scores.table
     names = "prediction1", "covariance1", "ntk1"

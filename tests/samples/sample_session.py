@@ -13,7 +13,7 @@ the end, and the most it held.
 from __future__ import annotations
 
 import random
-import resource
+import re
 import sys
 from itertools import cycle
 from pathlib import Path
@@ -65,9 +65,11 @@ def vertex(number: int) -> None:
 OTHERS = (plotted, rate, gain, correlator, vertex)
 
 
-def resident() -> float:
-    """Megabytes that the process holds, on Linux."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+def megabytes(name: str) -> float:
+    """What the process holds, "VmRSS", or held at most, "VmHWM", on Linux."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (kilobytes,) = re.findall(rf"{name}:\s*(\d+) kB", status)
+    return int(kilobytes) / 2**10
 
 
 def cells() -> list[table.Cell]:
@@ -83,7 +85,7 @@ def run(calls: int) -> tuple[int, float, float]:
     refused, middle = 0, 0.0
     for number, cell in zip(range(calls), cycle(cells())):
         if number == calls // 2:
-            middle = resident()
+            middle = megabytes("VmRSS")
         combinations.SIGMA = ACTIVATIONS[number % len(ACTIVATIONS)]
         combinations.C_W = sympy.Rational(6, 5) + sympy.Rational(number, 10**5)
         combinations.simulated.cache_clear()
@@ -94,8 +96,8 @@ def run(calls: int) -> tuple[int, float, float]:
                 OTHERS[number // EVERY % len(OTHERS)](number)
         except (InputError, ArithmeticError):  # other activations than the table's
             refused += 1
-    return refused, middle, resident()
+    return refused, middle, megabytes("VmRSS")
 
 
 if __name__ == "__main__":
-    print(*run(int(sys.argv[1])), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+    print(*run(int(sys.argv[1])), megabytes("VmHWM"))
