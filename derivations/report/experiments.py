@@ -22,14 +22,18 @@ from derive.errors import InputError
 _HEAD = """\
 # Training experiments, recorded
 
-[Figures that train networks](figure.md) at the size that `--full` has, each with its numbers and
-with the command that repeats it; one that was killed goes on to the bits that it would have come
-to. Figures that train the same networks share them by `--ensembles`. A verdict is on the size that
-stands there, and on no other; a sentence that is not borne out is NOT so, or NOT SHOWN where there
-are too few networks to decide. Margins are the book's, set before any of these were run. Claims
-that are compared with theory alone, at initialization or in the first epochs, are left to the book.
-Processor seconds are of one thread of a busy two-core x86-64 machine, with what an earlier figure
-has trained read back.
+This page records [figures that train networks](figure.md) at the size that `--full` has. Each
+section shows the command that repeats the figure, the verdicts, the pictures and their numbers.
+
+* A run that was killed can be resumed: the result is the same to the last bit.
+* Figures that train the same networks share them through `--ensembles`.
+* A verdict holds for the stated size only. NOT means that the data do not bear out the statement.
+  NOT SHOWN means that there are too few networks to decide.
+* Margins are those of the book, set before any of these runs.
+* Claims that are compared with theory alone, at initialization or in the first epochs, are left to
+  the book.
+* Processor seconds are of one thread on a busy two-core x86-64 machine. Networks that an earlier
+  figure trained are read back, not trained again.
 """
 _LEFT = "Not recorded at this size:"
 

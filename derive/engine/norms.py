@@ -178,7 +178,7 @@ def _once(
 
 
 def norm_of(stages: Sequence[Stage]) -> Norm | None:
-    """What the norm before the last of these stages does; None where there is none.
+    """The action of the norm before the last of these stages; None if there is none.
 
     Raises InputError for several norms, one behind the other.
     """

@@ -54,7 +54,7 @@ class ByDepth(Along[Layer]):
 
     @property
     def positions(self) -> int | None:
-        """How many positions a signal has, where samples are signals."""
+        """The number of positions of a signal, if samples are signals."""
         found = (each.positions for each in self.entries if each.positions is not None)
         return next(found, None)
 

@@ -144,7 +144,7 @@ class Layer:
 
     @property
     def positions(self) -> int | None:
-        """How many positions a signal has, where samples are signals."""
+        """The number of positions of a signal, if samples are signals."""
         return None if self.taps is None else self.taps.positions
 
     @property
@@ -184,7 +184,7 @@ class Layer:
 
     @property
     def identity(self) -> str:
-        """What tells it from every other layer, whatever it and its functions are called."""
+        """The text that identifies the layer, whatever the names of it and of its functions."""
         functions = tuple((name, each.expr) for name, each in self.functions)
         numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]

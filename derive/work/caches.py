@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 ENTRIES = 1024
-"""How many values a cache holds by default."""
+"""The number of values that a cache holds by default."""
 
 _caches: WeakSet[_lru_cache_wrapper[Any]] = WeakSet()
 

@@ -49,7 +49,7 @@ SERIES = {
 """The series of a measured tensor: the coefficients of 1, 1/n, 1/n², …"""
 
 NEXT_TERM = 10.0
-"""How much larger than the last known coefficient of a series in 1/n the next one may be."""
+"""The largest assumed ratio of the next coefficient of a series in 1/n to the last known one."""
 
 VANISHES = 0.01
 """Of a number's natural size: what is smaller counts as zero, and is judged by that size."""
