@@ -172,7 +172,7 @@ def draw_ensemble(choose: Choose, widths: Sequence[int] = SIXTHS) -> WeightEnsem
 
 
 def _allows(weights: WeightEnsemble, width: int) -> bool:
-    """True if square matrices of this width exist: of a whole rank, each moment's value as often."""
+    """True if square matrices of this width have a whole rank, and moments that divide it."""
     if isinstance(weights, LowRankGaussian | LowRankOrthogonal):
         return bool(sympy.sympify(weights.gamma) * width % 1 == 0)
     return not isinstance(weights, BiInvariant) or width % len(weights.moments) == 0

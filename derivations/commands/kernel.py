@@ -35,8 +35,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--list",
         action="store_true",
-        help="show the tensors there are and the modules that are kept; or, given modules instead "
-        "of tensors, what is in them",
+        help="show the tensors; or, given modules instead of tensors, what is in them",
     )
 
 
@@ -77,7 +76,6 @@ def _listing(files: list[str]) -> list[str]:
     if files:
         return [line for name in files for line in _of_module(name)]
     from derive.engine.tensors import NAMES
-    from numeric.emit.modules import cache_directory
 
     lines = ["tensors, as cumulants with a pairing of their indices:"]
     for name in NAMES.values():
@@ -88,9 +86,6 @@ def _listing(files: list[str]) -> list[str]:
     lines.append(
         "and kappa(…|…) of any fields among z, H (the neural tangent kernel, NTK), dH, ddI, ddII"
     )
-    kept = sorted(cache_directory().glob("flow_*.py"))
-    lines.append(f"modules of `flow` in {cache_directory()}: {len(kept) or 'none'}")
-    lines += [f"  {path.name}  {_summary(path)}" for path in kept]
     return lines
 
 
@@ -110,11 +105,3 @@ def _of_module(name: str) -> list[str]:
             about = (ast.get_docstring(node) or "").partition("\n")[0]
             lines.append(f"  {node.name}({ast.unparse(node.args)})  {about}".rstrip())
     return lines
-
-
-def _summary(path: Path) -> str:
-    try:
-        first = path.read_text(encoding="utf-8").partition("\n")[0]
-    except (OSError, UnicodeDecodeError) as error:
-        return f"(cannot be read: {error})"
-    return first.strip('"')
