@@ -75,6 +75,7 @@ def test_what_is_exact_at_finite_width(layer: str, kind: str, skip: float, weigh
         assert (np.abs(values - exact[1:]) < 5 * errors + 1e-9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "weights"),
     [*zip(LAYERS, 4 * [Gaussian(1.5), Orthogonal(1.5)], strict=False)],
@@ -150,6 +151,7 @@ def fall(layer: str, weights, inputs, sigma: str = "gelu") -> float:
     return errors[1] / errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "weights"),
     [
