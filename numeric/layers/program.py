@@ -25,6 +25,9 @@ Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
 """Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
 of its axes."""
 
+Times = Callable[[Array, Array], Array]
+"""A product of two arrays, entry by entry."""
+
 GATHERED = 1 << 20
 """Numbers that are taken from a vector at a time, more or less."""
 
@@ -53,10 +56,11 @@ def product(factors: Array, axis: int) -> Array:
 def multiplied(factors: Sequence[Array]) -> Array:
     """The product of arrays that broadcast, with the same rules as `product`."""
     found = reduce(np.multiply, factors)
-    return reduce(_times, factors) if np.isnan(found).any() else found
+    return reduce(times, factors) if np.isnan(found).any() else found
 
 
-def _times(one: Array, other: Array) -> Array:
+def times(one: Array, other: Array) -> Array:
+    """The product of two arrays, with the same rules as `product`."""
     silent = (one == 0.0) & np.isnan(other) | (other == 0.0) & np.isnan(one)
     return np.where(silent, 0.0, one * other)
 
@@ -167,10 +171,10 @@ class Along:
         np.abs(found[:, -1], out=found[:, -1])
         return np.asarray(found)
 
-    def __call__(self, known: Array, vector: Array) -> Array:
+    def __call__(self, known: Array, vector: Array, times: Times) -> Array:
         """The tensors of one layer, and behind them the sums of their terms' absolute values,
-        (copies + 1, tensors)."""
-        terms = multiplied([known, *(vector.take(places, axis=1) for places in self._moving)])
+        (copies + 1, tensors), by this product of two arrays."""
+        terms = reduce(times, (vector.take(places, axis=1) for places in self._moving), known)
         return np.add.reduceat(terms, self._begins, axis=1)
 
 

@@ -20,7 +20,7 @@ from ..brackets.shapes import check_all_finite
 from . import averages
 from .accuracy import EPS
 from .averages import Copies
-from .program import GATHERED, Along, Table, Tables
+from .program import GATHERED, Along, Table, Tables, Times, times
 from .resting import Degenerate, on_kink
 from .start import Start
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
@@ -214,10 +214,8 @@ class Layers:
         copies, count = parameters.shape[1], len(self.names)
         own, along = self._own[0].along(), self.averages.along()
         K = found[self._kernel]
-        ((order, _),) = self._tables.by_rank
         first, last = self._tensors_at, self._tensors_at + count
-        step = max(1, GATHERED // (self._along.size * (copies + 1)))
-        of_kernel, of_tensors = rounding[:, self._kernel], rounding[:, order]
+        of_kernel = rounding[:, self._kernel]
         for begin in range(1, len(parameters), _BLOCK):
             block = parameters[begin : begin + _BLOCK]
             vectors = np.empty((len(block), copies + 1, last + self.averages.count))
@@ -238,22 +236,36 @@ class Layers:
             vectors[:, :-1, last:] = values + noise * sizes
             vectors[:, -1, last:] = sizes[:, 0]
             tensors = np.array([each[begin - 1] for each in found])
-            above = np.empty((len(block), count, copies))
-            of_terms = np.empty((len(block), count))
-            for at, vector in enumerate(vectors):
-                if at % step == 0:
-                    known = self._along.known(vectors[at : at + step])
-                vector[:-1, first:last] = tensors.T
-                np.abs(tensors[:, 0], out=vector[-1, first:last])
-                tensors = above[at]
-                sums = self._along(known[at % step], vector)
-                of_terms[at, order] = sums[-1]
-                tensors[order] = (sums[:-1] + of_tensors * sums[-1]).T
-                tensors[self._kernel] = K[begin + at]
+            above, of_terms = self._climb(vectors, tensors, K[begin:], rounding, np.multiply)
+            if np.isnan(above).any():
+                above, of_terms = self._climb(vectors, tensors, K[begin:], rounding, times)
             for place, each in enumerate(found):
                 each[begin : begin + len(block)] = above[:, place]
                 sizes_found[place][begin : begin + len(block)] = of_terms[:, place]
             advance(len(block))
+
+    def _climb(
+        self, vectors: Array, tensors: Array, K: Array, rounding: Array, times: Times
+    ) -> tuple[Array, Array]:
+        """The tensors of a block's layers, (layers, tensors, copies), and the sums of their terms'
+        absolute values, (layers, tensors), one layer after the other by this product."""
+        ((order, _),) = self._tables.by_rank
+        step = max(1, GATHERED // (self._along.size * vectors.shape[1]))
+        first, last = self._tensors_at, self._tensors_at + len(tensors)
+        above = np.empty((len(vectors), *tensors.shape))
+        of_terms = np.empty((len(vectors), len(tensors)))
+        of_tensors = rounding[:, order]
+        for at, vector in enumerate(vectors):
+            if at % step == 0:
+                known = self._along.known(vectors[at : at + step])
+            vector[:-1, first:last] = tensors.T
+            np.abs(tensors[:, 0], out=vector[-1, first:last])
+            tensors = above[at]
+            sums = self._along(known[at % step], vector, times)
+            of_terms[at, order] = sums[-1]
+            tensors[order] = (sums[:-1] + of_tensors * sums[-1]).T
+            tensors[self._kernel] = K[at]
+        return above, of_terms
 
     def _next(self, own: Copies, vectors: Array, K: Array, noise: Array, rounding: Array) -> Array:
         """K of the layers above those where it is K, (layers, copies), what they need put into

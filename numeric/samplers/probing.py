@@ -57,18 +57,19 @@ class ProbeSampler(Sampler):
         layer_kernels = kernels()
         ensemble, m = self.ensemble, self.plan.samples
         structure, coefficients = self._polynomials
+        depth, steps, C_b = ensemble.depth, ensemble.steps, ensemble.C_b
         X = np.zeros((draws.size, len(self.probes.jets) * m, ensemble.widths[0]))
         X[:, :m] = ensemble.inputs
         S = np.empty((*X.shape[:2], X.shape[1]))
-        for layer in range(ensemble.depth):
+        for layer in range(depth):
             layer_kernels.grams(X, S)
             yield evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
-            if layer + 1 == ensemble.depth:
+            if layer + 1 == depth:
                 return
             source = (ensemble.key, layer + 1)
-            Z = weighted(S, X, draws, ensemble.steps[layer], source)
-            if ensemble.C_b[layer]:
-                layer_kernels.add_bias(ensemble.C_b[layer], Z, m, draws, source)
+            Z = weighted(S, X, draws, steps[layer], source)
+            if C_b[layer]:
+                layer_kernels.add_bias(C_b[layer], Z, m, draws, source)
             if self.probes.order:
                 rates = (ensemble.lambda_W[layer], ensemble.lambda_b[layer])
                 layer_kernels.vary(S, X, Z, draws, rates, self.probes.raising, m, source)

@@ -1,5 +1,5 @@
-"""What a kept result says of its machine and its commit: what it takes to read it, no names; and a
-processor that peers share."""
+"""What a kept result says of its machine and its commit: what it takes to read it, no names; a
+processor that peers share; and the option that names another checkout."""
 
 import os
 
@@ -8,6 +8,10 @@ import pytest
 MACHINE = {"machine", "system", "python_implementation", "python_version", "cpu"}
 CPU = {"arch", "brand_raw", "count"}
 COMMIT = {"id", "time", "dirty"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--against", metavar="CHECKOUT", help="run its flows too (test_flows.py)")
 
 
 def keep(info, names):
