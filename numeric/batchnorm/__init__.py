@@ -1,9 +1,8 @@
 """Ensembles with batch normalization, and their large-width map."""
 
-from .descent import train
 from .ensembles import Chain, explicit_grams, gaps, grams, simulate, smallest_eigenvalues
 
-__all__ = ["Chain", "explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues", "train"]
+__all__ = ["Chain", "explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues"]
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 import sympy
 
 import numeric
+from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
 from derive import (
     BiInvariant,
     Gaussian,
@@ -22,12 +23,9 @@ from numeric import compare, flow
 from numeric.propagation import (
     BIASES,
     BLOCK,
-    CrossEntropy,
-    backward,
     given_biases,
     sample,
     simulate,
-    squares,
 )
 
 ORTHOGONAL = Network(a.tanh, LowRankOrthogonal(1, gamma=0.25), C_b=1)
