@@ -98,6 +98,7 @@ BY_THEIR_OWN_NAMES = {
     "derivations.daneshmand.large_width",
     "derivations.daneshmand.orthogonalization",
     "derivations.nait_saada_tanner.backward",
+    "derivations.nait_saada_tanner.given_biases",
     "derivations.pdlt.ratio_limits",
     "derivations.pennington.traces",
     "derivations.training.curves",

@@ -25,8 +25,7 @@ from derivations.daneshmand import large_width
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
-from derive.batchnorm import series, stationary
-from derive.batchnorm.chain import d, n
+from derive.batchnorm import d, n, series, stationary
 from derive.weights import Gaussian
 from numeric import batchnorm as ensembles
 from numeric import compare

@@ -28,7 +28,7 @@ from derivations.daneshmand import bounds, large_width
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
 from derivations.section import show
 from derive import activations, batchnorm, exact, linear
-from derive.batchnorm.chain import n
+from derive.batchnorm import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian

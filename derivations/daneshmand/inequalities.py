@@ -25,7 +25,7 @@ from derivations.claims.verdicts import Verdict, both, close, enclosed, equal, m
 from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.section import show
 from derive import batchnorm
-from derive.batchnorm.chain import n, theta
+from derive.batchnorm import n, theta
 
 delta = sympy.Symbol("delta", positive=True)
 excess = sympy.Symbol("k", nonnegative=True)

@@ -1,6 +1,7 @@
 """Ensembles with batch normalization, and their large-width map."""
 
-from .ensembles import Chain, explicit_grams, gaps, grams, simulate, smallest_eigenvalues
+from .chains import Chain, explicit_grams, smallest_eigenvalues
+from .ensembles import gaps, grams, simulate
 
 __all__ = ["Chain", "explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .drawing import BIASES, BLOCK
-from .sampling import Sample, given_biases, sample, simulate
+from .sampling import Sample, sample, simulate
 from .theory import fixed_points, kernels
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "BLOCK",
     "Sample",
     "fixed_points",
-    "given_biases",
     "kernels",
     "sample",
     "simulate",

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from derivations.daneshmand import bounds
 from derive import batchnorm
+from derive.batchnorm import d, n, stationary
 from derive.batchnorm import series as batchnorm_series
-from derive.batchnorm import stationary
-from derive.batchnorm.chain import d, n
 from derive.batchnorm.series import FIELD
 from derive.errors import InputError
 from derive.groups.pairings import pair_partitions

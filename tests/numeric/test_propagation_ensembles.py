@@ -8,6 +8,7 @@ import sympy
 
 import numeric
 from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
+from derivations.nait_saada_tanner.given_biases import given_biases
 from derive import (
     BiInvariant,
     Gaussian,
@@ -23,7 +24,6 @@ from numeric import compare, flow
 from numeric.propagation import (
     BIASES,
     BLOCK,
-    given_biases,
     sample,
     simulate,
 )
