@@ -20,6 +20,8 @@ from argument_table import SLOW, TABLE, VIEWS, Apart, Own, Same, With, tables
 
 import derive
 import numeric
+from derivations.daneshmand.descent import train
+from derivations.training.curves import curves
 from derive import InputError, WeightEnsemble
 from derive.depth.asymptotics import asymptotics
 from derive.spectra import Law
@@ -69,7 +71,12 @@ METHODS = {
     },
 }
 """Those that take more than themselves, of what the functions return."""
-FUNCTIONS = functions() | METHODS
+TRAINERS = {
+    "derivations.batchnorm.train": train,
+    "derivations.training.curves": curves,
+}
+"""Those of the book, which are called from scripts too."""
+FUNCTIONS = functions() | METHODS | TRAINERS
 PLACES = [
     pytest.param(name, argument, marks=pytest.mark.slow if (name, argument) in SLOW else ())
     for name, (_, others) in TABLE.items()

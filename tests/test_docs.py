@@ -94,8 +94,14 @@ def test_every_page_is_reached():
 
 
 BY_THEIR_OWN_NAMES = {
-    "numeric.batchnorm.initialization",
-    "numeric.batchnorm.theory",
+    "derivations.daneshmand.descent",
+    "derivations.daneshmand.large_width",
+    "derivations.daneshmand.orthogonalization",
+    "derivations.nait_saada_tanner.backward",
+    "derivations.nait_saada_tanner.given_biases",
+    "derivations.pdlt.ratio_limits",
+    "derivations.pennington.traces",
+    "derivations.training.curves",
     "numeric.random.haar",
     "numeric.testing",
     "numeric.verify",

@@ -102,7 +102,7 @@ class Sampling:
     Attributes:
         full: None for the book's size; else a figure's printed size, with this share of the
             networks.
-        data: the images of an experiment, as `numeric.training.data.source` reads them.
+        data: the images of an experiment, as `derivations.training.data.source` reads them.
     """
 
     seed: int

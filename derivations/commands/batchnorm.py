@@ -81,8 +81,8 @@ def stationary(
     activation: Activation, batch: int, width: int, centered: bool
 ) -> tuple[float, str] | None:
     """E V² of the stationary state with where it comes from, where a law of it is derived."""
+    from derivations.daneshmand import large_width
     from derive import batchnorm
-    from numeric.batchnorm import theory
 
     if activation.is_linear:
         size = batch - 1 if centered else batch
@@ -94,7 +94,7 @@ def stationary(
     if centered:
         return None
     try:
-        odd = theory.odd_law(activation, batch)
+        odd = large_width.odd_law(activation, batch)
     except InputError:
         return None
     return odd.gap_sq / width, "at order 1/d"

@@ -136,7 +136,7 @@ def _share(options: argparse.Namespace) -> float | None:
 
 def _data(given: str | None, chosen: SourceFigure) -> str:
     """The images, which are there and are what they should be."""
-    from numeric.training.data import source
+    from derivations.training.data import source
 
     if given is None:
         return "digits"

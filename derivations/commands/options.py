@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import sympy
     from numpy.typing import NDArray
 
+    from derivations.training.data import Images, Source
     from derive import Activation, Network, WeightEnsemble
     from derive.engine.tensors import Name
-    from numeric.training.data import Images, Source
 
 WEIGHTS = (
     "gaussian",

@@ -153,7 +153,7 @@ def _images(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
-    from numeric.training.data import source
+    from derivations.training.data import source
 
     if outputs > _CLASSES:
         raise InputError("--outputs", outputs, f"{_CLASSES} at most, of images")

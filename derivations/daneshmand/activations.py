@@ -26,17 +26,17 @@ from derivations.claims.verdicts import (
     observed,
     sampled,
 )
+from derivations.daneshmand import large_width
+from derivations.daneshmand.large_width import odd_law
 from derivations.pictures.panels import one_panel
 from derivations.section import show
+from derivations.training.data import digits
 from derive import activations, batchnorm
 from derive.activations.functions import Activation
 from numeric import batchnorm as ensembles
 from numeric import compare
-from numeric.batchnorm import theory as batchnorm_theory
-from numeric.batchnorm.theory import odd_law
 from numeric.tables import layout
 from numeric.tables.drawing import beside, points
-from numeric.training.data import digits
 
 CASES = (
     ("linear", False),
@@ -115,7 +115,7 @@ def leading_deviation(activation: Activation, batch: int, centered: bool) -> tup
     if not centered:
         return odd_law(activation, batch).gap_sq, 0.0
     values = [
-        batchnorm_theory.linearise(activation, batch, True, SAMPLES, seed).deviation_sq
+        large_width.linearise(activation, batch, True, SAMPLES, seed).deviation_sq
         for seed in range(SEEDS)
     ]
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(SEEDS))
@@ -253,7 +253,7 @@ def drift_of_mean(size: int) -> float:
     ratios = []
     for n in (size // 2, size):
         spectrum = np.repeat([1.5, 0.5], n // 2) / n
-        moved = batchnorm_theory.mean_spectrum(spectrum)[0] - spectrum[0]
+        moved = large_width.mean_spectrum(spectrum)[0] - spectrum[0]
         ratios.append(moved / (2 * spectrum[0] * ((spectrum**2).sum() - spectrum[0])))
     return float(2 * ratios[1] - ratios[0])
 

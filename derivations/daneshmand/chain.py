@@ -21,15 +21,14 @@ from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.daneshmand import large_width
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
-from derive.batchnorm import series, stationary
-from derive.batchnorm.chain import d, n
+from derive.batchnorm import d, n, series, stationary
 from derive.weights import Gaussian
 from numeric import batchnorm as ensembles
 from numeric import compare
-from numeric.batchnorm import theory as batchnorm_theory
 from numeric.tables import layout
 from numeric.tables.drawing import points
 
@@ -398,10 +397,10 @@ def figure_two(sampling: Sampling) -> Verdict:
     made, ((left, right),) = panel_grid(1, 2, (4.5, 3.6))
     found = ensembles.simulate(1000, batch, 60, 20, sampling.seed, inputs=inputs)
     layers = found["layer"].to_numpy()
-    derived = np.sqrt(batchnorm_theory.transient(inputs, 1000, 60))
+    derived = np.sqrt(large_width.transient(inputs, 1000, 60))
     left.plot(layers, derived, color="black", label="derived")
     early = [1, 2, 4, 6]
-    at_infinity = batchnorm_theory.transient(inputs, INFINITE, early[-1])
+    at_infinity = large_width.transient(inputs, INFINITE, early[-1])
     falling = layout.table(early, gap_sq=at_infinity[np.array(early) - 1])
     many = [
         ensembles.simulate(

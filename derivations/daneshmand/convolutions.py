@@ -21,15 +21,15 @@ from scipy import signal, special
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, misprint, observed
+from derivations.daneshmand.orthogonalization import orthogonalizing_weights
 from derivations.pictures.panels import one_panel
 from derivations.section import show
+from derivations.training.data import digits
 from numeric.arrays import Array
-from numeric.batchnorm.initialization import orthogonalizing_weights
 from numeric.runs import chunks
 from numeric.runs.totals import Rows
 from numeric.runs.work import Work
 from numeric.tables.drawing import points
-from numeric.training.data import digits
 
 
 def unfold(H: Array, size: int) -> Array:

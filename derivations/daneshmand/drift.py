@@ -24,17 +24,16 @@ from flint import acb, arb, ctx, fmpq
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint, observed, sampled
+from derivations.daneshmand import bounds, large_width
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
 from derivations.section import show
 from derive import activations, batchnorm, exact, linear
-from derive.batchnorm import bounds
-from derive.batchnorm.chain import n
+from derive.batchnorm import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian
 from numeric import batchnorm as ensembles
 from numeric import compare
-from numeric.batchnorm import theory as batchnorm_theory
 from numeric.tables import layout
 
 alpha = sympy.Symbol("alpha", positive=True)
@@ -336,7 +335,7 @@ def bound_at_depth(sampling: Sampling) -> Verdict:
     early = [1, 2, 4]
     value, se = layout.averaged(squares[:, np.array(early) - 1])
     found = layout.table(early, {"width": width, "blocks": 100}, gap_sq=(value, se))
-    theory = batchnorm_theory.transient(inputs, width, depth)[np.array(early) - 1]
+    theory = large_width.transient(inputs, width, depth)[np.array(early) - 1]
     return both(
         sampled(compare(layout.table(early, gap_sq=theory), found, sampling.false_alarms)),
         observed(

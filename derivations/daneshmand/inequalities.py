@@ -22,10 +22,10 @@ from flint import acb, fmpq
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, enclosed, equal, misprint
+from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.section import show
 from derive import batchnorm
-from derive.batchnorm import bounds as batchnorm_bounds
-from derive.batchnorm.chain import n, theta
+from derive.batchnorm import n, theta
 
 delta = sympy.Symbol("delta", positive=True)
 excess = sympy.Symbol("k", nonnegative=True)

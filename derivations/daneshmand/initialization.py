@@ -15,13 +15,13 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.daneshmand.inequalities import grid, on_grid
+from derivations.daneshmand.orthogonalization import orthogonalize, orthogonalizing_weights
 from derivations.pictures.panels import one_panel
 from derivations.section import show
+from derivations.training.data import digits
 from derive import activations
-from derive.batchnorm import bounds as batchnorm_bounds
-from numeric.batchnorm.initialization import orthogonalize, orthogonalizing_weights
-from numeric.training.data import digits
 
 
 @claim("003", "6", "weights that orthogonalize a batch")

@@ -18,13 +18,13 @@ from matplotlib.axes import Axes
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Picture, Verdict
+from derivations.daneshmand.descent import train
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
+from derivations.training.data import source
 from derivations.training.statements import Statement, reproduced, rising, smaller
 from derive.work.caches import cache
 from numeric.arrays import Array
-from numeric.batchnorm import train
-from numeric.training.data import source
 
 
 @dataclass(frozen=True)

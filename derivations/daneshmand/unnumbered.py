@@ -21,7 +21,7 @@ from derivations.daneshmand.chain import SPECTRUM, normalised
 from derivations.daneshmand.untrained import kernels
 from derivations.section import show
 from derive import batchnorm
-from derive.batchnorm.chain import d, n
+from derive.batchnorm import d, n
 
 R = sympy.Rational
 alpha = sympy.Symbol("alpha", positive=True)

@@ -20,6 +20,7 @@ from derivations.claims.verdicts import Verdict, both, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.moments.gaussian import evaluate, wick
 from derivations.section import show
+from derivations.training import data
 from derive import Network, activations
 from derive.gaussian.brackets import Component
 from derive.recursions import recursion
@@ -27,7 +28,6 @@ from derive.symbols import C_W as _C_W
 from numeric import compare, flow, simulate
 from numeric.arrays import Array
 from numeric.tables import layout
-from numeric.training import data
 
 WIDE = 10**9
 """A width at which what is exact is the limit, to nine digits."""

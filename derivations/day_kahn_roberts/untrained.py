@@ -19,13 +19,13 @@ from derivations.claims.verdicts import Verdict, both, enclosed, equal, observed
 from derivations.day_kahn_roberts.measurements import extrapolated, network
 from derivations.day_kahn_roberts.tower_figures import Measured, measure, tower_figure
 from derivations.section import show
+from derivations.training.data import digits
 from derive import Equation, Gaussian, Network, Orthogonal, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric.arrays import Array
-from numeric.training.data import digits
 
 WIDTH, LAYERS, CLASS = 30, 6, 6
 STARTS = (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))

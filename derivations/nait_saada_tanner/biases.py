@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, observed, sampled
 from derivations.moments.gaussian import variables, wick
+from derivations.nait_saada_tanner.given_biases import given_biases
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
@@ -118,7 +119,7 @@ def one_bias(sampling: Sampling) -> Verdict:
     tables = []
     for n, found in ensembles(net, "layer", sampling.seed).items():
         assert found.b is not None
-        residual = found.K[:draws] - networks.given_biases(net, INPUTS, found.b[:draws])
+        residual = found.K[:draws] - given_biases(net, INPUTS, found.b[:draws])
         tables.append(
             layout.table(
                 layers,
@@ -133,7 +134,7 @@ def one_bias(sampling: Sampling) -> Verdict:
     given = compare(zero, tables, sampling.false_alarms)
     printed = flowed["K"].to_numpy()
     b = 2 * np.random.default_rng(sampling.seed).standard_normal((2048, DEPTH))
-    averaged = networks.given_biases(net, INPUTS, b) - (b**2 / 4 - 1)[:, :, None, None]
+    averaged = given_biases(net, INPUTS, b) - (b**2 / 4 - 1)[:, :, None, None]
     error = averaged.std(axis=0) / np.sqrt(len(b))
     missed = ((averaged.mean(axis=0) - printed)[1:] / error[1:])[:, 0, 0]
     ratio = (averaged.mean(axis=0) / printed)[-1, 0, 0]

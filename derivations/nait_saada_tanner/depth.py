@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.moments.gaussian import variables, wick
+from derivations.nait_saada_tanner import pair_averages
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
 from derivations.section import show
@@ -30,7 +31,6 @@ from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.symbols import C_W
 from numeric.arrays import Array
-from numeric.layers import pairs
 
 GAMMA = sympy.Rational(1, 4)
 tanh = activations.tanh
@@ -401,7 +401,7 @@ def correlation_maps() -> Verdict:
 def _moved_covariance(net: Network, q: float, c: ArrayLike) -> Array:
     """The covariance one layer on, by quadrature, at each of these correlations."""
     kernels = q * np.where(np.eye(2, dtype=bool), 1.0, np.asarray(c, float)[..., None, None])
-    average = pairs.averages(tanh, kernels)[..., 0, 1]
+    average = pair_averages.averages(tanh, kernels)[..., 0, 1]
     return float(net.C_b_at(1)) + float(net.weights_at(2).C_W) * average
 
 

@@ -21,10 +21,12 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
 from derivations.pictures.panels import one_panel
 from derivations.section import show
+from derivations.training.data import digits
 from derive import (
     Equation,
     LowRankGaussian,
@@ -40,13 +42,11 @@ from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric import compare
 from numeric.arrays import Array
-from numeric.propagation import CrossEntropy, backward, squares
 from numeric.tables import layout
 from numeric.tables.drawing import beside
-from numeric.training.data import digits
 
 if TYPE_CHECKING:
-    from numeric.propagation import Loss
+    from derivations.nait_saada_tanner.backward import Loss
 
 WIDENING = Network(
     activations.tanh,

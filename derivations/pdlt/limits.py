@@ -19,12 +19,12 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, sampled
 from derivations.moments.isotropic import ANY, length_moment, same
+from derivations.pdlt import ratio_limits
+from derivations.pdlt.ratio_limits import r
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations, linear
 from derive.gaussian.brackets import Component
-from derive.linear import limits as linear_limits
-from derive.linear.limits import r
 from derive.network import Network
 from derive.symbols import m, n
 from derive.weights import Gaussian
@@ -112,7 +112,7 @@ def limits_do_not_commute() -> Verdict:
 @claim("004", "3.53", "c_{2m} at large width")
 def first_order() -> Verdict:
     """$1+m(m-1)/n+O(1/n^2)$ for every m, from $\\sum_{s<m}2s$ summed with symbolic m."""
-    (found,) = linear_limits.log_factor(1)
+    (found,) = ratio_limits.log_factor(1)
     series = [sympy.limit(n * (linear.contraction_factor(k, n) - 1), n, sympy.oo) for k in ORDERS]
     return both(
         equal(found, m * (m - 1), "symbolic m"),
@@ -139,8 +139,8 @@ def exponential() -> Verdict:
 def interpolation() -> Verdict:
     """$e^{m(m-1)r}$, and its next terms in 1/n, for symbolic m and r; derived from
     $\\log c_{2m}$."""
-    found = linear_limits.interpolation(1)
-    second = sympy.simplify(linear_limits.interpolation(2) / found)
+    found = ratio_limits.interpolation(1)
+    second = sympy.simplify(ratio_limits.interpolation(2) / found)
     return both(
         equal(found, sympy.exp(m * (m - 1) * r)),
         equal(
@@ -161,10 +161,10 @@ def breakdown() -> Verdict:
     """The exponents part by $\\frac{2r}{3n}m^3$ at large m: with r = 1 and 10 % tolerance at m = 3,
     6, 12 for n = 100, 1000, 10000, growing as $n^{1/3}$."""
     tolerance = sympy.Rational(1, 10)
-    leading = sympy.limit((linear_limits.log_factor(2)[1] * r / m**3), m, sympy.oo)
+    leading = sympy.limit((ratio_limits.log_factor(2)[1] * r / m**3), m, sympy.oo)
     found, checked = [], []
     for width in (100, 1000, 10_000):
-        first = linear_limits.breakdown(width, width, 0.1)
+        first = ratio_limits.breakdown(width, width, 0.1)
         off = [
             sympy.exp(k * (k - 1)) / linear.contraction_factor(k, width).evalf(30) ** (width - 1)
             for k in (first - 1, first)
@@ -180,7 +180,7 @@ def breakdown() -> Verdict:
 @claim("004", "3.56", "connected four-point correlator at fixed L/n")
 def four_points() -> Verdict:
     """$e^{2r}-1=2r+O(r^2)$."""
-    found = linear_limits.connected_interpolation(2)
+    found = ratio_limits.connected_interpolation(2)
     return equal([found, sympy.series(found, r, 0, 2).removeO()], [sympy.exp(2 * r) - 1, 2 * r])
 
 
@@ -188,12 +188,12 @@ def four_points() -> Verdict:
 def six_points() -> Verdict:
     """$e^{6r}-3e^{2r}+2=12r^2+O(r^3)$. For 2m points the leading order is $m^{m-2}(2r)^{m-1}$, one
     2r for each line of each labelled tree on m pairs (Cayley); m = 1 to 6."""
-    found = linear_limits.connected_interpolation(3)
+    found = ratio_limits.connected_interpolation(3)
     leading = [
-        sympy.series(linear_limits.connected_interpolation(k), r, 0, k).removeO() for k in ORDERS
+        sympy.series(ratio_limits.connected_interpolation(k), r, 0, k).removeO() for k in ORDERS
     ]
     trees = [(2 * r) ** (k - 1) * sympy.Integer(k) ** (k - 2) for k in ORDERS]
-    limit = linear.cumulants([linear_limits.interpolation(1).subs(m, k) for k in (1, 2, 3)])[-1]
+    limit = linear.cumulants([ratio_limits.interpolation(1).subs(m, k) for k in (1, 2, 3)])[-1]
     return both(
         equal(
             [found, sympy.series(found, r, 0, 3).removeO(), limit],
@@ -211,7 +211,7 @@ def neglected() -> Verdict:
     depth, x, ratio = sympy.symbols("L x r", positive=True)
     kept, powers, named = [], [], []
     for k in (2, 3):
-        orders = linear_limits.log_factor(5)
+        orders = ratio_limits.log_factor(5)
         logarithm = sum(each.subs(m, k) * x**j for j, each in enumerate(orders, 1))
         power, series = sympy.Integer(1), sympy.Integer(1)
         for j in range(1, 6):  # of the exponential, through x⁵

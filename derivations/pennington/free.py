@@ -18,6 +18,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.pennington.propagation import GRAM, explicit
+from derivations.pennington.traces import large_n, trace_moment
 from derivations.section import show
 from derive import (
     Gaussian,
@@ -30,7 +31,6 @@ from derive import (
 )
 from derive.arithmetic import powerseries
 from derive.gaussian.brackets import Average
-from derive.groups.traces import large_n, trace_moment
 from derive.recursions import Recursion, recursion
 from derive.spectra import moments
 from derive.spectra.laws import w, z

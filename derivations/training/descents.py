@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from derivations.claims.registry import Sampling
+from derivations.training.curves import curves
+from derivations.training.data import Split, source
 from derive import Gaussian, Network, Orthogonal, activations
 from derive.work.caches import cache
 from numeric.arrays import Array
-from numeric.training import curves
-from numeric.training.data import Split, source
 
 STARTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
 CLASS = 6
@@ -38,7 +38,7 @@ class Size:
         draws: networks of each kind, by depth.
         wide: the same of the second width.
         pair: the shallow and the deep L of Figure 5 and of those of the appendix.
-        data: which images, as `numeric.training.data.source` reads them.
+        data: which images, as `derivations.training.data.source` reads them.
     """
 
     widths: tuple[int, int]

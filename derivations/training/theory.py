@@ -22,6 +22,7 @@ from derivations.claims.verdicts import Verdict, sampled
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derivations.training import descents
+from derivations.training.data import Images, Split
 from derivations.training.descents import STARTS, Descent
 from derivations.training.statements import Statement, expected
 from derive import Network
@@ -31,7 +32,6 @@ from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.tables import layout
-from numeric.training.data import Images, Split
 from numeric.training.ensembles import Training
 from numeric.training.optimizers import Optimizer
 

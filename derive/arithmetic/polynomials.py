@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 
-from ..work.caches import cache
-
 Atom = Hashable
 Monomial = frozenset[tuple[Atom, int]]
 Expansion = dict[tuple[Monomial, int], Fraction]
@@ -76,28 +74,3 @@ def multiply_all(factors: Iterable[Expansion], order: int) -> Expansion:
     if result is None:
         return constant(1)
     return {key: value for key, value in result.items() if key[1] <= order}
-
-
-@cache
-def falling_factorial(width_ratio: Atom | None, count: int) -> tuple[tuple[int, int, int], ...]:
-    """(rn)(rn − 1) … (rn − count + 1) as terms (coefficient, power of 1/n, power of r)."""
-    coefficients = {0: 1}
-    for shift in range(count):
-        grown: dict[int, int] = {}
-        for degree, value in coefficients.items():
-            grown[degree + 1] = grown.get(degree + 1, 0) + value
-            grown[degree] = grown.get(degree, 0) - shift * value
-        coefficients = grown
-    return tuple(
-        (value, -degree, degree if width_ratio is not None else 0)
-        for degree, value in coefficients.items()
-        if value
-    )
-
-
-def distinct_neurons(width_ratio: Atom | None, count: int) -> Expansion:
-    """How many ways to choose `count` distinct neurons, in order, among rn."""
-    return {
-        (power(width_ratio, exponent), n_power): Fraction(value)
-        for value, n_power, exponent in falling_factorial(width_ratio, count)
-    }

@@ -27,20 +27,6 @@ from ..symbols import width as d
 from . import series, stationary
 from .series import FIELD
 
-__all__ = [
-    "contraction_rate",
-    "d",
-    "fourth_moments",
-    "mean_eigenvalue",
-    "mean_eigenvalue_two",
-    "mean_series",
-    "mean_spectrum",
-    "n",
-    "noise_covariance",
-    "stationary_gap",
-    "theta",
-]
-
 MAX_MOMENT = 1000
 """The highest power of V whose stationary mean is worked out, in a second or so."""
 
@@ -241,7 +227,3 @@ def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
     if not values or not all(value.is_number and value > 0 for value in values):
         raise InputError("eigenvalues", eigenvalues, "positive numbers")
     return [mpmath.mpf(value.evalf(mpmath.mp.dps + 5)) for value in values]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -41,10 +41,6 @@ class Local(NamedTuple):
     factors: tuple[Pair, ...] = ()
     tested: Labels | None = None
 
-    def with_factor(self, factor: Pair) -> Local:
-        """Times σ^{(order)} of a sample."""
-        return self._replace(factors=tuple(sorted((*self.factors, factor))))
-
     def differentiated(self, samples: Labels) -> Local:
         """f by these samples, once more each."""
         assert self.tested is not None

@@ -1,10 +1,10 @@
 """Finite width without truncation, where it can be had."""
 
+from ..symbols import n
 from .cumulants import (
     component,
     cumulant,
     moment_factor,
-    n,
     row_sum,
     scale_invariant_moment,
     series,

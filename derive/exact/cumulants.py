@@ -37,17 +37,6 @@ from ..symbols import K0, n
 from ..weights import WeightEnsemble
 from .moments import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 
-__all__ = [
-    "component",
-    "cumulant",
-    "moment_factor",
-    "n",
-    "row_sum",
-    "scale_invariant_moment",
-    "series",
-    "vertex",
-]
-
 MAX_LAYER = 1000
 """Of an exact moment: its size grows with the layer."""
 
@@ -487,7 +476,3 @@ def _atom(atom: object, moments: Moments) -> sympy.Expr:
         symbols = set().union(*(moments.at(layer).weights.free_symbols for layer in layers))
         return next(symbol for symbol in symbols if symbol.name == atom.name)
     return atom
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -48,7 +48,6 @@ from .zonal import (
     invertible_functions,
     partitions,
     remove,
-    spherical_functions,
     type_class_size,
 )
 
@@ -99,27 +98,6 @@ def weingarten(partition: Type, n: sympy.Expr | int, group: str = "O") -> sympy.
         if not size.is_number:
             return table(sum(mu), group).function(mu).expr(size)
         return as_sympy(value_at(mu, int(size), group))
-
-
-def weingarten_latex(partition: Type, n: sympy.Expr | int, group: str = "O") -> str:
-    r"""The equation Wg_{G(n)}(μ) = … in LaTeX.
-
-    >>> print(weingarten_latex((2,), sympy.Symbol("n"), "U"))
-    \mathrm{Wg}_{U(n)}(2) = - \frac{1}{n \left(n - 1\right) \left(n + 1\right)}
-    """
-    name = rf"\mathrm{{Wg}}_{{{group}({sympy.latex(dimension(n, group))})}}"
-    if group in PERMUTATIONS:
-        pi, sigma = by_permutations.as_pair(partition, group)
-        sizes = map(str, sorted(map(len, pi), reverse=True))
-        parts = ",".join(sizes if pi == sigma else map(_blocks_latex, (pi, sigma)))
-    else:
-        parts = ",".join(map(str, as_partition(partition)))
-    return f"{name}({parts}) = {sympy.latex(weingarten(partition, n, group))}"
-
-
-def _blocks_latex(blocks: Blocks) -> str:
-    """{0 1|2}, the blocks between bars."""
-    return rf"\{{{'|'.join(' '.join(map(str, block)) for block in blocks)}\}}"
 
 
 def value_at(mu: Partition, n: int, group: str) -> fmpq:
@@ -238,16 +216,6 @@ def series(partition: Type, order: int, group: str = "O") -> tuple[int, ...]:
     return ((0,) * first + coefficients)[: order + 1]
 
 
-def leading(partition: Type, n: sympy.Expr, group: str = "O") -> sympy.Expr:
-    """The leading term of W(μ) as n → ∞, Π_i (−1)^{μ_i−1} Catalan(μ_i − 1) / n^{2k−ℓ(μ)} (O, U).
-
-    >>> leading((3, 1), sympy.Symbol("n"))
-    2/n**6
-    """
-    power, (coefficient,) = laurent(partition, 1, group)
-    return coefficient * sympy.sympify(n) ** power
-
-
 def class_size(partition: Sequence[int], group: str = "O") -> int:
     """How many pairings q have this type relative to one p: α^{k−ℓ} k!/z_μ.
 
@@ -283,29 +251,6 @@ def elements_of(k: int, group: str = "O") -> tuple[Blocks, ...]:
             tuple((a, k + b) for a, b in enumerate(sigma)) for sigma in permutations(range(k))
         )
     return pair_partitions(2 * k)
-
-
-def gram_determinant(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
-    """The determinant of the Gram matrix, factored: Π_λ (Π_{(i,j)∈λ} n + α(j−1) − (i−1))^{d_λ}.
-
-    d_λ is the dimension of the eigenspace: f^{2λ} for O, (f^λ)² for U. For S and B it is
-    Π_π (n)_{|π|}, for the δ's are unitriangular in the indicators of ker i = τ.
-
-    >>> gram_determinant(2, sympy.Symbol("n"))
-    n**3*(n - 1)**2*(n + 2)
-    """
-    k = _pairs(k)
-    size = dimension(n, group)
-    exponents: Counter[int] = Counter()
-    if group in PERMUTATIONS:
-        for blocks in elements_of(k, group):
-            exponents.update(range(len(blocks)))
-        return sympy.Mul(*((size - c) ** e for c, e in exponents.items()))
-    sign = -1 if group == "Sp" else 1
-    for spherical in spherical_functions(k, alpha_of(group)):
-        for content in spherical.contents:
-            exponents[sign * content] += spherical.multiplicity
-    return sympy.Mul(*((size + c) ** e for c, e in exponents.items()))
 
 
 @cache

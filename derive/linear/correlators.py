@@ -37,20 +37,6 @@ from ..groups.zonal import partitions, spherical_functions
 from ..weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
 from ..work.caches import cache
 
-__all__ = [
-    "chain",
-    "coefficient",
-    "connected",
-    "contraction_factor",
-    "correlator",
-    "cumulants",
-    "loop_census",
-    "norm_moment",
-    "norm_variance",
-    "pairing_matrix",
-    "row_sum",
-]
-
 Ensembles = WeightEnsemble | Sequence[WeightEnsemble]
 Layer = tuple[WeightEnsemble, sympy.Expr, sympy.Expr]
 """Weights with the widths n_in and n_out that they join."""
@@ -400,7 +386,3 @@ def _layers(given: Sequence[Layer]) -> list[Layer]:
 def _pairs(m: int) -> int:
     wanted = f"half the number of points, 1 to {MOST_PAIRS}: m = 3 for the six-point function"
     return whole("m", m, 1, MOST_PAIRS, wanted)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -27,14 +27,9 @@ from ..errors import InputError
 from ..expressions import parse_number
 from ..network import Network
 from ..weights import LowRankGaussian
-from .backward import gradients
-from .edge import Edge, EdgePoint, edge_of_chaos
 from .estimates import DIGITS, Noise, Rows, doubt, followed, rounded
-from .fixed import FixedPoint, FixedPointErrors, depth_scales, fixed_points
 from .steps import (
-    Equations,
     Step,
-    equations,
     kernel_of,
     number,
     positive,
@@ -42,28 +37,6 @@ from .steps import (
     steps_of,
     variance,
 )
-
-__all__ = [
-    "Edge",
-    "EdgePoint",
-    "Equations",
-    "FixedPoint",
-    "FixedPointErrors",
-    "chi",
-    "chi_parallel",
-    "correlation_map",
-    "correlation_slope",
-    "covariance_map",
-    "depth_scales",
-    "edge_of_chaos",
-    "equations",
-    "fixed_points",
-    "gradients",
-    "kernels",
-    "length_map",
-    "lengths",
-    "network",
-]
 
 
 def network(
@@ -315,7 +288,3 @@ def _correlation(value: object) -> mpmath.mpf:
     if abs(c) > 1:
         raise InputError("c", value, "a correlation in [−1, 1]")
     return c
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

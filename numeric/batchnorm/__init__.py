@@ -1,9 +1,9 @@
-"""Ensembles with batch normalization, and their large-width map."""
+"""Ensembles with batch normalization."""
 
-from .descent import train
-from .ensembles import Chain, explicit_grams, gaps, grams, simulate, smallest_eigenvalues
+from .chains import Chain, explicit_grams, smallest_eigenvalues
+from .ensembles import gaps, grams, simulate
 
-__all__ = ["Chain", "explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues", "train"]
+__all__ = ["Chain", "explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues"]
 
 
 def __dir__() -> list[str]:

@@ -35,15 +35,6 @@ from ..runs.work import Work
 from ..tables import layout
 from .chains import Chain, checked_chain, explicit_grams, gap_squared, smallest_eigenvalues
 
-__all__ = [
-    "Chain",
-    "explicit_grams",
-    "gaps",
-    "grams",
-    "simulate",
-    "smallest_eigenvalues",
-]
-
 _MEANINGS = {
     "gap": "mean of V, the orthogonality gap",
     "gap_sq": "mean of V², V the orthogonality gap",
@@ -346,7 +337,3 @@ def _each(work: _Observed, options: chunks.Options) -> Array:
 def _check_memory(chain: Chain, numbers: int) -> None:
     got = f"{chain.depth}, {chain.draws}"
     check_memory("depth, draws", got, 8 * numbers, str(chain))
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

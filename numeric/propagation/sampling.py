@@ -9,7 +9,7 @@ adds the variance C_b = γ σ_b² to a neuron:
     "layer"       one b ~ N(0, σ_b²) for all directions, as source 001 prints it (A.2)
 
 With the last a layer's length tends to γ (σ_α² ⟨σσ⟩ + b²): r copies of one number do not average
-out, so that lengths and correlations stay random at any width (`given_biases`).
+out, so that lengths and correlations stay random at any width.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
-import sympy
 import xarray
 from numpy.typing import ArrayLike
 
@@ -29,13 +28,11 @@ from derive.citations import rests_on
 from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.network import Network
-from derive.work.progress import telling
 
 from .. import checks
 from ..arrays import Array
 from ..checks import checked_inputs
 from ..hyperparameters import hyperparameters
-from ..layers import pairs
 from ..runs import chunks
 from ..runs.totals import Rows
 from ..runs.work import Work
@@ -247,54 +244,3 @@ def simulate(
         inputs=data.given,
         symbols=hyperparameters(net, depth, data.X.shape[1], width),
     )
-
-
-def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
-    """K of every layer at infinite width, given the one bias b_ℓ of each: (draws, depth, m, m).
-
-        q_ab' = γ (σ_α² ⟨σ_a σ_b⟩ + b_ℓ²),
-
-    source 001, (3) and (5), with b_ℓ² for σ_b². Derived here: C z is isotropic for any z, so its
-    entries are Gaussian with the covariance z·z/n, in which b² of the sum over directions stays.
-
-    Arguments:
-        net: the network, of full or low rank, Gaussian or orthogonal; γ σ_α² is its C_W.
-        inputs: (n_0,) or (m, n_0).
-        b: (draws, depth), as `sample` returns it.
-
-    Raises InputError for other networks, for symbols in them, and for other arrays.
-
-    >>> from derive import activations
-    >>> given_biases(Network(activations.linear), [2.0, 2.0], b=[[1.0, 3.0]]).ravel()
-    array([ 5., 14.])
-    """
-    wanted = "finite numbers of shape (draws, depth)"
-    try:
-        drawn = np.atleast_2d(np.asarray(b, float))
-    except (TypeError, ValueError):
-        raise InputError("b", b, wanted) from None
-    if np.ma.isMaskedArray(b) or drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
-        raise InputError("b", b, wanted)
-    draws, depth = drawn.shape
-    written, X = drawing.written(net), checked_inputs(inputs).X
-    written.check_inputs(X.shape[1])
-    C_W = hyperparameters(written, depth, X.shape[1], None)["C_W"]
-    laws = (
-        drawing.low_rank(written.weights_at(layer, depth=depth)) for layer in range(1, depth + 1)
-    )
-    gammas = [sympy.sympify(law.gamma) for law in laws]
-    if not all(gamma.is_number for gamma in gammas):
-        raise InputError("net", str(net), "a network whose γ is a number")
-    K = np.empty((draws, depth, len(X), len(X)))
-    below = np.broadcast_to(X @ X.T / X.shape[1], (draws, len(X), len(X)))
-    with telling("averages at every draw", total=depth) as told, drawing.silent():
-        for layer in range(depth):
-            second = (
-                below if layer == 0 else pairs.averages(net.one_activation("propagation"), below)
-            )
-            own = float(gammas[layer]) * drawn[:, layer, None, None] ** 2
-            K[:, layer] = below = C_W[layer] * second + own
-            told.advance()
-    if not np.isfinite(K).all():
-        raise InputError("b", b, drawing.FINITE)
-    return K

@@ -25,7 +25,7 @@ from derive.groups.weingarten import elements_of, weingarten
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..estimators.observables import Plan, derivatives, followed, terms_of
+from ..estimators.observables import derivatives, followed, terms_of
 from ..estimators.unbiased import haar_coefficient
 from ..random.matrices import weight_matrix
 from .base import Sampler
@@ -134,12 +134,6 @@ def checked(sampler: ExplicitSampler) -> ExplicitSampler:
         )
         raise InputError("width", f"{max(sampler.ensemble.widths)}: {sampler.largest}", wanted)
     return sampler
-
-
-def preactivations(ensemble: Ensemble, draw: int) -> list[Array]:
-    """z^(1), …, z^(depth) of one network, each of shape (m, n_ℓ)."""
-    sampler = ExplicitSampler(ensemble, Plan((), len(ensemble.inputs)))
-    return [fields[Z][0] for fields in sampler.fields(np.array([draw]))]
 
 
 def generator(ensemble: Ensemble, draw: int) -> np.random.Generator:

@@ -10,8 +10,7 @@ that drew its path,
 is such an average of mean 0 at every width, whatever R is. Behind a Haar matrix w are the normals
 that its frame was made from, and w wᵀ/N − 1 is a control beside. What they leave is of order 1/n,
 where H(0) fluctuates by n^{−1/2}; of two layers nothing. The slopes leave out the network that they
-are applied to (`estimators.controls`): no mean is changed. Derived here, as `verify.innovated` for
-K and V.
+are applied to (`estimators.controls`): no mean is changed. Derived here.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
+from derivations.training.data import digits
 from derive import Network, Orthogonal
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training.data import digits
 from numeric.training.networks import Networks, Trained
 from numeric.training.optimizers import Optimizer
 

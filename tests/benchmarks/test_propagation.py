@@ -2,8 +2,9 @@
 
 import pytest
 
+from derivations.nait_saada_tanner.backward import backward, squares
 from derive import activations, propagation
-from numeric.propagation import backward, sample, squares
+from numeric.propagation import sample
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf_unit_slope", "hard_tanh"])

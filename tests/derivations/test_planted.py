@@ -6,6 +6,7 @@ import sympy
 
 from derivations.claims import Sampling
 from derivations.nait_saada_tanner import gradients, jacobians
+from derivations.nait_saada_tanner.backward import CrossEntropy
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.pennington import ensembles, finite_width, quantiles
 from derive import (
@@ -19,7 +20,6 @@ from derive import (
 )
 from numeric import compare
 from numeric import spectra as compiled
-from numeric.propagation import CrossEntropy
 
 HALF = sympy.Rational(1, 2)
 ALARMS = 5.7e-7

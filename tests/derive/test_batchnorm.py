@@ -11,10 +11,10 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derivations.daneshmand import bounds
 from derive import batchnorm
-from derive.batchnorm import bounds, stationary
+from derive.batchnorm import d, n, stationary
 from derive.batchnorm import series as batchnorm_series
-from derive.batchnorm.chain import d, n
 from derive.batchnorm.series import FIELD
 from derive.errors import InputError
 from derive.groups.pairings import pair_partitions

@@ -14,12 +14,9 @@ from derive.groups.pairings import even_partitions, refining_partitions, set_par
 from derive.groups.permutations import join
 from derive.groups.weingarten import (
     elements_of,
-    gram_determinant,
     gram_matrix,
     laurent,
-    leading,
     series,
-    weingarten_latex,
 )
 
 GROUPS = ("S", "B")
@@ -84,7 +81,6 @@ def test_weingarten_inverts_the_gram_matrix(group, k):
     W = sympy.Matrix([[weingarten((p, q), n, group) for q in elements] for p in elements])
     gram = gram_matrix(k, n, group)
     assert (W * gram).applyfunc(sympy.cancel) == sympy.eye(len(elements))
-    assert sympy.expand(gram.det() - gram_determinant(k, n, group)) == 0
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -119,7 +115,6 @@ def test_series_in_one_over_n(partition, group):
     assert sum(c * x**j for j, c in enumerate(found)) == sympy.expand(expanded)
     power, terms = laurent(partition, 3, group)
     assert found[-power : 3 - power] == terms[: len(found) + power]
-    assert leading(partition, n, group) == terms[0] * n**power
 
 
 def test_symbolic_indices_are_right_for_every_coincidence():
@@ -144,11 +139,6 @@ def test_joins_and_refinements():
         if all(set(b) <= {0, 1, 2, 5} or set(b) <= {3, 4} for b in p)
     }
     assert len(list(set_partitions(range(5)))) == 52
-
-
-def test_latex():
-    assert weingarten_latex((2, 1), n, "S").startswith(r"\mathrm{Wg}_{S(n)}(2,1) = ")
-    assert "{0 1|2 3" in weingarten_latex((((0, 1), (2, 3)), ((0, 1, 2, 3),)), n, "B")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
+from derive.arithmetic.polynomials import add, constant, monomial, multiply
 from derive.engine.cumulants import hidden_layer, layer_cumulant
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.engine.scheme import Scheme
@@ -174,8 +174,6 @@ def test_polynomials_of_the_engine():
     total = constant(3)
     add(total, constant(3), -1)
     assert total == {}
-    falling = {power: value for (_, power), value in distinct_neurons(None, 3).items()}
-    assert falling == {-3: 1, -2: -3, -1: 2}
 
 
 def test_a_field_of_ones_own():

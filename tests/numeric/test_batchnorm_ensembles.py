@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 import sympy
 
+from derivations.daneshmand import large_width, orthogonalization
 from derive import activations, batchnorm
 from derive.errors import InputError
 from derive.linear.laws import lyapunov_exponents
 from numeric import batchnorm as ensembles
-from numeric.batchnorm import initialization
-from numeric.batchnorm import theory as batchnorm_theory
 
 SHORT = {"width": 32, "batch": 4, "depth": 5}
 
@@ -143,20 +142,20 @@ def test_transient_of_the_linear_chain() -> None:
     n, d, depth = 5, 2000, 25
     inputs = np.diag([10.0, 1, 1, 1, 1])
     found = ensembles.simulate(d, n, depth, 400, inputs=inputs)["gap_sq"].to_numpy()
-    assert batchnorm_theory.transient(inputs, d, depth) == pytest.approx(found, rel=0.06)
+    assert large_width.transient(inputs, d, depth) == pytest.approx(found, rel=0.06)
 
 
 def test_mean_spectrum_in_double_precision() -> None:
     values = ["1/2", "3/10", "1/5"]
     oracle = [float(p) for p in batchnorm.mean_spectrum(values)]
-    found = batchnorm_theory.mean_spectrum(np.array([0.5, 0.3, 0.2]))
+    found = large_width.mean_spectrum(np.array([0.5, 0.3, 0.2]))
     assert found == pytest.approx(oracle, abs=1e-14)
-    assert batchnorm_theory.mean_spectrum(np.array([1.0, 0.0])) == pytest.approx([1.0, 0.0])
+    assert large_width.mean_spectrum(np.array([1.0, 0.0])) == pytest.approx([1.0, 0.0])
 
 
 def test_odd_law_of_the_linear_chain_is_the_derived_one() -> None:
     for n in (2, 3, 7):
-        found = batchnorm_theory.odd_law(activations.linear, n)
+        found = large_width.odd_law(activations.linear, n)
         rate = float(batchnorm.contraction_rate().subs(batchnorm.n, n))
         assert found.off_rate == pytest.approx(rate, abs=1e-12)
         assert found.diagonal_rate == pytest.approx(rate, abs=1e-12)
@@ -169,7 +168,7 @@ def test_odd_activations_are_stationary_at_the_derived_gap(name: str) -> None:
     n, d = 5, 500
     activation = activations.by_name(name)
     found = ensembles.simulate(d, n, 30, 800, activation=activation, inputs=np.eye(n))
-    theory = batchnorm_theory.odd_law(activation, n).gap_sq / d
+    theory = large_width.odd_law(activation, n).gap_sq / d
     error = float(found["gap_sq_se"][-1])
     assert abs(float(found["gap_sq"][-1]) - theory) < 5.2 * error + 3 * theory * n / d
 
@@ -187,7 +186,7 @@ def test_linearised_map_predicts_the_deviation(name: str, centered: bool) -> Non
     """E L² of (27), with L relative to the ensemble's mean; sampling both, to 5 per cent."""
     n, d = 5, 1000
     activation = activations.by_name(name)
-    theory = batchnorm_theory.linearise(activation, n, centered, samples=20_000)
+    theory = large_width.linearise(activation, n, centered, samples=20_000)
     found = ensembles.grams(d, n, 40, 600, activation=activation, centered=centered)[:, 25:] / n
     mean = found.mean(axis=(0, 1))
     deviation = ((found - mean) ** 2).sum(axis=(2, 3)).mean()
@@ -199,8 +198,8 @@ def test_linearised_map_predicts_the_deviation(name: str, centered: bool) -> Non
 
 def test_linearised_map_of_an_odd_activation_has_two_rates() -> None:
     n = 4
-    odd = batchnorm_theory.odd_law(activations.tanh, n)
-    found = batchnorm_theory.linearise(activations.tanh, n, samples=40_000)
+    odd = large_width.odd_law(activations.tanh, n)
+    found = large_width.linearise(activations.tanh, n, samples=40_000)
     assert found.rates[0] == pytest.approx(odd.off_rate, rel=0.03)
     assert found.deviation_sq == pytest.approx(odd.gap_sq, rel=0.03)
 
@@ -260,7 +259,7 @@ def test_rows_that_vanish_are_an_error() -> None:
 
 def test_odd_law_refuses_relu() -> None:
     with pytest.raises(InputError, match="odd"):
-        batchnorm_theory.odd_law(activations.relu, 4)
+        large_width.odd_law(activations.relu, 4)
 
 
 def batch(samples: int, features: int) -> np.ndarray:
@@ -270,7 +269,7 @@ def batch(samples: int, features: int) -> np.ndarray:
 @pytest.mark.parametrize("name", ["linear", "relu", "tanh"])
 @pytest.mark.parametrize(("samples", "widths"), [(60, [20, 20, 20]), (10, [20, 30, 12])])
 def test_orthogonalizing_weights_reduce_the_gap(name: str, samples: int, widths) -> None:
-    made = initialization.orthogonalize(batch(samples, 20), widths, activations.by_name(name))
+    made = orthogonalization.orthogonalize(batch(samples, 20), widths, activations.by_name(name))
     assert [W.shape for W in made.weights] == [
         (b, a) for a, b in zip([20, *widths], widths, strict=False)
     ]
@@ -280,7 +279,7 @@ def test_orthogonalizing_weights_reduce_the_gap(name: str, samples: int, widths)
 def test_orthogonalizing_weights_have_the_printed_spectrum() -> None:
     """σ_i of W H is √(σ_i/Σσ), and W is V'Σ^{−1/2}Uᵀ/|Σ^{1/2}| with orthogonal V'."""
     H = batch(50, 12).T
-    W = initialization.orthogonalizing_weights(H, 12)
+    W = orthogonalization.orthogonalizing_weights(H, 12)
     sigma = np.linalg.svd(H, compute_uv=False)
     found = np.linalg.svd(W @ H, compute_uv=False)
     assert found == pytest.approx(np.sqrt(sigma / sigma.sum()))
@@ -289,7 +288,7 @@ def test_orthogonalizing_weights_have_the_printed_spectrum() -> None:
 
 
 def test_linear_chain_of_orthogonalizing_weights_halves_the_logarithms() -> None:
-    made = initialization.orthogonalize(batch(50, 6), [6] * 5)
+    made = orthogonalization.orthogonalize(batch(50, 6), [6] * 5)
     H, spreads = batch(50, 6).T, []
     for W in made.weights:
         sigma = np.linalg.svd(H, compute_uv=False)
@@ -300,15 +299,15 @@ def test_linear_chain_of_orthogonalizing_weights_halves_the_logarithms() -> None
 
 def test_rank_deficient_batches_are_refused() -> None:
     with pytest.raises(InputError, match="rank"):
-        initialization.orthogonalize(np.ones((5, 4)), [4])
+        orthogonalization.orthogonalize(np.ones((5, 4)), [4])
 
 
 def test_orthogonalization_of_a_torch_network() -> None:
     torch = pytest.importorskip("torch")
     layers = [torch.nn.Linear(20, 20).double() for _ in range(3)]
     X = torch.from_numpy(batch(60, 20))
-    found = initialization.orthogonalize_torch(layers, X, torch.relu)
-    ours = initialization.orthogonalize(batch(60, 20), [20] * 3, activations.relu)
+    found = orthogonalization.orthogonalize_torch(layers, X, torch.relu)
+    ours = orthogonalization.orthogonalize(batch(60, 20), [20] * 3, activations.relu)
     assert np.array(found)[:, 1] == pytest.approx(ours.after)
     assert layers[0].weight.detach().numpy() == pytest.approx(ours.weights[0])
 
@@ -318,7 +317,7 @@ def test_gap_from_either_gram_matrix(shape: tuple[int, int]) -> None:
     H = np.random.default_rng(9).standard_normal(shape)
     gram, n = H.T @ H, shape[1]
     direct = np.linalg.norm(gram / np.trace(gram) - np.eye(n) / n)
-    assert initialization.orthogonality_gap(H) == pytest.approx(direct, rel=1e-12)
+    assert orthogonalization.orthogonality_gap(H) == pytest.approx(direct, rel=1e-12)
 
 
 def test_sums_beyond_memory_are_refused_before_they_are_made() -> None:

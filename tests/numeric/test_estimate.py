@@ -10,6 +10,7 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairing_estimator import moments_of_samples
 
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
@@ -169,7 +170,7 @@ def test_the_pairing_estimator_contracts_and_inverts(k, n):
     z = np.random.default_rng(k + n).standard_normal((4, 2, n))
     pairings = pair_partitions(2 * k)
     gram_matrix = np.array([[float(n) ** loops(p, q) for q in pairings] for p in pairings])
-    found = unbiased.moments_of_samples(z, k)
+    found = moments_of_samples(z, k)
     for draw, labels in product(range(4), product(range(2), repeat=2 * k)):
         contracted = [prod(z[draw, labels[a]] @ z[draw, labels[b]] for a, b in q) for q in pairings]
         p_first = np.linalg.solve(gram_matrix, contracted)[0]
@@ -182,7 +183,7 @@ def test_the_pairing_estimator_is_unbiased_for_normal_samples():
     rng = np.random.default_rng(4)
     z = np.einsum("ab,dbi->dai", np.linalg.cholesky(K), rng.standard_normal((20_000, 2, 3)))
     for k in (1, 2, 3):
-        found = unbiased.moments_of_samples(z, k)
+        found = moments_of_samples(z, k)
         for labels in product(range(2), repeat=2 * k):
             expected = prod(K[a, b] for a, b in zip(labels[::2], labels[1::2], strict=True))
             samples = found[(slice(None), *labels)]
@@ -196,12 +197,12 @@ def test_the_pairing_estimator_is_exact_on_a_sphere():
     z *= np.sqrt(6) / np.linalg.norm(z, axis=2, keepdims=True)
     for k in (1, 2, 3, 4):
         expected = prod(6 / (6 + 2 * j) for j in range(k))
-        np.testing.assert_allclose(unbiased.moments_of_samples(z, k), expected, rtol=1e-12)
+        np.testing.assert_allclose(moments_of_samples(z, k), expected, rtol=1e-12)
 
 
 def test_widths_that_cannot_tell_pairings_apart():
     with pytest.raises(InputError, match="width"):
-        unbiased.moments_of_samples(np.ones((5, 1, 1)), 2)
+        moments_of_samples(np.ones((5, 1, 1)), 2)
     with pytest.raises(InputError, match="width"):
         unbiased.check_width(2, 3)
 
@@ -209,7 +210,7 @@ def test_widths_that_cannot_tell_pairings_apart():
 @pytest.mark.parametrize("z", [np.ones((2, 3)), np.ones((0, 1, 2)), np.full((2, 1, 3), np.nan)])
 def test_bad_samples(z):
     with pytest.raises(InputError, match="z"):
-        unbiased.moments_of_samples(z, 1)
+        moments_of_samples(z, 1)
 
 
 @pytest.mark.parametrize("name", ["V", "U6", "D", "P", "T"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import innovated as module
 import numpy as np
 import pytest
-
-from derivations.layers.by_moments import PreNorm
-from derive import Gaussian, InputError, LowRankGaussian, Network, Orthogonal, layers
-from numeric import simulate
-from numeric.samplers.staged_innovations import (
+from innovated import Innovated, Places, innovated, lowered
+from staged_innovations import (
     Fresh,
     Noted,
     Piece,
@@ -16,8 +14,10 @@ from numeric.samplers.staged_innovations import (
     own_squares,
     reduced,
 )
-from numeric.verify import innovated as module
-from numeric.verify.innovated import Innovated, Places, innovated, lowered
+
+from derivations.layers.by_moments import PreNorm
+from derive import Gaussian, InputError, LowRankGaussian, Network, Orthogonal, layers
+from numeric import simulate
 
 PAIR = np.array([[1.0, 0.5, -0.7], [0.3, 1.0, 0.6]])
 SIGNALS = np.array([[1.0, 0.5, -0.7], [0.3, 1.0, 0.6], [-0.5, 0.2, 0.9]])

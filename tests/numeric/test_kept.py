@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
+from derivations.nait_saada_tanner.backward import backward, squares
 from derive import Gaussian, LowRankOrthogonal, Network, activations
 from numeric import batchnorm, propagation, simulate, spectra
 from numeric.runs import kept
@@ -28,7 +29,7 @@ DRAWN = {
     "chain": lambda: batchnorm.ensembles.simulate(20, 3, 4, 70, seed=2),
     "grams": lambda: batchnorm.ensembles.grams(20, 3, 4, 7, seed=2),
     "lengths": lambda: propagation.sample(LOW, np.ones(6), 6, 2, 40, biases="layer"),
-    "back": lambda: propagation.backward(LOW, np.ones(6), 6, 2, 40, propagation.squares),
+    "back": lambda: backward(LOW, np.ones(6), 6, 2, 40, squares),
 }
 
 
@@ -136,7 +137,7 @@ def test_nothing_is_kept_of_a_user_s_own_call_nor_of_a_user_s_own_loss(tmp_path,
     shelf = Shelf(tmp_path / "ensembles")
 
     def own():
-        return propagation.backward(LOW, np.ones(6), 6, 2, 40, lambda last, inputs, rng: last.z)
+        return backward(LOW, np.ones(6), 6, 2, 40, lambda last, inputs, rng: last.z)
 
     assert [tallied(shelf, own)[1] for _ in range(2)] == [(1, 0), (1, 0)]
     assert not (tmp_path / "ensembles").exists()

@@ -7,6 +7,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from derivations.training.curves import curves
+from derivations.training.data import digits
 from derive import Gaussian, Network
 from derive.errors import InputError
 from numeric import (
@@ -21,7 +23,6 @@ from numeric import (
     training,
 )
 from numeric.tables import layout
-from numeric.training.data import digits
 
 NET = Network("tanh")
 X = np.array([[1.0, 0.5, 0.2], [0.3, -1.0, 0.4]])
@@ -82,7 +83,7 @@ def _trained():
 
 def _curves():
     split = digits().standardised().split(training=20, validation=10, test=10)
-    return training.curves(NET, split, width=8, depth=2, eta=1, epochs=[0, 5], draws=2)
+    return curves(NET, split, width=8, depth=2, eta=1, epochs=[0, 5], draws=2)
 
 
 TABLES = {

@@ -7,6 +7,8 @@ import pytest
 import sympy
 
 import numeric
+from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
+from derivations.nait_saada_tanner.given_biases import given_biases
 from derive import (
     BiInvariant,
     Gaussian,
@@ -22,12 +24,8 @@ from numeric import compare, flow
 from numeric.propagation import (
     BIASES,
     BLOCK,
-    CrossEntropy,
-    backward,
-    given_biases,
     sample,
     simulate,
-    squares,
 )
 
 ORTHOGONAL = Network(a.tanh, LowRankOrthogonal(1, gamma=0.25), C_b=1)

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 import sympy
+from pairing_estimator import moments_of_samples
 from scipy import stats
 
 from derive import activations, symbols
@@ -20,7 +21,7 @@ from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import batchnorm, propagation
-from numeric.estimators import observables, unbiased
+from numeric.estimators import observables
 from numeric.estimators.probes import Probes
 from numeric.flows import flow
 from numeric.samplers import base, explicit, probing
@@ -321,10 +322,10 @@ def test_estimates_from_z_agree_with_the_record():
     ensemble = checked_ensemble(net, inputs(2, 4), 5, 2, 1)
     plan = observables.Plan(wanted("V"), 2)
     draws = np.arange(30)
-    found = explicit.ExplicitSampler(ensemble, plan).statistics(draws)[:, 1]
-    z = np.array([explicit.preactivations(ensemble, draw)[1] for draw in draws])
+    sampler = explicit.ExplicitSampler(ensemble, plan)
+    found, z = sampler.statistics(draws)[:, 1], list(sampler.fields(draws))[1][Z]
     for (fields, _, _, samples), values in zip(plan.statistics, found.T, strict=True):
-        expected = unbiased.moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
+        expected = moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
         np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
 
 

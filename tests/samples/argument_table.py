@@ -18,6 +18,7 @@ from mpmath import nstr
 
 import derive
 import numeric
+from derivations.training.data.images import Images, Split
 from derive import (
     Gaussian,
     LowRankOrthogonal,
@@ -30,7 +31,6 @@ from derive import (
     recursion,
     spectra,
 )
-from numeric.training.data.images import Images, Split
 
 TANH = activations.tanh
 HALF, N = sympy.Rational(1, 2), sympy.Symbol("n", positive=True)
@@ -709,7 +709,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**CHAINS, "activation": activations.relu, "smallest": True, "sampler": "explicit"},
     ),
     "numeric.batchnorm.smallest_eigenvalues": ({"C": np.eye(3)}, {"C": np.diag([1.0, 1, 0.5])}),
-    "numeric.batchnorm.train": (
+    "derivations.batchnorm.train": (
         {
             "images": np.eye(6),
             "labels": np.arange(6) % 3,
@@ -725,7 +725,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "width": 9,
             "depth": 3,
             "kind": Apart(
-                "its images have another shape; tests/numeric/test_batchnorm_training.py"
+                "its images have another shape; tests/derivations/test_batchnorm_training.py"
             ),
             "start": "orthogonal",
             "normalised": True,
@@ -798,8 +798,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"activation": "tanh", "gamma": HALF, "depth": 3, "q_star": 1},
         {"activation": "erf", "gamma": 1, "depth": 4, "q_star": 2},
     ),
-    # numeric.training
-    "numeric.training.curves": (
+    # the book
+    "derivations.training.curves": (
         {"net": NET, "split": split(0), "width": 4, "depth": 2, "eta": 0.1, "epochs": [0, 2]},
         {
             "net": Network("erf"),
@@ -820,6 +820,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "progress": RUNS["progress"],
         },
     ),
+    # numeric.training
     "numeric.training.flow": (
         {**TRAIN, "depth": 2, "eta": 0.1, "steps": [3]},
         {

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import xarray
+from innovated import Part
 
 from derive import Network
 from numeric import compare, flow
 from numeric.tables.compare import Comparison
-from numeric.verify.innovated import Part
 
 DEPTH = 6
 FIRST = 1

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 import xarray
+from innovated import Part
 from scipy import special
 
 from derive import (
@@ -43,7 +44,6 @@ from derive.weights import FourMoments
 from numeric import flow
 from numeric.random.matrices import weight_matrix
 from numeric.tables import layout
-from numeric.verify.innovated import Part
 
 CHUNK = 8192
 PILOT = 8192

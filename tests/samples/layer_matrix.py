@@ -6,7 +6,7 @@
 A cell is a layer, σ, an ensemble of weights and whether there are biases; layers 2 to 6, two inputs
 (of a convolution three positions), so that K_ab, G1_ab and V_(ab)(cd) of one input and of two are
 in it. Ensembles of two widths, of which innovations take most of the chance out
-(`numeric.verify.innovated`), are extrapolated by a line in 1/n. A cell is drawn until V resolves to
+(`innovated`), are extrapolated by a line in 1/n. A cell is drawn until V resolves to
 3 % of its largest component in each layer, and G^{1} to 3 % of that or, with `--of K`, of K.
 A file for each cell keeps what its chunks of 8192 networks came to.
 """
@@ -18,9 +18,9 @@ from itertools import product
 
 import numpy as np
 from cells import DEPTH, file_name, run
+from innovated import Innovated, innovated
 
 from derive import Gaussian, Network, Orthogonal, layers
-from numeric.verify.innovated import Innovated, innovated
 
 LAYERS = (
     "normalized(rms)",

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from derive.errors import InputError
-
-from ..arrays import Array
-from ..training.losses import log_softmax
+from numeric.arrays import Array
+from numeric.training.losses import log_softmax
 
 
 class Module(ABC):

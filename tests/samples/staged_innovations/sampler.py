@@ -14,13 +14,13 @@ from derive.engine.stages import LEFT, Function, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError
 from derive.weights import WeightEnsemble
+from numeric.arrays import Array
+from numeric.random import lazy
+from numeric.random.lazy import COLUMN, GAUSSIAN, HAAR
+from numeric.samplers.arithmetic import Arithmetic
+from numeric.samplers.innovations import kernels
+from numeric.samplers.staged import LayerSampler, Parts, Place, State, _Vectors, layer_of
 
-from ...arrays import Array
-from ...random import lazy
-from ...random.lazy import COLUMN, GAUSSIAN, HAAR
-from ..arithmetic import Arithmetic
-from ..innovations import kernels
-from ..staged import LayerSampler, Parts, Place, State, _Vectors, layer_of
 from .bodies import note_bodies
 from .controls import Group, all_products, products
 from .noted import Fresh, Key, Means, Noted, Piece, off_mean

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from derivations.daneshmand import descent, modules
+from derivations.daneshmand.orthogonalization import orthogonality_gap
+from derivations.training.data import digits
 from derive.errors import InputError
-from numeric import batchnorm
-from numeric.batchnorm import descent, modules
-from numeric.batchnorm.initialization import orthogonality_gap
-from numeric.training.data import digits
 
 IMAGES = digits().taken(slice(60))
 FLAT = IMAGES.pixels / 16
@@ -100,11 +99,11 @@ def test_orthogonal_starts_have_one_singular_value():
 
 def test_training_learns_and_repeats_to_the_bit(tmp_path):
     given = {"width": 16, "depth": 3, "batch": 20, "epochs": 4, "eta": 0.5, "seed": 1}
-    table = batchnorm.train(FLAT, IMAGES.labels, draws=3, normalised=True, **given)
+    table = descent.train(FLAT, IMAGES.labels, draws=3, normalised=True, **given)
     assert table["loss"].shape == (3, 5)
     assert (table["loss"][:, -1] < 0.6 * table["loss"][:, 0]).all()
-    batchnorm.train(FLAT, IMAGES.labels, draws=2, normalised=True, run=tmp_path / "run", **given)
-    again = batchnorm.train(
+    descent.train(FLAT, IMAGES.labels, draws=2, normalised=True, run=tmp_path / "run", **given)
+    again = descent.train(
         FLAT, IMAGES.labels, draws=3, normalised=True, run=tmp_path / "run", **given
     )
     assert (again["loss"].to_numpy() == table["loss"].to_numpy()).all()
@@ -128,11 +127,11 @@ def test_training_learns_and_repeats_to_the_bit(tmp_path):
 def test_bad_input_is_refused(wrong, named):
     given = {"images": FLAT, "labels": IMAGES.labels, "width": 4, "depth": 2, "batch": 10}
     with pytest.raises(InputError, match=named):
-        batchnorm.train(**(given | wrong))
+        descent.train(**(given | wrong))
 
 
 def test_images_with_odd_sides_are_not_pooled():
     with pytest.raises(InputError, match="even sides"):
-        batchnorm.train(
+        descent.train(
             SQUARE[:, :, :6, :6], IMAGES.labels, 4, 3, kind="convolutional", batch=10, epochs=0
         )

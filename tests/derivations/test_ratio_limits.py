@@ -5,10 +5,10 @@ import doctest
 import pytest
 import sympy
 
+from derivations.pdlt import ratio_limits as limits
+from derivations.pdlt.ratio_limits import m, n, r
 from derive import linear
 from derive.errors import InputError
-from derive.linear import limits
-from derive.linear.limits import m, n, r
 
 
 def test_doctests() -> None:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.errors import InputError, whole
-
-from ...arrays import Array
-from ...runs.directory import digest
+from numeric.arrays import Array
+from numeric.runs.directory import digest
 
 CLASSES = 10
 

@@ -21,17 +21,17 @@ from typing import NamedTuple
 
 import sympy
 
-from ..arithmetic.rational import RationalFunction, Term, as_sympy
-from ..errors import InputError, whole
-from ..work.caches import cache
-from .pairings import (
+from derive.arithmetic.rational import RationalFunction, Term, as_sympy
+from derive.errors import InputError, whole
+from derive.groups.pairings import (
     Pairing,
     Partition,
     coset_type,
     double_factorial_pairings,
     pair_partitions,
 )
-from .weingarten import dimension, elements_of, table, value_at
+from derive.groups.weingarten import dimension, elements_of, table, value_at
+from derive.work.caches import cache
 
 LAWS = ("O", "U", "GOE", "Ginibre", "Wishart")
 LIMIT = 1_000_000

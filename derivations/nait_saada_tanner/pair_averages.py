@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape, SingleShape
-
-from ..arrays import Array
-from ..brackets import pieces, quadrature
-from . import broad, kinked, one_sample, piecewise_linear, sigma
-from .several_samples import Sums
+from numeric.arrays import Array
+from numeric.brackets import pieces, quadrature
+from numeric.layers import broad, kinked, one_sample, piecewise_linear, sigma
+from numeric.layers.several_samples import Sums
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from derivations.training.curves import curves
+from derivations.training.data import digits
 from derive import Network
 from derive.errors import InputError
 from numeric.runs.kept import Runs, keeping
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import curves, simulate
-from numeric.training.data import digits
+from numeric.training import simulate
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.networks import Networks
 from numeric.training.optimizers import Optimizer

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from derivations.training import data
+from derivations.training.data import bundled, originals
 from derive.errors import InputError
-from numeric.training import data
-from numeric.training.data import bundled, originals
 
 RNG = np.random.default_rng(4)
 

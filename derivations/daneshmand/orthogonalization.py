@@ -20,10 +20,9 @@ from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, whole
-
-from ..arrays import Array
-from ..checks import checked_inputs
-from .chains import kernels
+from numeric.arrays import Array
+from numeric.batchnorm.chains import kernels
+from numeric.checks import checked_inputs
 
 SMALLEST = 1e-12
 """σ_n/σ_1 below which a batch does not fix the weights."""

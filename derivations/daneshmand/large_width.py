@@ -22,10 +22,9 @@ from scipy import linalg, optimize, special
 
 from derive.activations.functions import Activation, as_activation
 from derive.errors import InputError, whole
-
-from ..arrays import Array
-from ..random.philox import stream_key
-from .chains import kernels
+from numeric.arrays import Array
+from numeric.batchnorm.chains import kernels
+from numeric.random.philox import stream_key
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""

@@ -21,18 +21,18 @@ from derive.citations import rests_on
 from derive.errors import InputError, whole
 from derive.network import Network, dense_network
 from derive.work.resources import number
+from numeric import checks
+from numeric.arrays import Array
+from numeric.runs import chunks
+from numeric.runs.totals import Rows
+from numeric.runs.work import Work
+from numeric.samplers.ensemble import Ensemble, checked_ensemble
+from numeric.training.arguments import checked_rate, checked_steps
+from numeric.training.losses import LOSSES, per_input
+from numeric.training.networks import Networks
+from numeric.training.optimizers import Optimizer
 
-from .. import checks
-from ..arrays import Array
-from ..runs import chunks
-from ..runs.totals import Rows
-from ..runs.work import Work
-from ..samplers.ensemble import Ensemble, checked_ensemble
-from .arguments import checked_rate, checked_steps
 from .data import Split
-from .losses import LOSSES, per_input
-from .networks import Networks
-from .optimizers import Optimizer
 
 PARTS = ("training", "validation", "test")
 KERNELS = ("class", "between")
@@ -92,7 +92,7 @@ def curves(
         InputError: for arguments that cannot be used.
 
     >>> from derive import Network
-    >>> from numeric.training.data import digits
+    >>> from derivations.training.data import digits
     >>> split = digits().standardised().split(training=20, validation=10, test=10)
     >>> table = curves(Network("tanh"), split, width=8, depth=2, eta=1, epochs=[0, 5], draws=2)
     >>> bool((table["training"].sel(epoch=5) < table["training"].sel(epoch=0)).all())
@@ -100,7 +100,7 @@ def curves(
     """
     net = dense_network("net", net)
     if not isinstance(split, Split):
-        raise InputError("split", split, "a numeric.training.data.Split")
+        raise InputError("split", split, "a derivations.training.data.Split")
     ensemble = checked_ensemble(net, split.inputs, width, depth, seed)
     times = checked_steps(list(epochs), continuous=False)
     if list(times) != sorted(set(times)) or not np.isfinite(times).all():

@@ -13,11 +13,11 @@ from derive.gaussian.shapes import Shape
 from derive.network import Network
 from derive.weights import Gaussian
 from derive.work.caches import cache
+from numeric.arrays import Array
+from numeric.brackets.module import evaluate
+from numeric.flows import flow
+from numeric.samplers.ensemble import Ensemble
 
-from ...arrays import Array
-from ...brackets.module import evaluate
-from ...flows import flow
-from ..ensemble import Ensemble
 from .controls import products
 from .noted import Fresh, Noted, Piece
 

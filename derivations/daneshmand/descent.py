@@ -17,16 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
 from derive.work.resources import number
+from numeric import checks
+from numeric.arrays import Array
+from numeric.runs import chunks
+from numeric.runs.directory import digest
+from numeric.runs.totals import Rows
+from numeric.runs.work import Work
+from numeric.training.arguments import checked_rate
+from numeric.training.losses import per_input
 
-from .. import checks
-from ..arrays import Array
-from ..runs import chunks
-from ..runs.directory import digest
-from ..runs.totals import Rows
-from ..runs.work import Work
-from ..training.arguments import checked_rate
-from ..training.losses import per_input
-from .initialization import orthogonality_gap, orthogonalizing_weights
 from .modules import (
     BatchNorm,
     Convolution,
@@ -39,6 +38,7 @@ from .modules import (
     outputs,
     unfold,
 )
+from .orthogonalization import orthogonality_gap, orthogonalizing_weights
 
 STARTS = ("xavier", "orthogonal", "iterative")
 KINDS = ("dense", "convolutional")

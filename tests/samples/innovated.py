@@ -3,7 +3,7 @@
     innovated(net, inputs, width=48, depth=6)
 
 Pilot networks tell the mean Gram matrices, and by least squares the slopes β of each K_ab in the
-innovations c below it (`samplers.staged_innovations`). The others then have controls of mean zero:
+innovations c below it (`staged_innovations`). The others then have controls of mean zero:
 c, what responds to Gram matrices that are off, c c' of frames, norms and means that are taken off,
 and ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n². They are all that K has to second
 order, if `MOST` leaves them all in: what is left of it is of order n^{-3/2}, where K fluctuates by
@@ -23,19 +23,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
-
-from derive.errors import InputError
-from derive.network import Network
-from derive.recursions import wanted
-
-from ..arrays import Array
-from ..estimators.controls import adjusted
-from ..estimators.observables import Plan, components, expanded, plan_of
-from ..estimators.probes import Probes
-from ..flows import flow
-from ..samplers.base import keep_memory
-from ..samplers.ensemble import Ensemble, checked_ensemble
-from ..samplers.staged_innovations import (
+from staged_innovations import (
     Group,
     InnovatingSampler,
     Means,
@@ -43,7 +31,18 @@ from ..samplers.staged_innovations import (
     reduced,
     spread,
 )
-from ..tables import layout
+
+from derive.errors import InputError
+from derive.network import Network
+from derive.recursions import wanted
+from numeric.arrays import Array
+from numeric.estimators.controls import adjusted
+from numeric.estimators.observables import Plan, components, expanded, plan_of
+from numeric.estimators.probes import Probes
+from numeric.flows import flow
+from numeric.samplers.base import keep_memory
+from numeric.samplers.ensemble import Ensemble, checked_ensemble
+from numeric.tables import layout
 
 PILOT = 512
 """Networks that tell the mean Gram matrices."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from derivations.nait_saada_tanner import pair_averages as pairs
 from derive import activations
 from derive.gaussian.brackets import Bracket
-from numeric.layers import averages, pairs
+from numeric.layers import averages
 
 BOTH = Bracket(((0, 0), (1, 0)))
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sympy
 
-from ..errors import InputError, whole
-from ..symbols import Symbol, m, n
-from ..work.caches import cache
-from .correlators import cumulants
+from derive.errors import InputError, whole
+from derive.linear.correlators import cumulants
+from derive.symbols import Symbol, m, n
+from derive.work.caches import cache
 
 r = Symbol("r", nonnegative=True)
 

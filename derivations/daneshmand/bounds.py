@@ -19,8 +19,8 @@ from fractions import Fraction
 
 from flint import acb, arb, fmpq
 
-from ..arithmetic import balls
-from ..errors import InputError
+from derive.arithmetic import balls
+from derive.errors import InputError
 
 Spectrum = tuple[fmpq, ...]
 

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.work.resources import check_memory
-
-from ..arrays import Array
-from ..random import lazy
-from ..runs import chunks
-from ..samplers.ensemble import Ensemble
-from . import drawing
-from .drawing import BLOCK
-from .sampling import Forward
+from numeric.arrays import Array
+from numeric.propagation import drawing
+from numeric.propagation.drawing import BLOCK
+from numeric.propagation.sampling import Forward
+from numeric.random import lazy
+from numeric.runs import chunks
+from numeric.samplers.ensemble import Ensemble
 
 
 class Layer(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...arrays import Array
+from numeric.arrays import Array
 
 
 @dataclass

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.trees import Kind
+from numeric.arrays import Array
+from numeric.estimators.probes import Probes
+from numeric.samplers.arithmetic import Arithmetic
+from numeric.samplers.ensemble import Ensemble
 
-from ...arrays import Array
-from ...estimators.probes import Probes
-from ..arithmetic import Arithmetic
-from ..ensemble import Ensemble
 from .controls import Group
 
 Key = tuple[int, int]
