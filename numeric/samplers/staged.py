@@ -25,7 +25,6 @@ from derive.engine.stages import (
     Collective,
     Equation,
     Function,
-    Matrix,
     Product,
     Stage,
     Variable,
@@ -68,8 +67,7 @@ class Place(NamedTuple):
 
     def after(self, stage: Stage) -> Place:
         """Of the next stage."""
-        taps = 1 if stage.taps is None else stage.taps.count
-        matrices = self.matrices + len(stage.matrices) * taps
+        matrices = self.matrices + len(stage.matrices) * stage.reading.count
         return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
@@ -126,7 +124,7 @@ class LayerSampler(Sampler):
         widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)
-        taps = max((each.taps.count for each in stages if each.taps), default=1)
+        taps = max(each.reading.count for each in stages)
         return len(self.probes.jets) * len(ensemble.inputs) * widest * kinds * taps
 
     @property
@@ -207,7 +205,7 @@ class LayerSampler(Sampler):
         """Each matrix on all that the equations give it, at once."""
         found = {}
         for k in sorted({k for each in parts.values() for k in each.bodies}):
-            matrix = matrix_of(stage, k)
+            matrix = stage.matrix(k)
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
             own = [parts[kind].bodies[k] for kind in kinds]
             joined = arithmetic.joined([each.jet for each in own])
@@ -313,7 +311,7 @@ def sum_of(
     biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
     return Sum(
         ensemble.widths[layer],
-        tuple((ensemble.ensemble_of(layer, matrix_of(stage, k)), n) for k, n in n_in.items()),
+        tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
         carried,
         biases if bias else None,
         float(ensemble.lambda_W[layer - 1]),
@@ -347,12 +345,13 @@ class Evaluated:
                 matrix, neuron = term.weight
                 check_indices(term)
                 terms.setdefault(matrix, []).append(self._product(term, neuron))
-        a = self._arithmetic
-        bodies = {matrix: a.added(each) for matrix, each in terms.items()}
-        if self._stage.taps is not None:
-            (body,) = bodies.values()
-            bodies = a.read(self._stage.taps, body)
-        met = {matrix: _Vectors(body, a) for matrix, body in bodies.items()}
+        a, taps = self._arithmetic, self._stage.reading
+        bodies = {matrix: taps.read(a.added(each), a.read) for matrix, each in terms.items()}
+        met = {
+            matrix * taps.count + tap: _Vectors(body, a)
+            for matrix, read in bodies.items()
+            for tap, body in enumerate(read)
+        }
         return Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
 
     def _product(self, term: Product, at: int) -> Array:
@@ -417,8 +416,3 @@ class Evaluated:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
         return self._arithmetic.divided(self._summed(values), values[0].shape[3])
-
-
-def matrix_of(stage: Stage, number: int) -> Matrix:
-    """A matrix of a stage by its number, or one of the taps' of a stage that has one matrix."""
-    return stage.matrices[0 if stage.taps is not None else number]
