@@ -50,7 +50,7 @@ class NoValueError(InputError):
 def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
     """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
-    which = data.named(found.sample, net.layer.positions)
+    which = data.named(found.sample)
     if order is None:
         reason = f", by whose norm {net.layer} divides: K has no value"
         cure = "an eps above 0"
@@ -171,7 +171,7 @@ def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) ->
     if not small.any():
         return
     layer = int(np.argmax(small.any(axis=1)))
-    which = data.named(int(np.argmax(small[layer])), net.layer.positions)
+    which = data.named(int(np.argmax(small[layer])))
     got = f"{net}, whose {label} falls below {LEAST:g} at layer {layer + 1} for {which}"
     wanted = (
         "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"
