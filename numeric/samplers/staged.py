@@ -35,13 +35,12 @@ from derive.weights import Gaussian, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from .arithmetic import Arithmetic
-from .base import Sampler
-from .ensemble import Ensemble, number_at
+from .ensemble import STAGES, Ensemble, number_at
+from .probing import Followed
 
 _NUMBER, _BIAS = 24, 1 << 7
 """A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
@@ -107,15 +106,10 @@ class Parts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LayerSampler(Sampler):
-    """Networks with layers of any stages, followed along random probes, their weights lazy.
+class LayerSampler(Followed):
+    """Networks with layers of any stages, followed along random probes, their weights lazy."""
 
-    Arguments:
-        probes: the jets that are followed.
-    """
-
-    probes: Probes
-    name: ClassVar[str] = "probes"
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES})
 
     @property
     def numbers(self) -> int:
