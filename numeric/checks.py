@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from derive.errors import InputError, Words, whole
-from derive.layers import Layer
+from derive.layers import dense
 from derive.layers.by_depth import Layers
+from derive.network import Network
 
 from .arrays import Array
+
+_DENSE = dense()
 
 
 def seed(value: object) -> int:
@@ -107,20 +110,26 @@ class Inputs:
         shape: in which it was given.
         measured: the samples of a table: those of X, or its signals where they are read out.
         single: whether there is one that is no axis: one vector (n_0,), or one signal read out.
+        axes: of an input before its numbers, (positions,) of a signal.
     """
 
     X: Array
     shape: tuple[int, ...]
     measured: int
     single: bool
+    axes: tuple[int, ...]
 
-    def named(self, sample: int, positions: int | None) -> str:
+    def named(self, sample: int) -> str:
         """A row of X in words: "input 2", or "position 3 of input 1" of signals of positions."""
-        if positions is not None:
-            signal, position = divmod(sample, positions)
-            of = f" of input {signal + 1}" if len(self.shape) > 2 else ""
-            return f"position {position + 1}{of}"
-        return f"input {sample + 1}" if len(self.shape) > 1 else "the input"
+        index = np.unravel_index(sample, self.shape[:-1])
+        kinds = ["input"] * (len(index) - len(self.axes)) + ["position"] * len(self.axes)
+        words = [f"{kind} {at + 1}" for kind, at in zip(kinds, index, strict=True)]
+        return " of ".join(reversed(words)) or "the input"
+
+    @property
+    def by_input(self) -> Array:
+        """(inputs, n_0), or of signals (inputs, positions, n_0)."""
+        return self.X.reshape(-1, *self.axes, self.X.shape[1])
 
     @property
     def given(self) -> Array:
@@ -128,27 +137,32 @@ class Inputs:
         return self.X.reshape(self.shape)
 
 
-def checked_inputs(inputs: ArrayLike, layer: Layers | None = None) -> Inputs:
+def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE) -> Inputs:
     """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError.
 
     Arguments:
         layer: what the network's layers are; where they have positions, inputs are
-            (m, positions, n_0) or (positions, n_0).
+            (positions, n_0) or (m, positions, n_0).
     """
-    positions = None if layer is None else layer.positions
-    if isinstance(layer, Layer) and layer.reads and layer.readout is None:
+    axes, measured = layer.input_axes, layer.output_axes
+    if measured not in ((), axes):
         wanted = "a layer that keeps a signal's positions; readout= of a convolution reads out"
         raise InputError("layer", str(layer), wanted)
-    wanted = "real numbers of shape (n_0,) or (m, n_0)"
-    if positions is not None:
-        wanted = f"real numbers of shape (m, {positions}, n_0) or ({positions}, n_0), for {layer}"
+    of_one = ", ".join([*map(str, axes), "n_0"])
+    wanted = f"real numbers of shape ({of_one}{'' if axes else ','}) or (m, {of_one})"
     X = numbers("inputs", inputs, wanted)
-    ranks = (1, 2) if positions is None else (2, 3)
-    if X.ndim not in ranks or X.size == 0 or positions not in (None, *X.shape[-2:-1]):
+    several = X.ndim - len(axes) - 1
+    if several not in (0, 1) or X.size == 0 or X.shape[several:-1] != axes:
         raise InputError("inputs", Words(f"shape {X.shape}"), f"{wanted}, not empty")
     if not np.isfinite(X).all():
         raise InputError("inputs", Words("NaN or infinity"), "finite numbers")
     rows = np.ascontiguousarray(X.reshape(-1, X.shape[-1]), dtype=float)
-    if layer is not None and positions is not None and layer.readout is not None:
-        return Inputs(rows, X.shape, len(rows) // positions, single=X.ndim == 2)
-    return Inputs(rows, X.shape, len(rows), single=X.ndim == 1)
+    count = len(rows) // math.prod(axes) * math.prod(measured)
+    return Inputs(rows, X.shape, count, several + len(measured) == 0, axes)
+
+
+def check_rotations(net: Network, depth: int, reason: str) -> None:
+    """Raise InputError, with this reason, for weights whose law rotations do not keep."""
+    if not net.tabulated(depth).keeps_rotations:
+        wanted = f"weights whose law rotations keep: {reason}"
+        raise InputError("weights", str(net.weights), wanted)

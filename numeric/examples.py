@@ -268,7 +268,7 @@ def simpler(example: Example) -> Iterator[Example]:
             yield replace(example, tensors=(each,))
     for depth in range(1, example.depth):
         yield replace(example, depth=depth)
-    if example.inputs.ndim == 2 + (example.net.layer.positions is not None):
+    if example.inputs.ndim == 2 + len(example.net.layer.input_axes):
         yield replace(example, inputs=example.inputs[0])
     for net in _simpler_networks(example.net):
         yield replace(example, net=net)

@@ -17,7 +17,7 @@ from derive.activations import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
-from derive.engine.scheme import Scheme
+from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
@@ -445,7 +445,7 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
-            alone = [each.layer for each in schemes if each.layer and each.layer.reason is not None]
+            alone = _around_matrices(schemes)
             normed = any(norm_of(each.stages) for each in alone)
             kinked = any(each.kinks for each in used)
             if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
@@ -475,8 +475,13 @@ def _layers(
 
 def _closed(net: Network, depth: int, samples: int) -> bool:
     """Whether only permutations keep the law behind one of the layers."""
-    layers = [scheme.layer for scheme in net.schemes(depth, samples).distinct]
-    return any(layer is not None and layer.reason is not None for layer in layers)
+    return bool(_around_matrices(net.schemes(depth, samples).distinct))
+
+
+def _around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:
+    """The layers that are a skip around one matrix: the law behind one only permutations keep."""
+    layers = [scheme.layer for scheme in schemes if scheme.layer]
+    return [layer for layer in layers if layer.reason is not None]
 
 
 class _Run(NamedTuple):

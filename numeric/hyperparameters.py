@@ -20,7 +20,6 @@ from derive.engine.equations import Equation
 from derive.engine.fields import AnyField
 from derive.errors import InputError, Words
 from derive.network import Network
-from derive.weights import WeightEnsemble
 
 from .arrays import Array
 
@@ -63,7 +62,7 @@ def _columns(net: Network, depth: int) -> dict[str, list[object]]:
         return [value(1)] * depth if same else [value(layer) for layer in range(1, depth + 1)]
 
     equal = net.widths is None and not net.changes("width_ratio")
-    one_law = isinstance(net.weights, WeightEnsemble) and net.first_weights is None
+    one_law = net.weights_at(1, depth=depth) == net.weights
     columns = {
         "width_ratio": column(net.width_ratio_at, same=equal),
         "C_W": column(partial(_variance, net, depth), same=one_law),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -33,15 +33,13 @@ from . import checks, hyperparameters
 from .arrays import Array
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
-from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .layers import limits
 from .layers.limits import NoValueError
 from .runs import chunks
-from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler
-from .samplers.ensemble import Ensemble, Layers, checked_ensemble
+from .samplers.ensemble import MASKS, STAGES, Ensemble, Layers, checked_ensemble
 from .samplers.entries import EntriesSampler
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
@@ -50,11 +48,22 @@ from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
 from .samplers.products import ProductSampler
-from .samplers.staged import ExplicitLayerSampler, LayerSampler
+from .samplers.staged import ExplicitLayerSampler
 from .samplers.staged_forward import LayerForwardSampler
 from .tables import layout
 
-_SAMPLERS = ("lazy", "paths", "probes", "products", "innovations", "explicit")
+_SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
+    "lazy": (
+        PathSampler, PairSampler, ForwardSampler, ProbeSampler, LayerForwardSampler,
+        EntriesSampler, ExplicitSampler,
+    ),
+    "paths": (PathSampler, PairSampler),
+    "probes": (ForwardSampler, ProbeSampler, LayerForwardSampler),
+    "products": (ProductSampler,),
+    "innovations": (InnovationSampler,),
+    "explicit": (ExplicitSampler, ExplicitLayerSampler),
+}  # fmt: skip
+"""Which classes have each name, in the order in which they are asked."""
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -240,92 +249,36 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
         raise InputError("sampler", name, "one of " + ", ".join(map(json.dumps, _SAMPLERS)))
     _check_kinks(ensemble, plan)
     _check_rest(ensemble, plan)
-    if not ensemble.net.layer.is_dense:
-        return _of_layers(ensemble, plan, name)
-    kind, probes = _kind(ensemble.layers, plan, name)
-    if probes is not None:
-        return kind(ensemble, plan, probes)
-    made = kind(ensemble, plan)
-    return explicit.checked(made) if isinstance(made, ExplicitSampler) else made
+    _check_layers(ensemble)
+    return _kind(ensemble.layers, plan, name).of(ensemble, plan)
 
 
 @cache(entries=64)
-def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler], Probes | None]:
-    """The class of sampler, and the probes of those that have some."""
+def _kind(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
+    """The first sampler of this name that applies."""
     for n in layers.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
-    lazy = name in ("lazy", "paths")
-    if name == "products":
-        if not multiplies(layers, plan):
-            wanted = '"lazy" but for z of one input, no biases and σ(cz) = c σ(z)'
-            if forward.too_wide(layers):
-                widest = forward.WIDEST
-                wanted = f'"lazy" but for layers, and factors of weights, up to {widest} wide'
-            raise InputError("sampler", name, wanted)
-        return ProductSampler, Probes()
-    if name == "innovations":
-        if not _innovates(layers, plan):
-            wanted = '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
-            raise InputError("sampler", name, wanted)
-        return InnovationSampler, Probes()
-    if not layers.net.keeps_rotations:
-        return _of_entries(layers, plan, name), None
-    if lazy and paths.applies(layers, plan):
-        return PathSampler, None
-    if lazy and pairs.applies(layers, plan):
-        return PairSampler, None
-    if name == "paths":
-        wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
-        raise InputError("sampler", name, wanted)
-    own = [str(field) for field in plan.fields if not isinstance(field, Field)]
-    if name == "probes" and own:
-        raise InputError("sampler", name, f'"lazy" or "explicit", for {", ".join(own)}')
-    if name == "explicit" or own:
-        return ExplicitSampler, None
-    probes = needed(plan.trees(), spare(plan.trees()))
-    forward_alone = forward.applies(layers, plan, probes)
-    return (ForwardSampler if forward_alone else ProbeSampler), probes
+    wanted = ""
+    for kind in _SAMPLERS[name]:
+        wanted = kind.why_not(layers, plan)
+        if not wanted:
+            return kind
+    raise InputError("sampler", name, wanted)
 
 
 def multiplies(layers: Layers, plan: Plan) -> bool:
     """Whether `sampler="products"` applies."""
-    if any(not isinstance(field, Field) for field in plan.fields):
-        return False
-    return products.applies(layers, plan, needed(plan.trees(), spare(plan.trees())))
+    return not ProductSampler.why_not(layers, plan)
 
 
-def _innovates(layers: Layers, plan: Plan) -> bool:
-    """Whether `sampler="innovations"` applies."""
-    if any(not isinstance(field, Field) for field in plan.fields):
-        return False
-    return innovations.applies(layers, plan, needed(plan.trees(), spare(plan.trees())))
-
-
-def _of_entries(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
-    """What samples networks whose law permutations alone keep."""
-    if name in ("paths", "probes"):
-        wanted = '"lazy" or "explicit", with independent weights and with dropout'
-        raise InputError("sampler", name, wanted)
-    lazy = name == "lazy" and entries.applies(layers, plan)
-    return EntriesSampler if lazy else ExplicitSampler
-
-
-def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
-    """What samples networks whose layers are more than a matrix and σ."""
-    for n in ensemble.widths[1:]:
-        unbiased.check_width(n, plan.most_pairs)
-    if entries.has_dropout(ensemble.layers) and name not in ("products", "innovations"):
-        return _of_entries(ensemble.layers, plan, name)(ensemble, plan)
-    if name in ("paths", "products", "innovations"):
-        raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
+def _check_layers(ensemble: Ensemble) -> None:
+    """Raise InputError for layers with symbols, and for dropout among layers that are not dense."""
+    if {STAGES, MASKS} <= ensemble.layers.needs.keys():
+        wanted = "dense layers beside those with dropout, to sample"
+        raise InputError("layer", str(ensemble.net.layer), wanted)
     if symbols := ensemble.net.layer.free_symbols:
         names = ", ".join(sorted(map(str, symbols)))
         raise InputError("layer", str(ensemble.net.layer), f"numbers for {names}, to be sampled")
-    probes = needed(plan.trees(), spare(plan.trees()))
-    if name == "explicit":
-        return ExplicitLayerSampler(ensemble, plan, probes)
-    forward_alone = LayerForwardSampler(ensemble, plan, probes)
-    return forward_alone if forward_alone.applies else LayerSampler(ensemble, plan, probes)
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:

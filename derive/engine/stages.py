@@ -27,7 +27,7 @@ from ..errors import InputError
 from ..groups.pairings import set_partitions
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .taps import Taps
+from .taps import ALONE, Taps
 from .tensors import kernel_label
 from .trees import ABOVE, STREAM, Kind
 
@@ -217,6 +217,15 @@ class Stage:
     def is_dense(self) -> bool:
         """Whether this is the stage of the dense layer."""
         return self == DENSE
+
+    @property
+    def reading(self) -> Taps:
+        """The positions that its matrices read: each sample by itself, if it has no taps."""
+        return self.taps or ALONE
+
+    def matrix(self, number: int) -> Matrix:
+        """The matrix of this number; the matrices of all taps count, those of one body in turn."""
+        return self.matrices[number // self.reading.count]
 
     @cached_property
     def has_centres(self) -> bool:

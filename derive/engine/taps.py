@@ -17,16 +17,18 @@ and one G is left; Haar matrices have Weingarten's corrections where taps coinci
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
+
+Body = TypeVar("Body")
 
 Ties = tuple[tuple[int, ...], ...]
 """Blocks of pairs, by their places in the pairing, each of one tap; () for what has none."""
@@ -64,6 +66,10 @@ class Taps:
         """Whether each tap reads something at each position: constant signals stay constant."""
         return all(read for tap in self.reads for read in tap)
 
+    def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
+        """What the matrix of each tap meets of a body at all positions, as `by` reads it."""
+        return by(self, body)
+
     def ties(self, pairs: int) -> Iterator[Ties]:
         """The partitions π of a cumulant's pairs; where there is one tap, the one that ties all."""
         if self.count == 1:
@@ -79,6 +85,17 @@ class Taps:
         for parts in product(*(tuple(set_partitions(block)) for block in ties)):
             finer = tuple(block for part in parts for block in part)
             yield finer, prod(mobius(len(part)) for part in parts)
+
+
+class Alone(Taps):
+    """One tap, which reads each sample by itself: that of a stage without a convolution."""
+
+    def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
+        """The body."""
+        return [body]
+
+
+ALONE = Alone((((0,),),), 1)
 
 
 class Moved(sympy.Expr):

@@ -55,8 +55,17 @@ class ByDepth(Along[Layer]):
     @property
     def positions(self) -> int | None:
         """The number of positions of a signal, if samples are signals."""
-        found = (each.positions for each in self.entries if each.positions is not None)
-        return next(found, None)
+        return next(iter(self.input_axes), None)
+
+    @property
+    def input_axes(self) -> tuple[int, ...]:
+        """The axes of an input before its numbers: the positions of a signal."""
+        return max((each.input_axes for each in self.entries), default=())
+
+    @property
+    def output_axes(self) -> tuple[int, ...]:
+        """The axes along which an input is measured: the same."""
+        return self.input_axes
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

@@ -143,15 +143,24 @@ class Layer:
             raise InputError("layer", str(self), wanted)
 
     @property
+    def input_axes(self) -> tuple[int, ...]:
+        """The axes of an input before its numbers: the positions of a signal."""
+        return () if self.taps is None else (self.taps.positions,)
+
+    @property
+    def output_axes(self) -> tuple[int, ...]:
+        """The axes along which an input is measured: its positions, unless it is read out."""
+        return () if self.taps is None or self.readout else (self.taps.results,)
+
+    @property
     def positions(self) -> int | None:
         """The number of positions of a signal, if samples are signals."""
-        return None if self.taps is None else self.taps.positions
+        return next(iter(self.input_axes), None)
 
     @property
     def reads(self) -> bool:
         """Whether it makes another signal of one, or is read out: not a layer among others."""
-        changes = self.taps is not None and self.taps.results != self.taps.positions
-        return changes or self.readout is not None
+        return self.input_axes != self.output_axes
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from derive.errors import InputError
 
-from ..estimators.probes import needed, spare
 from ..samplers.base import Sampler
 from ..samplers.innovations import InnovationSampler
 from ..samplers.paths import PathSampler
@@ -47,5 +46,4 @@ def on_device(sampler: Sampler) -> Sampler:
         return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
     if sampler.plan.samples == 1 and all(len(steps) == 1 for steps in sampler.ensemble.steps):
         return CudaPathSampler(sampler.ensemble, sampler.plan)
-    trees = list(sampler.plan.trees())
-    return CudaProbeSampler(sampler.ensemble, sampler.plan, needed(trees, spare(trees)))
+    return CudaProbeSampler.of(sampler.ensemble, sampler.plan)

@@ -121,15 +121,15 @@ class CudaArithmetic(Arithmetic):
         found: Array = sent(super().function(stage, number, orders, here))
         return found
 
-    def read(self, taps: Taps, body: Array) -> dict[int, Array]:
+    def read(self, taps: Taps, body: Array) -> list[Array]:
         """See `Arithmetic`."""
         m = body.shape[2]
-        reader, found = Reader(taps, m // taps.positions), {}
+        reader, found = Reader(taps, m // taps.positions), list[Array]()
         for k in range(reader.count):
             mixture = reader.read(k, np.eye(m), axis=0)
             out = self._new(body.shape[1], len(mixture), body.shape[3])
             jet_kernels.mix[self._grid](body, sent(mixture), out)
-            found[k] = out
+            found.append(out)
         return found
 
     def joined(self, parts: Sequence[Array]) -> Array:

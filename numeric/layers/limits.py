@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from derive.activations import Activation
 from derive.engine.fields import Field
 from derive.engine.stages import Stage
+from derive.engine.taps import Taps
 from derive.engine.tensors import Name, named
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError, Words
@@ -49,7 +50,7 @@ class NoValueError(InputError):
 def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
     """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
-    which = data.named(found.sample, net.layer.positions)
+    which = data.named(found.sample)
     if order is None:
         reason = f", by whose norm {net.layer} divides: K has no value"
         cure = "an eps above 0"
@@ -77,14 +78,18 @@ def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[
         stages = scheme.stages
         given = scheme.sigma, stages, biases[layer], weights[layer]
         ahead = np.where(found[-1], _stays(*given, True), _stays(*given, False))
-        taps = next((stage.taps for stage in stages if stage.taps is not None), None)
-        if taps is not None and net.layer.readout is None:
-            parts = ahead.reshape(-1, taps.positions)
-            reads = [[q for tap in taps.reads for q in tap[p]] for p in range(taps.results)]
-            ahead = np.stack([parts[:, at].all(axis=1) for at in reads], axis=1).ravel()
+        for stage in stages:
+            ahead = _where_all(ahead, stage.reading)
         found.append(ahead)
     whole = np.array(found).reshape(depth, data.measured, -1)
     return np.asarray(whole.all(axis=2), np.bool_)
+
+
+def _where_all(zero: NDArray[np.bool_], taps: Taps) -> NDArray[np.bool_]:
+    """True at positions of the result where all that the taps read is zero."""
+    signals = zero.reshape(-1, taps.positions)
+    reads = [[q for tap in taps.reads for q in tap[p]] for p in range(taps.results)]
+    return np.stack([signals[:, at].all(axis=1) for at in reads], axis=1).ravel()
 
 
 @cache
@@ -166,7 +171,7 @@ def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) ->
     if not small.any():
         return
     layer = int(np.argmax(small.any(axis=1)))
-    which = data.named(int(np.argmax(small[layer])), net.layer.positions)
+    which = data.named(int(np.argmax(small[layer])))
     got = f"{net}, whose {label} falls below {LEAST:g} at layer {layer + 1} for {which}"
     wanted = (
         "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"

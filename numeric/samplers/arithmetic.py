@@ -106,10 +106,10 @@ class Arithmetic:
 
         return jets.composed(self.probes, derivative, means)
 
-    def read(self, taps: Taps, body: Array) -> dict[int, Array]:
+    def read(self, taps: Taps, body: Array) -> list[Array]:
         """What the matrix of each tap meets, of what there is at all positions."""
         reader = Reader(taps, body.shape[2] // taps.positions)
-        return {k: reader.read(k, body, axis=2) for k in range(reader.count)}
+        return [reader.read(k, body, axis=2) for k in range(reader.count)]
 
     def joined(self, parts: Sequence[Array]) -> Array:
         """Jets of one width as one, samples after samples."""

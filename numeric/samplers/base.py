@@ -32,7 +32,7 @@ from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..runs.totals import Sums
 from ..runs.work import Work
-from .ensemble import Ensemble
+from .ensemble import Ensemble, Layers
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work
@@ -49,10 +49,23 @@ class Sampler(Work):
 
     ensemble: Ensemble
     plan: Plan
+    supports: ClassVar[frozenset[str]] = frozenset()
+    """What networks may need (`ensemble.Layers.needs`)."""
     name: ClassVar[str]
     """What `simulate` calls it."""
     multiplied: ClassVar[bool] = False
     """Whether statistics are what layers multiply those before by (`moments.Record`)."""
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """What samples the statistics of a plan in an ensemble, where `why_not` is empty."""
+        return cls(ensemble, plan)
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """What is wanted in place of this sampler, if it does not apply; else empty."""
+        other = [where for need, where in layers.needs.items() if need not in cls.supports]
+        return f'"lazy" or "explicit", for {" and ".join(other)}' if other else ""
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.engine.stages import STEM, Matrix, Stage
+from derive.engine.stages import DENSE, STEM, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
 from derive.layers.chain import law_of
@@ -58,6 +58,10 @@ def differentiate(Z, out):
                 values = sigma(Z[s, a, i])
 {stores}
 '''
+
+
+STAGES, MASKS, PERMUTATIONS = "stages", "masks", "permutations"
+"""What samplers may support: layers of any stages; dropout; laws that permutations alone keep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,27 @@ class Layers:
             tuple(lazy.steps(self.weights_at(layer), n_in, n_out))
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
+
+    @cached_property
+    def readout(self) -> tuple[Stage, ...]:
+        """The stages that read each layer out in place of its last one; none without a readout."""
+        behind = self.net.layer.readout
+        return () if behind is None else behind.stages
+
+    @cached_property
+    def needs(self) -> dict[str, str]:
+        """What a sampler must support, and where the network has it: all but one matrix of a law
+        that rotations keep, between two activations."""
+        schemes = self.net.schemes(self.depth, 1).distinct
+        stages = {stage for scheme in schemes for stage in scheme.stages}.union(self.readout)
+        found = {}
+        if any(replace(stage, keep=None) != DENSE for stage in stages):
+            found[STAGES] = f"the layer {self.net.layer}"
+        if any(stage.keep is not None for stage in stages):
+            found[MASKS] = "layers with dropout"
+        if self.net.group != "O":
+            found[PERMUTATIONS] = f"the weights {self.net.weights}"
+        return found
 
     def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
         try:
@@ -226,11 +251,9 @@ class Ensemble:
 
     def read_at(self, layer: int) -> Stage | None:
         """The stage that reads this layer out, in its place, where the network's layer has one."""
-        readout = self.net.layer.readout
-        if readout is None:
-            return None
-        (stage,) = readout.stages
-        return replace(STEM, taps=stage.taps) if layer == 1 else stage
+        for stage in self.layers.readout:
+            return replace(STEM, taps=stage.taps) if layer == 1 else stage
+        return None
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.
@@ -265,15 +288,14 @@ class Ensemble:
             "depth": self.depth,
             "seed": self.seed,
             "parameters": {name: list(values) for name, values in self.own},
-            **({} if self.net.layer.is_dense else self._of_layers()),
+            "layer": repr(self.net.layer),
+            "layers": self._layers_written(),
         }
 
-    def _of_layers(self) -> dict[str, Any]:
-        """The layers by their names, and what they are: two layers may have one name."""
+    def _layers_written(self) -> list[str]:
+        """What layers 2, 3, … are: two may have one name."""
         layers = [self.net.layer_at(layer, self.depth) for layer in range(2, self.depth + 1)]
-        runs = [(each.identity, len(list(same))) for each, same in groupby(layers)]
-        written = [f"{each} * {count}" for each, count in runs]
-        return {"layer": repr(self.net.layer), "layers": written}
+        return [f"{each.identity} * {len(list(same))}" for each, same in groupby(layers)]
 
     @cached_property
     def activations(self) -> tuple[Activation, ...]:

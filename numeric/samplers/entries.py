@@ -23,7 +23,6 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
-from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
 from derive.weights import (
     Gaussian,
@@ -38,34 +37,22 @@ from ..estimators.observables import Plan
 from ..estimators.unbiased import weight_coefficient
 from ..random.matrices import weight_matrix
 from .base import Sampler
-from .ensemble import Layers
+from .ensemble import MASKS, PERMUTATIONS, Layers
 from .explicit import generator
-
-
-def applies(layers: Layers, plan: Plan) -> bool:
-    """Whether nothing but z is measured, of networks of independent weights or with dropout."""
-    asked = not layers.net.keeps_rotations or has_dropout(layers)
-    return asked and plan.fields == frozenset({Z})
-
-
-def has_dropout(layers: Layers) -> bool:
-    """Whether a layer has masks.
-
-    Raises InputError where others are neither dense nor have some.
-    """
-    if not layers.net.has_dropout(layers.depth):
-        return False
-    each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
-    if other := next((layer for layer in each if layer.keep is None and not layer.is_dense), None):
-        raise InputError("layer", str(other), "dense layers beside those with dropout, to sample")
-    return True
 
 
 @dataclass(frozen=True, eq=False)
 class EntriesSampler(Sampler):
-    """Networks of independent weights, one layer's at a time."""
+    """Networks of independent weights, or with dropout, one layer's at a time."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({MASKS, PERMUTATIONS})
     name: ClassVar[str] = "entries"
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`."""
+        wanted = "" if plan.fields == {Z} else '"explicit" for the tower'
+        return super().why_not(layers, plan) or wanted
 
     @property
     def numbers(self) -> int:

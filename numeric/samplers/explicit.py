@@ -29,7 +29,7 @@ from ..estimators.observables import derivatives, followed, terms_of
 from ..estimators.unbiased import haar_coefficient
 from ..random.matrices import weight_matrix
 from .base import Sampler
-from .ensemble import Ensemble
+from .ensemble import MASKS, PERMUTATIONS, Ensemble
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""
@@ -44,7 +44,20 @@ Fields = Mapping[AnyField, Array]
 class ExplicitSampler(Sampler):
     """Networks with all their weights and tensors."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({MASKS, PERMUTATIONS})
     name: ClassVar[str] = "explicit"
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """See `Sampler`; InputError where a tensor of one network is larger than memory."""
+        made = cls(ensemble, plan)
+        if made.largest > MOST_NUMBERS:
+            wanted = (
+                f"layers narrow enough to build every tensor, with {MOST_NUMBERS} numbers at most; "
+                'sampler="lazy" builds none for z and the tower'
+            )
+            raise InputError("width", f"{max(ensemble.widths)}: {made.largest}", wanted)
+        return made
 
     @property
     def largest(self) -> int:
@@ -115,25 +128,12 @@ class ExplicitSampler(Sampler):
     @cached_property
     def _elements(self) -> Elements:
         """The δ_q of the estimator, and Weingarten's function of the group that keeps the law."""
-        if self.ensemble.net.keeps_rotations:
-            return _of_rotations
-        return _of_permutations
+        return _ELEMENTS[self.ensemble.net.group]
 
     @cached_property
     def _fields(self) -> tuple[AnyField, ...]:
         """The fields that are measured, and all that their forward equations need."""
         return followed(self.plan.fields)
-
-
-def checked(sampler: ExplicitSampler) -> ExplicitSampler:
-    """The sampler, or an InputError where a tensor of one network is larger than memory."""
-    if sampler.largest > MOST_NUMBERS:
-        wanted = (
-            f"layers narrow enough to build every tensor, with {MOST_NUMBERS} numbers at most; "
-            'sampler="lazy" builds none for z and the tower'
-        )
-        raise InputError("width", f"{max(sampler.ensemble.widths)}: {sampler.largest}", wanted)
-    return sampler
 
 
 def generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
@@ -145,9 +145,8 @@ def generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
 def _at_inputs(field: AnyField, inputs: Array, draws: int) -> Array:
     m, n = inputs.shape
     shape = (draws, *(m,) * field.nodes, *(n,) * field.nodes)
-    if field.at_inputs == "identity":
-        return np.broadcast_to(np.eye(n), shape)
-    return np.broadcast_to(inputs, shape) if field.at_inputs == "inputs" else np.zeros(shape)
+    values = {"identity": np.eye(n), "inputs": inputs, "zero": np.zeros(n)}
+    return np.broadcast_to(values[field.at_inputs], shape)
 
 
 def forward_field(
@@ -235,3 +234,7 @@ def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]
         (float(weingarten((blocks, q), size, "B")), q)
         for q in elements_of(sum(map(len, blocks)), "B")
     )
+
+
+_ELEMENTS: dict[str, Elements] = {"O": _of_rotations, "B": _of_permutations}
+"""By the group."""

@@ -23,12 +23,11 @@ from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
-from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Layers
 from .forward_kernels import LANES, WORDS, grouped, whole_groups
-from .probing import ProbeSampler
+from .probing import ProbeSampler, probes_of
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
@@ -109,17 +108,6 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
-    """Whether there is one input and nothing but preactivations, in layers not too wide."""
-    return (
-        plan.samples == 1
-        and not probes.order
-        and isinstance(layers.net.activation, Activation)
-        and not too_wide(layers)
-        and all(step.kind != DIAGONAL for steps in layers.steps for step in steps)
-    )
-
-
 def too_wide(layers: Layers) -> bool:
     """Whether some layer, or a factor of its weights, has more than `WIDEST` neurons."""
     steps = [step for steps in layers.steps for step in steps]
@@ -129,6 +117,20 @@ def too_wide(layers: Layers) -> bool:
 @dataclass(frozen=True, eq=False)
 class ForwardSampler(ProbeSampler):
     """Networks followed on one input, `LANES` of them at a time."""
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`."""
+        if reason := super().why_not(layers, plan):
+            return reason
+        applies = (
+            plan.samples == 1
+            and not probes_of(plan).order
+            and isinstance(layers.net.activation, Activation)
+            and not too_wide(layers)
+            and all(step.kind != DIAGONAL for steps in layers.steps for step in steps)
+        )
+        return "" if applies else '"lazy" but for z of one input, one σ and narrow layers'
 
     @property
     def batch(self) -> int:

@@ -44,7 +44,7 @@ from ..emit.kernels import load_kernels
 from ..emit.vectors import LANES
 from ..estimators.observables import Plan, Statistic
 from . import pair_kernels
-from .ensemble import Ensemble, Layers
+from .ensemble import Layers
 from .pair_kernels import LABELS, SQUARE, STATE
 from .path_averages import Conditioned
 from .paths import PathSampler, few, within
@@ -73,17 +73,6 @@ FEWEST = 3
 """Inputs for which this is shorter than polynomials."""
 
 
-def applies(ensemble: Ensemble | Layers, plan: Plan) -> bool:
-    """Whether some statistics are H H of three or four inputs, and paths give all others."""
-    others = [each for each in plan.statistics if not _of_tangents(each)]
-    return (
-        FEWEST <= plan.samples <= LABELS
-        and any(each.fields == (H, H) for each in plan.statistics)
-        and within(ensemble, plan.samples)
-        and (not others or few(others, plan.samples))
-    )
-
-
 def _of_tangents(statistic: Statistic) -> bool:
     return statistic.fields in ((H,), (H, H))
 
@@ -93,6 +82,17 @@ class PairSampler(PathSampler):
     """Networks on three or four inputs, known by their forward paths and the averages of H H."""
 
     least: ClassVar[int] = 2
+
+    @classmethod
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether some statistics are H H of three or four inputs, and paths give all others."""
+        others = [each for each in plan.statistics if not _of_tangents(each)]
+        return (
+            FEWEST <= plan.samples <= LABELS
+            and any(each.fields == (H, H) for each in plan.statistics)
+            and within(layers, plan.samples)
+            and (not others or few(others, plan.samples))
+        )
 
     @property
     def numbers(self) -> int:

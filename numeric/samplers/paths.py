@@ -26,7 +26,7 @@ from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, PARTS, Step
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
 from .base import Sampler, evaluated_once, uncollected
-from .ensemble import Ensemble, Layers
+from .ensemble import Layers
 from .probing import reading
 
 MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
@@ -40,27 +40,15 @@ _SWEEPS = {1: 0, 2: 2, 3: 7, 4: 7}
 """Of Jacobi's rotations over all pairs of m vectors: of two the first leaves rounding alone."""
 
 
-def applies(ensemble: Ensemble | Layers, plan: Plan) -> bool:
-    """Whether paths give this plan: few inputs; weights that are Gaussian, blocks of Haar matrices,
-    or of low rank.
-
-    Preactivations alone need no more than the forward pass; there is nothing to average. The states
-    of a cumulant of many fields are many. A user's field must be made of weights and σ alone.
-    """
-    kinds = {kind for kind, *_ in plan.statistics}
-    derived = any(field.nodes > 1 for kind in kinds for field in kind)
-    return derived and within(ensemble, plan.samples) and few(plan.statistics, plan.samples)
-
-
-def within(ensemble: Ensemble | Layers, inputs: int) -> bool:
+def within(layers: Layers, inputs: int) -> bool:
     """Whether the weights are known, and elsewhere free, given the path of so many inputs."""
-    kinds = {type(ensemble.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
+    kinds = {type(layers.weights_at(layer)) for layer in range(1, layers.depth + 1)}
     return (
         kinds <= {Gaussian, Orthogonal, Truncated, LowRankGaussian, LowRankOrthogonal}
-        and all(step.big > inputs for steps in ensemble.steps for step in steps)
-        and all(steps[0].size >= inputs for steps in ensemble.steps if len(steps) > 1)
-        and min(ensemble.widths[:-1]) >= inputs
-        and bool(np.all(ensemble.C_W > 0.0))
+        and all(step.big > inputs for steps in layers.steps for step in steps)
+        and all(steps[0].size >= inputs for steps in layers.steps if len(steps) > 1)
+        and min(layers.widths[:-1]) >= inputs
+        and bool(np.all(layers.C_W > 0.0))
     )
 
 
@@ -84,6 +72,25 @@ class PathSampler(Sampler):
     name: ClassVar[str] = "paths"
     least: ClassVar[int] = 1
     """Derivatives of σ that are needed in any case, σ itself included."""
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`."""
+        wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
+        return super().why_not(layers, plan) or ("" if cls.gives(layers, plan) else wanted)
+
+    @classmethod
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether paths give this plan: few inputs; weights that are Gaussian, blocks of Haar
+        matrices, or of low rank.
+
+        Preactivations alone need no more than the forward pass; there is nothing to average. The
+        states of a cumulant of many fields are many. A user's field must be made of weights and σ
+        alone.
+        """
+        kinds = {kind for kind, *_ in plan.statistics}
+        derived = any(field.nodes > 1 for kind in kinds for field in kind)
+        return derived and within(layers, plan.samples) and few(plan.statistics, plan.samples)
 
     @property
     def numbers(self) -> int:

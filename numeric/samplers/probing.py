@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.fields import AnyField
+from derive.engine.fields import AnyField, Field
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -23,7 +23,7 @@ from ..emit.kernels import load_kernels
 from ..estimators import unbiased
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
-from ..estimators.probes import Probes
+from ..estimators.probes import Probes, needed, spare
 from ..hyperparameters import symbols_of
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
@@ -33,7 +33,7 @@ from .ensemble import Ensemble, Layers
 
 
 @dataclass(frozen=True, eq=False)
-class ProbeSampler(Sampler):
+class Followed(Sampler):
     """Networks followed along random probes.
 
     Arguments:
@@ -42,6 +42,28 @@ class ProbeSampler(Sampler):
 
     probes: Probes
     name: ClassVar[str] = "probes"
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """See `Sampler`."""
+        return cls(ensemble, plan, probes_of(plan))
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`."""
+        own = ", ".join(str(field) for field in plan.fields if not isinstance(field, Field))
+        return f'"lazy" or "explicit", for {own}' if own else super().why_not(layers, plan)
+
+
+@cache(entries=64)
+def probes_of(plan: Plan) -> Probes:
+    """The probes that a plan needs, and more where they pay."""
+    return needed(plan.trees(), spare(plan.trees()))
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeSampler(Followed):
+    """Networks of dense layers followed along random probes."""
 
     @property
     def numbers(self) -> int:

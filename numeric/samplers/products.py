@@ -25,27 +25,11 @@ from derive.activations import Activation
 
 from ..arrays import Array
 from ..estimators.observables import Plan
-from ..estimators.probes import Probes
 from . import forward
 from .base import evaluated
 from .ensemble import Layers
-from .forward import ForwardSampler
+from .forward import WIDEST, ForwardSampler, too_wide
 from .forward_kernels import grouped
-
-
-def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
-    """Whether there is one input and nothing but preactivations, no bias, and a σ without a scale
-    of its own behind weights that do not vanish."""
-    net = layers.net
-    return (
-        forward.applies(layers, plan, probes)
-        and net.layer.is_dense
-        and net.keeps_rotations
-        and isinstance(net.activation, Activation)
-        and net.activation.is_scale_invariant
-        and not layers.C_b.any()
-        and bool(layers.C_W.all())
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +38,17 @@ class ProductSampler(ForwardSampler):
 
     name: ClassVar[str] = "products"
     multiplied: ClassVar[bool] = True
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`; weights must not vanish."""
+        sigma, others = layers.net.activation, layers.C_b.any() or not layers.C_W.all()
+        scales = isinstance(sigma, Activation) and sigma.is_scale_invariant
+        if scales and not others and not super().why_not(layers, plan):
+            return ""
+        if too_wide(layers):
+            return f'"lazy" but for layers, and factors of weights, up to {WIDEST} wide'
+        return '"lazy" but for z of one input, dense layers, no biases and σ(cz) = c σ(z)'
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """What each layer multiplies the statistics of the layer before with."""

@@ -25,7 +25,6 @@ from derive.engine.stages import (
     Collective,
     Equation,
     Function,
-    Matrix,
     Product,
     Stage,
     Variable,
@@ -36,13 +35,12 @@ from derive.weights import Gaussian, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from .arithmetic import Arithmetic
-from .base import Sampler
-from .ensemble import Ensemble, number_at
+from .ensemble import STAGES, Ensemble, number_at
+from .probing import Followed
 
 _NUMBER, _BIAS = 24, 1 << 7
 """A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
@@ -68,8 +66,7 @@ class Place(NamedTuple):
 
     def after(self, stage: Stage) -> Place:
         """Of the next stage."""
-        taps = 1 if stage.taps is None else stage.taps.count
-        matrices = self.matrices + len(stage.matrices) * taps
+        matrices = self.matrices + len(stage.matrices) * stage.reading.count
         return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
@@ -109,15 +106,10 @@ class Parts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LayerSampler(Sampler):
-    """Networks with layers of any stages, followed along random probes, their weights lazy.
+class LayerSampler(Followed):
+    """Networks with layers of any stages, followed along random probes, their weights lazy."""
 
-    Arguments:
-        probes: the jets that are followed.
-    """
-
-    probes: Probes
-    name: ClassVar[str] = "probes"
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES})
 
     @property
     def numbers(self) -> int:
@@ -126,7 +118,7 @@ class LayerSampler(Sampler):
         widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)
-        taps = max((each.taps.count for each in stages if each.taps), default=1)
+        taps = max(each.reading.count for each in stages)
         return len(self.probes.jets) * len(ensemble.inputs) * widest * kinds * taps
 
     @property
@@ -207,7 +199,7 @@ class LayerSampler(Sampler):
         """Each matrix on all that the equations give it, at once."""
         found = {}
         for k in sorted({k for each in parts.values() for k in each.bodies}):
-            matrix = matrix_of(stage, k)
+            matrix = stage.matrix(k)
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
             own = [parts[kind].bodies[k] for kind in kinds]
             joined = arithmetic.joined([each.jet for each in own])
@@ -313,7 +305,7 @@ def sum_of(
     biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
     return Sum(
         ensemble.widths[layer],
-        tuple((ensemble.ensemble_of(layer, matrix_of(stage, k)), n) for k, n in n_in.items()),
+        tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
         carried,
         biases if bias else None,
         float(ensemble.lambda_W[layer - 1]),
@@ -347,12 +339,13 @@ class Evaluated:
                 matrix, neuron = term.weight
                 check_indices(term)
                 terms.setdefault(matrix, []).append(self._product(term, neuron))
-        a = self._arithmetic
-        bodies = {matrix: a.added(each) for matrix, each in terms.items()}
-        if self._stage.taps is not None:
-            (body,) = bodies.values()
-            bodies = a.read(self._stage.taps, body)
-        met = {matrix: _Vectors(body, a) for matrix, body in bodies.items()}
+        a, taps = self._arithmetic, self._stage.reading
+        bodies = {matrix: taps.read(a.added(each), a.read) for matrix, each in terms.items()}
+        met = {
+            matrix * taps.count + tap: _Vectors(body, a)
+            for matrix, read in bodies.items()
+            for tap, body in enumerate(read)
+        }
         return Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
 
     def _product(self, term: Product, at: int) -> Array:
@@ -417,8 +410,3 @@ class Evaluated:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
         return self._arithmetic.divided(self._summed(values), values[0].shape[3])
-
-
-def matrix_of(stage: Stage, number: int) -> Matrix:
-    """A matrix of a stage by its number, or one of the taps' of a stage that has one matrix."""
-    return stage.matrices[0 if stage.taps is not None else number]

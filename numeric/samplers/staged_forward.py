@@ -25,13 +25,15 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
+from ..estimators.observables import Plan
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
-from .base import evaluated
+from .base import Sampler, evaluated
 from .ensemble import Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES, grouped, whole_groups
+from .probing import probes_of
 from .stage_kernels import PARTS
 from .stage_source import written
 from .stage_tables import Drawn, Size, Written
@@ -45,6 +47,12 @@ _PIECE = 1 << 22
 class LayerForwardSampler(LayerSampler):
     """Networks of any layer followed on one input, `LANES` of them at a time."""
 
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """One that follows networks one by one, where this does not apply."""
+        made = cls(ensemble, plan, probes_of(plan))
+        return made if made.applies else LayerSampler(ensemble, plan, made.probes)
+
     @property
     def applies(self) -> bool:
         """Whether there is one input and nothing but preactivations, in equal layers that are not
@@ -52,7 +60,7 @@ class LayerForwardSampler(LayerSampler):
         ensemble = self.ensemble
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
-        tapped = any(stage.taps is not None for each in stages for stage in each)
+        tapped = any(stage.reading.count > 1 for each in stages for stage in each)
         bound = any(stage.is_bound for each in stages for stage in each)
         several = bound or not isinstance(ensemble.net.activation, Activation)
         if not alone or tapped or several or len(stages) > 1:

@@ -147,8 +147,8 @@ def simulate(
     if innovations and importance:
         wanted = "False with importance, whose tilted law gives them means other than zero"
         raise InputError("innovations", innovations, wanted)
-    if innovations and not net.tabulated(depth).keeps_rotations:
-        raise InputError("innovations", str(net), "a network whose law rotations keep")
+    if innovations:
+        checks.check_rotations(net, depth, "innovations are those of Gaussian or Haar matrices")
     spread = _first_variance(q_first) - biases[0]
     if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")

@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 from derive.engine.norms import norm_of
 from derive.engine.trees import STREAM
 from derive.errors import InputError, Words, listed, whole
-from derive.layers import Layer
 from derive.network import Network
 
 from ..arrays import Array
-from ..checks import checked_inputs, numbers, real
+from ..checks import check_rotations, checked_inputs, numbers, real
 
 
 class Data(NamedTuple):
@@ -51,19 +50,16 @@ def checked_network(net: object, depth: int | None) -> Network:
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     deep = depth_of(net, depth)
-    if not net.tabulated(deep).keeps_rotations:
-        wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
-        raise InputError("weights", str(net.weights), wanted)
-    if deep > 1:
-        if any(layer.keep is not None for layer in layers(net, deep)):
-            wanted = "none with dropout, whose masks are random numbers beside the parameters: "
-            raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
+    check_rotations(net, deep, "pairings of neurons alone are averaged")
+    if net.has_dropout(deep):
+        wanted = "none with dropout, whose masks are random numbers beside the parameters: "
+        raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
+    if deep in around_matrices(net, deep):
         last = net.layer_at(deep, deep)
-        if last.reason is not None:
-            wanted = f"as the last one a layer such as the dense one, '{last}*; dense': outputs "
-            wanted += "behind it are neurons of a law that only permutations keep, and averages "
-            wanted += "at one neuron no sums over pairings there"
-            raise InputError("layer", str(last), wanted)
+        wanted = f"as the last one a layer such as the dense one, '{last}*; dense': outputs "
+        wanted += "behind it are neurons of a law that only permutations keep, and averages "
+        wanted += "at one neuron no sums over pairings there"
+        raise InputError("layer", str(last), wanted)
     return net
 
 
@@ -78,17 +74,19 @@ def depth_of(net: Network, depth: int | None) -> int:
 def check_branches(net: Network, depth: int | None) -> None:
     """InputError where there is no dH or ddH to order 1/n: behind a norm and a skip around one
     matrix."""
-    for layer in layers(net, depth_of(net, depth)):
-        if layer.reason is not None and norm_of(layer.stages) is not None:
+    deep = depth_of(net, depth)
+    for layer in {net.layer_at(at, deep) for at in around_matrices(net, deep)}:
+        if norm_of(layer.stages) is not None:
             wanted = (
                 "a skip around one matrix without a norm: behind one dH and ddH are not derived"
             )
             raise InputError("layer", str(layer), wanted)
 
 
-def layers(net: Network, depth: int) -> set[Layer]:
-    """What the network's layers are."""
-    return {net.layer_at(at, depth) for at in range(2, depth + 1)}
+def around_matrices(net: Network, depth: int) -> list[int]:
+    """The layers that are a skip around one matrix: the law behind one only permutations keep."""
+    layers = range(2, depth + 1)
+    return [at for at in layers if net.layer_at(at, depth).reason is not None]
 
 
 def check_readout(net: Network, outputs: int, depth: int | None) -> None:
@@ -107,7 +105,7 @@ def carries(net: Network, depth: int) -> bool:
     """Whether the last layer carries z past its matrices, and outputs are its first neurons."""
     if depth == 1:
         return False
-    *_, last = (net.layer.readout or net.layer_at(depth, depth)).stages
+    *_, last = net.layer_at(depth, depth).stages
     return any(term.weight is None for term in last.equation(STREAM).right)
 
 
@@ -119,7 +117,7 @@ def given(
     outputs: int | None,
 ) -> Data:
     """The inputs, training set first, and the targets as (samples, outputs); or InputError."""
-    X, places = inputs_of(net, inputs), places_of(net)
+    X, places = inputs_of(net, inputs), net.layer.output_axes
     y = checked_targets("targets", targets, len(X), places, single=np.ndim(inputs) < X.ndim)
     if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
@@ -138,16 +136,7 @@ def given(
 
 def inputs_of(net: Network, inputs: ArrayLike) -> Array:
     """(inputs, n_0), or of signals (inputs, positions, n_0); or InputError."""
-    X = checked_inputs(inputs, net.layer).X
-    positions = net.layer.positions
-    return X if positions is None else X.reshape(-1, positions, X.shape[1])
-
-
-def places_of(net: Network) -> tuple[int, ...]:
-    """The axes that targets have behind the inputs': the positions of signals that are not read
-    out."""
-    positions = net.layer.positions
-    return () if positions is None or net.layer.readout is not None else (positions,)
+    return checked_inputs(inputs, net.layer).by_input
 
 
 def checked_targets(

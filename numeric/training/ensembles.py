@@ -102,9 +102,9 @@ class Training(Work):
     @property
     def compiled(self) -> bool:
         """True if the layers are dense with one σ, and so trained by `kernels`."""
-        net = self.ensemble.net
-        one = isinstance(net.activation, Activation)
-        return net.layer.is_dense and net.layer.positions is None and one
+        net, needs = self.ensemble.net, self.ensemble.layers.needs
+        plain = needs.keys() <= Networks.supports and not net.layer.input_axes
+        return plain and isinstance(net.activation, Activation)
 
     @property
     def samples(self) -> int:

@@ -19,7 +19,7 @@ from derive.work.resources import check_memory, check_time, number
 from ..arrays import Array
 from ..runs import chunks
 from . import control, means
-from .arguments import layers, places_of
+from .arguments import around_matrices
 from .ensembles import Training
 from .staged import reads_alone
 
@@ -50,14 +50,14 @@ def applied(work: Training, *, antithetic: bool) -> Applied:
     ensemble, rule = work.ensemble, work.rule
     net, depth = ensemble.net, ensemble.depth
     alone, rotates = reads_alone(ensemble), net.keeps_rotations
-    places = math.prod(places_of(net))
+    places = math.prod(net.layer.output_axes)
     plain = rule.kind == "tensorial" and rule.clip is None and work.loss == "squared"
     whole = work.batch * places == len(work.targets) and work.patience is None
     linear = plain and whole and (alone or rotates) and not net.has_dropout(depth)
     signs = antithetic and linear and alone and rotates
     changes = linear and depth > 1 and work.compiled and rotates
     changes &= control.bears(work.draws, work.samples, work.targets, mirrored=signs)
-    mirrored = rotates and (alone or all(each.reason is None for each in layers(net, depth)))
+    mirrored = rotates and (alone or not around_matrices(net, depth))
     return Applied(linear, alone, mirrored, signs, changes)
 
 

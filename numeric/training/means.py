@@ -74,7 +74,7 @@ def known(ensemble: Ensemble, draws: int) -> Known:
     totals, counts = np.zeros((len(_NAMES), batches, m, m)), np.zeros((m, m))
     for group, seed in zip(groups, seeds.generate_state(len(groups), np.uint64), strict=True):
         own = _of_inputs(ensemble, group, int(seed))
-        rows, columns = np.ix_(group, group)
+        rows, columns = np.ix_(*[_samples(ensemble, group)] * 2)
         counts[rows, columns] += 1
         totals[:, :, rows, columns] += _estimates(_sampler(own), batches, each)
     return Known(*totals / counts)
@@ -84,7 +84,7 @@ def seconds(ensemble: Ensemble) -> float:
     """Of a network, roughly, all groups of inputs together."""
     found = 0.0
     for group in _groups(ensemble):
-        pairs = len(group) ** 2 * ensemble.depth
+        pairs = len(_samples(ensemble, group)) ** 2 * ensemble.depth
         sampler = _sampler(_of_inputs(ensemble, group, ensemble.seed))
         whole = isinstance(sampler, ExplicitSampler)
         per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
@@ -93,24 +93,27 @@ def seconds(ensemble: Ensemble) -> float:
 
 
 def _of_inputs(ensemble: Ensemble, group: list[int], seed: int) -> Ensemble:
-    """The same networks on some of the inputs; on all of them where these are signals."""
-    signals = ensemble.net.layer.positions is not None
-    given = ensemble.data.given if signals else ensemble.inputs[group]
+    """The same networks on some of the inputs."""
+    given = ensemble.data.by_input[group]
     return checked_ensemble(ensemble.net, given, ensemble.width, ensemble.depth, seed)
 
 
+def _samples(ensemble: Ensemble, group: list[int]) -> NDArray[np.intp]:
+    """What is measured of these inputs."""
+    m = ensemble.data.measured
+    return np.arange(m).reshape(len(ensemble.data.by_input), -1)[group].ravel()
+
+
 def _groups(ensemble: Ensemble) -> list[list[int]]:
-    """Samples that go down the layers together: every pair of all is in some; all of them, where
-    forward paths are not enough, or positions share matrices."""
-    m, most = ensemble.data.measured, max(MOST_EDGES)
-    if ensemble.net.layer.positions is not None:
-        return [list(range(m))]
-    half = most // 2
-    parts = [list(range(k, min(k + half, m))) for k in range(0, m, half)]
+    """Inputs that go down the layers together: every pair of all is in some; all of them, where
+    forward paths are not enough."""
+    count, measured, most = len(ensemble.data.by_input), ensemble.data.measured, max(MOST_EDGES)
+    half = max(1, most // 2 * count // measured)
+    parts = [list(range(k, min(k + half, count))) for k in range(0, count, half)]
     groups = [one + other for one, other in combinations(parts, 2)]
-    if m > most and _bears(_sampler(_of_inputs(ensemble, groups[0], ensemble.seed))):
+    if measured > most and groups and _bears(_sampler(_of_inputs(ensemble, groups[0], 0))):
         return groups
-    return [list(range(m))]
+    return [list(range(count))]
 
 
 def _sampler(ensemble: Ensemble) -> Sampler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsem
 
 from ..arrays import Array
 from ..random.matrices import frame, weight_matrix
-from ..samplers.ensemble import Ensemble
+from ..samplers.ensemble import PERMUTATIONS, Ensemble
 from . import kernels
 from .changes import changes
 from .losses import per_input
@@ -57,6 +57,9 @@ class Networks:
     A network's parameters are one row, as `kernels` wants them: of each layer the matrix
     (n_in, n_out), then the biases.
     """
+
+    supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
+    """What networks may need (`samplers.ensemble.Layers.needs`)."""
 
     def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
         self.work, ensemble = work, work.ensemble

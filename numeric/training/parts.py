@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from ..samplers.ensemble import Ensemble
-from ..samplers.staged import Parts, matrix_of
+from ..samplers.staged import Parts
 from .networks import readout
 from .tape import Node, Tape
 
@@ -52,8 +53,7 @@ class Part:
         n_in, n_out = self.shape
         if self.law is None:
             return np.asarray(np.sqrt(self.variance) * rng.standard_normal(self.shape))
-        found = readout(self.law, (n_out, n_in), rng, self.rows).T
-        return found if self.taps == 1 else found / np.sqrt(self.taps)
+        return readout(self.law, (n_out, n_in), rng, self.rows).T / math.sqrt(self.taps)
 
 
 def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
@@ -81,12 +81,11 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
             for kind, equation in stage.equations:
                 for term in equation.right:
                     if term.weight is not None:
-                        out[kind] = ensemble.neurons(
-                            layer, stage, matrix_of(stage, term.weight[0]).out
-                        )
-            taps = 1 if stage.taps is None else stage.taps.count
+                        matrix = stage.matrices[term.weight[0]]
+                        out[kind] = ensemble.neurons(layer, stage, matrix.out)
+            taps = stage.reading.count
             for number in range(taps * len(stage.matrices)):
-                matrix = matrix_of(stage, number)
+                matrix = stage.matrix(number)
                 n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))
                 law = ensemble.ensemble_of(layer, matrix)
                 shape, key = (n_in, wanted(rows)), (layer, at, number)

@@ -22,7 +22,7 @@ from derive.training.eigenvalues import fluctuations
 from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables import layout
-from .arguments import checked_network, inputs_of, places_of
+from .arguments import around_matrices, checked_network, inputs_of
 from .averages import SINGULAR
 from .rounding import with_errors
 
@@ -76,12 +76,12 @@ def learning_rate(
     """
     checked_network(net, depth)
     X = inputs_of(net, inputs)
-    samples = len(X) * math.prod(places_of(net))
+    samples = len(X) * math.prod(net.layer.output_axes)
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
     names |= {factor.name.label: factor.name for factor in fluctuations()}
     table = tensors_of(net, X, depth, list(names.values()), width=width)
     every = list(map(int, table["layer"].to_numpy()))
-    layers = [at for at in every if at == 1 or net.layer_at(at, every[-1]).reason is None]
+    layers = sorted(set(every).difference(around_matrices(net, every[-1])))
     rows = []
     for layer in layers:
         values, errors = (

@@ -30,7 +30,6 @@ from .arguments import (
     checked_steps,
     checked_targets,
     given,
-    places_of,
 )
 from .ensembles import Training
 from .levels import Levels
@@ -210,7 +209,7 @@ def _patience(
     if steps is None or targets is None or not tests:
         wanted = "test inputs with targets and a patience, or neither targets nor patience"
         raise InputError("patience", steps, wanted)
-    y = checked_targets("test_targets", targets, tests, places_of(net), single=tests == 1)
+    y = checked_targets("test_targets", targets, tests, net.layer.output_axes, single=tests == 1)
     if y.shape[1] != data.targets.shape[1]:
         raise InputError("test_targets", y.shape[1], f"{data.targets.shape[1]} outputs, as trained")
     _check_loss("test_targets", loss, y)

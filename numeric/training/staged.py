@@ -8,6 +8,7 @@ first of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -51,8 +52,8 @@ class StagedNetworks(Networks):
     def __init__(self, work: Staged, draws: NDArray[np.int64]) -> None:
         self.work = work
         layer = work.ensemble.net.layer
-        self.positions = layer.positions or 1  # of an input, and of what comes out
-        self.places = 1 if layer.readout is not None else self.positions
+        self.positions = math.prod(layer.input_axes)  # of an input, and of what comes out
+        self.places = math.prod(layer.output_axes)
         self.streams, self.masks = (self.generators(draws, stream) for stream in range(2))
         self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])

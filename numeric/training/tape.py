@@ -192,10 +192,10 @@ class Tape:
             value, *((m, pull(derivative(u))) for m, u in zip(means, units, strict=True))
         )
 
-    def read(self, taps: Taps, body: Node) -> dict[int, Node]:
+    def read(self, taps: Taps, body: Node) -> list[Node]:
         """What the matrix of each tap meets: a filter's are by s^{-1/2} smaller than the W^{(k)}
         (`engine.taps`), as `parts.parts` draws them, and here is no such factor."""
-        return {k: self._moved(matrix, body) for k, matrix in enumerate(_reads(taps))}
+        return [self._moved(matrix, body) for matrix in _reads(taps)]
 
     def _moved(self, matrix: Array, x: Node) -> Node:
         """Sums over a signal's positions, by a matrix (results, positions)."""

@@ -85,6 +85,16 @@ def test_the_dense_layer_as_stages_has_the_numbers_of_the_dense_sampler(weights,
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["lazy", "paths", "probes", "explicit"])
+def test_a_sequence_of_dense_layers_is_sampled_as_the_dense_network(name):
+    one, sequence = (
+        simulate(Network("tanh", layer=layer), TWO, 6, 3, 20, tensors="A", seed=1, sampler=name)
+        for layer in ("dense", "dense; dense")
+    )
+    assert sequence.equals(one)
+    assert sequence.attrs["sampler"] == one.attrs["sampler"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 def test_a_normalized_linear_layer_is_known_at_every_width(norm):
