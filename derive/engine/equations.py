@@ -32,7 +32,7 @@ from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
 from ..work.caches import cache
-from .trees import FIELD_NAMES, STREAM, AnyField, AtInputs, Edge, Kind, Placed, Term
+from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed, Term
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
@@ -75,7 +75,7 @@ class Equation:
     """
 
     text: str
-    at_inputs: AtInputs = "zero"
+    at_inputs: InputValue = "zero"
     using: tuple[Equation, ...] = ()
     name: str = field(init=False)
     nodes: int = field(init=False)

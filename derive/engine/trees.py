@@ -20,7 +20,7 @@ from ..groups.pairings import ordered
 from ..work.caches import cache
 
 Edge = tuple[int, int]
-AtInputs = Literal["zero", "identity", "inputs"]
+InputValue = Literal["zero", "identity", "inputs"]
 
 
 class Kind(NamedTuple):
@@ -46,6 +46,21 @@ class Placed(NamedTuple):
     field: AnyField
     neurons: tuple[int, ...]
     samples: tuple[int, ...]
+
+
+class AtInputs(NamedTuple):
+    """A product that a field is at layer 0: of x at some of its nodes, and δ of two of them."""
+
+    entries: tuple[int, ...] = ()
+    joined: tuple[tuple[int, int], ...] = ()
+
+
+INPUT_TERMS: dict[InputValue, tuple[AtInputs, ...]] = {
+    "zero": (),
+    "identity": (AtInputs(joined=((0, 1),)),),
+    "inputs": (AtInputs(entries=(0,)),),
+}
+"""The terms of each value that a field can have at layer 0."""
 
 
 class Term(NamedTuple):
@@ -96,8 +111,8 @@ class AnyField(Protocol):
         """Its place among the fields of a cumulant."""
 
     @property
-    def at_inputs(self) -> AtInputs:
-        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing."""
+    def at_inputs(self) -> InputValue:
+        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`INPUT_TERMS`)."""
 
     def kind(self, node: int) -> Kind:
         """The variable whose index a node carries."""
@@ -150,7 +165,7 @@ class Field:
         return self.nodes, "".join(kind.name for kind in self.kinds), self.edges
 
     @property
-    def at_inputs(self) -> AtInputs:
+    def at_inputs(self) -> InputValue:
         """Layer 0 has no parameters to differentiate by."""
         return "zero" if self.edges else "inputs"
 

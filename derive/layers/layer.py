@@ -125,7 +125,23 @@ class Layer:
     @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
-        return len(self.stages) == 1 and self.stages[0].is_dense and self.readout is None
+        return self.stages == (DENSE,) and self.readout is None
+
+    @property
+    def staged(self) -> Layer | None:
+        """Itself, or None for the dense layer, whose recursions need no layer to be named."""
+        return None if self.is_dense else self
+
+    def check_group(self, group: str, weights: object) -> None:
+        """Raise InputError for weights that permutations alone keep, in all but the dense layer.
+
+        Arguments:
+            group: the group that keeps the law of the weights, "O" or "B".
+            weights: as the error shows them.
+        """
+        if group != "O" and not self.is_dense:
+            wanted = f"rotation-invariant weights in the layer {self}: others need the dense layer"
+            raise InputError("weights", str(weights), wanted)
 
     @property
     def is_bound(self) -> bool:
@@ -152,6 +168,11 @@ class Layer:
         """Whether it makes another signal of one, or is read out: not a layer among others."""
         changes = self.taps is not None and self.taps.results != self.taps.positions
         return changes or self.readout is not None
+
+    @property
+    def readouts(self) -> tuple[Layer, ...]:
+        """The readout, if there is one."""
+        return () if self.readout is None else (self.readout,)
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
@@ -232,7 +253,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     if layer.keep is not None:
         if stages != (DENSE,):
             raise InputError("keep", layer.lines, "the dense layer's equation, with dropout")
-        return (replace(DENSE, keep=Value(layer.keep)),), None
+        return (replace(DENSE, masks=(Value(layer.keep),)),), None
     if layer.taps is None or layer.taps.is_identity:
         return stages, None if made.reason is None else made.reason.wanted
     *before, last = stages
