@@ -399,7 +399,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     wanted = "one of a hidden layer, behind all stages, or a name"
     above = f"a recursion of {made.name} at layer {made.through.below.above}"
     made.check_repeats("tensors", above, wanted)
-    if not all((own.stages, own.readout) == (each.stages, each.readout) for each in layers):
+    if not all((own.stages, own.readouts) == (each.stages, each.readouts) for each in layers):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not all(_covers(made.weights, law) for law in laws):
         what, wanted = f"weights {made.weights}", f"the network's {net.weights}"

@@ -100,8 +100,8 @@ class Equation:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "lines", lines)
-        known_inputs = isinstance(self.at_inputs, str) and self.at_inputs in ("zero", "identity")
-        if not known_inputs or (self.at_inputs == "identity" and nodes != 2):
+        values = ["zero", *["identity"] * (nodes == 2)]
+        if not isinstance(self.at_inputs, str) or self.at_inputs not in values:
             wanted = '"zero", or "identity" for a field with two indices'
             raise InputError("at_inputs", self.at_inputs, wanted)
 

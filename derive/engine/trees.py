@@ -55,12 +55,11 @@ class AtInputs(NamedTuple):
     joined: tuple[tuple[int, int], ...] = ()
 
 
-INPUT_TERMS: dict[InputValue, tuple[AtInputs, ...]] = {
+_INPUT_TERMS: dict[InputValue, tuple[AtInputs, ...]] = {
     "zero": (),
     "identity": (AtInputs(joined=((0, 1),)),),
     "inputs": (AtInputs(entries=(0,)),),
 }
-"""The terms of each value that a field can have at layer 0."""
 
 
 class Term(NamedTuple):
@@ -112,7 +111,7 @@ class AnyField(Protocol):
 
     @property
     def at_inputs(self) -> InputValue:
-        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`INPUT_TERMS`)."""
+        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`input_terms`)."""
 
     def kind(self, node: int) -> Kind:
         """The variable whose index a node carries."""
@@ -121,6 +120,11 @@ class AnyField(Protocol):
         """The permutations of its nodes that keep it."""
 
     def __hash__(self) -> int: ...
+
+
+def input_terms(field: AnyField) -> tuple[AtInputs, ...]:
+    """The terms of a field at layer 0, none where it is 0."""
+    return _INPUT_TERMS[field.at_inputs]
 
 
 @dataclass(frozen=True)

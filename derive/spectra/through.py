@@ -124,8 +124,7 @@ def layer_factors(
     Raises InputError for branches that share a matrix, gates whose weights are neither Gaussian nor
     orthogonal, and widths that differ.
     """
-    if layer.taps is not None:
-        raise InputError("layer", str(layer), "one without positions, for the spectra of Jacobians")
+    layer.check_without_positions("one without positions, for the spectra of Jacobians")
     reader = _Reader(layer, activation, weights, {symbols.C_W: weights.C_W, symbols.C_b: C_b})
     known = {STREAM: _Derivative(None)}
     kernels = {STREAM: K}

@@ -9,7 +9,7 @@ from ...arithmetic.polynomials import Monomial, monomial
 from ...errors import InputError
 from ..tensors import Tensor, tensor
 from ..through import Summand
-from ..trees import INPUT_TERMS, Z
+from ..trees import Z, input_terms
 
 
 def sums_over_inputs(whole: Summand, most: int) -> Iterator[tuple[Monomial, int]]:
@@ -18,7 +18,7 @@ def sums_over_inputs(whole: Summand, most: int) -> Iterator[tuple[Monomial, int]
     K is the mean xᵀx/n_0, or that of more factors, at most `most`: Σ_j x_j x_j x_j x_j/n_0 enters
     where rotations do not keep the law of the weights. Raises InputError for others.
     """
-    for terms in product(*(INPUT_TERMS[placed.field.at_inputs] for placed in whole.fields)):
+    for terms in product(*(input_terms(placed.field) for placed in whole.fields)):
         name = list(range(len(whole.neurons)))
         for placed, term in zip(whole.fields, terms, strict=True):
             for a, b in term.joined:

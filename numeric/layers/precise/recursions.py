@@ -110,8 +110,8 @@ class Recursions:
         ]
         self.layers, self._order = [scheme.stages for scheme in schemes], order
         kernel = (named("K"),)
-        given = self.parameters, m, *start.stages
-        self.first = Passage(kernel, starts, start.sigma, *given, single=single)
+        (stem,) = start.stages
+        self.first = Passage(kernel, starts, start.sigma, self.parameters, m, stem, single=single)
 
     @property
     def entries(self) -> list[Entry]:
