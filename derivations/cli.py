@@ -219,14 +219,16 @@ def _check_extrapolation(
     """A first layer that depends on n_0/n is no series in 1/n."""
     from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
     from derive.engine.scheme import Scheme
-    from derive.engine.step import at_inputs, closure
+    from derive.engine.step import closure, through
     from derive.recursions import wanted
 
     scheme = Scheme(net.weights_at(2))
+    first = scheme.first(net.weights_at(1))
     found = {
         atom
         for name in closure(wanted(tensors), scheme)
-        for atom in at_inputs(name, scheme, net.weights_at(1)).atoms(Parameter)
+        for stage in first.stages
+        for atom in through(name, first, stage).atoms(Parameter)
     }
     if len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0)):
         other = "" if R_IN in found else f"{n_0} or more each, the inputs' size, or "

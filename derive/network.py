@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import sympy
@@ -148,9 +149,7 @@ class Network:
         """Raise InputError for weights that permutations alone keep, where the rest asks more."""
         if isinstance(self.weights, Laws) and self.weights.function is not None:
             return  # `tabulated` has them
-        if not self.layer.is_dense and not self.keeps_rotations:
-            wanted = f"rotation-invariant weights in the layer {self.layer}: "
-            raise InputError("weights", str(self.weights), f"{wanted}others need the dense layer")
+        self.layer.check_group(self.group, "; ".join(map(str, self.laws.entries)))
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:
@@ -205,16 +204,23 @@ class Network:
     @property
     def group(self) -> str:
         """The group that keeps every layer's law: rotations "O", or signed permutations "B"."""
-        given, first = self.weights, self.first_weights
         within = self.layer.entries if isinstance(self.layer, ByDepth) else (self.layer,)
         own = [law for layer in within for _, law in layer.laws]
-        if isinstance(given, WeightEnsemble):
-            laws = (given, *own) if first is None else (first, given, *own)
-            return "O" if all(law.group == "O" for law in laws) else "B"
-        if given.function is not None:
+        if self.laws.function is not None:
             wanted = "laws by name; for a function of the layer call `net.tabulated(depth)` first"
-            raise InputError("weights", str(given), wanted)
-        return "O" if all(law.group == "O" for law in (*given.entries, *own)) else "B"
+            raise InputError("weights", str(self.weights), wanted)
+        return "O" if all(law.group == "O" for law in (*self.laws.entries, *own)) else "B"
+
+    @property
+    def _first(self) -> tuple[WeightEnsemble, ...]:
+        """The law of layer 1, if it alone differs."""
+        return () if self.first_weights is None else (self.first_weights,)
+
+    @cached_property
+    def laws(self) -> Laws:
+        """The laws of all layers, the first included."""
+        given = self.weights
+        return given if isinstance(given, Laws) else Laws(self._first, (given,))
 
     @property
     def width(self) -> int | None:
@@ -271,11 +277,7 @@ class Network:
         Arguments:
             depth: of the network; needed if its last layers have laws of their own.
         """
-        given = self.weights
-        if not isinstance(given, WeightEnsemble):
-            law = given.at(layer, self._depth(given, layer, depth))
-        else:
-            law = self.first_weights if layer == 1 and self.first_weights else given
+        law = self.laws.at(layer, self._depth(self.laws, layer, depth))
         if width is None or not self.C_W_corrections:
             return law
         return replace(law, C_W=law.C_W + self._sum("C_W_corrections", layer, width))
@@ -431,7 +433,7 @@ class Network:
                 square,
                 self.corrections,
                 samples == 1,
-                None if own.is_dense else own,
+                own.staged,
                 self.activation_at(layer - 1, depth),
                 group,
             )
@@ -455,7 +457,7 @@ class Network:
 
     def check_skips(self, depth: int) -> None:
         """Raise InputError for a layer that adds z to what has another width."""
-        if self.layer.is_dense or self.has_equal_widths(depth):
+        if self.has_equal_widths(depth):
             return
         for at in range(2, depth + 1):
             before, behind = (self.width_ratio_at(each) for each in (at - 1, at))
@@ -531,7 +533,7 @@ class Network:
         )
 
     def __str__(self) -> str:
-        first = f", first_weights={self.first_weights}" if self.first_weights else ""
+        first = "".join(f", first_weights={law}" for law in self._first)
         rest = "".join(f", {each}" for each in self._changed())
         return f"Network({self.activation}, {self.weights}{first}, C_b={self._shown('C_b')}{rest})"
 
@@ -567,7 +569,7 @@ class Network:
             return [f"  weights         {law}, E[W_ij²] = C_W/n_in"]
         return [
             f"  weights         {law}, E[W_ij²] = {law.C_W}/n_in",
-            f"  first layer     {self.first_weights or 'the same'}",
+            f"  first layer     {next(iter(self._first), 'the same')}",
         ]
 
     def latex(self) -> str:
@@ -585,15 +587,14 @@ class Network:
         sigma = rf"\sigma \in \text{{{self.activation}}}"
         if isinstance(self.activation, Activation):
             sigma = rf"\sigma(z) = {sympy.latex(readable(self.activation.expr))}"
-        first, laws = self.first_weights, self.weights
+        laws = self.weights
         rows = [
             rf"{forward},\quad {sigma}",
             laws.latex() if isinstance(laws, WeightEnsemble) else rf"W \in \text{{{laws}}}",
             rf"C_b = {shown('C_b')},\; \lambda_b = {shown('lambda_b')},\; "
             rf"\lambda_W = {shown('lambda_W')},\; n_\ell/n = {shown('width_ratio')}",
         ]
-        if first is not None:
-            rows.insert(2, rf"\text{{layer 1: }} {first.latex()}")
+        rows[2:2] = (rf"\text{{layer 1: }} {law.latex()}" for law in self._first)
         return lines_latex(rows)
 
     def _repr_latex_(self) -> str:

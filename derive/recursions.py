@@ -18,8 +18,8 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
-from .engine.stages import Stage
-from .engine.step import Composed, Step, add_name, check_alone, checked_fields, is_dense, step
+from .engine.stages import STEM, Stage
+from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -50,12 +50,11 @@ class Recursion(Step):
         weights: the ensemble it was derived for; its C_W stays the symbol C_W.
         samples: the sample label of each subscript of the target.
         activation: the activation, or None for the unspecified σ.
-        first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         left_out: which of weights, square and corrections are defaults that nobody asked for.
         layer: what the network repeats, None for the dense layer.
-        stage: the stage of the layer that it leads through, None for all of them.
+        stage: the stage that it leads through, None for all of those of the layer.
         ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
         group: the group that keeps the law of all layers: rotations "O" or signed permutations "B".
 
@@ -65,6 +64,11 @@ class Recursion(Step):
     >>> vertex.expr
     C_W**2*(V*⟨(σ²)''⟩**2/4 - ⟨σ²⟩**2 + ⟨σ⁴⟩)
     """
+
+    @property
+    def first_layer(self) -> bool:
+        """True if layer ℓ is the inputs, with the kernel K0 = xᵀx/n_0."""
+        return self.stage == STEM
 
     def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
         """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
@@ -316,13 +320,13 @@ def recursion(
     >>> recursion(["z", "z", "H"], pairing="02 13").name
     'F'
     """
-    repeated = None if layer is None else as_layer(layer)
-    if first_layer is True and repeated is not None and not is_dense(repeated):
+    repeated = None if layer is None else as_layer(layer).staged
+    stage = STEM if first_layer else None
+    if stage is not None and repeated is not None:
         wanted = "no layer with first_layer=True: layer 1 is always z = b + W x"
         raise InputError("layer", str(repeated), wanted)
-    if repeated is not None and repeated.reason is not None and not first_layer:
-        stages = repeated.stages
-        name = _closed(tensor_name, pairing, order, stages)
+    if repeated is not None:
+        name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
             _check_plain(square, corrections)
             repeated.check_open(f"{name} behind a skip around one matrix")
@@ -331,17 +335,18 @@ def recursion(
             sigma = None if activation is None else as_activation(activation)
             labels = range(1, 2 * len(name.pairing) + 1)
             samples = tuple(labels)
-            return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
+            given = name, own, samples, sigma
+            return SequenceRecursion(*given, left_out=left_out, layer=repeated, stage=None)
     made = step(
         tensor_name,
         weights,
         pairing=pairing,
         order=order,
         activation=activation,
-        first_layer=first_layer,
         square=square,
         corrections=corrections,
         layer=repeated,
+        stage=stage,
     )
     return Recursion(**{each.name: getattr(made, each.name) for each in fields(made)})
 
@@ -391,7 +396,10 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     layers = {net.layer_at(layer, depth) for layer in hidden}
     laws = {net.weights_at(layer, depth=depth) for layer in hidden}
     used = {net.activation_at(layer - 1, depth) for layer in hidden}
-    if not all(own == each or (is_dense(own) and is_dense(each)) for each in layers):
+    wanted = "one of a hidden layer, behind all stages, or a name"
+    above = f"a recursion of {made.name} at layer {made.through.below.above}"
+    made.check_repeats("tensors", above, wanted)
+    if not all((own.stages, own.readouts) == (each.stages, each.readouts) for each in layers):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not all(_covers(made.weights, law) for law in laws):
         what, wanted = f"weights {made.weights}", f"the network's {net.weights}"
@@ -401,10 +409,6 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
         what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
     elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
         what, wanted = "square=True", "square=False, for the network's unequal widths"
-    elif made.stage is not None:
-        what, wanted = f"stage={made.stage}", "a tensor of z, behind all stages of the layer"
-    elif made.first_layer:
-        what, wanted = "first_layer=True", "a recursion of hidden layers"
     else:
         return
     raise InputError("tensors", f"a recursion of {made.name} with {what}", f"{wanted}, or a name")

@@ -18,7 +18,7 @@ from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Layered, Scheme
-from derive.engine.step import Step, closures, hidden
+from derive.engine.step import Step, closures, through
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
@@ -459,11 +459,15 @@ def _layers(
                 wanted = "one activation for all layers, because of a skip around one matrix"
                 raise InputError("activation", brackets, wanted)
             return TangentLayers(own, used[0], schemes, first, m, order)
-        found = (scheme.readout for scheme in schemes)
-        readouts = [readout for readout in found if readout is not None]
+        readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            steps = [hidden(name, readout, 0) for readout in readouts for name in read]
+            steps = [
+                through(name, readout, stage)
+                for readout in readouts
+                for stage in readout.stages
+                for name in read
+            ]
             needs = {need for each in steps for need in each.needs}
             needed = closures(["K", *sorted(needs)], schemes)
             return StagedLayers(needed, schemes, first, m, change, read)

@@ -29,9 +29,10 @@ import sympy
 
 from derivations.files import write_text
 from derive.arithmetic.polynomials import Expansion, Monomial, add, monomial, multiply
-from derive.engine.cumulants import hidden_layer, layer_cumulant
+from derive.engine import cumulants
 from derive.engine.fields import Field, Term
 from derive.engine.tensors import Tensor, spell, tensor
+from derive.engine.through import Summand
 from derive.errors import InputError
 from derive.gaussian.brackets import Average, Bracket
 from derive.groups.pairings import as_pairing
@@ -178,7 +179,7 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
     count = len(target.subscripts)
     labelled = replace(recursion, activation=None, samples=target.subscripts)
     power = target.pairs - 1 + target.order
-    marked = layer_cumulant(
+    marked = cumulants.layer_cumulant(
         target.fields,
         tuple(range(count)),
         recursion.weights,
@@ -207,10 +208,10 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
     )
 
 
-def _marking(term: Term, order: int, square: bool) -> Expansion:
-    """`hidden_layer`, times the term itself as one more atom."""
-    averaged = hidden_layer(term, order, square)
-    return multiply(averaged, {(monomial([term]), 0): Fraction(1)}, order)
+def _marking(average: cumulants.Average, whole: Summand, order: int) -> Expansion:
+    """The average over the layer below, times the term itself as one more atom."""
+    averaged = average.neurons(whole, order)
+    return multiply(averaged, {(monomial([whole.term()]), 0): Fraction(1)}, order)
 
 
 def _sorted(parts: Sequence[Term]) -> tuple[Term, ...]:

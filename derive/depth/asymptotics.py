@@ -166,8 +166,10 @@ def _system(
     variances: tuple[sympy.Expr | None, sympy.Expr] | None = None,
     point: CriticalPoint | None = None,
 ) -> System:
-    if not isinstance(made, Step) or not made.square or made.first_layer:
-        raise InputError("recursion", made, "a derived one between hidden layers of equal width")
+    wanted = "a derived one between hidden layers of equal width"
+    if not isinstance(made, Step) or not made.square:
+        raise InputError("recursion", made, wanted)
+    made.check_repeats("recursion", made, wanted)
     activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
     if made.layer is not None:

@@ -146,10 +146,15 @@ class Criticality(Shown):
             " norm=rms)', and criticality(σ).at(K) is χ_⊥ = 1 alone at a K* of one's choice"
         )
 
-    def __str__(self) -> str:
-        lines = [f"{self.activation}: universality class {self.universality_class}"]
+    def _head(self, of: str) -> list[str]:
+        """The lines of `str` before the critical points: the class, and the reason for it."""
+        lines = [f"{of}: universality class {self.universality_class}"]
         if self.reason:
             lines.append(f"  {self.reason}")
+        return lines
+
+    def __str__(self) -> str:
+        lines = self._head(str(self.activation))
         for point in self.points:
             lines.append(f"  {point}")
             decay = point.decay(layer)

@@ -15,6 +15,7 @@ from ..arithmetic.logseries import EXACT, LogSeries, size
 from ..display.labels import component_latex
 from ..display.objects import Shown, readable
 from ..engine.fields import Field
+from ..engine.stages import STEM
 from ..engine.step import step
 from ..engine.tensors import Name
 from ..errors import InputError
@@ -324,7 +325,7 @@ class Asymptotics(Shown):
         solved = system.solve(2).tensors
         fixed: dict[sympy.Symbol, sympy.Expr] = {}
         for made in system.recursions[1:]:
-            first = step(made.target, weights, first_layer=True).single_input().expr
+            first = step(made.target, weights, stage=STEM).single_input().expr
             named_values = {each: values.get(str(each), each) for each in first.free_symbols}
             constant = system.constants[made.name]
             rest = _expression(solved[made.name]).subs(ell, 1) - constant

@@ -145,9 +145,7 @@ class LayerCriticality(Criticality):
         return super()._point()
 
     def __str__(self) -> str:
-        lines = [f"{self.activation}, {self.layer}: universality class {self.universality_class}"]
-        if self.reason:
-            lines.append(f"  {self.reason}")
+        lines = self._head(f"{self.activation}, {self.layer}")
         if self.every_C_W:
             lines.append(f"  critical for every C_W{', with C_b = 0' * (self.line is not None)}")
         if not self.kernel_map.has_C_W:

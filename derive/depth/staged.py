@@ -36,7 +36,7 @@ from ..arithmetic.logseries import (
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.rings import Element, Ring, ring
 from ..engine.scheme import Layered, Scheme
-from ..engine.step import Step, hidden
+from ..engine.step import Step, through
 from ..engine.tensors import NAMES, Tensor, identify
 from ..engine.through import Response
 from ..errors import InputError
@@ -76,10 +76,10 @@ def closed_set(made: Step) -> tuple[Step, ...]:
                 wanted = f"one that needs itself through {each.name} no more"
                 raise InputError("recursion", name.label, wanted)
             if name.label not in found and name.label != each.name:
-                visit(hidden(name, scheme), (*above, each.name))
+                visit(through(name, scheme), (*above, each.name))
         found[each.name] = each
 
-    visit(hidden(NAMES["K"], scheme), ())
+    visit(through(NAMES["K"], scheme), ())
     visit(made.single_input(), ())
     return tuple(found.values())
 

@@ -32,7 +32,7 @@ from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
 from ..work.caches import cache
-from .trees import FIELD_NAMES, STREAM, AnyField, AtInputs, Edge, Kind, Placed, Term
+from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed, Term
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
@@ -75,7 +75,7 @@ class Equation:
     """
 
     text: str
-    at_inputs: AtInputs = "zero"
+    at_inputs: InputValue = "zero"
     using: tuple[Equation, ...] = ()
     name: str = field(init=False)
     nodes: int = field(init=False)
@@ -100,8 +100,8 @@ class Equation:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "lines", lines)
-        known_inputs = isinstance(self.at_inputs, str) and self.at_inputs in ("zero", "identity")
-        if not known_inputs or (self.at_inputs == "identity" and nodes != 2):
+        values = ["zero", *["identity"] * (nodes == 2)]
+        if not isinstance(self.at_inputs, str) or self.at_inputs not in values:
             wanted = '"zero", or "identity" for a field with two indices'
             raise InputError("at_inputs", self.at_inputs, wanted)
 

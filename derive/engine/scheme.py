@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,7 +11,7 @@ import sympy
 from ..activations.functions import Activation
 from ..errors import InputError
 from ..weights import WeightEnsemble
-from .stages import DENSE, Stage
+from .stages import DENSE, STEM, Stage
 
 
 class Layered(Protocol):
@@ -25,8 +26,11 @@ class Layered(Protocol):
         """Why rotations of the neurons do not keep its law; None where they do."""
 
     @property
-    def readout(self) -> Layered | None:
-        """What its tensors are read out by, where they are not what is asked for."""
+    def readouts(self) -> Sequence[Layered]:
+        """The layer that reads its tensors out, if it is not they that are asked for."""
+
+    def check_group(self, group: str, weights: object) -> None:
+        """Raise InputError for weights of a group, "O" or "B", that the layer does not support."""
 
     def check_open(self, function: str) -> None:
         """Raise InputError, for this function, if the layer has activations or laws of its own."""
@@ -36,6 +40,38 @@ class Layered(Protocol):
         """The symbols that are no numbers yet."""
 
     def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Stem:
+    """Layer 1, z = b + W x, as a layer.
+
+    Arguments:
+        stages: the stage, which reads the inputs' positions as its taps say.
+        readouts: what reads the inputs out in its place.
+    """
+
+    stages: tuple[Stage, ...] = (STEM,)
+    readouts: tuple[Stem, ...] = ()
+
+    @property
+    def reason(self) -> str | None:
+        """Layer 1 has the law of its weights alone."""
+        return None
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """None."""
+        return set()
+
+    def check_group(self, group: str, weights: object) -> None:
+        """Layer 1 supports every law."""
+
+    def check_open(self, function: str) -> None:
+        """Layer 1 has no activation, and the law that the network gives it."""
+
+    def __str__(self) -> str:
+        return "z = b + W x"
 
 
 @dataclass(frozen=True)
@@ -78,7 +114,13 @@ class Scheme:
         return (DENSE,) if self.layer is None else self.layer.stages
 
     @property
-    def readout(self) -> Scheme | None:
-        """The same with the layer's readout for its layer, where it has one."""
-        behind = None if self.layer is None else self.layer.readout
-        return None if behind is None else replace(self, layer=behind)
+    def readouts(self) -> tuple[Scheme, ...]:
+        """The same with the layer's readout for its layer, if it has one."""
+        behind = () if self.layer is None else self.layer.readouts
+        return tuple(replace(self, layer=each) for each in behind)
+
+    def first(self, weights: WeightEnsemble) -> Scheme:
+        """The scheme of layer 1 with these weights, and with a readout in its place if any."""
+        read = (stage for readout in self.readouts for stage in readout.stages)
+        reading = tuple(Stem((replace(STEM, taps=stage.taps),)) for stage in read)
+        return replace(self, weights=weights, square=False, layer=Stem(readouts=reading))

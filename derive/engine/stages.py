@@ -119,6 +119,25 @@ def fresh(term: Product) -> Product:
     return term.renamed({at: next(numbers) for at, _ in term.neurons})
 
 
+class Below(NamedTuple):
+    """What a stage's variables are before it.
+
+    Attributes:
+        mark: stands behind the names of its tensors, as in K0.
+        above: the layer behind the stage.
+    """
+
+    mark: str
+    above: str
+
+
+NEURONS = Below("", "ℓ+1")
+"""Those of a hidden layer or of another stage, which fluctuate around their kernel."""
+
+INPUTS = Below("0", "1")
+"""The inputs of the network, x, which are fixed: σ and derivatives by θ are not taken of them."""
+
+
 class Equation(NamedTuple):
     """What a variable of a stage is: a sum, and maybe a bias."""
 
@@ -167,9 +186,10 @@ class Stage:
         functions: of the collective variables.
         ratios: of the layer's own spaces that do not have n neurons, their widths over n.
         taps: the positions that its matrix reads, where that is a convolution.
-        keep: p of dropout, where every σ is multiplied by μ/p, μ = 1 with chance p and else 0, one
-            μ for each neuron and sample.
+        masks: p of each mask of dropout: every σ is multiplied by μ/p, μ = 1 with chance p and
+            else 0, one μ for each neuron and sample.
         activations: the activation of each argument; None, or () for all, is the network's.
+        below: `NEURONS`, or `INPUTS` of layer 1.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -181,8 +201,9 @@ class Stage:
     functions: tuple[sympy.Expr, ...] = ()
     ratios: tuple[tuple[str, Value], ...] = ()
     taps: Taps | None = None
-    keep: Value | None = None
+    masks: tuple[Value, ...] = ()
     activations: tuple[Activation | None, ...] = ()
+    below: Below = NEURONS
 
     def __hash__(self) -> int:
         return self._hash
@@ -190,7 +211,7 @@ class Stage:
     @cached_property
     def _hash(self) -> int:
         parts = self.equations, self.matrices, self.arguments, self.means, self.functions
-        return hash((*parts, self.taps, self.keep, self.activations))
+        return hash((*parts, self.taps, self.masks, self.activations, self.below))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:
@@ -208,15 +229,15 @@ class Stage:
         atoms = [atom for term in terms for atom, _ in term.parameters]
         atoms += [matrix.variance for matrix in self.matrices]
         atoms += [ratio for _, ratio in self.ratios]
-        atoms += [] if self.keep is None else [self.keep]
+        atoms += self.masks
         values = [atom.expr for atom in atoms if isinstance(atom, Value)]
         free = {symbol for function in self.functions for symbol in function.free_symbols}
         return (*values, *sorted(free - {mean.symbol for mean in self.means}, key=str))
 
-    @cached_property
-    def is_dense(self) -> bool:
-        """Whether this is the stage of the dense layer."""
-        return self == DENSE
+    @property
+    def keep(self) -> Value | None:
+        """p of the mask; None without one."""
+        return next(iter(self.masks), None)
 
     @property
     def reading(self) -> Taps:
@@ -405,5 +426,6 @@ STEM = Stage(
         ),
     ),
     (Matrix(C_W, STREAM.space, ABOVE),),
+    below=INPUTS,
 )
-"""z[i] = b[i] + Σ_a W[i,a] x[a], the first of several layers."""
+"""z[i] = b[i] + Σ_a W[i,a] x[a], layer 1."""

@@ -20,7 +20,7 @@ from ..groups.pairings import ordered
 from ..work.caches import cache
 
 Edge = tuple[int, int]
-AtInputs = Literal["zero", "identity", "inputs"]
+InputValue = Literal["zero", "identity", "inputs"]
 
 
 class Kind(NamedTuple):
@@ -46,6 +46,20 @@ class Placed(NamedTuple):
     field: AnyField
     neurons: tuple[int, ...]
     samples: tuple[int, ...]
+
+
+class AtInputs(NamedTuple):
+    """A product that a field is at layer 0: of x at some of its nodes, and δ of two of them."""
+
+    entries: tuple[int, ...] = ()
+    joined: tuple[tuple[int, int], ...] = ()
+
+
+_INPUT_TERMS: dict[InputValue, tuple[AtInputs, ...]] = {
+    "zero": (),
+    "identity": (AtInputs(joined=((0, 1),)),),
+    "inputs": (AtInputs(entries=(0,)),),
+}
 
 
 class Term(NamedTuple):
@@ -96,8 +110,8 @@ class AnyField(Protocol):
         """Its place among the fields of a cumulant."""
 
     @property
-    def at_inputs(self) -> AtInputs:
-        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing."""
+    def at_inputs(self) -> InputValue:
+        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`input_terms`)."""
 
     def kind(self, node: int) -> Kind:
         """The variable whose index a node carries."""
@@ -106,6 +120,11 @@ class AnyField(Protocol):
         """The permutations of its nodes that keep it."""
 
     def __hash__(self) -> int: ...
+
+
+def input_terms(field: AnyField) -> tuple[AtInputs, ...]:
+    """The terms of a field at layer 0, none where it is 0."""
+    return _INPUT_TERMS[field.at_inputs]
 
 
 @dataclass(frozen=True)
@@ -150,7 +169,7 @@ class Field:
         return self.nodes, "".join(kind.name for kind in self.kinds), self.edges
 
     @property
-    def at_inputs(self) -> AtInputs:
+    def at_inputs(self) -> InputValue:
         """Layer 0 has no parameters to differentiate by."""
         return "zero" if self.edges else "inputs"
 

@@ -29,6 +29,7 @@ from ..arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R
 from ..arithmetic.polynomials import Expansion, add, constant, power
 from ..arithmetic.polynomials import multiply as truncated_product
 from ..engine.fields import Placed, Term, Z, forward
+from ..engine.trees import input_terms
 from ..errors import InputError
 from ..groups.pairings import (
     Blocks,
@@ -325,8 +326,8 @@ class Moments:
 
     def _vanishes(self, term: Term, index: list[int]) -> bool:
         """Off the diagonal of a δ, or with a field that the inputs do not have."""
-        at_inputs = [placed.field.at_inputs for placed in term.fields if self.layer == 1]
-        return "zero" in at_inputs or any(index[a] != index[b] for a, b in term.deltas)
+        given = [placed.field for placed in term.fields if self.layer == 1]
+        return not all(map(input_terms, given)) or any(index[a] != index[b] for a, b in term.deltas)
 
     def _term(self, term: Term, index: list[int]) -> Expansion:
         """E of one product of terms of forward equations."""
@@ -383,11 +384,12 @@ class Moments:
         name = list(range(len(content)))
         samples = [[sample for sample, order in factors if not order] for factors in content]
         for placed in fields:
-            if placed.field.at_inputs == "identity":
-                i, j = (name[neuron] for neuron in placed.neurons)
+            (value,) = input_terms(placed.field)
+            for a, b in value.joined:
+                i, j = (name[placed.neurons[node]] for node in (a, b))
                 name = [i if other == j else other for other in name]
-            else:
-                samples[placed.neurons[0]].append(placed.samples[0])
+            for node in value.entries:
+                samples[placed.neurons[node]].append(placed.samples[node])
         total = raised(self.fan_in, len(set(name)))
         for label in set(name):
             found = [a for j, other in enumerate(name) if other == label for a in samples[j]]

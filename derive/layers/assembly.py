@@ -98,7 +98,7 @@ class Assembly:
         self.collective: dict[str, sympy.Expr] = {}
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
         self.text = ""
-        self.reason: InputError | None = None
+        self.asymmetries: list[InputError] = []
         self.unused = set(self.values)
         for statement in statements:
             self.text = statement.text
@@ -377,9 +377,8 @@ class Assembly:
                 what = "s(…)" if line.sigmas else "a product"
                 names = self.definitions[v].name, self.definitions[past[0]].name
                 reason = NOT_INVARIANT.format(what=what, variable=names[0], carried=names[1])
-                self.reason = self.wrong(
-                    f"a layer that is invariant under rotations; here {reason}"
-                )
+                wanted = f"a layer that is invariant under rotations; here {reason}"
+                self.asymmetries = [self.wrong(wanted)]
 
     def _check_arguments(self, level: int) -> None:
         """σ's of one stage are taken of independent variables, or of one."""

@@ -12,7 +12,7 @@ import sympy
 
 from ..errors import InputError
 from .along import Along
-from .layer import Layer
+from .layer import Layer, check_rotations
 from .shipped import as_layer
 
 Part: TypeAlias = "Layer | str | Sequence[Layer | str]"
@@ -31,7 +31,7 @@ class ByDepth(Along[Layer]):
     readout = None
 
     def __post_init__(self) -> None:
-        signals = {each.positions for each in self.entries} - {None}
+        signals = {taps.positions for each in self.entries for taps in each.reading}
         reading = [each for each in self.entries if each.reads]
         if reading:
             wanted = "layers that keep a signal's positions; a readout as that of one convolution"
@@ -47,9 +47,9 @@ class ByDepth(Along[Layer]):
 
     def _called(self, function: Callable[[int], Layer | str], layer: int) -> Layer:
         made = super()._called(function, layer)
-        if made.taps is not None:
-            wanted = "layers without positions; convolutions as a sequence, or by_depth(…)"
-            raise InputError("layer", str(made), wanted)
+        made.check_without_positions(
+            "layers without positions; convolutions as a sequence, or by_depth(…)"
+        )
         return made
 
     @property
@@ -66,6 +66,10 @@ class ByDepth(Along[Layer]):
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: the same."""
         return self.input_axes
+
+    def check_group(self, group: str, weights: object) -> None:
+        """Raise InputError for weights that permutations alone keep; see `Layer.check_group`."""
+        check_rotations(self, group, weights)
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

@@ -43,7 +43,8 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        if block.taps is not None or block.readout is not None or block.keep is not None:
+        beside = (*block.reading, *block.readouts, *block.masks)
+        if beside:
             wanted = "a block without positions and without dropout, in a sequence or around"
             raise InputError("layer", str(block), wanted)
         names = {name: self.free(name) for name in _own(block)}

@@ -61,6 +61,7 @@ class Layer:
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
         keep: p of the dense layer with dropout (`layers.dropout`).
+        reading, readouts, masks: taps, readout and keep, as a tuple of one or none.
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -76,9 +77,9 @@ class Layer:
     variances: Values
     ratios: Values
     label: str | None = field(compare=False)
-    taps: Taps | None
-    readout: Layer | None
-    keep: sympy.Expr | None
+    reading: tuple[Taps, ...]
+    readouts: tuple[Layer, ...]
+    masks: tuple[sympy.Expr, ...]
     laws: tuple[tuple[str, WeightEnsemble], ...]
     functions: tuple[tuple[str, Activation], ...]
 
@@ -107,9 +108,8 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        object.__setattr__(self, "taps", taps)
-        object.__setattr__(self, "readout", readout)
-        object.__setattr__(self, "keep", keep)
+        for name, given in (("reading", taps), ("readouts", readout), ("masks", keep)):
+            object.__setattr__(self, name, () if given is None else (given,))
         assert self.stages
 
     @cached_property
@@ -125,7 +125,27 @@ class Layer:
     @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
-        return len(self.stages) == 1 and self.stages[0].is_dense and self.readout is None
+        return (self.stages, self.readouts) == ((DENSE,), ())
+
+    @property
+    def staged(self) -> Layer | None:
+        """Itself, or None for the dense layer, whose recursions need no layer to be named."""
+        return None if self.is_dense else self
+
+    def check_group(self, group: str, weights: object) -> None:
+        """Raise InputError for weights that permutations alone keep, in all but the dense layer.
+
+        Arguments:
+            group: the group that keeps the law of the weights, "O" or "B".
+            weights: as the error shows them.
+        """
+        if not self.is_dense:
+            check_rotations(self, group, weights)
+
+    def check_without_positions(self, wanted: str) -> None:
+        """Raise InputError, with what is wanted instead, for a layer of signals."""
+        if self.reading:
+            raise InputError("layer", str(self), wanted)
 
     @property
     def is_bound(self) -> bool:
@@ -143,14 +163,29 @@ class Layer:
             raise InputError("layer", str(self), wanted)
 
     @property
+    def taps(self) -> Taps | None:
+        """The positions that its matrices read, if it is a convolution."""
+        return next(iter(self.reading), None)
+
+    @property
+    def readout(self) -> Layer | None:
+        """What its tensors are read out by, if they are not what is asked for."""
+        return next(iter(self.readouts), None)
+
+    @property
+    def keep(self) -> sympy.Expr | None:
+        """p of its mask of dropout, if it has one."""
+        return next(iter(self.masks), None)
+
+    @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return () if self.taps is None else (self.taps.positions,)
+        return tuple(taps.positions for taps in self.reading)
 
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.taps is None or self.readout else (self.taps.results,)
+        return () if self.readouts else tuple(taps.results for taps in self.reading)
 
     @property
     def positions(self) -> int | None:
@@ -197,7 +232,7 @@ class Layer:
         functions = tuple((name, each.expr) for name, each in self.functions)
         numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
-        readout = self.readout and self.readout.identity
+        readout = next((each.identity for each in self.readouts), None)
         return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
 
     def __str__(self) -> str:
@@ -217,10 +252,17 @@ class Layer:
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
-        parts += [] if self.taps is None else [f"taps={self.taps!r}"]
-        parts += [] if self.readout is None else [f"readout={self.readout!r}"]
-        parts += [] if self.keep is None else [f"keep={self.keep}"]
+        parts += [f"taps={taps!r}" for taps in self.reading]
+        parts += [f"readout={readout!r}" for readout in self.readouts]
+        parts += [f"keep={keep}" for keep in self.masks]
         return f"Layer({', '.join(parts)})"
+
+
+def check_rotations(layer: object, group: str, weights: object) -> None:
+    """Raise InputError for weights that permutations alone keep; arguments as of `check_group`."""
+    if group != "O":
+        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
+        raise InputError("weights", str(weights), wanted)
 
 
 @cache
@@ -236,19 +278,32 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
     made = Assembly(statements, dict(layer.values), *of_matrices, functions)
     stages = made.stages()
-    if made.reason is not None and not is_skip(stages):
-        raise made.reason
-    if layer.keep is not None:
-        if stages != (DENSE,):
-            raise InputError("keep", layer.lines, "the dense layer's equation, with dropout")
-        return (replace(DENSE, keep=Value(layer.keep)),), None
-    if layer.taps is None or layer.taps.is_identity:
-        return stages, None if made.reason is None else made.reason.wanted
+    for wrong in made.asymmetries if not is_skip(stages) else ():
+        raise wrong
+    reason = next((wrong.wanted for wrong in made.asymmetries), None)
+    for keep in layer.masks:
+        stages = _masked(stages, keep, layer.lines)
+    for taps in layer.reading:
+        stages = _tapped(stages, taps, layer.lines)
+    return stages, reason
+
+
+def _masked(stages: tuple[Stage, ...], keep: sympy.Expr, lines: object) -> tuple[Stage, ...]:
+    """The dense layer with a mask of dropout."""
+    if stages != (DENSE,):
+        raise InputError("keep", lines, "the dense layer's equation, with dropout")
+    return (replace(DENSE, masks=(Value(keep),)),)
+
+
+def _tapped(stages: tuple[Stage, ...], taps: Taps, lines: object) -> tuple[Stage, ...]:
+    """The layer with a convolution for its one matrix."""
     *before, last = stages
-    if made.reason or any(stage.matrices for stage in before) or len(last.matrices) != 1:
+    if taps.is_identity:
+        return stages
+    if is_skip(stages) or any(each.matrices for each in before) or len(last.matrices) != 1:
         wanted = "the dense layer's equation, or a norm's and it, with a convolution"
-        raise InputError("taps", layer.lines, wanted)
-    return (*before, replace(last, taps=layer.taps)), None
+        raise InputError("taps", lines, wanted)
+    return (*before, replace(last, taps=taps))
 
 
 def _laws(

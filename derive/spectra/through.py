@@ -22,7 +22,7 @@ from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import Monomial
 from ..engine.scheme import Scheme
 from ..engine.stages import LEFT, Collective, Function, Product, Stage, Variable
-from ..engine.step import hidden
+from ..engine.step import through
 from ..engine.tensors import kernel_name
 from ..engine.trees import STREAM, Kind
 from ..errors import InputError
@@ -124,8 +124,7 @@ def layer_factors(
     Raises InputError for branches that share a matrix, gates whose weights are neither Gaussian nor
     orthogonal, and widths that differ.
     """
-    if layer.taps is not None:
-        raise InputError("layer", str(layer), "one without positions, for the spectra of Jacobians")
+    layer.check_without_positions("one without positions, for the spectra of Jacobians")
     reader = _Reader(layer, activation, weights, {symbols.C_W: weights.C_W, symbols.C_b: C_b})
     known = {STREAM: _Derivative(None)}
     kernels = {STREAM: K}
@@ -149,8 +148,8 @@ def kernel_behind(
     """The variance of z' behind a layer; arguments as of `layer_factors`."""
     values = {symbols.C_W: weights.C_W, symbols.C_b: C_b}
     reader, kernels = _Reader(layer, activation, weights, values), {STREAM: K}
-    for number, stage in enumerate(layer.stages):
-        kernels = {kind: reader.kernel(number, kind, kernels) for kind, _ in stage.equations}
+    for stage in layer.stages:
+        kernels = {kind: reader.kernel(stage, kind, kernels) for kind, _ in stage.equations}
     return kernels[STREAM]
 
 
@@ -170,9 +169,9 @@ class _Reader:
         if any(stage.ratios for stage in layer.stages):
             raise InputError("layer", str(layer), "one with as many neurons in all its variables")
 
-    def kernel(self, number: int, kind: Kind, before: Mapping[Kind, sympy.Expr]) -> sympy.Expr:
+    def kernel(self, stage: Stage, kind: Kind, before: Mapping[Kind, sympy.Expr]) -> sympy.Expr:
         """The variance of a variable behind a stage."""
-        step = hidden(kernel_name(kind), self._scheme, number).specialise(self._activation)
+        step = through(kernel_name(kind), self._scheme, stage).specialise(self._activation)
         names = {symbols.tensor(kernel_name(each).label): value for each, value in before.items()}
         found = step.expr.subs({**names, **self._values}, simultaneous=True)
         return sympy.N(found, _DIGITS) if found.has(GaussianAverage) else found
@@ -186,7 +185,7 @@ class _Reader:
         for kind, equation in stage.equations:
             terms = [self._of(number, stage, term, before, kernels) for term in equation.right]
             found[kind] = _sum(terms)
-        return found, {kind: self.kernel(number, kind, kernels) for kind, _ in stage.equations}
+        return found, {kind: self.kernel(stage, kind, kernels) for kind, _ in stage.equations}
 
     def _of(
         self,
@@ -219,7 +218,9 @@ class _Reader:
                 kind = stage.argument_kinds[functions[0].argument]
                 sigma = stage.sigma(functions[0].argument, self._activation)
                 slopes = slope_law(sigma, kernels[kind], "K")
-                inside = (slopes if stage.keep is None else masked(slopes, stage.keep.expr),)
+                for keep in stage.masks:
+                    slopes = masked(slopes, keep.expr)
+                inside = (slopes,)
             else:
                 kind = variables[0].kind
             below = _node(before[kind])

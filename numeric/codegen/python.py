@@ -14,7 +14,7 @@ from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
 from derive.engine.scheme import Scheme
-from derive.engine.step import at_inputs, closures, hidden
+from derive.engine.step import closures, through
 from derive.engine.tensors import Name
 from derive.errors import InputError, instance, listed
 from derive.layers import Layer
@@ -80,14 +80,15 @@ def planned(
     head = recursions[0]
     sigma = head.activation if activation is None else activation
     sigma = as_activation(sigma)
+    wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
     for each in recursions:
+        each.check_repeats("made", each, wanted)
         if (each.weights, each.square, each.is_single_input, each.layer) != (
             head.weights,
             head.square,
             head.is_single_input,
             head.layer,
-        ) or (each.first_layer or each.stage is not None):
-            wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
+        ):
             raise InputError("made", each, wanted)
     if isinstance(head.layer, Layer):
         head.layer.check_open("written modules")
@@ -122,11 +123,12 @@ def _planned(
         wanted = "weights of layer 1 that depend on the inputs through xᵀx alone, to be written"
         raise InputError("first_weights", str(first), wanted)
     emit = SingleModule if scheme.single else MultiModule
-    stages = [
-        {name.identifier: hidden(name, scheme, stage) for name in behind}
-        for stage, behind in enumerate(names)
-    ]
-    at_first = {name.identifier: at_inputs(name, scheme, first) for name in names[-1]}
+    start = scheme.first(first)
+    at_first, *stages = (
+        {name.identifier: through(name, each, stage) for name in behind}
+        for each, of_layer in ((start, names[-1:]), (scheme, names))
+        for stage, behind in zip(each.stages, of_layer, strict=True)
+    )
     for steps in stages:
         check_all_finite(steps, lambda _: activation)
     if not scheme.single and not activation.is_smooth:

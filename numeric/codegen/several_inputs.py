@@ -148,7 +148,7 @@ class MultiModule(Module):
             known[atom] = f"({known[atom]}{shared})" if shared else known[atom]
         for component in tensors_of(made):
             tensor, labels = identify(component)
-            array = "K0" if made.first_layer else self.behind(stage - 1, tensor.identifier)
+            array = self.behind(stage - 1, f"{tensor.identifier}{made.through.below.mark}")
             known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         samples = arguments.split(",", maxsplit=1)[0]

@@ -10,7 +10,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.step import Step, through
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
@@ -70,8 +70,10 @@ class Layers:
     ) -> None:
         self.names, self._m, self._activation = names, m, activation
         self._kernel = names.index(named("K"))
-        steps = [hidden(name, scheme) for name in names]
-        starts = [at_inputs(name, scheme, first) for name in names]
+        steps, starts = (
+            [through(name, each, stage) for stage in each.stages for name in names]
+            for each in (scheme, scheme.first(first))
+        )
         if change is not None:
             steps, starts = ([change(each) for each in part] for part in (steps, starts))
         of_names = dict(zip((name.identifier for name in names), steps, strict=True))

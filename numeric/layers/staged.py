@@ -19,7 +19,7 @@ import numpy as np
 from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE, Stage
-from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.step import Step, through
 from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.weights import WeightEnsemble
@@ -66,58 +66,31 @@ class StagedLayers:
         change: Callable[[Step], Step] | None = None,
         read: tuple[Name, ...] = (),
     ) -> None:
-        readouts = [each for scheme in schemes if (each := scheme.readout) is not None]
-        own = len(names[0][-1])
         self.names = (*names[0][-1], *read)
         for scheme in schemes:
             scheme.check_numbers()
-        steps = [
-            [
-                [hidden(name, scheme, stage) for name in behind]
-                for stage, behind in enumerate(of_layer)
-            ]
-            for scheme, of_layer in zip(schemes, names, strict=True)
-        ]
-        starts = [at_inputs(name, schemes[0], first) for name in names[0][-1]]
-        reading = [[[hidden(name, readout, 0) for name in read]] for readout in readouts]
-        for readout in readouts[:1]:
-            starts += [at_inputs(name, readout, first, readout=True) for name in read]
-        if change is not None:
-            steps, reading = (
-                [[[change(each) for each in part] for part in layer] for layer in of]
-                for of in (steps, reading)
-            )
-            starts = [change(each) for each in starts]
-        for scheme, of_layer in zip((*schemes, *readouts), (*steps, *reading), strict=True):
-            for stage, of_stage in zip(scheme.stages, of_layer, strict=False):
-                named_steps = {each.target.identifier: each for each in of_stage}
-                check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
-        every = [each for of_stage in chain(*steps, *reading) for each in of_stage]
-        atoms = [each.atoms(Parameter) for each in (*every, *starts)]
-        names_of = {atom.name for atom in set().union(*atoms)}
+        start = schemes[0].first(first)
+        readouts = [each for scheme in schemes for each in scheme.readouts]
+        given = [*zip(schemes, names, strict=True), *((each, (read,)) for each in readouts)]
+        layers = [_Layer(*each, change) for each in given]
+        begin, *reading = (
+            _Layer(scheme, (asked,), change)
+            for scheme, asked in ((start, names[0][-1]), *((each, read) for each in start.readouts))
+        )
+        every = [each for layer in (begin, *reading, *layers) for each in layer.every]
+        names_of = {atom.name for atom in set().union(*(each.atoms(Parameter) for each in every))}
         values = set().union(*(each.atoms(Value) for each in every))
-        values |= {s.keep for scheme in schemes for s in scheme.stages if s.keep is not None}
+        values |= {p for layer in layers for stage in layer.scheme.stages for p in stage.masks}
         names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
         self.parameters = sorted({"C_W", "C_b", *names_of})
-        self._layers = [
-            [
-                _passage(before, of_stage, self.parameters, m, stage, scheme)
-                for before, of_stage, stage in zip(
-                    (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
-                )
-            ]
-            for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
-        ]
-        kernel = (named("K"),)
-        self._start = Start(starts[:own], self.parameters, m)
+        passages = [layer.passages(names[0][-1], self.parameters, m) for layer in layers]
+        self._layers = passages[: len(schemes)]
+        self._readouts = [passage for of in passages[len(schemes) :] for passage in of]
+        self._start = Start(begin.every, self.parameters, m)
         self.orders = self._start.orders
-        self._read_at_start: Passage | None = None
-        self._readouts: list[Passage] = []
-        for readout, (of_stage,) in zip(readouts, reading, strict=True):
-            (stage,) = readout.stages
-            given = self.parameters, m, stage, readout
-            self._readouts.append(_passage(names[0][-1], of_stage, *given))
-            self._read_at_start = self._read_at_start or _passage(kernel, starts[own:], *given)
+        kernel = (named("K"),)
+        at_start = [layer.passages(kernel, self.parameters, m) for layer in reading]
+        self._read_at_start = [passage for of in at_start for passage in of]
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
 
@@ -142,14 +115,13 @@ class StagedLayers:
             parameters: at layer 1, (copies, parameters).
         """
         at_first = self._start(kernel, parameters)
-        if self._read_at_start is None:
-            return at_first
         copies = len(parameters)
         shape = kernel.shape if len(kernel) > 1 else ()
         inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
-        start = [inputs], [np.abs(inputs[0])]
-        read = self._read_at_start.passed(start, parameters, np.zeros((copies, 0)), [])
-        return _joined([at_first, read])
+        below = [inputs], [np.abs(inputs[0])]
+        none = np.zeros((copies, 0))
+        read = (each.passed(below, parameters, none, []) for each in self._read_at_start)
+        return _joined([at_first, *read])
 
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
@@ -200,6 +172,46 @@ class StagedLayers:
         return found, sizes
 
 
+class _Layer:
+    """The steps through the stages of a layer.
+
+    Arguments:
+        scheme: under what they are derived.
+        names: the tensors behind each stage.
+        change: puts another step in the place of each.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        names: Sequence[Sequence[Name]],
+        change: Callable[[Step], Step] | None,
+    ) -> None:
+        self.scheme, self._names = scheme, names
+        self.steps = [
+            [through(name, scheme, stage) for name in behind]
+            for stage, behind in zip(scheme.stages, names, strict=True)
+        ]
+        if change is not None:
+            self.steps = [[change(each) for each in of_stage] for of_stage in self.steps]
+        for stage, of_stage in zip(scheme.stages, self.steps, strict=True):
+            named_steps = {each.target.identifier: each for each in of_stage}
+            check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
+
+    @property
+    def every(self) -> list[Step]:
+        """The steps, stage after stage."""
+        return [*chain(*self.steps)]
+
+    def passages(self, below: Sequence[Name], parameters: Sequence[str], m: int) -> list[Passage]:
+        """What leads through each stage; `below` are the tensors before the first."""
+        before = (below, *self._names[:-1])
+        return [
+            _passage(*each, parameters, m, self.scheme)
+            for each in zip(before, self.steps, self.scheme.stages, strict=True)
+        ]
+
+
 def _joined(parts: Sequence[Both]) -> Both:
     """Tensors one after another."""
     tensors = [each for values, _ in parts for each in values]
@@ -209,9 +221,9 @@ def _joined(parts: Sequence[Both]) -> Both:
 def _passage(
     below: Sequence[Name],
     steps: Sequence[Step],
+    stage: Stage,
     parameters: Sequence[str],
     m: int,
-    stage: Stage,
     scheme: Scheme,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""

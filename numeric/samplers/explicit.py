@@ -25,7 +25,7 @@ from derive.groups.weingarten import elements_of, weingarten
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..estimators.observables import derivatives, followed, terms_of
+from ..estimators.observables import Plan, derivatives, followed, terms_of
 from ..estimators.unbiased import haar_coefficient
 from ..random.matrices import weight_matrix
 from .base import Sampler

@@ -21,7 +21,8 @@ import xarray
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.display.lines import text
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, at_inputs, closures, hidden
+from derive.engine.stages import Stage
+from derive.engine.step import Step, closures, through
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
@@ -69,25 +70,23 @@ class OfTerm(Fault):
     Arguments:
         kind: "sign", "factor 2", "term", "factor" or "derivative".
         target: the tensor on the recursion's left.
-        first_layer: whether it is the recursion of layer 1.
+        through: the stage that the recursion leads through.
+        where: the layer, and the stage's number if the layer has several.
         term: the monomial.
         atom: which of its factors is changed, for "factor" and "derivative".
         spelled: the term, and the factor, in words.
-        stage: the layer's stage that the recursion leads through, if it has several.
     """
 
     kind: str
     target: Name
-    first_layer: bool
+    through: Stage
+    where: str
     term: Monomial
     atom: Atom | None
     spelled: str
-    stage: int | None = None
 
     def __str__(self) -> str:
-        layer = "1" if self.first_layer else "ℓ+1"
-        through = "" if self.stage is None else f", stage {self.stage + 1}"
-        return f"{self.kind}: {self.spelled} in {self.target.label}({layer}{through})"
+        return f"{self.kind}: {self.spelled} in {self.target.label}({self.where})"
 
     def theory(self, example: Example, width: int) -> xarray.Dataset:
         """By the changed recursion and all others."""
@@ -96,8 +95,7 @@ class OfTerm(Fault):
 
     def __call__(self, step: Step) -> Step:
         """The recursion with its changed term, if it is this one."""
-        own = self.target, self.first_layer, self.stage
-        if (step.target, step.first_layer, step.stage) != own:
+        if (step.target, step.through) != (self.target, self.through):
             return step
         terms = dict(step.terms)
         value = terms.pop((self.term, 0))
@@ -201,29 +199,31 @@ def _all(example: Example) -> Iterator[Fault]:
     scheme = net.scheme(example.depth, example.samples)
     asked = wanted(example.tensors)
     (behind,) = closures(["K", *asked], [scheme])
-    for stage, names in enumerate(behind):
+    first = scheme.first(net.weights_at(1))
+    for number, (stage, names) in enumerate(zip(scheme.stages, behind, strict=True), start=1):
+        several = f", stage {number}" * (len(behind) > 1)
         for name in names:
-            yield from _of_terms(hidden(name, scheme, stage))
-            if names is behind[-1]:
-                yield from _of_terms(at_inputs(name, scheme, net.weights_at(1)))
+            yield from _of_terms(through(name, scheme, stage), several)
+            for start in first.stages if names is behind[-1] else ():
+                yield from _of_terms(through(name, first, start))
     yield from _of_networks(net, scheme)
     for name in asked:
         yield OfLayers("layer", name.label)
 
 
-def _of_terms(step: Step) -> Iterator[Fault]:
+def _of_terms(step: Step, stage: str = "") -> Iterator[Fault]:
     spelled = {
         mono: text(str(_expression(step, mono, value))) for (mono, _), value in step.terms.items()
     }
-    where = step.target, step.first_layer
+    where = step.target, step.through, f"{step.through.below.above}{stage}"
     for mono in sorted(spelled, key=lambda each: spelled[each]):
         for kind in ("sign", "factor 2", "term"):
-            yield OfTerm(kind, *where, mono, None, spelled[mono], step.stage)
+            yield OfTerm(kind, *where, mono, None, spelled[mono])
         for atom in sorted((atom for atom, _ in mono), key=repr):
             told = f"{step.symbol(atom)} of {spelled[mono]}"
-            yield OfTerm("factor", *where, mono, atom, told, step.stage)
+            yield OfTerm("factor", *where, mono, atom, told)
             if isinstance(atom, Bracket):
-                yield OfTerm("derivative", *where, mono, atom, told, step.stage)
+                yield OfTerm("derivative", *where, mono, atom, told)
 
 
 def _expression(step: Step, mono: Monomial, value: Fraction) -> sympy.Expr:

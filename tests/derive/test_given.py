@@ -35,7 +35,7 @@ X = [1.0, 2.0, 0.5, 1.0, 3.0]
         (recursion("V", Orthogonal(), activation="relu"), "activation relu"),
         (recursion("V").specialise("relu"), "activation relu"),
         (recursion("V", Orthogonal(), corrections=1), "corrections=1"),
-        (recursion("V", Orthogonal(), first_layer=True), "first_layer=True"),
+        (recursion("V", Orthogonal(), first_layer=True), "at layer 1"),
     ],
 )
 def test_a_recursion_of_another_network_is_refused(made, named):

@@ -21,7 +21,7 @@ from derive import (
 from derive.engine.cumulants import layer_cumulant
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE
-from derive.engine.step import closures, hidden
+from derive.engine.step import closures, through
 from derive.engine.tensors import NAMES, canonical, named, target
 from derive.engine.trees import Field
 from derive.gaussian.brackets import Average, Bracket, normal_form
@@ -43,7 +43,8 @@ def behind(layer, stage, name, variable):
     plain = named(name)
     fields = [Field(f.nodes, f.edges, (kind,) * f.nodes) for f in plain.fields]
     wanted = canonical(target(fields, plain.pairing, plain.order))
-    return hidden(wanted, Scheme(Gaussian(), single=True, layer=layer), stage).expr
+    scheme = Scheme(Gaussian(), single=True, layer=layer)
+    return through(wanted, scheme, layer.stages[stage]).expr
 
 
 def test_the_dense_layer_is_a_stage_with_one_equation():

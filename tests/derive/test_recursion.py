@@ -20,7 +20,7 @@ from derive import (
     symbols,
 )
 from derive.arithmetic.polynomials import add, constant, monomial, multiply
-from derive.engine.cumulants import hidden_layer, layer_cumulant
+from derive.engine.cumulants import layer_cumulant
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.engine.scheme import Scheme
 from derive.engine.step import closure
@@ -161,7 +161,7 @@ def test_names_are_read_back(name):
 
 
 def test_cumulants_are_symmetric_in_their_samples():
-    cumulant = layer_cumulant((Z,) * 4, (1, 2, 3, 4), Orthogonal(), 1, below=hidden_layer)
+    cumulant = layer_cumulant((Z,) * 4, (1, 2, 3, 4), Orthogonal(), 1)
     first = cumulant[((0, 1), (2, 3))]
     relabelled = layer_cumulant((Z,) * 4, (1, 3, 2, 4), Orthogonal(), 1)[((0, 2), (1, 3))]
     assert first == relabelled

@@ -135,6 +135,18 @@ def test_the_gaussian_answer_is_wrong_behind_an_independent_layer():
     assert abs(float(one["G1"][-1] - other["G1"][-1])) > 1.0
 
 
+def test_an_independent_layer_under_orthogonal_ones():
+    """z at layer 1 is a sum of n signs over √n with E z⁴ = 3 − 2/n, and z at layer 2 has a uniform
+    direction: K = E σ² = 7/4 − 1/(2n), and V → Var σ² − 2 (E σ²)² = 29 − 2 (7/4)²."""
+    net, n_0 = Network(BENT, "rademacher; orthogonal*"), 8
+    table = flow(net, np.ones(n_0), 2, ["K", "G1", "V"], width=n_0).isel(layer=-1)
+    found = [float(table[name]) for name in ("K", "G1", "V")]
+    assert np.allclose(found, [7 / 4, -1 / 2, 29 - 49 / 8], rtol=1e-12, atol=0)
+    sampled = simulate(net, np.ones(n_0), n_0, 2, 40_000, tensors=["K"], seed=3).isel(layer=-1)
+    error = float(sampled["K_se"])
+    assert abs(float(sampled["K"]) - (7 / 4 - 1 / 16)) <= 5 * error < 1 / 16
+
+
 @pytest.mark.parametrize("precision", [None, 20])
 def test_functions_and_laws_of_a_layer_are_its_own(precision):
     given = {"C_b": 0.1} if precision is None else {"C_b": "1/10"}

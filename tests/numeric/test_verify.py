@@ -400,7 +400,7 @@ def test_a_fault_of_one_term_is_that_alone():
         fault.kind: fault.theory(PLAIN, 10)["K"].to_numpy()[1]
         for fault in faults.drawn(PLAIN, 0)
         if isinstance(fault, faults.OfTerm)
-        and (fault.target.label, fault.first_layer) == ("K", False)
+        and (fault.target.label, fault.where) == ("K", "ℓ+1")
         and fault.spelled in {"C_b", "C_b of C_b"}
     }
     assert found == pytest.approx(wanted, rel=1e-12)
@@ -427,8 +427,8 @@ def test_planted_faults_are_found_and_a_right_theory_is_none(monkeypatch):
 def test_faults_of_layers_are_found_stage_by_stage(layer):
     net = Network(activations.tanh, Gaussian(1.5), C_b=0.5, layer=layer)
     example = Example(net, np.array([0.4, 0.9]), 3, ("K", "V"), 5)
-    stages = {each.stage for each in faults.drawn(example, 0) if isinstance(each, faults.OfTerm)}
-    assert stages == {None, *range(len(net.layer.stages))}
+    where = {each.where for each in faults.drawn(example, 0) if isinstance(each, faults.OfTerm)}
+    assert where == {"1", *(f"ℓ+1, stage {k}" for k, _ in enumerate(net.layer.stages, start=1))}
     found = verify.verify(example, plant=8, draws=4000)
     assert found.agrees
     assert found.faults.startswith("8 faults planted: 8 found")

@@ -16,19 +16,17 @@ averaged.
 
 from __future__ import annotations
 
-from .averages import hidden_layer
+from .averages import Average
 from .distinct import coincidences, ways_of
-from .inputs import input_layer
 from .joint import layer_cumulant
 from .products import splittings
 from .size import RATE, Work, work
 
 __all__ = [
     "RATE",
+    "Average",
     "Work",
     "coincidences",
-    "hidden_layer",
-    "input_layer",
     "layer_cumulant",
     "splittings",
     "ways_of",

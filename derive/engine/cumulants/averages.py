@@ -24,17 +24,15 @@ from ...arithmetic.polynomials import (
 )
 from ...groups.pairings import Blocks
 from ...symbols import PARAMETERS
-from ...weights import Gaussian, WeightEnsemble
+from ...weights import WeightEnsemble
 from ...work.caches import cache
-from ..stages import DENSE, Stage
-from ..through import Summand, summand
-from ..trees import ABOVE, STREAM, Kind, Placed, Term
+from ..stages import INPUTS, NEURONS, Below, Stage
+from ..through import Summand
+from ..trees import ABOVE, STREAM, Kind, Placed
 from .distinct import coincidences, ways_of
+from .inputs import sums_over_inputs
 from .insertions import Neuron, around_gaussian
 from .products import Rows, carried_past, identified
-
-Below = Callable[[Term, int, bool], Expansion]
-_GAUSSIAN = Gaussian()
 
 
 class Average(NamedTuple):
@@ -44,9 +42,9 @@ class Average(NamedTuple):
     weights: WeightEnsemble
     order: int
     square: bool
-    below: Below | None
     corrections: int
     group: str
+    below: Sums
 
     def __call__(self, whole: Summand, rows: Rows, pairs: Blocks) -> Iterator[Expansion]:
         """One choice of pairings of the columns, a pairing of each matrix's, at a time."""
@@ -77,11 +75,7 @@ class Average(NamedTuple):
                 continue
             joined = identified(carried, dict(zip(rows, columns, strict=True)))
             budget = self.order - min(at for _, at in spectrum) - len(whole.means)
-            averaged = (
-                self.below(joined.term(), budget, self.square)
-                if self.below
-                else self.neurons(joined, budget)
-            )
+            averaged = self.below(self, joined, budget)
             yield multiply(multiply(prefactor, spectrum, most), averaged, self.order)
 
     def law(self, matrix: int) -> WeightEnsemble:
@@ -128,21 +122,27 @@ class Average(NamedTuple):
                 ways_of(self.ratio(space), count, taken[space])
                 for space, count in Counter(free).items()
             ]
-            if self.stage.keep is not None:
-                averaged = multiply(averaged, _masked(neurons, self.stage.keep), budget)
+            for keep in self.stage.masks:
+                averaged = multiply(averaged, _masked(neurons, keep), budget)
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
 
+    def inputs(self, whole: Summand, order: int) -> Expansion:
+        """Σ_j Π fields over the network's inputs."""
+        rotated = self.law(0).group == "O"
+        most = 2 if rotated else sum(placed.field.nodes for placed in whole.fields)
+        width = self.ratio(STREAM.space)
+        result: Expansion = {}
+        for means, sums in sums_over_inputs(whole, most):
+            size = UNIT if width is None else power(width, sums)
+            add(result, {(times(means, size), -sums): Fraction(1)})
+        return result
 
-def hidden_layer(
-    term: Term, order: int, square: bool, weights: WeightEnsemble = _GAUSSIAN
-) -> Expansion:
-    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer of a dense network, up to n^{-order}.
 
-    `weights` are those of the network: what keeps their law keeps the layer's.
-    """
-    average = Average(DENSE, weights, order, square, None, 0, weights.group)
-    return average.neurons(summand(term), order)
+Sums = Callable[[Average, Summand, int], Expansion]
+"""How to average what is below a stage, through this power of 1/n."""
+
+SUMS: dict[Below, Sums] = {NEURONS: Average.neurons, INPUTS: Average.inputs}
 
 
 def _at_neurons(

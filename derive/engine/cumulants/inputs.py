@@ -1,48 +1,41 @@
-"""The layer below the first one: sums over the inputs, where σ is the identity."""
+"""The inputs below layer 1, which are fixed: Σ_j x_j x_j = n_0 K0, without fluctuations."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Iterator
+from itertools import product
 
-from ...arithmetic.parameters import R_IN
-from ...arithmetic.polynomials import UNIT, Expansion, monomial, power, times
+from ...arithmetic.polynomials import Monomial, monomial
 from ...errors import InputError
-from ...weights import WeightEnsemble
 from ..tensors import Tensor, tensor
-from ..trees import Term, Z
+from ..through import Summand
+from ..trees import Z, input_terms
 
 
-def input_layer(term: Term, order: int, square: bool, weights: WeightEnsemble) -> Expansion:
-    """Σ_j Π x_j over the inputs: σ is the identity, each sum n_0 K_{αβ}, K = xᵀx/n_0, or n_0.
+def sums_over_inputs(whole: Summand, most: int) -> Iterator[tuple[Monomial, int]]:
+    """Σ_j Π fields over the inputs, term by term: (Π K, r), to be multiplied by n_0^r.
 
-    Weights of a law that rotations do not keep bring n_0 times Σ_j x_j x_j x_j x_j/n_0 as well.
+    K is the mean xᵀx/n_0, or that of more factors, at most `most`: Σ_j x_j x_j x_j x_j/n_0 enters
+    where rotations do not keep the law of the weights. Raises InputError for others.
     """
-    if any(derivatives > 1 for _, _, derivatives in term.factors):
-        return {}
-    name = list(range(term.neurons))
-    inputs = [(j, sample) for j, sample, derivatives in term.factors if derivatives == 0]
-    for placed in term.fields:
-        if placed.field.at_inputs == "zero":
-            return {}
-        if placed.field.at_inputs == "inputs":
-            inputs += zip(placed.neurons, placed.samples, strict=True)
-        else:
-            i, j = (name[neuron] for neuron in placed.neurons)
-            name = [i if other == j else other for other in name]
-    samples: dict[int, list[int]] = {j: [] for j in name}
-    for j, sample in inputs:
-        samples[name[j]].append(sample)
-    most = 2 if weights.group == "O" else len(inputs)
-    if any(len(found) % 2 or len(found) > most for found in samples.values()):
-        raise InputError(
-            "fields", term.fields, "cumulants that at layer 1 depend on the inputs through xᵀx only"
-        )
-    kernels = [_input_mean(tuple(found)) for found in samples.values() if found]
-    width = UNIT if square else power(R_IN, len(samples))
-    return {(times(monomial(kernels), width), -len(samples)): Fraction(1)}
+    for terms in product(*(input_terms(placed.field) for placed in whole.fields)):
+        name = list(range(len(whole.neurons)))
+        for placed, term in zip(whole.fields, terms, strict=True):
+            for a, b in term.joined:
+                i, j = (name[placed.neurons[node]] for node in (a, b))
+                name = [i if other == j else other for other in name]
+        samples: dict[int, list[int]] = {j: [] for j in name}
+        for placed, term in zip(whole.fields, terms, strict=True):
+            for node in term.entries:
+                samples[name[placed.neurons[node]]].append(placed.samples[node])
+        if any(len(found) % 2 or len(found) > most for found in samples.values()):
+            wanted = "cumulants that at layer 1 depend on the inputs through xᵀx only"
+            raise InputError("fields", whole.fields, wanted)
+        means = [_mean(tuple(found)) for found in samples.values() if found]
+        yield monomial(means), len(samples)
 
 
-def _input_mean(samples: tuple[int, ...]) -> Tensor:
+def _mean(samples: tuple[int, ...]) -> Tensor:
     """The mean over the inputs' entries of a product of them, as the tensor of one block."""
     block = tuple(range(len(samples)))
     return tensor((Z,) * len(samples), 0, (block,), samples)

@@ -15,7 +15,7 @@ from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..through import Summand
 from ..trees import AnyField, slots_of
-from .averages import Average, Below
+from .averages import SUMS, Average, Sums
 from .degrees import degrees
 from .products import products, renumbered, rows_of, splittings, summands
 
@@ -28,7 +28,7 @@ def layer_cumulant(
     weights: WeightEnsemble,
     order: int,
     square: bool = True,
-    below: Below | None = None,
+    below: Sums | None = None,
     *,
     pairing: Blocks | None = None,
     corrections: int = 0,
@@ -44,8 +44,7 @@ def layer_cumulant(
         weights: the ensemble of the stage's matrices.
         order: the highest power of 1/n kept.
         square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
-        below: how to average layer ℓ, of the dense layer; by default `hidden_layer`, the expansion
-            around its kernel.
+        below: how to average what is below the stage; by default as the stage says.
         pairing: the one pairing that is wanted; all of them by default.
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
         progress: called after every average over the weights (`work`).
@@ -56,7 +55,8 @@ def layer_cumulant(
     """
     slots = slots_of(fields)
     group = group or weights.group
-    average = Average(stage, weights, order, square, below, corrections, group)
+    sums = below or SUMS[stage.below]
+    average = Average(stage, weights, order, square, corrections, group, sums)
     matrix_of: dict[int, int] = {}
     if ties is not None:
         assert pairing is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from ...errors import InputError
 from ...groups.pairings import Blocks, compositions, ordered, set_partitions
 from ..fields import forward
-from ..stages import Stage
+from ..stages import DENSE, STEM, Stage
 from ..through import Summand, lines, summand
-from ..trees import AnyField, Field, Placed, slots_of
+from ..trees import AnyField, Field, Placed, Z, slots_of
 
 Rows = dict[int, Blocks]
 """Of each matrix: which of its weights, counted from 0, have equal rows."""
@@ -41,7 +41,7 @@ class Expandable(Protocol):
 
 
 class _Given(NamedTuple):
-    """A field's equation of one's own, in a dense layer."""
+    """A term of a field's equation of one's own."""
 
     summand: Summand
 
@@ -55,10 +55,25 @@ def _equation(
     """The field's equation, product by product."""
     if isinstance(field, Field):
         return lines(stage, field, slots, samples)
-    if not stage.is_dense:
+    if stage not in _GIVEN:
         wanted = "fields that are z or its derivatives by θ, in layers other than the dense one"
         raise InputError("fields", str(field), wanted)
-    return tuple(_Given(summand(term)) for term in forward(field, slots, samples))
+    terms = map(summand, forward(field, slots, samples))
+    return tuple(_Given(each) for term in terms for each in _GIVEN[stage](term))
+
+
+def _of_inputs(term: Summand) -> Iterator[Summand]:
+    """A term at layer 1, where σ is the identity: its values are x, its slopes 1."""
+    if all(order <= 1 for _, _, order, _ in term.factors):
+        inputs = [Placed(Z, (j,), (sample,)) for j, sample, order, _ in term.factors if not order]
+        yield term._replace(factors=(), fields=(*inputs, *term.fields))
+
+
+_GIVEN: dict[Stage, Callable[[Summand], Iterable[Summand]]] = {
+    DENSE: lambda term: (term,),
+    STEM: _of_inputs,
+}
+"""What a term of an equation in W, b and σ(z) is through each stage that such equations are for."""
 
 
 def products(

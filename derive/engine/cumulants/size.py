@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from itertools import product
 from math import comb, inf
 from typing import NamedTuple
 
 from ...groups.pairings import MOST_POINTS, Blocks, double_factorial_pairings, pairings
 from ...work.caches import cache
-from ..stages import DENSE
+from ..stages import DENSE, Stage
 from ..trees import AnyField, slots_of
 from .products import identified, products, rows_of, splittings, summands
 
@@ -30,9 +31,12 @@ def work(
     samples: tuple[int, ...],
     pairing: Blocks,
     order: int,
+    stage: Stage = DENSE,
     most: float = inf,
 ) -> Work:
     """What `layer_cumulant` has to do for this pairing; the count ends beyond `most` terms.
+
+    The terms in c − c* of a stage with collective variables come on top.
 
     An average adds up about as many terms as there are ways to put the legs of the cumulants of z
     on its factors (`_insertions`).
@@ -44,12 +48,13 @@ def work(
         blocks |= {block: None for split in splittings(slots, pairing) for block in split}
     averages = terms = 0
     for block, pairs in blocks:
-        for parts in products(DENSE, fields, samples, block):
+        for parts in products(stage, fields, samples, block):
             for term in summands(parts, 0, pairs):
-                rows = (rows_of(term, pairs) or {}).get(0, ())
-                half = sum(map(len, rows)) // 2
-                for q in pairings(2 * half):
-                    joined = identified(term, {0: q})
+                rows = rows_of(term, pairs) or {}
+                counts = [sum(map(len, blocks)) for blocks in rows.values()]
+                half = sum(counts) // 2
+                for columns in product(*map(pairings, counts)):
+                    joined = identified(term, dict(zip(rows, columns, strict=True)))
                     places = Counter(j for j, _ in {(j, s) for j, s, *_ in joined.factors})
                     power = max(0, order - half - len(term.means) + len(joined.neurons))
                     averages += 1

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from .derived import Composed, Step, compose
-from .named import at_inputs, check_alone, checked_fields, hidden, is_dense, step
+from .named import check_alone, checked_fields, step, through
 from .needs import add_name, closure, closures
 
 __all__ = [
     "Composed",
     "Step",
     "add_name",
-    "at_inputs",
     "check_alone",
     "checked_fields",
     "closure",
     "closures",
     "compose",
-    "hidden",
-    "is_dense",
     "step",
+    "through",
 ]

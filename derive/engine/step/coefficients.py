@@ -6,8 +6,6 @@ variances of their matrices alone.
 
 from __future__ import annotations
 
-from functools import partial
-
 from ...arithmetic.polynomials import Atom, Expansion, Monomial
 from ...errors import InputError
 from ...gaussian.brackets import Bracket
@@ -16,7 +14,7 @@ from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
-from ..cumulants import RATE, input_layer, layer_cumulant, work
+from ..cumulants import RATE, layer_cumulant, work
 from ..fields import AnyField
 from ..stages import DENSE, Stage
 from ..taps import Ties
@@ -32,7 +30,6 @@ def coefficient(
     pairing: Blocks,
     weights: WeightEnsemble,
     power: int,
-    first_layer: bool,
     square: bool,
     corrections: int,
     stage: Stage = DENSE,
@@ -44,7 +41,6 @@ def coefficient(
     Arguments:
         fields, samples, pairing, weights, square, corrections, stage, ties: as of `layer_cumulant`.
         power: the highest power of 1/n kept, the tensor's own.
-        first_layer: whether the layer below is the inputs.
         group: the group that keeps the law of the layer below.
 
     Raises:
@@ -53,12 +49,9 @@ def coefficient(
     if stage.is_bound:
         open_stage, law = unbound(stage, weights)
         if (open_stage, law) != (stage, weights):
-            unlike = first_layer, square, corrections, open_stage, ties, group
+            unlike = square, corrections, open_stage, ties, group
             return coefficient(fields, samples, pairing, law, power, *unlike)
-    given = fields, samples, pairing, weights, power, square, corrections
-    if stage.is_dense:
-        return _through_dense(*given, first_layer, ties, group)
-    rest = pairing, weights, power, first_layer, square, corrections
+    rest = pairing, weights, power, square, corrections
     distinct = tuple(sorted(set(samples)))
     places = tuple(distinct.index(sample) + 1 for sample in samples)
     if places != samples:
@@ -68,46 +61,10 @@ def coefficient(
     if variances:
         found = coefficient(fields, samples, *rest, symbolic, ties, group)
         return multiplied_out(found, variances)
-    return _through_stage(*given, stage, ties, group)
+    return _derived(fields, samples, *rest, stage, ties, group)
 
 
-def _through_dense(
-    fields: tuple[AnyField, ...],
-    samples: tuple[int, ...],
-    pairing: Blocks,
-    weights: WeightEnsemble,
-    power: int,
-    square: bool,
-    corrections: int,
-    first_layer: bool,
-    ties: Ties | None,
-    group: str,
-) -> Expansion:
-    """The cumulant behind the dense layer."""
-    below = partial(input_layer, weights=weights) if first_layer else None
-    what = f"kappa({', '.join(map(str, fields))})"
-    averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
-    count = f"{averages} averages over the weights"
-    check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
-    with telling(f"deriving {what}: {count}", terms / RATE, averages) as progress:
-        cumulant = layer_cumulant(
-            fields,
-            samples,
-            weights,
-            power,
-            square,
-            below,
-            pairing=pairing,
-            corrections=corrections,
-            progress=progress.advance,
-            ties=ties,
-            group=group,
-        )[pairing]
-    _check_order(cumulant, pairing, what)
-    return cumulant
-
-
-def _through_stage(
+def _derived(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
     pairing: Blocks,
@@ -119,7 +76,7 @@ def _through_stage(
     ties: Ties | None,
     group: str,
 ) -> Expansion:
-    """The cumulant behind a stage of a layer, its numbers multiplied out."""
+    """The cumulant behind a stage, its numbers multiplied out."""
     what = f"kappa({', '.join(map(str, fields))})"
     if stage.has_centres and power > 1:
         wanted = (
@@ -127,7 +84,10 @@ def _through_stage(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
-    with telling(f"deriving {what}"):
+    averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
+    count = f"{averages} averages over the weights"
+    check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
+    with telling(f"deriving {what}: {count}", terms / RATE, averages) as progress:
         cumulant = layer_cumulant(
             fields,
             samples,
@@ -136,6 +96,7 @@ def _through_stage(
             square,
             pairing=pairing,
             corrections=corrections,
+            progress=progress.advance,
             stage=stage,
             ties=ties,
             group=group,

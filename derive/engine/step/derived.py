@@ -47,21 +47,20 @@ Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
 class Step(Shown):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
-    `derive.Recursion`, which a user is given, says what the attributes are. Of a layer with stages
-    it is a polynomial in the tensors of the stage before `stage`; of none of them, `stage` None, it
-    is known as `expr` only, stage put into stage.
+    `derive.Recursion`, which a user is given, says what the attributes are. Through a `stage` it is
+    a polynomial in the tensors before it. With `stage` None it leads through all stages of the
+    layer, and only the composed `expr` is available.
     """
 
     target: Name
     weights: WeightEnsemble
     samples: tuple[int, ...]
     activation: Activation | None = None
-    first_layer: bool = False
     square: bool = True
     corrections: int = 0
     left_out: frozenset[str] = field(default=frozenset(), compare=False)
     layer: Layered | None = None
-    stage: int | None = None
+    stage: Stage | None = DENSE
     ties: Ties | None = None
     group: str = "O"
 
@@ -71,7 +70,7 @@ class Step(Shown):
         if self.is_composed:
             wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
             raise InputError("layer", str(self.layer), wanted)
-        taps = self._stage.taps
+        taps = self.through.taps
         if taps is None:
             return self._tied(None)
         if self.ties is None:
@@ -89,14 +88,13 @@ class Step(Shown):
 
     def _tied(self, ties: Ties | None) -> Expansion:
         """The terms, in a convolution with a matrix for each block of these pairs."""
-        stage = self._stage if ties is None else replace(self._stage, taps=None)
+        stage = self.through if ties is None else replace(self.through, taps=None)
         found = coefficient(
             self.target.fields,
             self._labels,
             self.target.pairing,
             self.weights.standard,
             self._power,
-            self.first_layer,
             self.square,
             self.corrections,
             stage,
@@ -109,7 +107,7 @@ class Step(Shown):
     def parts(self) -> tuple[Self, ...]:
         """Of a stage with taps the constant terms, and then those whose pairs are tied in a way, to
         be summed over the taps (`taps`); of others this step alone."""
-        taps = self._stage.taps
+        taps = self.through.taps
         if taps is None or self.ties is not None:
             return (self,)
         ties = ((), *taps.ties(len(self.target.pairing)))
@@ -118,7 +116,7 @@ class Step(Shown):
 
     def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
         """One of `parts` as an expression, summed over taps where it has some."""
-        expr, taps = polynomial(part.terms, symbol), self._stage.taps
+        expr, taps = polynomial(part.terms, symbol), self.through.taps
         if taps is None or not part.ties:
             return expr
         single = self.is_single_input
@@ -131,12 +129,23 @@ class Step(Shown):
 
     @property
     def is_composed(self) -> bool:
-        """Whether it leads through several stages, or one that is not the dense layer's."""
-        return self.layer is not None and self.stage is None
+        """Whether it leads through all stages of a layer."""
+        return self.stage is None
 
     @property
-    def _stage(self) -> Stage:
-        return DENSE if self.layer is None or self.stage is None else self.layer.stages[self.stage]
+    def through(self) -> Stage:
+        """The stage; the last one of a layer."""
+        return self.stage or self.layer_stages[-1]
+
+    @property
+    def layer_stages(self) -> tuple[Stage, ...]:
+        """The stages of the layer, of the dense one by default."""
+        return (DENSE,) if self.layer is None else self.layer.stages
+
+    def check_repeats(self, argument: str, got: object, wanted: str) -> None:
+        """Raise InputError for layer 1, and for a tensor of a layer's own variable."""
+        if self.stage not in (None, DENSE):
+            raise InputError(argument, got, wanted)
 
     @cached_property
     def stages(self) -> tuple[tuple[Self, ...], ...]:
@@ -145,18 +154,18 @@ class Step(Shown):
         Each tensor of a stage is a polynomial in those of the one before it, and all that are
         needed are there. Of the dense layer it is this step alone.
         """
-        if self.layer is None or self.stage is not None:
+        if not self.is_composed:
             return ((self,),)
         steps: list[tuple[Self, ...]] = []
         wanted = [canonical(self.target)]
-        for stage in reversed(range(len(self.layer.stages))):
+        for stage in reversed(self.layer_stages):
             made = [self._through(stage, name) for name in wanted]
             steps.insert(0, tuple(made))
             needs = {need.label: need for each in made for need in each.needs}
             wanted = [needs[label] for label in sorted(needs)]
         return tuple(steps)
 
-    def _through(self, stage: int, name: Name) -> Self:
+    def _through(self, stage: Stage, name: Name) -> Self:
         """Another tensor's step, through one of the layer's stages."""
         count = len(name.subscripts)
         samples = (1,) * count if self.is_single_input else tuple(range(1, count + 1))
@@ -179,7 +188,9 @@ class Step(Shown):
         What takes more than 2 s says so on stderr, and can be interrupted; what would take more
         than a day is refused.
         """
-        return work(self.target.fields, self._labels, self.target.pairing, self._power)
+        return work(
+            self.target.fields, self._labels, self.target.pairing, self._power, self.through
+        )
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
@@ -231,14 +242,13 @@ class Step(Shown):
         if isinstance(atom, Response):
             return atom.value.subs({name: self.symbol(limit) for name, limit in atom.limits})
         if isinstance(atom, Bracket):
-            sigma = self._stage.sigma_at(atom.kernel, self.activation)
+            sigma = self.through.sigma_at(atom.kernel, self.activation)
             if sigma is None:
                 return unspecified(atom)
             return self.at_kernel(atom, sigma, self._kernel(atom.kernel))
         assert isinstance(atom, Tensor)
         name, samples = spell(atom)
-        if self.first_layer:
-            name += "0"
+        name += self.through.below.mark
         if self.is_single_input:
             return symbols.tensor(name)
         return Component(name, samples)
@@ -283,7 +293,7 @@ class Step(Shown):
         atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
         found = {name.label: name for name, _ in map(identify, atoms)}
         kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
-        for kernel in map(kernel_name, self._stage.argument_kinds):
+        for kernel in map(kernel_name, self.through.argument_kinds):
             if kernel.label in kernels:
                 found[kernel.label] = kernel
         known = [name for label, name in NAMES.items() if label in found]
@@ -305,9 +315,9 @@ class Step(Shown):
         """
         name, samples = spell(self._left)
         labels = NAMES if self.is_composed else {spell(atom)[0] for atom in self.atoms(Tensor)}
-        zero = "0" * self.first_layer
+        below = self.through.below
         names = {
-            symbols.tensor(f"{label}{zero}"): component_latex(label, (), zero)
+            symbols.tensor(f"{label}{below.mark}"): component_latex(label, (), below.mark)
             for label in labels
             if self.is_single_input
         }
@@ -315,9 +325,8 @@ class Step(Shown):
             names |= {
                 each: r"\varepsilon" for each in self.layer.free_symbols if str(each) == "eps"
             }
-        left = component_latex(
-            name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
-        )
+        above = below.above.replace("ℓ", r"\ell")
+        left = component_latex(name, () if self.is_single_input else samples, above)
         right = self._shown(self.expr if expr is None else expr)
 
         def printed(e: sympy.Expr) -> str:
@@ -332,14 +341,13 @@ class Step(Shown):
     def __str__(self) -> str:
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
-        layer = "1" if self.first_layer else "ℓ+1"
         shown = {label: self._shown(kernel) for label, kernel in self.kernels.items()}
         kernels = "".join(
             f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
             for label, kernel in shown.items()
         )
         right = readable(self._shown(self.expr))
-        return lines.text(f"{name}{subscripts}({layer}) = {right}{kernels}")
+        return lines.text(f"{name}{subscripts}({self.through.below.above}) = {right}{kernels}")
 
     def _shown(self, expr: sympy.Expr) -> sympy.Expr:
         """The printed form: with several inputs each average shows its sample."""
@@ -375,7 +383,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
     Arguments:
         opened: keep brackets of the layer's own activations as brackets, named by their kernels.
     """
-    assert step.layer is not None
+    stages = step.layer_stages
     named: dict[str, tuple[sympy.Expr, Activation | None]] = {}
     pair = (1, 1) if step.is_single_input else (1, 2)
     plain = symbols.K if step.is_single_input else Component("K", pair)
@@ -386,7 +394,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         name, samples = identify(atom)
         if stage < 0:
             return step.symbol(atom)
-        made = replace(step, target=name, samples=samples, stage=stage)
+        made = replace(step, target=name, samples=samples, stage=stages[stage])
         return sympy.Add(*(made.summed(part, partial(value, stage)) for part in made.parts))
 
     def value(stage: int, atom: object) -> sympy.Expr:
@@ -400,9 +408,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
 
     @cache(entries=2**16)
     def average(stage: int, bracket: Bracket) -> sympy.Expr:
-        layer = step.layer
-        assert layer is not None
-        own = layer.stages[stage]
+        own = stages[stage]
         kinds = own.argument_kinds
         kind = next(each for each in kinds if kernel_label(each) == bracket.kernel)
         variable = Field(1, (), (kind,))
@@ -422,7 +428,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         return unspecified(bracket._replace(kernel=label))
 
     top = tensor(step.target.fields, step.target.order, step.target.pairing, step._labels)
-    expr = behind(len(step.layer.stages) - 1, top)
+    expr = behind(len(stages) - 1, top)
     kernels = {label: kernel for label, (kernel, _) in named.items()}
     sigmas = {label: sigma for label, (_, sigma) in named.items() if sigma is not None}
     return Composed(expr, kernels, sigmas)

@@ -1,9 +1,8 @@
-"""Steps by a tensor's name or its fields: through a layer, a stage of it, or at the inputs."""
+"""Steps by a tensor's name or its fields: through a layer, or through one of its stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...activations.functions import Activation
 from ...errors import InputError, listed, whole
@@ -12,7 +11,7 @@ from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
 from ..fields import AnyField, Field
 from ..scheme import Layered, Scheme
-from ..stages import DENSE
+from ..stages import DENSE, Stage
 from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
 from ..trees import STREAM
 from .derived import Step
@@ -25,13 +24,17 @@ def step(
     pairing: Blocks | str | None = None,
     order: int = 0,
     activation: Activation | str | None = None,
-    first_layer: bool = False,
     square: bool | None = None,
     corrections: int | None = None,
     layer: Layered | None = None,
+    stage: Stage | None = None,
     group: str | None = None,
 ) -> Step:
     """What `derive.recursion` derives, which explains the arguments, and is what users call.
+
+    Arguments:
+        stage: the one stage to lead through, of the layer or another; by default all of the
+            layer's.
 
     Raises:
         InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
@@ -45,26 +48,16 @@ def step(
     )
     wanted_order = f"a relative order in 1/n, 0 to {MOST_ORDER}"
     order = whole("order", order, 0, MOST_ORDER, wanted_order)
-    chosen, stage = _chosen(tensor_name, pairing, order, layer)
+    chosen, inside = _chosen(tensor_name, pairing, order, layer)
     samples = tuple(range(1, len(chosen.subscripts) + 1))
-    if layer is not None and not is_dense(layer):
-        _check_groups(weights, layer)
     left_out = frozenset(name for name, value in given.items() if value is None)
-    layer = None if first_layer or layer is None or is_dense(layer) else layer
-    if layer is not None and layer.reason is not None:
+    if layer is not None:
+        _check_groups(weights, layer)
         _check_closed(chosen, layer)
+    alone = stage or inside or (DENSE if layer is None else None)
+    numbers = square, corrections, left_out
     made = Step(
-        chosen,
-        weights,
-        samples,
-        None,
-        first_layer,
-        square,
-        corrections,
-        left_out,
-        layer,
-        stage,
-        group=group or weights.group,
+        chosen, weights, samples, None, *numbers, layer, alone, group=group or weights.group
     )
     return made if activation is None else made.specialise(activation)
 
@@ -72,9 +65,8 @@ def step(
 def _check_groups(weights: WeightEnsemble, layer: Layered) -> None:
     """Raise InputError for laws of a layer's matrices that permutations alone keep."""
     laws = (matrix.law or weights for stage in layer.stages for matrix in stage.matrices)
-    if other := next((law for law in (weights, *laws) if law.group != "O"), None):
-        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
-        raise InputError("weights", str(other), wanted)
+    for law in (weights, *laws):
+        layer.check_group(law.group, law)
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
@@ -90,7 +82,7 @@ def _chosen(
     pairing: Blocks | str | None,
     order: int,
     layer: Layered | None,
-) -> tuple[Name, int | None]:
+) -> tuple[Name, Stage | None]:
     """The tensor, and of a layer's own variable the stage that makes it."""
     if not isinstance(tensor_name, str | Name):
         return target(checked_fields(tensor_name), pairing, order), None
@@ -102,7 +94,7 @@ def _chosen(
 
 def _check_closed(name: Name, layer: Layered) -> None:
     """Raise InputError for all but means, of a layer whose law only permutations keep."""
-    if not name.order and len(name.pairing) <= 1:
+    if layer.reason is None or (not name.order and len(name.pairing) <= 1):
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
     if str(name) in FIRST_ORDER:
@@ -114,56 +106,30 @@ def _check_closed(name: Name, layer: Layered) -> None:
     raise InputError("tensors", str(name), wanted)
 
 
-def _inside(label: str, layer: Layered | None) -> tuple[Name, int] | None:
+def _inside(label: str, layer: Layered | None) -> tuple[Name, Stage] | None:
     """The tensor of a layer's own variable, such as V_y, and the stage that makes it."""
     plain, _, own = label.partition("_")
-    for number, stage in enumerate(layer.stages if layer is not None and own else ()):
+    for stage in layer.stages if layer is not None and own else ():
         for kind, _ in stage.equations:
             if kind.name == own and kind != STREAM and plain in NAMES:
                 name = NAMES[plain]
                 trees = [each for each in name.fields if isinstance(each, Field)]
                 fields = [Field(each.nodes, each.edges, (kind,) * each.nodes) for each in trees]
-                return canonical(target(fields, name.pairing, name.order)), number
+                return canonical(target(fields, name.pairing, name.order)), stage
     return None
 
 
-def is_dense(layer: Layered) -> bool:
-    """Whether it is z' = b + W σ(z)."""
-    return layer.stages == (DENSE,)
-
-
-def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
-    """The tensor's step from a hidden layer to the next, or through one stage of the layer."""
+def through(name: Name, scheme: Scheme, stage: Stage | None = None) -> Step:
+    """The tensor's step through one stage of the scheme's layer, by default through all."""
     made = step(
         name,
         scheme.weights,
         square=scheme.square,
         corrections=scheme.corrections,
         layer=scheme.layer,
+        stage=stage,
         group=scheme.group,
     )
-    if made.layer is not None:
-        made = replace(made, stage=stage)
-    return made.single_input() if scheme.single else made
-
-
-def at_inputs(
-    name: Name, scheme: Scheme, weights: WeightEnsemble, *, readout: bool = False
-) -> Step:
-    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0.
-
-    Layer 1 is dense, or, where the scheme is a readout's, the readout of the inputs.
-    """
-    made = step(
-        name,
-        weights,
-        first_layer=True,
-        square=False,
-        corrections=scheme.corrections,
-        group=scheme.group,
-    )
-    if readout and scheme.layer is not None:
-        made = replace(made, layer=scheme.layer, stage=0)
     return made.single_input() if scheme.single else made
 
 

@@ -11,7 +11,7 @@ from ..fields import Field
 from ..scheme import Scheme
 from ..tensors import NAMES, Name, canonical, named, oriented
 from .derived import Step
-from .named import hidden
+from .named import through
 
 
 def closure(
@@ -51,8 +51,9 @@ def closures(
             if not add_name(found[k][stage], name):
                 continue
             for at in ends if found[k][stage] is stream else [(k, stage)]:
-                made = hidden(name, schemes[at[0]], at[1])
-                if most_factors is not None and not schemes[at[0]].single:
+                scheme = schemes[at[0]]
+                made = through(name, scheme, scheme.stages[at[1]])
+                if most_factors is not None and not scheme.single:
                     _check_factors(made, most_factors, asker[name])
                 before = (at[0], at[1] - 1) if at[1] else ends[at[0]]
                 pending.extend((before, need) for need in made.needs)

@@ -22,8 +22,8 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
-from derive.engine.stages import DENSE, Stage
-from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.stages import Stage
+from derive.engine.step import Step, through
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
@@ -79,17 +79,22 @@ class Recursions:
         m: int,
     ) -> None:
         self.m, single, stream = m, schemes[0].single, names[0][-1]
-        starts = [at_inputs(name, schemes[0], first) for name in stream]
-        steps = [
-            [[hidden(name, scheme, k) for name in behind] for k, behind in enumerate(of_layer)]
-            for scheme, of_layer in zip(schemes, names, strict=True)
-        ]
-        every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
-        for scheme, of_layer in zip(schemes, steps, strict=True):
+        start = schemes[0].first(first)
+        chain = (start, *schemes)
+        (starts,), *steps = (
+            [
+                [through(name, scheme, stage) for name in behind]
+                for stage, behind in zip(scheme.stages, of_layer, strict=True)
+            ]
+            for scheme, of_layer in zip(chain, ((stream,), *names), strict=True)
+        )
+        layers = ([starts], *steps)
+        every = [each for of_layer in layers for of_stage in of_layer for each in of_stage]
+        for scheme, of_layer in zip(chain, layers, strict=True):
             for stage, of_stage in zip(scheme.stages, of_layer, strict=True):
                 named_steps = {each.target.identifier: each for each in of_stage}
                 check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
-        atoms = [each.atoms(Parameter) for each in (*every, *starts)]
+        atoms = [each.atoms(Parameter) for each in every]
         of_values = set().union(*(each.atoms(Value) for each in every))
         known = {symbol.name for value in of_values for symbol in value.expr.free_symbols}
         known |= {atom.name for atom in set().union(*atoms)}
@@ -105,8 +110,8 @@ class Recursions:
         ]
         self.layers, self._order = [scheme.stages for scheme in schemes], order
         kernel = (named("K"),)
-        sigma = schemes[0].sigma
-        self.first = Passage(kernel, starts, sigma, self.parameters, m, DENSE, single=single)
+        (stem,) = start.stages
+        self.first = Passage(kernel, starts, start.sigma, self.parameters, m, stem, single=single)
 
     @property
     def entries(self) -> list[Entry]:
