@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
@@ -17,7 +18,6 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import at_inputs, closures, hidden
 from derive.engine.tensors import Name
 from derive.errors import InputError, instance, listed
-from derive.layers import Layer
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
@@ -89,8 +89,6 @@ def planned(
         ) or (each.first_layer or each.stage is not None):
             wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
             raise InputError("made", each, wanted)
-    if isinstance(head.layer, Layer):
-        head.layer.check_open("written modules")
     corrections = max(each.corrections for each in recursions)
     scheme = Scheme(head.weights, head.square, corrections, head.is_single_input, head.layer)
     scheme.check_numbers()
@@ -127,8 +125,8 @@ def _planned(
         for stage, behind in enumerate(names)
     ]
     at_first = {name.identifier: at_inputs(name, scheme, first) for name in names[-1]}
-    for steps in stages:
-        check_all_finite(steps, lambda _: activation)
-    if not scheme.single and not activation.is_smooth:
-        check_kinks([list(steps.values()) for steps in stages], scheme)
+    for stage, steps in zip(scheme.stages, stages, strict=True):
+        check_all_finite(steps, partial(stage.sigma_at, default=activation))
+    if not scheme.single:
+        check_kinks([list(steps.values()) for steps in stages], scheme, activation)
     return emit(stages, at_first, activation, (scheme.weights, first), scheme.layer)

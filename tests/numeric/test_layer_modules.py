@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from derivations.cli import OK, main
-from derive import InputError, Network, Orthogonal, layers, recursion
+from derive import Gaussian, InputError, Network, Orthogonal, layers, recursion
 from numeric import flow, write_c, write_module
 from numeric.emit import modules
 
@@ -30,6 +30,12 @@ OWN = layers.Layer(
     eps=0.1,
     C={"W2": 2},
     ratio={"h": 2},
+)
+BOUND = layers.Layer(
+    "y[i] = W0[i,a] z[a]",
+    "h[i] = W1[i,a] relu(y[a])",
+    "z[i] = z[i]/2 + b[i] + W2[i,a] s(h[a])",
+    weights={"W0": "gaussian", "W2": Gaussian(2)},
 )
 
 
@@ -57,18 +63,20 @@ def flowed(layer, sigma, inputs, names):
 
 
 def cases(*given):
-    """The first of them, and those that take long to compile."""
-    first, *others = given
-    return [first, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
+    """The first two of them, and those that take long to compile."""
+    first, second, *others = given
+    return [first, second, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
 
 
 @pytest.mark.parametrize(
     ("layer", "sigma", "names"),
     cases(
         (OWN, "tanh", ["V", "G1"]),
+        (BOUND, "tanh", ["V", "G1"]),
         ("normalized(rms, eps=1/10)", "gelu", ["V", "G1"]),
         ("residual(skip=1/2, norm=layer, ratio=2)", "tanh", ["V", "G1", "D", "F"]),
         ("gated(norm=rms)", "relu", ["V", "G1"]),
+        ("residual(norm=rms, activations=gelu); gated(skip=1/2)", "tanh", ["V", "D"]),
     ),
 )
 def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
@@ -84,6 +92,8 @@ def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
     [
         ("residual(norm=rms)", "tanh", ["K", "Theta"]),
         (OWN, "relu", ["V"]),
+        (BOUND, "tanh", ["V", "Theta"]),
+        ("residual(norm=rms, activations=erf); dense", "tanh", ["K", "G1"]),
     ],
 )
 def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_path):
@@ -94,7 +104,9 @@ def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_pat
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")
-@pytest.mark.parametrize(("layer", "sigma"), [(OWN, "tanh"), ("residual(norm=layer)", "relu")])
+@pytest.mark.parametrize(
+    ("layer", "sigma"), [(OWN, "tanh"), (BOUND, "gelu"), ("residual(norm=layer)", "relu")]
+)
 def test_c_runs_the_stages(layer, sigma, tmp_path):
     source, _ = write_c(made(["V", "G1"], layer), sigma, tmp_path / "clayer.c")
     library = source.with_suffix(".so")
@@ -120,6 +132,8 @@ def test_a_modules_docstring_names_the_layer_and_its_stages(tmp_path):
     head = path.read_text(encoding="utf-8").split('"""')[1]
     assert "layer: residual(skip=1, norm=rms)" in head
     assert "K_h(ℓ+1) = C_W*K_y" in head
+    path = write_module(made(["V"], BOUND), "tanh", tmp_path / "v.py")
+    assert "V of a network with relu, tanh, layer by layer" in path.read_text(encoding="utf-8")
 
 
 def test_what_no_module_runs(tmp_path):
