@@ -642,8 +642,9 @@ def dense_network(argument: str, given: object, depth: int | None = None) -> Net
     chain = given.chain(max(depth or 0, 2)) if opened else ()
     if len(chain) != max(depth or 0, 2) or not all(bound.is_dense for bound in chain[1:]):
         raise InputError(argument, str(given), "a network of dense layers, here")
-    laws, sigmas = [bound.weights[0] for bound in chain], [b.activations[0] for b in chain[1:]]
-    return replace(given, activation=sigmas, weights=laws, first_weights=None, layer="dense")
+    laws = Laws(tuple(bound.weights[0] for bound in chain))
+    sigmas = Activations(tuple(bound.activations[0] for bound in chain[1:]))
+    return replace(given, activation=sigmas, weights=laws, first_weights=None, layer=dense())
 
 
 def _checked_widths(given: Sequence[int]) -> tuple[int, ...]:
