@@ -622,19 +622,30 @@ def _laws(
             return laws.stem[0], laws.block[0]
         return None, laws
     if isinstance(laws, Laws):
-        raise InputError(
-            "first_weights", str(first), "no first_weights: `weights` already differ by layer"
-        )
+        wanted = "none, as in replace(net, weights=…, first_weights=None): `weights` has layer 1"
+        raise InputError("first_weights", str(first), wanted)
     return as_weights("first_weights", first, laws.C_W), laws
 
 
-def dense_network(argument: str, given: object) -> Network:
-    """The network, or an InputError: for what is none, and for layers other than the dense one."""
+def dense_network(argument: str, given: object, depth: int | None = None) -> Network:
+    """The network with the laws and activations of its dense layers as its own.
+
+    Arguments:
+        depth: to which it is needed; without one, no layer may have laws or activations of its own.
+
+    Raises InputError for what is no network, and for layers other than the dense one.
+    """
     if not isinstance(given, Network):
         raise InputError(argument, given, "a derive.Network")
-    if not given.layer.is_dense:
+    if given.layer.is_dense:
+        return given
+    opened = depth is not None and given.layer.readout is None and not given.corrections
+    chain = given.chain(max(depth or 0, 2)) if opened else ()
+    if len(chain) != max(depth or 0, 2) or not all(bound.is_dense for bound in chain[1:]):
         raise InputError(argument, str(given), "a network of dense layers, here")
-    return given
+    laws = Laws(tuple(bound.weights[0] for bound in chain))
+    sigmas = Activations(tuple(bound.activations[0] for bound in chain[1:]))
+    return replace(given, activation=sigmas, weights=laws, first_weights=None, layer=dense())
 
 
 def _checked_widths(given: Sequence[int]) -> tuple[int, ...]:

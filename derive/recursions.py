@@ -329,7 +329,7 @@ def recursion(
         name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
             _check_plain(square, corrections)
-            repeated.check_open(f"{name} behind a skip around one matrix")
+            repeated.check_open(f"the recursion of {name} behind a skip around one matrix")
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)

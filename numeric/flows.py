@@ -447,18 +447,13 @@ def _layers(
             larger = [name for name in own if name in tangents.LARGER]
             alone = _around_matrices(schemes)
             normed = any(norm_of(each.stages) for each in alone)
-            kinked = any(each.kinks for each in used)
+            kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
             if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
                 there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
                 what = "a norm" if normed else "a σ with kinks"
                 wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
-            for layer in alone:
-                layer.check_open("V and what follows behind a skip around one matrix")
-            if len(used) > 1:
-                wanted = "one activation for all layers, because of a skip around one matrix"
-                raise InputError("activation", brackets, wanted)
-            return TangentLayers(own, used[0], schemes, first, m, order)
+            return TangentLayers(own, schemes, first, m, order)
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))

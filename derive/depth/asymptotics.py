@@ -175,7 +175,6 @@ def _system(
     if made.layer is not None:
         if point is not None:
             raise InputError("point", point, "none, with a layer")
-        made.layer.check_open("asymptotics")
         return staged.StagedSystem(staged.closed_set(made), activation, *rates, variances)
     if point is not None and (variances or not isinstance(point, CriticalPoint)):
         wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"

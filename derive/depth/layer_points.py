@@ -18,12 +18,12 @@ from .points import CriticalPoint
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
 
 
-_DIGITS, _ROUNDING = 20, 1e-12
-"""Digits of roots without a formula; smaller coefficients count as 0."""
+_ROUNDING = 1e-12
+"""Smaller coefficients count as 0."""
 POWERS = 4  # of K, among which K' − K at K* = 0 has its first
 
 
-def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
+def neutral_point(activation: Activation, layer: Layer, digits: int) -> CriticalPoint | None:
     """The critical point at which every K is fixed; C_W = 0 if K' = fK never has f = 1."""
     if not all(each.is_scale_invariant for each in sigmas(activation, layer)):
         return None
@@ -35,14 +35,14 @@ def neutral_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
     if factor.has(K) or sympy.simplify(factor - other) != 0:
         return None
     zero = sympy.Integer(0)
-    roots = _positive_roots(factor - 1)
+    roots = _positive_roots(factor - 1, digits)
     stability = "neutral: K does not move"
     return CriticalPoint(zero, roots[0] if roots else zero, None, zero, zero, stability)
 
 
-def zero_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
+def zero_point(activation: Activation, layer: Layer, digits: int) -> CriticalPoint | None:
     """K* = 0 with C_b = 0 and F'(0) = χ_⊥(0) = 1, where K' − K has a power of K."""
-    weights, powers = slope_one(activation, layer)
+    weights, powers = slope_one(activation, layer, digits)
     zero = sympy.Integer(0)
     for weight in weights:
         for power in sorted(each for each in powers if each > 1):
@@ -54,7 +54,7 @@ def zero_point(activation: Activation, layer: Layer) -> CriticalPoint | None:
 
 
 def slope_one(
-    activation: Activation, layer: Layer
+    activation: Activation, layer: Layer, digits: int
 ) -> tuple[list[sympy.Expr], dict[sympy.Rational, sympy.Expr]]:
     """The C_W of F'(0) = χ_⊥(0) = 1 at C_b = 0, and F by powers of K."""
     move, _, perp = (each.without_biases() for each in functions(activation, layer))
@@ -67,7 +67,7 @@ def slope_one(
     slope = powers.get(sympy.S.One, sympy.S.Zero)
     if sympy.simplify(slope - tangent.subs(K, 0)) != 0:
         return [], {}
-    return list(_positive_roots(slope - 1)), powers
+    return list(_positive_roots(slope - 1, digits)), powers
 
 
 def small(function: LayerFunction, power: int) -> sympy.Expr | None:
@@ -169,7 +169,7 @@ def _matched(
             known[each] = sympy.Float(value, digits + 5)
         found = []
         for at in sympy.solve(kernel - inner, K):
-            for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1):
+            for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1, digits):
                 star = at.subs(C_W, weight)
                 bias = star - move.expr.xreplace(known).subs({C_b: 0, K: star, C_W: weight})
                 if not (star > 0 and bias >= 0):
@@ -189,8 +189,9 @@ def _matched(
         return found
 
 
-def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
-    """The solutions C_W > 0, ascending; symbols stand for skips below 1.
+def _positive_roots(equation: sympy.Expr, digits: int) -> list[sympy.Expr]:
+    """The solutions C_W > 0, ascending, to so many digits where they have no formula; symbols stand
+    for skips below 1.
 
     If C_W does not enter and every C_W is a solution, the result is 1.
     """
@@ -201,16 +202,16 @@ def _positive_roots(equation: sympy.Expr) -> list[sympy.Expr]:
     bare = cleared.subs(C_W, unsigned)
     poly = sympy.Poly(bare, unsigned) if bare.is_polynomial(unsigned) else None
     if poly is not None and poly.degree() > 2 and not poly.free_symbols_in_domain:
-        roots = [_plain(root) for root in poly.real_roots()]
+        roots = [_plain(root, digits) for root in poly.real_roots()]
     else:
         roots = sympy.solve(bare, unsigned)
     kept = [root for root in roots if _sign(root) > 0]
     return sorted(kept, key=lambda root: float(_tried(root)))
 
 
-def _plain(root: sympy.Expr) -> sympy.Expr:
+def _plain(root: sympy.Expr, digits: int) -> sympy.Expr:
     """A root of a polynomial in closed form, or as a number if it has none."""
-    return sympy.N(root, _DIGITS) if root.has(sympy.CRootOf) else root
+    return sympy.N(root, digits) if root.has(sympy.CRootOf) else root
 
 
 def _tried(value: sympy.Expr) -> sympy.Expr:

@@ -248,7 +248,7 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
             )
     fixed = not functions(activation, layer)[0].has_C_W
     always = "which C of the layer fixes" if fixed else "more than 1 for every C_W > 0"
-    neutral = neutral_point(activation, layer)
+    neutral = neutral_point(activation, layer, digits)
     if neutral is not None:
         return (
             found("scale-invariant", (neutral,))
@@ -257,7 +257,7 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
                 "none", reason=f"K is multiplied by the same factor at every layer, {always}"
             )
         )
-    at_zero = zero_point(activation, layer)
+    at_zero = zero_point(activation, layer, digits)
     isolated, reason = isolated_points(activation, layer, digits)
     if at_zero is not None and at_zero.stability == "stable":
         return found("K* = 0", (at_zero, *isolated))
@@ -266,7 +266,7 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
         return found("half-stable", (*isolated, *unstable))
     if at_zero is not None:
         reason = "the one critical point, K* = 0, repels: K grows away from it"
-    elif flat := slope_one(activation, layer)[0]:
+    elif flat := slope_one(activation, layer, digits)[0]:
         reason = (
             f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
             f"through K^{POWERS}, which is solved for the dense layer alone"

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import mpmath
 import sympy
 
+from ..activations.functions import Activation
 from ..arithmetic.ballring import BallRing, Polynomial
 from ..arithmetic.balls import to_mpf
 from ..arithmetic.logseries import (
@@ -47,7 +48,7 @@ from ..symbols import K, ell
 from .layer_functions import functions
 from .layered import LayerCriticality, criticality
 from .points import CriticalPoint
-from .systems import Quantity, Solution, System, in_layers, label_of, without_layer
+from .systems import Quantity, Solution, System, in_layers, label_of, powers_of, without_layer
 
 Form: TypeAlias = dict[str, LogSeries]
 """What a quantity is, by what its parts multiply: the unknown tensor, or nothing, ""."""
@@ -119,9 +120,15 @@ class StagedSystem(System):
         return found
 
     @cached_property
+    def of_laws(self) -> set[sympy.Symbol]:
+        """The parameters of its laws that are symbols, such as the rank over the width."""
+        matrices = (each for stage in self.layer.stages for each in stage.matrices)
+        return set().union(*((each.law or self.weights).free_symbols for each in matrices))
+
+    @cached_property
     def found(self) -> LayerCriticality:
         """The layer's criticality."""
-        found = criticality(self.activation, layer=self.layer)
+        found = criticality(self.activation, DIGITS + 10, layer=self.layer)
         assert isinstance(found, LayerCriticality)
         return found
 
@@ -269,7 +276,10 @@ class _Solver:
 
     def __init__(self, system: StagedSystem, extent: int) -> None:
         self.system, self.extent = system, sympy.Integer(extent)
-        self.exact = system.variances is None
+        self.critical = system.variances is None
+        self.exact = self.critical and not any(
+            each.has(sympy.Float) for each in (*system.given, system.point.coefficient)
+        )
         self.stages = {made.name: made.stages for made in system.recursions}
         self.steps = [each for made in self.stages.values() for part in made for each in part]
         self.ring: Any = self._exact_ring() if self.exact else self._numbers()
@@ -277,7 +287,7 @@ class _Solver:
         self.parameters = {
             "C_b": self._ball(bias),
             "C_W": self._ball(weight),
-            **{str(each): self.ring(each) for each in system.weights.free_symbols - {weight}},
+            **{str(each): self.ring(each) for each in system.of_laws - {weight}},
         }
         self.rates = {name: self._rate(name) for name in ("lambda_b", "lambda_W")}
 
@@ -298,7 +308,7 @@ class _Solver:
         constant = self.ring(self.system.constants[name])
         gain = factor.coefficient(ZERO)
         rests = not self.ring.is_zero(self.ring.domain.one - gain)
-        if rests and not self.exact:
+        if rests and not self.critical:
             size = self.ring.expr(gain)
             if abs(size) >= 1:
                 wanted = f"those at which {name} settles: it grows {sympy.N(size, 6)}-fold a layer"
@@ -315,7 +325,7 @@ class _Solver:
     def _kernel(self) -> LogSeries:
         system = self.system
         constant = self.ring(system.constants["K"])
-        if not self.exact and not system.grows:
+        if not self.critical and not system.grows:
             return LogSeries.monomial(self.ring, self._known(system.fixed))
         if system.neutral:
             return LogSeries.monomial(self.ring, constant)
@@ -329,7 +339,7 @@ class _Solver:
             leading = LogSeries.monomial(self.ring, added.coefficient(ZERO), -ONE)
             return solve_kernel(move, leading, ZERO, constant, plus(self.extent, ONE))
         inverse = 1 / system.point.exponent
-        leading = LogSeries.monomial(self.ring, self.ring(self._leading), inverse)
+        leading = LogSeries.monomial(self.ring, self._ball(self._leading), inverse)
         return solve_kernel(move, leading, plus(ONE, inverse), constant, self.extent)
 
     @property
@@ -352,12 +362,12 @@ class _Solver:
     def _through(self, made: Step, below: Mapping[str, Form]) -> Form:
         total: Form = {}
         for (mono, _), value in made.terms.items():
-            factors = (self._raised(atom, power, below) for atom, power in mono)
+            factors = (self._raised(atom, power, below, made) for atom, power in mono)
             start: Form = {"": LogSeries.monomial(self.ring, self.ring(value))}
             total = _sum(total, reduce(_product, factors, start))
         return total
 
-    def _raised(self, atom: object, power: int, below: Mapping[str, Form]) -> Form:
+    def _raised(self, atom: object, power: int, below: Mapping[str, Form], made: Step) -> Form:
         if isinstance(atom, Parameter) and atom.name in self.parameters:
             value = self.ring.power(self.parameters[atom.name], ONE * power)
             return {"": LogSeries.monomial(self.ring, value)}
@@ -366,7 +376,8 @@ class _Solver:
         elif isinstance(atom, Value):
             form = {"": self._evaluated(atom.expr, {})}
         elif isinstance(atom, Bracket):
-            form = {"": self._bracket(atom, below[atom.kernel][""])}
+            sigma = made.sigma_at(atom.kernel, self.system.activation)
+            form = {"": self._bracket(sigma, atom, below[atom.kernel][""])}
         elif isinstance(atom, Response):
             limits = {symbol: self._found(limit, below)[""] for symbol, limit in atom.limits}
             form = {"": self._evaluated(atom.value, limits)}
@@ -399,13 +410,13 @@ class _Solver:
         wanted = "collective variables in powers alone"
         raise InputError("layer", str(self.system.layer), wanted)
 
-    def _bracket(self, bracket: Bracket, kernel: LogSeries) -> LogSeries:
-        """The bracket at its kernel, expanded around where that tends."""
-        sigma, start = self.system.activation, kernel.coefficient(ZERO)
-        if self.exact and self.system.neutral:
+    def _bracket(self, sigma: Activation, bracket: Bracket, kernel: LogSeries) -> LogSeries:
+        """The bracket of σ at its kernel, expanded around where that tends."""
+        start = kernel.coefficient(ZERO)
+        if self.critical and self.system.neutral:
             power, value = _monomial(scale_invariant(sigma, bracket._replace(kernel="K")))
             return kernel.power(power, self.extent).scaled(self.ring(value))
-        if self.exact:
+        if self.critical:
             bare = sum(order == 0 for _, order in bracket.factors) - len(bracket.outer)
             further = sympy.ceiling((self.extent + 1) * self.system.point.exponent)
             cut = max(ZERO, sympy.Rational(bare, 2)) + further
@@ -431,7 +442,7 @@ class _Solver:
     # coefficients
 
     def _ball(self, value: sympy.Expr) -> Element:
-        if self.exact or not value.is_Float:
+        if self.exact or not value.has(sympy.Float):
             return self.ring(value)
         with mpmath.workdps(DIGITS + 20):
             return self._known(mpmath.mpf(sympy.N(value, DIGITS + 20)))
@@ -444,7 +455,7 @@ class _Solver:
 
     def _numbers(self) -> _Numbers:
         system = self.system
-        symbols = {*system.constants.values(), *system.weights.free_symbols}
+        symbols = {*system.constants.values(), *system.of_laws}
         for rate in (system.lambda_b, system.lambda_W):
             symbols |= rate.free_symbols - {ell}
         if system.layer.free_symbols:
@@ -454,18 +465,23 @@ class _Solver:
 
     def _exact_ring(self) -> Ring:
         system = self.system
-        held = [*system.constants.values(), *system.given, *system.weights.free_symbols]
+        held = [*system.constants.values(), *system.given, *system.of_laws]
         if not system.neutral:
             held.append(self._leading)
-        brackets = {each for step in self.steps for each in step.atoms(Bracket)}
-        for bracket in brackets:
+        brackets = {
+            (step.sigma_at(each.kernel, system.activation), each)
+            for step in self.steps
+            for each in step.atoms(Bracket)
+        }
+        for sigma, bracket in brackets:
             if system.neutral:
-                found = scale_invariant(system.activation, bracket._replace(kernel="K"))
+                found = scale_invariant(sigma, bracket._replace(kernel="K"))
                 held += [_monomial(found)[1], found]
             else:
-                held += around_zero(system.activation, bracket, 2 * ONE).values()
+                held += around_zero(sigma, bracket, 2 * ONE).values()
         held += [atom.expr for step in self.steps for atom in step.atoms(Value)]
         held += [1 / each for each in held if each.is_number and each != 0]
+        held += powers_of({str(each): each for each in system.of_laws}, self.steps)
         held += [*without_layer(system.lambda_b), *without_layer(system.lambda_W)]
         return ring(held)
 

@@ -127,7 +127,7 @@ def scale_invariant_moment(
     """
     m = whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
     layer = _layer(layer)
-    width, network = as_width("width", width), _network(network)
+    width, network = as_width("width", width), dense_network("network", network, layer)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
     n_0 = width if inputs is None else as_width("inputs", inputs)
@@ -272,10 +272,12 @@ def series(
     """
     order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)
-    ratio, network = parse_number("inputs_ratio", inputs_ratio), _network(network)
+    layer = _layer(layer)
+    ratio = parse_number("inputs_ratio", inputs_ratio)
+    network = dense_network("network", network, layer)
     for argument, value in (
         ("inputs_ratio", ratio),
-        *(("width_ratio", network.width_ratio_at(at)) for at in range(1, _layer(layer) + 1)),
+        *(("width_ratio", network.width_ratio_at(at)) for at in range(1, layer + 1)),
     ):
         if not value.is_Rational:
             raise InputError(argument, value, "a rational number")
@@ -312,10 +314,6 @@ def _target(
 
 def _layer(layer: int) -> int:
     return whole("layer", layer, 1, MAX_LAYER, f"a layer, 1 to {MAX_LAYER}")
-
-
-def _network(network: Network) -> Network:
-    return dense_network("network", network)
 
 
 def _labels(argument: str, given: Sequence[int], count: int) -> tuple[int, ...]:
@@ -361,7 +359,8 @@ def _moments(
     inputs: sympy.Expr | None,
     kernel: InputKernel | None,
 ) -> Moments:
-    layer, network = _layer(layer), _network(network)
+    layer = _layer(layer)
+    network = dense_network("network", network, layer)
     if kernel is not None:
         instance("kernel", kernel, Mapping, "a mapping from pairs of samples to numbers")
     used = [network.activation_at(at, layer) for at in range(1, layer)]

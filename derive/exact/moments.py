@@ -393,8 +393,11 @@ class Moments:
         total = raised(self.fan_in, len(set(name)))
         for label in set(name):
             found = [a for j, other in enumerate(name) if other == label for a in samples[j]]
+            wanted = "those that at layer 1 depend on the inputs through xᵀx only"
+            if len(found) > 2 and self.weights.group != "O":
+                wanted = f"{wanted}, as rotation-invariant ones do: here Σ_a x_a⁴ enters, too"
+                raise InputError("first_weights", str(self.weights), wanted)
             if len(found) not in {0, 2}:
-                wanted = "those that at layer 1 depend on the inputs through xᵀx only"
                 raise InputError("fields", [str(placed.field) for placed in fields], wanted)
             if found:
                 a, b = found

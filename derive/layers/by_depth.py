@@ -27,7 +27,6 @@ class ByDepth(Along[Layer]):
     first: ClassVar[int] = 2
     example: ClassVar[str] = "dense; residual(norm=rms)*; normalized(rms)"
 
-    is_dense = False
     readout = None
 
     def __post_init__(self) -> None:
@@ -51,6 +50,11 @@ class ByDepth(Along[Layer]):
             "layers without positions; convolutions as a sequence, or by_depth(…)"
         )
         return made
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every layer is the dense one; of a function this is not known."""
+        return self.function is None and all(each.is_dense for each in self.entries)
 
     @property
     def positions(self) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..expressions import as_expression
+from ..symbols import C_W
 from .layer import Layer
 from .norms import Norm
 
@@ -70,7 +71,7 @@ class _Equations:
         """The layer of all equations."""
         return Layer(
             *self.lines,
-            C=self.variances,
+            C=dict.fromkeys(self.laws, C_W) | self.variances,
             ratio=self.ratios,
             weights=self.laws,
             activations=self.functions,

@@ -17,6 +17,7 @@ from ..engine.taps import Taps
 from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
+from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .assembly import Assembly
@@ -49,7 +50,7 @@ class Layer:
 
     Arguments:
         lines: the equations.
-        C: variances of matrices; the default is the network's C_W.
+        C: variances of matrices; the default, `symbols.C_W`, is the network's.
         weights: laws of matrices, {"W1": "uniform"}, or one law for all; the default is the
             network's law. A law given by name has the C_W in its text, or that of C, or the
             network's.
@@ -330,7 +331,8 @@ def _laws(
                 )
             variances.setdefault(name, own.C_W)
         found.append((name, own.standard))
-    return tuple(found), tuple(sorted(variances.items()))
+    given_numbers = ((name, value) for name, value in variances.items() if value != C_W)
+    return tuple(found), tuple(sorted(given_numbers))
 
 
 def _functions(

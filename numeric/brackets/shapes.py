@@ -119,11 +119,12 @@ def check_finite_together(step: Step, sigma: Callable[[str], Activation]) -> Non
                 raise InputError("tensors", tensor, f"{wanted} is not, for its {factors}") from None
 
 
-def check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
+def check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme, default: Activation) -> None:
     """Refuse to write kinked σ of several inputs where a mean is taken off before σ: a module has
     one polynomial for all inputs, and there labels that meet at one have another."""
     for stage, of_stage in zip(scheme.stages, steps, strict=True):
-        if is_merged(stage, of_stage):
+        bent = not all(sigma.is_smooth for sigma in stage.sigmas(default))
+        if bent and is_merged(stage, of_stage):
             wanted = "one input, or σ without kinks, where a mean is taken off before σ"
             raise InputError("layer", str(scheme.layer), f"{wanted}; `flow` has this one")
 

@@ -19,12 +19,13 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.engine.step import Step
 from derive.errors import InputError
-from derive.gaussian.shapes import is_even
+from derive.gaussian.shapes import SingleShape, is_even
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
 from ..brackets import one_input, quadrature
 from ..emit import outputs, printer
+from ..emit.naming import Apart
 from ..emit.stable import stable
 from . import c_templates, python, usage
 from .module import right_side
@@ -89,8 +90,7 @@ def write_c(
         raise InputError("made", made, "recursions of one input, for C")
     if not planned.shapes:
         raise InputError("made", made, "recursions with averages of the activation, for C")
-    rules = _smooth(planned) if planned.activation.is_smooth else _kinked(planned)
-    header, source = _header(planned, target.stem), _source(planned, target.stem, rules)
+    header, source = _header(planned, target.stem), _source(planned, target.stem)
     return outputs.write(source, target), outputs.write(header, target.with_suffix(".h"))
 
 
@@ -109,7 +109,7 @@ def _header(planned: SingleModule, stem: str) -> str:
     tensors, guard = ", ".join(planned.names), f"{stem.upper()}_H"
     weights, at_first = (type(each).__name__ for each in planned.ensembles)
     of_layer = "" if planned.layer is None else f", layer {planned.layer}".replace("*/", "* /")
-    about = f"{tensors} of a network with {planned.activation.name}{of_layer}, layer by layer."
+    about = f"{tensors} of a network with {planned.sigma_names}{of_layer}, layer by layer."
     ensembles = f"weights: {weights}; first layer: {at_first}"
     parts = [*planned.stages, planned.first]
     equations = "\n".join(line for part in parts for line in planned.equations(part))
@@ -143,7 +143,7 @@ def _header(planned: SingleModule, stem: str) -> str:
 """
 
 
-def _source(planned: SingleModule, stem: str, rules: str) -> str:
+def _source(planned: SingleModule, stem: str) -> str:
     first, step, flow = _signatures(planned, stem)
     count, arguments = len(planned.names), planned.arguments
     starts = [_named(each, planned.atoms_at_inputs()) for each in planned.first.values()]
@@ -151,6 +151,10 @@ def _source(planned: SingleModule, stem: str, rules: str) -> str:
     at_first = ", ".join(["K0", *(f"{name}[0]" for name in arguments)])
     entries = ", ".join(f"{name}[layer]" for name in arguments)
     last = len(planned.stages) - 1
+    rules = [
+        Apart(_rules(sigma, shapes), planned.suffixes[sigma]).source
+        for sigma, shapes in planned.shapes.items()
+    ]
     stages = [
         _function(
             step if stage == last == 0 else _stage_signature(planned, stage),
@@ -164,7 +168,7 @@ def _source(planned: SingleModule, stem: str, rules: str) -> str:
     ]
     parts = [
         f'/* See {stem}.h. */\n#include "{stem}.h"\n\n#include <math.h>\n',
-        rules,
+        *rules,
         _function(first, starts, before=unused),
         *stages,
         *([_in_turn(planned, step)] if last else []),
@@ -191,8 +195,9 @@ def _before(planned: SingleModule, stage: int) -> Iterator[str]:
         yield f"(void){name};"
     for number, group in enumerate(planned.groups):
         if group.stage == stage:
-            yield f"double average{number}[{len(planned.shapes)}];"
-            yield f"brackets({group.kernel}, average{number});"
+            yield f"double average{number}[{len(planned.shapes[group.sigma])}];"
+            suffix = planned.suffixes[group.sigma]
+            yield f"brackets{suffix}({group.kernel}, average{number});"
 
 
 def _in_turn(planned: SingleModule, signature: str) -> str:
@@ -230,15 +235,20 @@ def _array(name: str, values: Iterable[float], kind: str = "double") -> str:
     return f"static const {kind} {name}[] = {{{printed}}};\n"
 
 
-def _smooth(planned: SingleModule) -> str:
+def _rules(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    """`brackets` for one activation."""
+    return (_smooth if activation.is_smooth else _kinked)(activation, shapes)
+
+
+def _smooth(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets` for an analytic activation: the trapezoid rule of `bracket_single`."""
-    odd = planned.activation.is_odd  # what is odd in z sums to zero, and sets no step
-    sums = one_input.smooth_sums(planned.activation, planned.shapes)
-    kept = [shape for shape in planned.shapes if not odd or is_even(*shape)]
-    steps = one_input.smooth_sums(planned.activation, kept)
-    results, derivatives = one_input.leibniz_integrands(planned.activation, sums.integrands)
+    odd = activation.is_odd  # what is odd in z sums to zero, and sets no step
+    sums = one_input.smooth_sums(activation, shapes)
+    kept = [shape for shape in shapes if not odd or is_even(*shape)]
+    steps = one_input.smooth_sums(activation, kept)
+    results, derivatives = one_input.leibniz_integrands(activation, sums.integrands)
     integrands = [result.xreplace(dict(derivatives)) for result in results]
-    strips = quadrature.strips(planned.activation)
+    strips = quadrature.strips(activation)
     far = [part or (place, 0) for place, part in enumerate(sums.far)]
     return "\n".join(
         [
@@ -262,17 +272,17 @@ def _smooth(planned: SingleModule) -> str:
     )
 
 
-def _kinked(planned: SingleModule) -> str:
+def _kinked(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets` for a piecewise analytic one: panels between kinks, and what sits on them."""
     scale = sympy.Symbol("scale", positive=True)
-    pieces = one_input.kinked_pieces(planned.activation, planned.shapes, scale)
-    panels, rate = quadrature.PANELS[0], quadrature.rate(planned.activation)
-    factors = max(len(shape.orders) for shape in planned.shapes)
+    pieces = one_input.kinked_pieces(activation, shapes, scale)
+    panels, rate = quadrature.PANELS[0], quadrature.rate(activation)
+    factors = max(len(shape.orders) for shape in shapes)
     reach = (
         f"fmin({panels.reach!r} + {factors * rate!r}*scale, 38.0)" if rate else repr(panels.reach)
     )
     nodes, weights = quadrature.legendre(panels.nodes)
-    smooth = quadrature.smooth_width(planned.activation)
+    smooth = quadrature.smooth_width(activation)
     width = (
         repr(panels.width)
         if smooth == float("inf")
@@ -280,7 +290,7 @@ def _kinked(planned: SingleModule) -> str:
     )
     return "\n".join(
         [
-            _array("KINKS", [float(kink) for kink in planned.activation.kinks]),
+            _array("KINKS", [float(kink) for kink in activation.kinks]),
             _array("NODES", nodes),
             _array("WEIGHTS", weights),
             _array("LIMITS", pieces.limits).replace("inf", "INFINITY"),
@@ -292,7 +302,7 @@ def _kinked(planned: SingleModule) -> str:
             ),
             c_templates.PANELS.format(
                 count=len(pieces.limits),
-                kinks=len(planned.activation.kinks),
+                kinks=len(activation.kinks),
                 nodes=panels.nodes,
                 reach=reach,
                 width=width,

@@ -24,6 +24,7 @@ from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..emit import printer
+from ..emit.naming import Apart
 from ..hyperparameters import KNOWN, symbols_of
 
 Recursions = dict[str, Step]
@@ -31,11 +32,12 @@ Recursions = dict[str, Step]
 
 
 class Group(NamedTuple):
-    """The brackets of a stage at one kernel, the tensor of this identifier."""
+    """The brackets of a stage and of one σ at one kernel, the tensor of this identifier."""
 
     stage: int
     kernel: str
     brackets: tuple[Bracket, ...]
+    sigma: Activation
 
 
 class Module:
@@ -44,7 +46,7 @@ class Module:
     Arguments:
         stages: the recursions through each stage of the layer; the dense one has one.
         first: those of layer 1.
-        activation: σ.
+        activation: σ, where the layer has none of its own.
         ensembles: the weights' of hidden layers, and of layer 1.
         layer: what the network repeats, None for the dense layer.
     """
@@ -106,8 +108,30 @@ class Module:
             kernels = {made.target.label: name for name, made in self.stages[stage - 1].items()}
             for label in sorted({each.kernel for each in found}):
                 own = tuple(sorted(each for each in found if each.kernel == label))
-                groups.append(Group(stage, self.behind(stage - 1, kernels[label]), own))
+                sigma = next(iter(steps.values())).sigma_at(label, self.activation)
+                groups.append(Group(stage, self.behind(stage - 1, kernels[label]), own, sigma))
         return tuple(groups)
+
+    @cached_property
+    def sigmas(self) -> tuple[Activation, ...]:
+        """Each activation that is averaged; the network's own where there is no average."""
+        return tuple(dict.fromkeys(group.sigma for group in self.groups)) or (self.activation,)
+
+    @cached_property
+    def suffixes(self) -> dict[Activation, str]:
+        """What stands behind the names of each activation's averages: a number, of several."""
+        several = len(self.sigmas) > 1
+        return {s: f"_{k}" if several else "" for k, s in enumerate(self.sigmas, start=1)}
+
+    @cached_property
+    def averages(self) -> dict[Activation, Apart]:
+        """The source of each activation's averages."""
+        suffixes = self.suffixes.items()
+        return {sigma: Apart(self.averages_of(sigma), suffix) for sigma, suffix in suffixes}
+
+    def averages_of(self, sigma: Activation) -> str:
+        """The source of the averages of one activation."""
+        raise NotImplementedError
 
     def behind(self, stage: int, name: str) -> str:
         """What a tensor behind this stage is called in the source; −1 for those of layer l."""
@@ -142,14 +166,19 @@ class Module:
         printed = {symbol: names[atom] for atom, symbol in symbols.items()}
         return right_side(made, symbols), printed
 
+    @property
+    def sigma_names(self) -> str:
+        """The names of the activations."""
+        return ", ".join(sigma.name for sigma in self.sigmas)
+
     def header(self, digest: str) -> str:
         """The docstring: what is computed, from which network, and how to call it."""
         weights, first = self.ensembles
         lines = [
-            f"{', '.join(self.names)} of a network with {self.activation.name}, layer by layer.",
+            f"{', '.join(self.names)} of a network with {self.sigma_names}, layer by layer.",
             "",
             f"weights: {type(weights).__name__}; first layer: {type(first).__name__};",
-            f"activation: {self.activation.expr}",
+            *(f"activation: {sigma.expr}" for sigma in self.sigmas),
             *([] if self.layer is None else textwrap.wrap(f"layer: {self.layer}", 96)),
             "",
             *self.usage(),

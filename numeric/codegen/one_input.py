@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
+from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
 from derive.gaussian.shapes import SingleShape
@@ -20,15 +21,22 @@ class SingleModule(Module):
     """One input: scalars."""
 
     @cached_property
-    def shapes(self) -> tuple[SingleShape, ...]:
-        """Of the brackets, in their order; those at any kernel are computed at each."""
-        found = (shape_of(each) for group in self.groups for each in group.brackets)
-        return tuple(dict.fromkeys(found))
+    def shapes(self) -> dict[Activation, tuple[SingleShape, ...]]:
+        """Of each σ's brackets, in their order; those at any kernel are computed at each."""
+        found: dict[Activation, dict[SingleShape, None]] = {}
+        for group in self.groups:
+            found.setdefault(group.sigma, {}).update(dict.fromkeys(map(shape_of, group.brackets)))
+        return {sigma: tuple(shapes) for sigma, shapes in found.items()}
+
+    def averages_of(self, sigma: Activation) -> str:
+        """`brackets`, which computes all averages of one activation at a kernel."""
+        source = brackets.single_source(sigma, self.shapes[sigma]) if self.shapes else ""
+        return f"{brackets.support_source(sigma)}\n\n\n{source}"
 
     def atoms(self, stage: int, average: Callable[[int, int], str]) -> dict[Atom, str]:
         """What each atom of a stage's steps is called, given the name of a shape's average."""
         called: dict[Atom, str] = {
-            bracket: average(number, self.shapes.index(shape_of(bracket)))
+            bracket: average(number, self.shapes[group.sigma].index(shape_of(bracket)))
             for number, group in enumerate(self.groups)
             if group.stage == stage
             for bracket in group.brackets
@@ -53,8 +61,10 @@ class SingleModule(Module):
 
         for number, group in enumerate(self.groups):
             if group.stage == stage:
-                averages = (average(number, place) for place in range(len(self.shapes)))
-                yield f"{', '.join(averages)}, = brackets({group.kernel})"
+                places = range(len(self.shapes[group.sigma]))
+                averages = (average(number, place) for place in places)
+                called = f"brackets{self.suffixes[group.sigma]}"
+                yield f"{', '.join(averages)}, = {called}({group.kernel})"
         known = self.atoms(stage, average)
         for name, each in self.stages[stage].items():
             yield f"{self.behind(stage, name)} = {self.expression(each, known)}"
@@ -72,7 +82,9 @@ class SingleModule(Module):
 
     def examples(self) -> list[str]:
         """See `usage.single`."""
-        return usage.single(self.names, self.parameters, on_device=self.activation.is_smooth)
+        return usage.single(
+            self.names, self.parameters, on_device=all(sigma.is_smooth for sigma in self.sigmas)
+        )
 
     def source(self) -> str:
         """The module after its docstring."""
@@ -80,8 +92,7 @@ class SingleModule(Module):
         return printer.filled(
             _MODULE,
             prelude=modules.PRELUDE,
-            support=brackets.support_source(self.activation),
-            brackets=brackets.single_source(self.activation, self.shapes) if self.shapes else "",
+            averages="\n\n".join(each.source for each in self.averages.values()),
             tensors=self.names,
             parameters=self.parameters,
             names=", ".join(self.names),
@@ -101,10 +112,7 @@ _MODULE = """\
 $prelude
 
 
-$support
-
-
-$brackets
+$averages
 
 
 TENSORS = $tensors

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
@@ -17,7 +18,6 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import closures, through
 from derive.engine.tensors import Name
 from derive.errors import InputError, instance, listed
-from derive.layers import Layer
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
@@ -90,8 +90,6 @@ def planned(
             head.layer,
         ):
             raise InputError("made", each, wanted)
-    if isinstance(head.layer, Layer):
-        head.layer.check_open("written modules")
     corrections = max(each.corrections for each in recursions)
     scheme = Scheme(head.weights, head.square, corrections, head.is_single_input, head.layer)
     scheme.check_numbers()
@@ -129,8 +127,8 @@ def _planned(
         for each, of_layer in ((start, names[-1:]), (scheme, names))
         for stage, behind in zip(each.stages, of_layer, strict=True)
     )
-    for steps in stages:
-        check_all_finite(steps, lambda _: activation)
-    if not scheme.single and not activation.is_smooth:
-        check_kinks([list(steps.values()) for steps in stages], scheme)
+    for stage, steps in zip(scheme.stages, stages, strict=True):
+        check_all_finite(steps, partial(stage.sigma_at, default=activation))
+    if not scheme.single:
+        check_kinks([list(steps.values()) for steps in stages], scheme, activation)
     return emit(stages, at_first, activation, (scheme.weights, first), scheme.layer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
 from derive.engine.tensors import identify
@@ -66,6 +67,30 @@ class MultiModule(Module):
             found.append({shape: f"{before}_{place}" for place, shape in enumerate(shapes)})
         return found
 
+    @cached_property
+    def shapes(self) -> dict[Activation, list[Shape]]:
+        """Of each σ's brackets."""
+        found: dict[Activation, set[Shape]] = {}
+        for group, tables in zip(self.groups, self.called, strict=True):
+            found.setdefault(group.sigma, set()).update(tables)
+        return {sigma: sorted(shapes) for sigma, shapes in found.items()}
+
+    def averages_of(self, sigma: Activation) -> str:
+        """A function for each average of one activation."""
+        source = brackets.multi_source(sigma, self.shapes[sigma]) if self.shapes else ""
+        return f"{brackets.support_source(sigma)}\n\n\n{source}"
+
+    @cached_property
+    def _fills(self) -> dict[tuple[Activation, Shape], str]:
+        """What the function is called that tabulates an average."""
+        pairs = [(sigma, shape) for sigma, shapes in self.shapes.items() for shape in shapes]
+        return {pair: f"table_{place}" for place, pair in enumerate(pairs)}
+
+    def _kernel_of(self, sigma: Activation, shape: Shape) -> tuple[str, str]:
+        """The function that computes an average, and its further arguments."""
+        name, more = several_inputs.kernel(sigma, shape)
+        return self.averages[sigma](name), self.averages[sigma](more)
+
     def _passed(self, stage: int) -> str:
         """The arguments of the kernels of a stage: tensors, tables, hyperparameters."""
         tables = [
@@ -76,27 +101,27 @@ class MultiModule(Module):
         ]
         return ", ".join([*self.tensors_before(stage), *tables, *self.arguments])
 
-    def _lines(self, stage: int, fills: dict[Shape, str]) -> Iterator[str]:
+    def _lines(self, stage: int) -> Iterator[str]:
         """What computes the tensors behind a stage."""
         for group, tables in zip(self.groups, self.called, strict=True):
             if group.stage == stage:
                 for shape, name in tables.items():
-                    yield f"{name} = fill_{fills[shape]}({group.kernel})"
+                    yield f"{name} = fill_{self._fills[group.sigma, shape]}({group.kernel})"
         for name in self.stages[stage]:
             after = self.behind(stage, name)
             yield f"{after} = next_{after}({self._passed(stage)})"
 
     def source(self) -> str:
         """The module after its docstring."""
-        shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
-        table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
         names, arguments = ", ".join(self.names), ", ".join(self.arguments)
         last = len(self.stages) - 1
-        kernels = {shape: several_inputs.kernel(self.activation, shape) for shape in shapes}
-        called = {(name, len(shape.orders), bool(more)) for shape, (name, more) in kernels.items()}
+        kernels = {pair: self._kernel_of(*pair) for pair in self._fills}
+        called = {
+            (name, len(shape.orders), bool(more)) for (_, shape), (name, more) in kernels.items()
+        }
         functions = [
             *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
-            *(_fill(name, shape, *kernels[shape]) for shape, name in table.items()),
+            *(_fill(name, pair[1], *kernels[pair]) for pair, name in self._fills.items()),
             *(
                 self._kernel(f"first_{name}", each, f"K0, {arguments}", -1)
                 for name, each in self.first.items()
@@ -110,8 +135,7 @@ class MultiModule(Module):
         return printer.filled(
             _MODULE,
             prelude=modules.PRELUDE,
-            support=brackets.support_source(self.activation),
-            brackets=brackets.multi_source(self.activation, shapes) if shapes else "",
+            averages="\n\n".join(each.source for each in self.averages.values()),
             tensors=self.names,
             parameters=self.parameters,
             functions="\n\n".join(functions),
@@ -122,7 +146,7 @@ class MultiModule(Module):
             at_first=", ".join(f"{name}[0]" for name in self.arguments),
             demonstrated=", ".join(usage.columns(self.parameters)),
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
-            steps=[line for stage in range(last + 1) for line in self._lines(stage, table)],
+            steps=[line for stage in range(last + 1) for line in self._lines(stage)],
             results=", ".join(self.behind(last, name) for name in self.names),
         )
 
@@ -222,10 +246,7 @@ _MODULE = '''\
 $prelude
 
 
-$support
-
-
-$brackets
+$averages
 
 
 TENSORS = $tensors

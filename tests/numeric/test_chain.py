@@ -259,8 +259,46 @@ def test_functions_that_need_the_networks_own_say_so():
     net = Network("tanh; sin", "gaussian; orthogonal*")
     with pytest.raises(InputError, match="one activation for all layers"):
         spectra.simulate(net, 1.0, 8, 2, 4)
-    with pytest.raises(InputError, match="asymptotics"):
-        recursion("K", layer=OWN).asymptotics("tanh")
+    with pytest.raises(InputError, match="first_weights=None"):
+        replace(Network("tanh", first_weights="orthogonal"), weights=["gaussian", "orthogonal"])
+
+
+def test_a_list_of_dense_layers_is_dense():
+    one, other = (Network(CUBIC, "uniform", layer=layer) for layer in ("dense*3", "dense"))
+    tables = [flow(net, X, 4, ["K", "G1", "V"]) for net in (one, other)]
+    assert largest_difference(*tables, ["K", "G1", "V"]) == 0
+    drawn = [simulate(net, X, 8, 3, 32, tensors=["K", "V"]) for net in (one, other)]
+    assert largest_difference(*drawn, ["K", "V"]) == 0
+    given = (replace(net, weights=Orthogonal()) for net in (one, other))
+    values = [exact.cumulant("V", net, 2) for net in given]
+    assert sympy.simplify(values[0] - values[1]) == 0
+
+
+def test_exact_values_are_those_of_each_dense_layers_own_law_and_activation():
+    own = layers.dense(activations=BENT, weights=Orthogonal(2))
+    for layer, sigmas, laws in (
+        (own, [BENT, BENT], [Gaussian(), Orthogonal(2), Orthogonal(2)]),
+        (["dense", own], ["linear", BENT], [Gaussian(), Gaussian(), Orthogonal(2)]),
+    ):
+        one, other = Network("linear", layer=layer), Network(sigmas, laws)
+        for name in ("K", "V", "Theta"):
+            values = [exact.cumulant(name, net, 2) for net in (one, other)]
+            assert sympy.simplify(values[0] - values[1]) == 0
+    with pytest.raises(InputError, match="a network of dense layers"):
+        exact.cumulant("V", Network("linear", layer="sequence(dense, dense)"), 2)
+    with pytest.raises(InputError, match=r"first_weights: got 'Uniform.*\n?.*Σ_a x_a⁴"):
+        exact.cumulant("V", Network("linear", "uniform"), 2)
+
+
+def test_a_layers_law_by_its_name_has_the_networks_variance():
+    for plain, own in (
+        ("residual(norm=rms)", "residual(norm=rms, weights=orthogonal)"),
+        ("gated(skip=1/2)", "gated(skip=1/2, weights=(W1: orthogonal, W3: orthogonal))"),
+        ("sequence(dense, gated)", "sequence(dense(weights=orthogonal), gated)"),
+    ):
+        nets = (Network("gelu", Orthogonal(1.7), layer=layer) for layer in (plain, own))
+        tables = [flow(net, X, 3, ["K", "V"]) for net in nets]
+        assert largest_difference(*tables, ["K", "V"]) < 1e-14
 
 
 def test_periods_of_layers_are_critical_where_both_together_are():

@@ -56,6 +56,60 @@ def test_limits_at_a_kernel_that_attracts_are_those_of_the_flow(weights):
         assert 0 < limit.system.rate < 1
 
 
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        ("residual(skip=1/2{})", {}),
+        ("residual(skip=1/2, norm=rms{})", {"C_b": 0.1, "C_W": 0.9}),
+        ("gated(skip=1, norm=rms{})", {"C_b": 0.2, "C_W": 1.3}),
+        ("residual(skip=1/2{}); dense({})", {}),
+    ],
+)
+def test_a_layer_of_its_own_sigma_and_laws_is_one_of_the_networks(layer, given):
+    plain = layer.format("", "")
+    own = layer.format(*(f"{c}weights=orthogonal, activations=tanh" for c in (", ", "")))
+    for name in NAMES:
+        one = solved(name, "tanh", plain, 2, **given)
+        other = solved(name, "relu", own, 2, Gaussian(), **given)
+        assert one.expr == other.expr
+
+
+PERIODS = {
+    "K* = 0": ("sin", "dense(activations=tanh); residual(skip=1/2, weights=gaussian)", {}),
+    "any K": ("linear", "dense(activations=relu); residual(skip=1/3)", {}),
+    "kinks between": ("tanh", "dense(activations=relu); dense", {}),
+    "growth": (
+        "gelu",
+        "residual(norm=rms, weights=gaussian); gated(skip=1, norm=rms, activations=sigmoid)",
+        {"C_b": 0.2, "C_W": 1.3},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PERIODS)
+def test_a_period_of_layers_is_followed_to_large_depth_by_the_flow_of_its_layers(name):
+    """The constants are matched at one depth, and the flow is that of the layers one by one."""
+    sigma, layer, given = PERIODS[name]
+    C_b, C_W = (given["C_b"], given["C_W"]) if given else criticality(sigma, layer=layer).critical
+    net = Network(sigma, Orthogonal(C_W), C_b=C_b, layer=f"({layer})*")
+    table = flow(net, [1.0, 0.3], 1 + 2 * 600, ("K", "V", "G1")).isel(layer=slice(0, None, 2))
+    for tensor in ("K", "V", "G1"):
+        found = solved(tensor, sigma, layer, 3, **given)
+        values = {each.name: float(table[each.name][199]) for each in found.system.recursions}
+        constants = {c: float(v) for c, v in found.matched(values, 200, 3).items()}
+        far = float(table[tensor][599])
+        assert found.evaluate(600, constants) == pytest.approx(far, rel=2e-3, abs=1e-12)
+
+
+def test_limits_of_a_period_are_those_of_the_flow_of_its_layers():
+    layer = "dense(activations=gelu, weights=gaussian); residual(skip=1/2)"
+    net = Network("tanh", Orthogonal(0.9), C_b=0.1, layer=f"({layer})*")
+    table = flow(net, [1.0, 0.3], 201, ("K", "V", "G1"))
+    for name in ("K", "V", "G1"):
+        limit = solved(name, "tanh", layer, 1, C_b=0.1, C_W=0.9)
+        assert float(limit.expr) == pytest.approx(float(table[name][-1]), rel=1e-12)
+
+
 def test_on_the_critical_line_the_tangent_kernel_grows_linearly():
     found = solved("Theta", "tanh", "residual(skip=1/2, norm=rms)", 1, C_W=1)
     assert (found.terms[0].exponent, found.terms[0].log) == (-1, 0)

@@ -13,7 +13,7 @@ import pytest
 from flows import own
 
 from derivations.cli import OK, main
-from derive import InputError, Network, Orthogonal, recursion
+from derive import Gaussian, InputError, Network, Orthogonal, layers, recursion
 from numeric import flow, write_c, write_module
 from numeric.emit import modules
 
@@ -21,6 +21,12 @@ COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NUMBERS = {"C_W": 1.2, "C_b": 0.1, "lambda_W": 1.0, "lambda_b": 0.7}
 ONE, TWO, DEPTH = [1.0, 0.5], [[1.0, 0.5], [0.2, -0.7]], 4
 OWN = own()
+BOUND = layers.Layer(
+    "y[i] = W0[i,a] z[a]",
+    "h[i] = W1[i,a] relu(y[a])",
+    "z[i] = z[i]/2 + b[i] + W2[i,a] s(h[a])",
+    weights={"W0": "gaussian", "W2": Gaussian(2)},
+)
 
 
 def made(names, layer, *, single=True):
@@ -47,18 +53,20 @@ def flowed(layer, sigma, inputs, names):
 
 
 def cases(*given):
-    """The first of them, and those that take long to compile."""
-    first, *others = given
-    return [first, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
+    """The first two of them, and those that take long to compile."""
+    first, second, *others = given
+    return [first, second, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
 
 
 @pytest.mark.parametrize(
     ("layer", "sigma", "names"),
     cases(
         (OWN, "tanh", ["V", "G1"]),
+        (BOUND, "tanh", ["V", "G1"]),
         ("normalized(rms, eps=1/10)", "gelu", ["V", "G1"]),
         ("residual(skip=1/2, norm=layer, ratio=2)", "tanh", ["V", "G1", "D", "F"]),
         ("gated(norm=rms)", "relu", ["V", "G1"]),
+        ("residual(norm=rms, activations=gelu); gated(skip=1/2)", "tanh", ["V", "D"]),
     ),
 )
 def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
@@ -69,8 +77,15 @@ def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_module_of_several_inputs_runs_the_stages(tmp_path):
-    layer, sigma, names = "residual(norm=rms)", "tanh", ["K", "Theta"]
+@pytest.mark.parametrize(
+    ("layer", "sigma", "names"),
+    [
+        ("residual(norm=rms)", "tanh", ["K", "Theta"]),
+        (BOUND, "tanh", ["V", "Theta"]),
+        ("residual(norm=rms, activations=erf); dense", "tanh", ["K", "G1"]),
+    ],
+)
+def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_path):
     path = write_module(made(names, layer, single=False), sigma, tmp_path / "layer_two.py")
     found, expected = run(path, TWO), flowed(layer, sigma, TWO, names)
     for name in names:
@@ -78,7 +93,9 @@ def test_a_module_of_several_inputs_runs_the_stages(tmp_path):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")
-@pytest.mark.parametrize(("layer", "sigma"), [(OWN, "tanh"), ("residual(norm=layer)", "relu")])
+@pytest.mark.parametrize(
+    ("layer", "sigma"), [(OWN, "tanh"), (BOUND, "gelu"), ("residual(norm=layer)", "relu")]
+)
 def test_c_runs_the_stages(layer, sigma, tmp_path):
     source, _ = write_c(made(["V", "G1"], layer), sigma, tmp_path / "clayer.c")
     library = source.with_suffix(".so")
@@ -104,6 +121,8 @@ def test_a_modules_docstring_names_the_layer_and_its_stages(tmp_path):
     head = path.read_text(encoding="utf-8").split('"""')[1]
     assert "layer: residual(skip=1, norm=rms)" in head
     assert "K_h(ℓ+1) = C_W*K_y" in head
+    path = write_module(made(["V"], BOUND), "tanh", tmp_path / "v.py")
+    assert "V of a network with relu, tanh, layer by layer" in path.read_text(encoding="utf-8")
 
 
 def test_what_no_module_runs(tmp_path):

@@ -446,3 +446,48 @@ def test_inputs_without_a_length_have_no_norm(norm):
     table = flow(net, np.zeros(4), 3, ["G1", "V"])
     assert not table["G1"].any()
     assert not table["V"].any()
+
+
+NAMES = ["K", "G1", "V", "Theta", *TOWER]
+PAIR = np.array([[1.0, 0.5, 0.2], [0.3, -0.4, 1.0]])
+
+
+def largest(one, other, names=NAMES):
+    """The largest difference, relative to the largest entry of its tensor where that is above 1."""
+    pairs = [(one[name].to_numpy(), other[name].to_numpy()) for name in names]
+    return max(float(np.abs(a - b).max() / max(1.0, np.abs(a).max())) for a, b in pairs)
+
+
+@pytest.mark.parametrize("inputs", [PAIR[0], PAIR], ids=["one", "two"])
+def test_skips_of_their_own_sigma_and_law_are_those_of_the_network(inputs):
+    gelu = {"activations": "gelu", "weights": "orthogonal"}
+    bound = Network("tanh", layer=layers.skip("1/2", **gelu), C_b=0.1)
+    plain = Network("gelu", "orthogonal", first_weights="gaussian", layer="skip(1/2)", C_b=0.1)
+    assert largest(*(flow(net, inputs, 4, NAMES) for net in (bound, plain))) < 1e-14
+    named = ["skip(1/2, activations=sin)", "dense(activations=tanh)"]
+    mixed = (
+        Network("relu", layer=named, C_b=0.1),
+        Network("sin; tanh", layer=["skip(1/2)", "dense"], C_b=0.1),
+    )
+    assert largest(*(flow(net, inputs, 3, NAMES) for net in mixed)) < 1e-14
+
+
+@pytest.mark.parametrize("inputs", [PAIR[0], PAIR], ids=["one", "two"])
+def test_a_linear_skip_below_another_sigma_is_one_around_two_matrices(inputs):
+    """W of independent normal entries has the law of W₂ W₁ with an orthogonal W₁."""
+    above = "dense(activations=gelu)"
+    skip = Network("tanh", layer=["skip(1/2, activations=linear)", above], C_b=0.1)
+    block = "residual(skip=1/2, activations=linear, weights=(W1: orthogonal(C_W=1)))"
+    around = Network("tanh", layer=[block, above], C_b=0.1)
+    names = ["K", "G1", "V"]
+    assert largest(*(flow(net, inputs, 3, names) for net in (skip, around)), names) < 1e-14
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_a_linear_skip_takes_the_vertex_of_another_sigma_on(sigma):
+    """z' = γz + Wz: V' = γ⁴V + (2γ²C_W + C_W²)(V + 2K²), as z_i² and the mean of z² covary."""
+    named = [f"skip(1/2, activations={sigma})", "skip(1/3, activations=linear)"]
+    net = Network("gelu", Gaussian(2), layer=named, C_b=0.1)
+    table = flow(net, PAIR[0], 3, ["K", "V"])
+    (K, V), above = (float(table[name][1]) for name in "KV"), float(table["V"][2])
+    assert above == pytest.approx(V / 81 + (4 / 9 + 4) * (V + 2 * K**2), rel=1e-12)

@@ -207,6 +207,10 @@ class Step(Shown):
         """The power of 1/n that stands before the tensor in its cumulant."""
         return self.target.pairs - 1 + self.target.order
 
+    def sigma_at(self, label: str, default: Activation) -> Activation:
+        """The activation that is averaged at the kernel with this label, in this step's stage."""
+        return self._stage.sigma_at(label, default)
+
     @property
     def _labels(self) -> tuple[int, ...]:
         """The sample of each slot."""

@@ -22,6 +22,7 @@ from derive.engine.tangents import (
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.engine.trees import STREAM
+from derive.engine.variances import unbound
 from derive.errors import InputError
 
 from .hermite import Orders
@@ -57,13 +58,14 @@ class Term(NamedTuple):
 
 class Derived(NamedTuple):
     """What is derived of one layer: the terms of tensors and functionals, also with labels of
-    `MEETING` equal; γ; f of a norm."""
+    `MEETING` equal; γ; f of a norm; and σ."""
 
     tensors: dict[Name, list[Term]]
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]]
     functionals: dict[str, list[Term]]
     gamma: list[Term]
     scale: Response | None
+    sigma: Activation
 
     @property
     def every(self) -> list[Term]:
@@ -83,10 +85,12 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
     return names & set(CLOSED), kinds
 
 
-def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: int) -> Derived:
+def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
-    stages, weights = scheme.stages, scheme.weights
+    *before, bound = scheme.stages
+    last, weights = unbound(bound, scheme.weights)
+    stages, sigma = (*before, last), bound.sigma(0, scheme.sigma)
     if not closes(stages):
         wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
         raise InputError("layer", str(scheme.layer), wanted)
@@ -94,7 +98,7 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    meet = norm is not None and m > 1 and bool(activation.kinks)
+    meet = norm is not None and m > 1 and bool(sigma.kinks)
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
 
     def with_merged(key: Name | str, terms: Expansion) -> list[Term]:
@@ -125,7 +129,7 @@ def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: in
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
     scale = None if norm is None else norm.scale(1)
-    return Derived(tensors, merged, functionals, listed(gamma), scale)
+    return Derived(tensors, merged, functionals, listed(gamma), scale, sigma)
 
 
 def listed(terms: Expansion) -> list[Term]:

@@ -68,52 +68,23 @@ DEGREES = 256, 48
 """N with one input, and with several."""
 
 
-class TangentLayers:
-    """Tensors under layers that are skips around one matrix, or dense; and K and Θ.
+class Rules:
+    """What the layers of one activation need of it: averages, and Hermite coefficients of products.
 
     Arguments:
-        names: those that are wanted.
         activation: σ.
-        schemes: under what the recursions of each distinct layer are derived.
-        first: the weights of layer 1.
+        every: the terms of these layers.
         m: inputs.
-        order: which of the layers are layers 2, 3, …
 
-    Attributes: as of `run.Layers`.
-
-    Raises InputError for layers of other kinds among them, and tensors other than these.
+    Attributes:
+        count: of the averages.
+        responses: the functionals X(σσ) in the terms, each with the orders of its product.
+        bends: the products that are derivatives of others, where σ has kinks.
+        products: the coefficients of each product.
+        checks: the averages that tell how good the coefficients are.
     """
 
-    orders = (2,)
-    """Of the inputs' means that layer 1 depends on: their kernel alone."""
-
-    def __init__(
-        self,
-        names: tuple[Name, ...],
-        activation: Activation,
-        schemes: tuple[Scheme, ...],
-        first: WeightEnsemble,
-        m: int,
-        order: Sequence[int],
-    ) -> None:
-        own = [name for name in names if name in CLOSED]
-        self._layers = [derived(own, scheme, activation, m) for scheme in schemes]
-        self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
-        self.kinds = tuple(k for k in RANKS if any(k in d.functionals for d in self._layers))
-        self.m, self._order, self.degree = m, order, DEGREES[m > 1]
-        self.pairs = list(combinations_with_replacement(range(m), 2))
-        self._check_size()
-        others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - set(CLOSED[:2]):
-            others.append(_THETA)
-        needed = closures(tuple(dict.fromkeys(others)), schemes)
-        self._plain = StagedLayers(needed, schemes, first, m).along(order)
-        self.names = (*self._plain.names, *self.own)
-        start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, m == 1)
-        at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
-        self._start = Layers(at_start, activation, start, first, m)
-        self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
-        every = [term for each in self._layers for term in each.every]
+    def __init__(self, activation: Activation, every: Sequence[Term], m: int) -> None:
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
         found = {(kind, product_of(local, m)[0]) for kind, local in known}
@@ -138,11 +109,86 @@ class TangentLayers:
             if m == 1
             else of.of_several(activation, self._brackets, m, apart=True)
         )
+        self.count = self._averages.count
         places = [self._averages.places[each] for each in self._brackets]
-        self._sums = side_by_side(places, self._averages.count)
+        self._sums = side_by_side(places, self.count)
         self._shapes = [(m,) * len(relabelled(each)[1]) for each in self._brackets]
-        self.noises = self._plain.noises + self._averages.count
-        self.noises += 2 * len(self.responses) * len(self.pairs)
+        self._single = m == 1
+
+    def average(self) -> Callable[[Array], tuple[Array, Array]]:
+        """The averages at a kernel, of a run down the layers."""
+        if not self._single:
+            return self._averages.copies()
+
+        def average(K: Array) -> tuple[Array, Array]:
+            values, sizes = self._averages(K.reshape(-1))
+            return values.T, sizes[:, 0]
+
+        return average
+
+    def bracketed(
+        self, average: Callable[[Array], tuple[Array, Array]], K: Array, noise: Array
+    ) -> dict[Bracket, Array]:
+        """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
+        found = disturbed(*average(K), noise[:, : self.count], self._sums)
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+        parts = np.split(found, ends[:-1], axis=1)
+        return {
+            bracket: part.reshape(-1, *shape)
+            for bracket, part, shape in zip(self._brackets, parts, self._shapes, strict=True)
+        }
+
+
+class TangentLayers:
+    """Tensors under layers that are skips around one matrix, or dense; and K and Θ.
+
+    Arguments:
+        names: those that are wanted.
+        schemes: under what the recursions of each distinct layer are derived.
+        first: the weights of layer 1.
+        m: inputs.
+        order: which of the layers are layers 2, 3, …
+
+    Attributes: as of `run.Layers`.
+
+    Raises InputError for layers of other kinds among them, and tensors other than these.
+    """
+
+    orders = (2,)
+    """Of the inputs' means that layer 1 depends on: their kernel alone."""
+
+    def __init__(
+        self,
+        names: tuple[Name, ...],
+        schemes: tuple[Scheme, ...],
+        first: WeightEnsemble,
+        m: int,
+        order: Sequence[int],
+    ) -> None:
+        own = [name for name in names if name in CLOSED]
+        self._layers = [derived(own, scheme, m) for scheme in schemes]
+        self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
+        self.kinds = tuple(k for k in RANKS if any(k in d.functionals for d in self._layers))
+        self.m, self._order, self.degree = m, order, DEGREES[m > 1]
+        self.pairs = list(combinations_with_replacement(range(m), 2))
+        self._check_size()
+        others = [_K, *(name for name in names if name not in CLOSED)]
+        if set(self.own) - set(CLOSED[:2]):
+            others.append(_THETA)
+        needed = closures(tuple(dict.fromkeys(others)), schemes)
+        self._plain = StagedLayers(needed, schemes, first, m).along(order)
+        self.names = (*self._plain.names, *self.own)
+        start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, m == 1)
+        at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
+        self._start = Layers(at_start, schemes[0].sigma, start, first, m)
+        self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
+        terms: dict[Activation, list[Term]] = {}
+        for each in self._layers:
+            terms.setdefault(each.sigma, []).extend(each.every)
+        self._rules = {sigma: Rules(sigma, every, m) for sigma, every in terms.items()}
+        self.noises = self._plain.noises + max(each.count for each in self._rules.values())
+        most = max(len(each.responses) for each in self._rules.values())
+        self.noises += 2 * most * len(self.pairs)
 
     def _check_size(self) -> None:
         """Refuse functionals that have no room: those of a layer and of the next, and two more."""
@@ -150,10 +196,6 @@ class TangentLayers:
         numbers = (1 + RUNS) * len(self.pairs) * size * sum(m ** RANKS[k] for k in self.kinds)
         what = f"{', '.join(map(str, self.own))} of {m} inputs"
         check_memory("inputs", f"{m} inputs", 32 * numbers, what)
-
-    def averages(self, K: Array) -> tuple[Array, Array]:
-        """Of the brackets at a kernel."""
-        return self._averages(K)
 
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes; as `run.Layers.first`."""
@@ -192,7 +234,7 @@ class TangentLayers:
         )
         own, of_own = begun((start[0][known:], start[1][known:]), len(parameters))
         below = dict(zip(self._plain.names, plain, strict=True))
-        average = self._average()
+        averages = {sigma: rules.average() for sigma, rules in self._rules.items()}
 
         def tensors(layer: int) -> dict[Name, Array]:
             every = below | dict(zip(self.own, own, strict=True))
@@ -203,8 +245,9 @@ class TangentLayers:
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
             given = dict(zip(self.parameters, parameters[layer].T, strict=True))
+            rules, average = self._rules[derived.sigma], averages[derived.sigma]
             try:
-                found = _Pass(self, derived, state, at, given, average, noise[:, count:])
+                found = _Pass(self, derived, rules, state, at, given, average, noise[:, count:])
             except _NotFiniteError:
                 for part in (*own, *of_own):
                     part[layer:] = np.nan
@@ -220,28 +263,6 @@ class TangentLayers:
         """(copies, m, …), with one input too."""
         return values.reshape(len(values), *(self.m,) * len(name.subscripts))
 
-    def _average(self) -> Callable[[Array], tuple[Array, Array]]:
-        if self.m > 1:
-            return self._averages.copies()
-
-        def average(K: Array) -> tuple[Array, Array]:
-            values, sizes = self._averages(K.reshape(-1))
-            return values.T, sizes[:, 0]
-
-        return average
-
-    def bracketed(
-        self, average: Callable[[Array], tuple[Array, Array]], K: Array, noise: Array
-    ) -> dict[Bracket, Array]:
-        """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
-        found = disturbed(*average(K), noise[:, : self._averages.count], self._sums)
-        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        parts = np.split(found, ends[:-1], axis=1)
-        return {
-            bracket: part.reshape(-1, *shape)
-            for bracket, part, shape in zip(self._brackets, parts, self._shapes, strict=True)
-        }
-
 
 class _NotFiniteError(ArithmeticError):
     """Of a kernel, at which there are no averages."""
@@ -254,13 +275,14 @@ class _Pass:
         self,
         layers: TangentLayers,
         derived: Derived,
+        rules: Rules,
         state: Functionals,
         tensors: Mapping[Name, Array],
         parameters: Mapping[str, Array],
         average: Callable[[Array], tuple[Array, Array]],
         noise: Array,
     ) -> None:
-        self._layers, self._derived, self._state = layers, derived, state
+        self._layers, self._derived, self._rules, self._state = layers, derived, rules, state
         self._tensors, self._parameters = tensors, parameters
         self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
         self._copies = len(self._K)
@@ -270,13 +292,13 @@ class _Pass:
             kernel, scale = kernel * (scales[:, :, None] * scales[:, None, :]), scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
-        self._brackets = layers.bracketed(average, kernel, noise)
+        self._brackets = rules.bracketed(average, kernel, noise)
         bases = [_scaled(own, scale) for own in state.bases]
         self._functions = {
             each: [made(own) if len(each) > 1 or len(own.samples) == 1 else None for own in bases]
-            for each, made in layers.products.items()
+            for each, made in rules.products.items()
         }
-        self._responses = self._all_responses(noise[:, -2 * len(layers.responses) * len(bases) :])
+        self._responses = self._all_responses(noise[:, -2 * len(rules.responses) * len(bases) :])
 
     def _entries(self, orders: Orders) -> Iterator[tuple[int, tuple[int, ...], Array, float]]:
         """Of a product of σ's at every two samples: the pair, the samples in the order of the σ's,
@@ -292,7 +314,7 @@ class _Pass:
         samples of X, then those of the product; sizes last. What is left out has one sign in a
         copy, and others by turns in the next, as a sum of them may cancel in either."""
         found, count = {}, 2 * len(self._pairs)
-        for place, (kind, orders) in enumerate(self._layers.responses):
+        for place, (kind, orders) in enumerate(self._rules.responses):
             if kind not in self._state.values:
                 continue
             rank = RANKS[kind]
@@ -300,7 +322,7 @@ class _Pass:
             signs = np.array([0.0, *turns])
             each = np.zeros((self._copies + 1, *(self._m,) * (rank + len(orders))))
             spread = (-1, *(1,) * rank)
-            bend = self._layers.bends.get(orders)
+            bend = self._rules.bends.get(orders)
             plain = bend.orders if bend else orders
             for p, samples, f, f_beyond in self._entries(plain):
                 values, beyond = self._state.values[kind][p], self._state.beyond[kind][p]
@@ -309,8 +331,8 @@ class _Pass:
                 self._check_bound(beyond, p)
                 own = length(values[0])
                 size, left = float(np.linalg.norm(f)) * own, beyond * f_beyond
-                if plain in self._layers.checks:
-                    known = self._brackets[self._layers.checks[plain]][0]
+                if plain in self._rules.checks:
+                    known = self._brackets[self._rules.checks[plain]][0]
                     at = samples if self._m > 1 else ()
                     left = left + abs(float(known[at].item()) - float(f[0])) * own
                 of_noise = noise[:, count * place + 2 * p + (samples[0] > samples[-1])]
@@ -487,7 +509,7 @@ class _Pass:
                 A = own.inverse @ K[np.ix_(own.samples, other.samples)] @ other.inverse.T
                 moves.append((Contraction(A, own.degree), min(float(np.linalg.norm(A, 2)), 1.0)))
             each: dict[Orders, tuple[Array, Array]] = {}
-            for orders in self._layers.products:
+            for orders in self._rules.products:
                 if orders != tuple(sorted(orders)):
                     continue
                 shape = (m,) * len(orders)
