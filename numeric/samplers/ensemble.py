@@ -134,9 +134,9 @@ class Layers:
         schemes = self.net.schemes(self.depth, 1).distinct
         stages = {stage for scheme in schemes for stage in scheme.stages}.union(self.readout)
         found = {}
-        if any(replace(stage, keep=None) != DENSE for stage in stages):
+        if any(replace(stage, masks=()) != DENSE for stage in stages):
             found[STAGES] = f"the layer {self.net.layer}"
-        if any(stage.keep is not None for stage in stages):
+        if any(stage.masks for stage in stages):
             found[MASKS] = "layers with dropout"
         if self.net.group != "O":
             found[PERMUTATIONS] = f"the weights {self.net.weights}"

@@ -209,7 +209,7 @@ class Step(Shown):
 
     def sigma_at(self, label: str, default: Activation) -> Activation:
         """The activation that is averaged at the kernel with this label, in this step's stage."""
-        return self._stage.sigma_at(label, default)
+        return self.through.sigma_at(label, default)
 
     @property
     def _labels(self) -> tuple[int, ...]:
