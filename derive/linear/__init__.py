@@ -1,4 +1,4 @@
-"""Deep linear networks, exact at any widths: correlators, laws, limits."""
+"""Deep linear networks, exact at any widths: correlators and laws."""
 
 from .correlators import (
     chain,

@@ -1,4 +1,4 @@
-"""Ensembles with batch normalization, and their large-width map."""
+"""Ensembles with batch normalization."""
 
 from .chains import Chain, explicit_grams, smallest_eigenvalues
 from .ensembles import gaps, grams, simulate

@@ -45,6 +45,7 @@ parallel = numba.njit(
 _log = logging.getLogger(__name__)
 _loading = threading.RLock()
 _loaded: dict[str, ModuleType] = {}
+"""Never emptied: numba imports a module by its name when it loads its compiled code."""
 
 
 def write(content: str | bytes, path: str | os.PathLike[str]) -> Path:

@@ -5,6 +5,7 @@ import pickle
 import pytest
 import sympy
 
+from derivations.pdlt import ratio_limits as limits
 from derive import (
     BiInvariant,
     InputError,
@@ -18,7 +19,7 @@ from derive import (
 )
 from derive.depth import asymptotics
 from derive.gaussian.brackets import Component, GaussianAverage
-from derive.linear import laws, limits
+from derive.linear import laws
 
 
 @pytest.fixture(scope="module")

@@ -10,27 +10,17 @@ import sys
 
 import numpy as np
 import pytest
+from flows import own
 
 from derivations.cli import OK, main
-from derive import InputError, Network, Orthogonal, layers, recursion
+from derive import InputError, Network, Orthogonal, recursion
 from numeric import flow, write_c, write_module
 from numeric.emit import modules
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NUMBERS = {"C_W": 1.2, "C_b": 0.1, "lambda_W": 1.0, "lambda_b": 0.7}
 ONE, TWO, DEPTH = [1.0, 0.5], [[1.0, 0.5], [0.2, -0.7]], 4
-OWN = layers.Layer(
-    "h[i] = W1[i,a] z[a]",
-    "q = h[a] h[a]/n",
-    "k[i] = h[i]/sqrt(q + eps)",
-    "z[i] = gamma z[i] + b[i] + W2[i,a] s(k[a])",
-    "g[i] = W3[i,a] z[a]",
-    "z[i] = z[i] + W4[i,a] s(g[a])",
-    gamma="sqrt(1/2)",
-    eps=0.1,
-    C={"W2": 2},
-    ratio={"h": 2},
-)
+OWN = own()
 
 
 def made(names, layer, *, single=True):
