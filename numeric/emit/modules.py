@@ -45,7 +45,7 @@ parallel = numba.njit(
 _log = logging.getLogger(__name__)
 _loading = threading.RLock()
 _loaded: dict[str, ModuleType] = {}
-"""All of them: numba finds a module by its name when it loads what was compiled of it."""
+"""Never emptied: numba imports a module by its name when it loads its compiled code."""
 
 
 def write(content: str | bytes, path: str | os.PathLike[str]) -> Path:
