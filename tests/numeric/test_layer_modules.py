@@ -66,7 +66,7 @@ def cases(*given):
         ("normalized(rms, eps=1/10)", "gelu", ["V", "G1"]),
         ("residual(skip=1/2, norm=layer, ratio=2)", "tanh", ["V", "G1", "D", "F"]),
         ("gated(norm=rms)", "relu", ["V", "G1"]),
-        ("residual(norm=rms, activations=gelu); gated(skip=1/2)", "tanh", ["V", "D"]),
+        ("sequence(residual(norm=rms, activations=gelu), gated(skip=1/2))", "tanh", ["V", "D"]),
     ),
 )
 def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
@@ -82,7 +82,7 @@ def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
     [
         ("residual(norm=rms)", "tanh", ["K", "Theta"]),
         (BOUND, "tanh", ["V", "Theta"]),
-        ("residual(norm=rms, activations=erf); dense", "tanh", ["K", "G1"]),
+        ("sequence(residual(norm=rms, activations=erf), dense)", "tanh", ["K", "G1"]),
     ],
 )
 def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_path):
