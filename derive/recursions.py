@@ -32,7 +32,7 @@ from .engine.tensors import (
     target,
 )
 from .engine.trees import STREAM
-from .errors import InputError, listed
+from .errors import InputError, flag, listed
 from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
@@ -321,7 +321,7 @@ def recursion(
     'F'
     """
     repeated = None if layer is None else as_layer(layer).staged
-    stage = STEM if first_layer else None
+    stage = STEM if flag("first_layer", first_layer) else None
     if stage is not None and repeated is not None:
         wanted = "no layer with first_layer=True: layer 1 is always z = b + W x"
         raise InputError("layer", str(repeated), wanted)

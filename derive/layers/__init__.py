@@ -6,10 +6,20 @@ K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
 from .by_depth import by_depth
-from .composed import around, sequence
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .shipped import as_layer, dense, dropout, gated, normalized, read, residual, skip
+from .shipped import (
+    around,
+    as_layer,
+    dense,
+    dropout,
+    gated,
+    normalized,
+    read,
+    residual,
+    sequence,
+    skip,
+)
 
 __all__ = [
     "Layer",

@@ -80,62 +80,24 @@ class _Equations:
         )
 
 
-def sequence(*blocks: Layer | str) -> Layer:
-    """Several layers one after another, as one layer.
-
-    A network counts it as one layer: all of its parts have the C_b and the learning rates of that
-    layer. All widths between its parts are n.
-
-    Arguments:
-        blocks: layers, or their texts.
-
-    By definition. Raises InputError if there are no blocks, and for convolutions and dropout, which
-    work only in a network's own sequence of layers.
-
-    >>> sequence("residual(norm=rms)", "gated(norm=rms)")
-    sequence(residual(skip=1, norm=rms), gated(norm=rms))
-    """
-    from .shipped import as_layer  # noqa: PLC0415  (which reads texts of sequences)
-
-    if not blocks:
-        raise InputError("blocks", blocks, "one or more layers")
-    layers = [as_layer(each) for each in blocks]
-    made = _Equations(*layers)
-    for block in layers:
+def joined(blocks: Sequence[Layer]) -> Layer:
+    """The layers one after another, as one layer; see `layers.sequence`."""
+    made = _Equations(*blocks)
+    for block in blocks:
         made.lines += made.take(block)
-    return layers[0] if len(layers) == 1 else made.layer(f"sequence({', '.join(map(str, layers))})")
+    return blocks[0] if len(blocks) == 1 else made.layer(f"sequence({', '.join(map(str, blocks))})")
 
 
 def around(
-    block: Layer | str,
-    skip: object = 1,
-    norm: str | None = None,
-    eps: object = 0,
-    label: str | None = None,
+    block: Layer, skip: object, norm: str | None, eps: object, label: str | None = None
 ) -> Layer:
-    """z' = γ z + block(y), y = z or the normalized z: a skip around any block.
-
-    Arguments:
-        block: a layer, or its text.
-        skip: γ, a number or a symbol; 0 means no skip.
-        norm, eps: as in `layers.normalized`; None means no norm.
-        label: the text that `str` shows.
-
-    By definition. Raises InputError as `layers.sequence` does.
-
-    >>> print("; ".join(around("dense", skip="1/2").lines))
-    z[i] = gamma z[i] + b[i] + W[i,a] s(z[a])
-    >>> around("sequence(gated, dense)", skip="1/2", norm="rms")
-    around(sequence(gated(), dense()), skip=1/2, norm=rms)
-    """
-    from .shipped import as_layer  # noqa: PLC0415
-
-    inner, given = as_layer(block), Norm(norm, eps)
+    """A skip around a block; see `layers.around`."""
+    given = Norm(norm, eps)
     gamma = as_expression("skip", skip, "a finite real number, or a symbol")
-    made = _Equations(inner)
+    made = _Equations(block)
     values = given.values if gamma == 0 else {**given.values, "gamma": gamma}
     names = made.start(given.lines, values)
-    lines = made.take(inner)
+    lines = made.take(block)
     last = max(k for k, line in enumerate(lines) if _left(line)[0] == "z")
     current = names.get(given.name, given.name)
     for number, line in enumerate(lines):
@@ -148,7 +110,7 @@ def around(
         left = f"{current if name == 'z' else name}{f'[{index}]' if index else ''}"
         made.lines.append(f"{left} = {right}")
     shown = [f"skip={gamma}", *given.shown("norm=")]
-    return made.layer(label or f"around({inner}, {', '.join(shown)})")
+    return made.layer(label or f"around({block}, {', '.join(shown)})")
 
 
 def _lines(block: Layer) -> list[str]:

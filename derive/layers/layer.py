@@ -140,8 +140,7 @@ class Layer:
             group: the group that keeps the law of the weights, "O" or "B".
             weights: as the error shows them.
         """
-        if not self.is_dense:
-            check_rotations(self, group, weights)
+        check_rotations(self, group, weights)
 
     def check_without_positions(self, wanted: str) -> None:
         """Raise InputError, with what is wanted instead, for a layer of signals."""
@@ -259,9 +258,9 @@ class Layer:
         return f"Layer({', '.join(parts)})"
 
 
-def check_rotations(layer: object, group: str, weights: object) -> None:
-    """Raise InputError for weights that permutations alone keep; arguments as of `check_group`."""
-    if group != "O":
+def check_rotations(layer: Any, group: str, weights: object) -> None:
+    """Raise InputError for weights that permutations alone keep, in all but dense layers."""
+    if group != "O" and not layer.is_dense:
         wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
         raise InputError("weights", str(weights), wanted)
 

@@ -12,7 +12,7 @@ from ..activations.functions import Activation
 from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from ..weights import WeightEnsemble
-from .composed import around, sequence
+from . import composed
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import NORMS, Norm, shown_as
@@ -64,6 +64,51 @@ def dropout(p: object) -> Layer:
     if value == 1:
         return dense()
     return Layer("z[i] = b[i] + W[i,a] s(z[a])", label=f"dropout({value})", keep=value)
+
+
+def sequence(*blocks: Layer | str) -> Layer:
+    """Several layers one after another, as one layer.
+
+    A network counts it as one layer: all of its parts have the C_b and the learning rates of that
+    layer. All widths between its parts are n.
+
+    Arguments:
+        blocks: layers, or their texts.
+
+    By definition. Raises InputError if there are no blocks, and for convolutions and dropout, which
+    work only in a network's own sequence of layers.
+
+    >>> sequence("residual(norm=rms)", "gated(norm=rms)")
+    sequence(residual(skip=1, norm=rms), gated(norm=rms))
+    """
+    if not blocks:
+        raise InputError("blocks", blocks, "one or more layers")
+    return composed.joined([as_layer(each) for each in blocks])
+
+
+def around(
+    block: Layer | str,
+    skip: object = 1,
+    norm: str | None = None,
+    eps: object = 0,
+    label: str | None = None,
+) -> Layer:
+    """z' = γ z + block(y), y = z or the normalized z: a skip around any block.
+
+    Arguments:
+        block: a layer, or its text.
+        skip: γ, a number or a symbol; 0 means no skip.
+        norm, eps: as in `layers.normalized`; None means no norm.
+        label: the text that `str` shows.
+
+    By definition. Raises InputError as `layers.sequence` does.
+
+    >>> print("; ".join(around("dense", skip="1/2").lines))
+    z[i] = gamma z[i] + b[i] + W[i,a] s(z[a])
+    >>> around("sequence(gated, dense)", skip="1/2", norm="rms")
+    around(sequence(gated(), dense()), skip=1/2, norm=rms)
+    """
+    return composed.around(as_layer(block), skip, norm, eps, label)
 
 
 def normalized(
