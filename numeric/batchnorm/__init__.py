@@ -1,4 +1,4 @@
-"""Ensembles with batch normalization."""
+"""Ensembles of networks with batch normalization, and their chains (source 003)."""
 
 from .chains import Chain, explicit_grams, smallest_eigenvalues
 from .ensembles import gaps, grams, simulate
