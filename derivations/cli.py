@@ -227,8 +227,7 @@ def _check_extrapolation(
     found = {
         atom
         for name in closure(wanted(tensors), scheme)
-        for stage in first.stages
-        for atom in through(name, first, stage).atoms(Parameter)
+        for atom in through(name, first).atoms(Parameter)
     }
     if len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0)):
         other = "" if R_IN in found else f"{n_0} or more each, the inputs' size, or "

@@ -12,6 +12,7 @@ from ..activations.functions import Activation
 from ..errors import InputError
 from ..weights import WeightEnsemble
 from .stages import DENSE, STEM, Stage
+from .taps import Taps
 
 
 class Layered(Protocol):
@@ -43,38 +44,6 @@ class Layered(Protocol):
 
 
 @dataclass(frozen=True)
-class Stem:
-    """Layer 1, z = b + W x, as a layer.
-
-    Arguments:
-        stages: the stage, which reads the inputs' positions as its taps say.
-        readouts: what reads the inputs out in its place.
-    """
-
-    stages: tuple[Stage, ...] = (STEM,)
-    readouts: tuple[Stem, ...] = ()
-
-    @property
-    def reason(self) -> str | None:
-        """Layer 1 has the law of its weights alone."""
-        return None
-
-    @property
-    def free_symbols(self) -> set[sympy.Symbol]:
-        """None."""
-        return set()
-
-    def check_group(self, group: str, weights: object) -> None:
-        """Layer 1 supports every law."""
-
-    def check_open(self, function: str) -> None:
-        """Layer 1 has no activation, and the law that the network gives it."""
-
-    def __str__(self) -> str:
-        return "z = b + W x"
-
-
-@dataclass(frozen=True)
 class Scheme:
     """Under what the recursions of a network's tensors are derived; `Network.scheme` makes it.
 
@@ -86,6 +55,7 @@ class Scheme:
         layer: the layer, where it is not the dense one.
         activation: σ of the layer. Recursions are derived for an open σ.
         group: the group that keeps the law of all layers, "O" or "B".
+        stem: the stage of layer 1, in place of a layer (`first`).
     """
 
     weights: WeightEnsemble
@@ -95,6 +65,7 @@ class Scheme:
     layer: Layered | None = None
     activation: Activation | None = None
     group: str = "O"
+    stem: tuple[Stage, ...] = ()
 
     @property
     def sigma(self) -> Activation:
@@ -111,7 +82,7 @@ class Scheme:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The layer's stages: recursions lead from one to the next."""
-        return (DENSE,) if self.layer is None else self.layer.stages
+        return self.stem or ((DENSE,) if self.layer is None else self.layer.stages)
 
     @property
     def readouts(self) -> tuple[Scheme, ...]:
@@ -119,8 +90,11 @@ class Scheme:
         behind = () if self.layer is None else self.layer.readouts
         return tuple(replace(self, layer=each) for each in behind)
 
-    def first(self, weights: WeightEnsemble) -> Scheme:
-        """The scheme of layer 1 with these weights, and with a readout in its place if any."""
-        read = (stage for readout in self.readouts for stage in readout.stages)
-        reading = tuple(Stem((replace(STEM, taps=stage.taps),)) for stage in read)
-        return replace(self, weights=weights, square=False, layer=Stem(readouts=reading))
+    def first(self, weights: WeightEnsemble, taps: Taps | None = None) -> Scheme:
+        """The scheme of layer 1, z = b + W x, with these weights.
+
+        Arguments:
+            taps: the positions of the inputs that it reads, as a readout of the inputs.
+        """
+        stem = (replace(STEM, taps=taps),)
+        return replace(self, weights=weights, square=False, layer=None, stem=stem)

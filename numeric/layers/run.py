@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,19 +11,19 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, through
+from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_all_finite
 from . import averages
 from .accuracy import EPS
 from .averages import Copies
 from .program import GATHERED, Along, Table, Tables
 from .resting import Degenerate, on_kink
 from .start import Start
+from .steps import parameters_of, steps_of
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 _BLOCK = 512
@@ -70,16 +71,10 @@ class Layers:
     ) -> None:
         self.names, self._m, self._activation = names, m, activation
         self._kernel = names.index(named("K"))
-        steps, starts = (
-            [through(name, each, stage) for stage in each.stages for name in names]
-            for each in (scheme, scheme.first(first))
-        )
-        if change is not None:
-            steps, starts = ([change(each) for each in part] for part in (steps, starts))
-        of_names = dict(zip((name.identifier for name in names), steps, strict=True))
-        check_all_finite(of_names, lambda _: activation)
-        atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
-        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
+        bound = replace(scheme, activation=activation)
+        (steps,) = steps_of(bound, (names,), change)
+        (starts,) = steps_of(bound.first(first), (names,), change)
+        self.parameters = parameters_of([*steps, *starts])
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
         self.averages = (
             averages.of_one(activation, averaged)

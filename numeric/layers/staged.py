@@ -16,20 +16,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE, Stage
-from derive.engine.step import Step, through
+from derive.engine.step import Step
 from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_all_finite, is_merged
+from ..brackets.shapes import is_merged
 from . import stages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
 from .start import Start
+from .steps import parameters_of, steps_of
 from .tapped import Tapped
 from .vectors import Both, begun, put
 
@@ -72,25 +72,30 @@ class StagedLayers:
         start = schemes[0].first(first)
         readouts = [each for scheme in schemes for each in scheme.readouts]
         given = [*zip(schemes, names, strict=True), *((each, (read,)) for each in readouts)]
-        layers = [_Layer(*each, change) for each in given]
-        begin, *reading = (
-            _Layer(scheme, (asked,), change)
-            for scheme, asked in ((start, names[0][-1]), *((each, read) for each in start.readouts))
-        )
-        every = [each for layer in (begin, *reading, *layers) for each in layer.every]
-        names_of = {atom.name for atom in set().union(*(each.atoms(Parameter) for each in every))}
-        values = set().union(*(each.atoms(Value) for each in every))
-        values |= {p for layer in layers for stage in layer.scheme.stages for p in stage.masks}
-        names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
-        self.parameters = sorted({"C_W", "C_b", *names_of})
-        passages = [layer.passages(names[0][-1], self.parameters, m) for layer in layers]
-        self._layers = passages[: len(schemes)]
-        self._readouts = [passage for of in passages[len(schemes) :] for passage in of]
-        self._start = Start(begin.every, self.parameters, m)
+        taps = (stage.taps for each in schemes[0].readouts for stage in each.stages)
+        at_start = [(schemes[0].first(first, each), (read,)) for each in taps]
+        (starts,) = steps_of(start, names[0][-1:], change)
+        steps, reading = ([steps_of(*each, change) for each in of] for of in (given, at_start))
+        every = (each for of_layer in (*steps, *reading, [starts]) for each in chain(*of_layer))
+        masks = (p for scheme in schemes for stage in scheme.stages for p in stage.masks)
+        self.parameters = parameters_of(every, masks)
+
+        def passages(
+            below: Sequence[Name],
+            of: tuple[Scheme, Sequence[Sequence[Name]]],
+            steps: Sequence[Sequence[Step]],
+        ) -> list[Passage]:
+            scheme, behind = of
+            stages = zip((below, *behind[:-1]), steps, scheme.stages, strict=True)
+            return [_passage(*each, self.parameters, m, scheme) for each in stages]
+
+        found = [passages(names[0][-1], *each) for each in zip(given, steps, strict=True)]
+        self._layers, self._readouts = found[: len(schemes)], [*chain(*found[len(schemes) :])]
+        self._start = Start(starts, self.parameters, m)
         self.orders = self._start.orders
         kernel = (named("K"),)
-        at_start = [layer.passages(kernel, self.parameters, m) for layer in reading]
-        self._read_at_start = [passage for of in at_start for passage in of]
+        of_inputs = zip(at_start, reading, strict=True)
+        self._read_at_start = [*chain(*(passages(kernel, *each) for each in of_inputs))]
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
 
@@ -170,46 +175,6 @@ class StagedLayers:
             put((found, sizes), layer, both, rounding)
             advance(1)
         return found, sizes
-
-
-class _Layer:
-    """The steps through the stages of a layer.
-
-    Arguments:
-        scheme: under what they are derived.
-        names: the tensors behind each stage.
-        change: puts another step in the place of each.
-    """
-
-    def __init__(
-        self,
-        scheme: Scheme,
-        names: Sequence[Sequence[Name]],
-        change: Callable[[Step], Step] | None,
-    ) -> None:
-        self.scheme, self._names = scheme, names
-        self.steps = [
-            [through(name, scheme, stage) for name in behind]
-            for stage, behind in zip(scheme.stages, names, strict=True)
-        ]
-        if change is not None:
-            self.steps = [[change(each) for each in of_stage] for of_stage in self.steps]
-        for stage, of_stage in zip(scheme.stages, self.steps, strict=True):
-            named_steps = {each.target.identifier: each for each in of_stage}
-            check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
-
-    @property
-    def every(self) -> list[Step]:
-        """The steps, stage after stage."""
-        return [*chain(*self.steps)]
-
-    def passages(self, below: Sequence[Name], parameters: Sequence[str], m: int) -> list[Passage]:
-        """What leads through each stage; `below` are the tensors before the first."""
-        before = (below, *self._names[:-1])
-        return [
-            _passage(*each, parameters, m, self.scheme)
-            for each in zip(before, self.steps, self.scheme.stages, strict=True)
-        ]
 
 
 def _joined(parts: Sequence[Both]) -> Both:

@@ -204,8 +204,8 @@ def _all(example: Example) -> Iterator[Fault]:
         several = f", stage {number}" * (len(behind) > 1)
         for name in names:
             yield from _of_terms(through(name, scheme, stage), several)
-            for start in first.stages if names is behind[-1] else ():
-                yield from _of_terms(through(name, first, start))
+            if names is behind[-1]:
+                yield from _of_terms(through(name, first))
     yield from _of_networks(net, scheme)
     for name in asked:
         yield OfLayers("layer", name.label)

@@ -127,7 +127,7 @@ def through(name: Name, scheme: Scheme, stage: Stage | None = None) -> Step:
         square=scheme.square,
         corrections=scheme.corrections,
         layer=scheme.layer,
-        stage=stage,
+        stage=stage or next(iter(scheme.stem), None),
         group=scheme.group,
     )
     return made.single_input() if scheme.single else made

@@ -23,7 +23,7 @@ from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
-from derive.engine.step import Step, through
+from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
@@ -32,9 +32,10 @@ from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
-from ...brackets.shapes import check_all_finite, check_finite_together, is_merged
+from ...brackets.shapes import check_finite_together, is_merged
 from ..merged import merged, pattern_of
 from ..resting import Degenerate, kink_at_zero
+from ..steps import parameters_of, steps_of
 from ..vectors import relabelled
 from .functions import ball, compiled
 
@@ -80,25 +81,9 @@ class Recursions:
     ) -> None:
         self.m, single, stream = m, schemes[0].single, names[0][-1]
         start = schemes[0].first(first)
-        chain = (start, *schemes)
-        (starts,), *steps = (
-            [
-                [through(name, scheme, stage) for name in behind]
-                for stage, behind in zip(scheme.stages, of_layer, strict=True)
-            ]
-            for scheme, of_layer in zip(chain, ((stream,), *names), strict=True)
-        )
-        layers = ([starts], *steps)
-        every = [each for of_layer in layers for of_stage in of_layer for each in of_stage]
-        for scheme, of_layer in zip(chain, layers, strict=True):
-            for stage, of_stage in zip(scheme.stages, of_layer, strict=True):
-                named_steps = {each.target.identifier: each for each in of_stage}
-                check_all_finite(named_steps, partial(stage.sigma_at, default=scheme.sigma))
-        atoms = [each.atoms(Parameter) for each in every]
-        of_values = set().union(*(each.atoms(Value) for each in every))
-        known = {symbol.name for value in of_values for symbol in value.expr.free_symbols}
-        known |= {atom.name for atom in set().union(*atoms)}
-        self.parameters = sorted({"C_W", "C_b", *known})
+        (starts,), *steps = map(steps_of, (start, *schemes), ((stream,), *names))
+        every = (each for of_layer in steps for of_stage in of_layer for each in of_stage)
+        self.parameters = parameters_of([*starts, *every])
         self._stages = [
             [
                 Passage(before, of_stage, scheme.sigma, self.parameters, m, stage, single=single)

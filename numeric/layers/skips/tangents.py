@@ -13,6 +13,7 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
@@ -109,7 +110,7 @@ class TangentLayers:
         needed = closures(tuple(dict.fromkeys(others)), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
-        start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, m == 1)
+        start = replace(schemes[0], layer=None)
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, activation, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
