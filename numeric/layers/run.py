@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,9 +71,9 @@ class Layers:
     ) -> None:
         self.names, self._m, self._activation = names, m, activation
         self._kernel = names.index(named("K"))
-        (steps,), (starts,) = (
-            steps_of(each, (names,), change) for each in (scheme, scheme.first(first))
-        )
+        bound = replace(scheme, activation=activation)
+        (steps,) = steps_of(bound, (names,), change)
+        (starts,) = steps_of(bound.first(first), (names,), change)
         self.parameters = parameters_of([*steps, *starts])
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
         self.averages = (

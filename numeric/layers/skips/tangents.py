@@ -179,7 +179,7 @@ class TangentLayers:
         needed = closures(tuple(dict.fromkeys(others)), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
-        start = replace(schemes[0], single=m == 1, layer=None)
+        start = replace(schemes[0], layer=None)
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, schemes[0].sigma, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
