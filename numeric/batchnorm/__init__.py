@@ -1,4 +1,4 @@
-"""Ensembles with batch normalization."""
+"""Ensembles with batch normalization: gaps, Gram matrices, and their means by layer."""
 
 from .chains import Chain, explicit_grams, smallest_eigenvalues
 from .ensembles import gaps, grams, simulate
