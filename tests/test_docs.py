@@ -97,6 +97,7 @@ BY_THEIR_OWN_NAMES = {
     "derivations.daneshmand.descent",
     "derivations.daneshmand.large_width",
     "derivations.daneshmand.orthogonalization",
+    "derivations.moments.linear_laws",
     "derivations.nait_saada_tanner.backward",
     "derivations.nait_saada_tanner.given_biases",
     "derivations.pdlt.ratio_limits",

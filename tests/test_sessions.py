@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import derive
 import numeric
+from derivations.moments import linear_laws
 from derive import (
     BiInvariant,
     Equation,
@@ -38,7 +39,6 @@ from derive.depth.breakdown import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.layers.per_layer import Tabulated
-from derive.linear import laws
 from numeric import compare, flow, plot, spectra
 from numeric.verify import Check
 
@@ -74,7 +74,7 @@ SHOWN = {
     "a universality class": lambda: symbolic.classify(activations.hard_tanh),
     "a product of laws": lambda: symbolic.Atomic({0: 0.5, 2: 0.5}) * symbolic.Moments([1, 2]) * 3,
     "a power of a law": lambda: symbolic.Rational(sympy.Integer(1)) ** 3,
-    "a linear network's law": lambda: laws.law([4, 2], Orthogonal()),
+    "a linear network's law": lambda: linear_laws.law([4, 2], Orthogonal()),
     "a fixed point": lambda: propagation.depth_scales(Network(TANH, Gaussian(2), C_b=0.1)),
     "a spectrum": lambda: spectra.limit("smooth", 0.5),
 }

@@ -21,11 +21,11 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.weingarten import paired
+from derivations.moments import linear_laws as laws
 from derivations.moments.isotropic import ANY, direction_moment, normal_moment, same
 from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
-from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho, u
 from derive.weights import Gaussian, Orthogonal
 

@@ -17,6 +17,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.moments import linear_laws
 from derivations.moments.isotropic import (
     ANY,
     direction_moment,
@@ -36,7 +37,6 @@ from derive.groups.pairings import (
     loops,
     pair_partitions,
 )
-from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian
 
@@ -252,7 +252,7 @@ def action() -> Verdict:
     a uniform direction), is $e^{-S}/Z$ with $S=|z|^2/(2G_2^{(1)})$ and
     $Z=(2\\pi G_2^{(1)})^{n_1/2}$."""
     size = sympy.Symbol("n_1", positive=True, integer=True)
-    law = laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
+    law = linear_laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
     G_2 = C_W * K0
     S = rho**2 / (2 * G_2)
     density = sympy.hyperexpand(law.density())
@@ -407,7 +407,7 @@ def all_points() -> Verdict:
     ]
     # E|z|^{2m} = n_L^m c_{2m}(n_L) G_{2m}: the law's moments are Pochhammer symbols at any m
     sizes = WIDTHS[:3]
-    scale = laws.law(sizes)
+    scale = linear_laws.law(sizes)
     product_of = sympy.Mul(*(closed_factor().subs(n, width) for width in sizes))
     pochhammers = sympy.Mul(*(sympy.rf(a, ANY) for a in scale.gammas))
     moment = scale.scale**ANY * pochhammers

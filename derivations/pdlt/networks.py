@@ -23,12 +23,12 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
+from derivations.moments import linear_laws
 from derivations.moments.isotropic import normal_moment, pairings, same
 from derivations.section import show
 from derive import activations, exact, linear, symbols
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
-from derive.linear import laws
 from derive.network import Network
 from derive.symbols import C_W
 from derive.weights import Gaussian
@@ -258,7 +258,7 @@ def mean_square() -> Verdict:
         for layer, width in enumerate(network.widths[1:], start=1)
     ]
     widths = sympy.symbols("n_1:5", positive=True)
-    laws_ = [laws.law(widths[:depth]) for depth in range(1, 5)]
+    laws_ = [linear_laws.law(widths[:depth]) for depth in range(1, 5)]
     moments = [each.moment(1) / (each.dimension * symbols.K0) for each in laws_]
     return both(
         equal(squares, [network.derived(layer, 1) for layer in (1, 2, 3)], "widths 2, 3, 2, 2"),

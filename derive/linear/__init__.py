@@ -1,4 +1,4 @@
-"""Deep linear networks, exact at any widths: correlators and laws."""
+"""Deep linear networks, exact at any widths: correlators, cumulants and norms."""
 
 from .correlators import (
     chain,

@@ -1,4 +1,4 @@
-"""Ensembles of networks with batch normalization, and their chains (source 003)."""
+"""Ensembles with batch normalization: gaps, Gram matrices, and their means by layer."""
 
 from .chains import Chain, explicit_grams, smallest_eigenvalues
 from .ensembles import gaps, grams, simulate

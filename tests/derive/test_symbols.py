@@ -5,6 +5,7 @@ import pickle
 import pytest
 import sympy
 
+from derivations.moments import linear_laws
 from derivations.pdlt import ratio_limits as limits
 from derive import (
     BiInvariant,
@@ -19,7 +20,6 @@ from derive import (
 )
 from derive.depth import asymptotics
 from derive.gaussian.brackets import Component, GaussianAverage
-from derive.linear import laws
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_they_print_as_symbols(vertex):
         lambda: recursion("V", BiInvariant()).single_input().expr,
         lambda: recursion("V", Orthogonal(), first_layer=True).single_input().expr,
         lambda: recursion("V").asymptotics(activations.tanh).expr,
-        lambda: laws.law([symbols.n], Orthogonal()).characteristic_function(),
+        lambda: linear_laws.law([symbols.n], Orthogonal()).characteristic_function(),
         lambda: limits.log_factor(2)[1],
         batchnorm.stationary_gap,
     ],

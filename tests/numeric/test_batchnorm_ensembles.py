@@ -6,9 +6,9 @@ import pytest
 import sympy
 
 from derivations.daneshmand import large_width, orthogonalization
+from derivations.moments.linear_laws import lyapunov_exponents
 from derive import activations, batchnorm
 from derive.errors import InputError
-from derive.linear.laws import lyapunov_exponents
 from numeric import batchnorm as ensembles
 
 SHORT = {"width": 32, "batch": 4, "depth": 5}

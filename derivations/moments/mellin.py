@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import mpmath
 from flint import acb, arb, ctx, fmpq
 
-from ..arithmetic import trapezoid
-from ..arithmetic.balls import to_mpf
-from ..errors import InputError
+from derive.arithmetic import trapezoid
+from derive.arithmetic.balls import to_mpf
+from derive.errors import InputError
 
 MAX_HALVINGS = 12
 

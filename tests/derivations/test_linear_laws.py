@@ -8,10 +8,10 @@ import pytest
 import sympy
 from scipy import special
 
+from derivations.moments import linear_laws as laws
+from derivations.moments.linear_laws import K0, law, lyapunov_exponents, rho, sphere_component, u
 from derive import linear
 from derive.errors import InputError
-from derive.linear import laws
-from derive.linear.laws import K0, law, lyapunov_exponents, rho, sphere_component, u
 from derive.weights import Gaussian, LowRankGaussian, Orthogonal
 
 n = sympy.Symbol("n", positive=True)

@@ -20,13 +20,13 @@ import mpmath
 import sympy
 from flint import fmpq
 
-from ..citations import rests_on
-from ..display.objects import Shown
-from ..errors import InputError, whole
-from ..symbols import K0, rho, u
-from ..weights import Gaussian, Orthogonal, larger
-from .correlators import Ensembles, chain
-from .mellin import Mellin
+from derivations.moments.mellin import Mellin
+from derive.citations import rests_on
+from derive.display.objects import Shown
+from derive.errors import InputError, whole
+from derive.linear.correlators import Ensembles, chain
+from derive.symbols import K0, rho, u
+from derive.weights import Gaussian, Orthogonal, larger
 
 
 @dataclass(frozen=True, repr=False)
