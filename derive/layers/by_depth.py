@@ -32,7 +32,7 @@ class ByDepth(Along[Layer]):
 
     def __post_init__(self) -> None:
         signals = {each.positions for each in self.entries} - {None}
-        reading = [each for each in self.entries if each.reads]
+        reading = [each for each in self.entries if each.input_axes != each.output_axes]
         if reading:
             wanted = "layers that keep a signal's positions; a readout as that of one convolution"
             raise InputError("layer", str(reading[0]), wanted)
