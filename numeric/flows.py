@@ -445,7 +445,7 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
-            alone = _around_matrices(schemes)
+            alone = around_matrices(schemes)
             normed = any(norm_of(each.stages) for each in alone)
             kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
             if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
@@ -474,10 +474,10 @@ def _layers(
 
 def _closed(net: Network, depth: int, samples: int) -> bool:
     """Whether only permutations keep the law behind one of the layers."""
-    return bool(_around_matrices(net.schemes(depth, samples).distinct))
+    return bool(around_matrices(net.schemes(depth, samples).distinct))
 
 
-def _around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:
+def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:
     """The layers that are a skip around one matrix: the law behind one only permutations keep."""
     layers = [scheme.layer for scheme in schemes if scheme.layer]
     return [layer for layer in layers if layer.reason is not None]

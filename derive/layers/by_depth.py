@@ -31,7 +31,7 @@ class ByDepth(Along[Layer]):
 
     def __post_init__(self) -> None:
         signals = {taps.positions for each in self.entries for taps in each.reading}
-        reading = [each for each in self.entries if each.reads]
+        reading = [each for each in self.entries if each.input_axes != each.output_axes]
         if reading:
             wanted = "layers that keep a signal's positions; a readout as that of one convolution"
             raise InputError("layer", str(reading[0]), wanted)

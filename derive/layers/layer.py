@@ -193,11 +193,6 @@ class Layer:
         """The number of positions of a signal, if samples are signals."""
         return next(iter(self.input_axes), None)
 
-    @property
-    def reads(self) -> bool:
-        """Whether it makes another signal of one, or is read out: not a layer among others."""
-        return self.input_axes != self.output_axes
-
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
         return self

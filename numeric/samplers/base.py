@@ -51,6 +51,8 @@ class Sampler(Work):
     plan: Plan
     supports: ClassVar[frozenset[str]] = frozenset()
     """What networks may need (`ensemble.Layers.needs`)."""
+    wanted: ClassVar[str] = '"lazy" or "explicit"'
+    """What is wanted in its place where it does not give a plan's statistics."""
     name: ClassVar[str]
     """What `simulate` calls it."""
     multiplied: ClassVar[bool] = False
@@ -65,7 +67,14 @@ class Sampler(Work):
     def why_not(cls, layers: Layers, plan: Plan) -> str:
         """What is wanted in place of this sampler, if it does not apply; else empty."""
         other = [where for need, where in layers.needs.items() if need not in cls.supports]
-        return f'"lazy" or "explicit", for {" and ".join(other)}' if other else ""
+        if other:
+            return f'"lazy" or "explicit", for {" and ".join(other)}'
+        return "" if cls.gives(layers, plan) else cls.wanted
+
+    @classmethod
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether it gives these statistics, in networks of which it supports what they need."""
+        return True
 
     @property
     @abstractmethod

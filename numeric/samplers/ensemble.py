@@ -123,7 +123,7 @@ class Layers:
 
     @cached_property
     def readout(self) -> tuple[Stage, ...]:
-        """The stages that read each layer out in place of its last one; none without a readout."""
+        """The stage that each layer is read out by in place of its last one, or none."""
         behind = self.net.layer.readout
         return () if behind is None else behind.stages
 
@@ -249,11 +249,10 @@ class Ensemble:
         """What this layer goes through: the first is a stem, then come the network's layers."""
         return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
 
-    def read_at(self, layer: int) -> Stage | None:
-        """The stage that reads this layer out, in its place, where the network's layer has one."""
-        for stage in self.layers.readout:
-            return replace(STEM, taps=stage.taps) if layer == 1 else stage
-        return None
+    def read_at(self, layer: int) -> Stage:
+        """The last stage of this layer where it is measured: that of a readout, if there is one."""
+        *_, last = (*self.stages_at(layer), *self.layers.readout)
+        return replace(STEM, taps=last.taps) if layer == 1 else last
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

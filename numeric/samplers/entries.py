@@ -46,13 +46,13 @@ class EntriesSampler(Sampler):
     """Networks of independent weights, or with dropout, one layer's at a time."""
 
     supports: ClassVar[frozenset[str]] = frozenset({MASKS, PERMUTATIONS})
+    wanted: ClassVar[str] = '"explicit" for the tower'
     name: ClassVar[str] = "entries"
 
     @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`."""
-        wanted = "" if plan.fields == {Z} else '"explicit" for the tower'
-        return super().why_not(layers, plan) or wanted
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether nothing but z is measured."""
+        return plan.fields == {Z}
 
     @property
     def numbers(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.engine.fields import Z
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -27,7 +28,7 @@ from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Layers
 from .forward_kernels import LANES, WORDS, grouped, whole_groups
-from .probing import ProbeSampler, probes_of
+from .probing import ProbeSampler
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
@@ -108,29 +109,22 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-def too_wide(layers: Layers) -> bool:
-    """Whether some layer, or a factor of its weights, has more than `WIDEST` neurons."""
-    steps = [step for steps in layers.steps for step in steps]
-    return max(*layers.widths, *(max(step.big, step.size) for step in steps)) > WIDEST
-
-
 @dataclass(frozen=True, eq=False)
 class ForwardSampler(ProbeSampler):
     """Networks followed on one input, `LANES` of them at a time."""
 
     @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`."""
-        if reason := super().why_not(layers, plan):
-            return reason
-        applies = (
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether there is one input and nothing but preactivations, in layers not too wide."""
+        steps = [step for steps in layers.steps for step in steps]
+        widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
+        return (
             plan.samples == 1
-            and not probes_of(plan).order
+            and plan.fields == {Z}
             and isinstance(layers.net.activation, Activation)
-            and not too_wide(layers)
-            and all(step.kind != DIAGONAL for steps in layers.steps for step in steps)
+            and widest <= WIDEST
+            and all(step.kind != DIAGONAL for step in steps)
         )
-        return "" if applies else '"lazy" but for z of one input, one σ and narrow layers'
 
     @property
     def batch(self) -> int:

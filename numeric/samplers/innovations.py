@@ -35,6 +35,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.engine.fields import Z
 from derive.gaussian import closed_forms
 from derive.groups.pairings import as_pairing
 from derive.work.caches import cache
@@ -63,7 +64,7 @@ from ..random.philox import padded
 from . import probing
 from .base import evaluated_once
 from .ensemble import Layers
-from .probing import ProbeSampler, probes_of, reading
+from .probing import ProbeSampler, reading
 
 _APART = 1.0 - 2.0**-50
 """The largest correlation at which a closed form is taken: rounding has others."""
@@ -80,21 +81,20 @@ class InnovationSampler(ProbeSampler):
     """Networks as `probing` follows them, the vertex with what different neurons do taken out."""
 
     name: ClassVar[str] = "innovations"
+    wanted: ClassVar[str] = (
+        '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
+    )
 
     @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`; matrices must be one factor, Gaussian or a block of a Haar matrix."""
-        if reason := super().why_not(layers, plan):
-            return reason
-        sigma, steps = layers.net.activation, layers.steps
-        applies = (
-            not probes_of(plan).order
-            and all(len(each) == 1 and each[0].kind in (GAUSSIAN, HAAR) for each in steps)
-            and isinstance(sigma, Activation)
-            and _averages(sigma) is not None
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether there is nothing but preactivations behind matrices of one factor, Gaussian or a
+        block of a Haar matrix, and ⟨σσ⟩ of two inputs has a closed form."""
+        return (
+            plan.fields == {Z}
+            and all(len(steps) == 1 and steps[0].kind in (GAUSSIAN, HAAR) for steps in layers.steps)
+            and isinstance(layers.net.activation, Activation)
+            and _averages(layers.net.activation) is not None
         )
-        wanted = '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
-        return "" if applies else wanted
 
     @property
     def numbers(self) -> int:

@@ -70,14 +70,9 @@ class PathSampler(Sampler):
     """Networks of an ensemble on a few inputs, known by their forward paths alone."""
 
     name: ClassVar[str] = "paths"
+    wanted: ClassVar[str] = '"lazy" for so many inputs and derivatives, these weights, or z alone'
     least: ClassVar[int] = 1
     """Derivatives of σ that are needed in any case, σ itself included."""
-
-    @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`."""
-        wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
-        return super().why_not(layers, plan) or ("" if cls.gives(layers, plan) else wanted)
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:

@@ -50,7 +50,7 @@ class Followed(Sampler):
 
     @classmethod
     def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`."""
+        """See `Sampler`; a user's field is no tree of derivatives of z."""
         own = ", ".join(str(field) for field in plan.fields if not isinstance(field, Field))
         return f'"lazy" or "explicit", for {own}' if own else super().why_not(layers, plan)
 

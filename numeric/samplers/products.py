@@ -21,14 +21,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.activations import Activation
-
 from ..arrays import Array
 from ..estimators.observables import Plan
 from . import forward
 from .base import evaluated
 from .ensemble import Layers
-from .forward import WIDEST, ForwardSampler, too_wide
+from .forward import WIDEST, ForwardSampler
 from .forward_kernels import grouped
 
 
@@ -38,17 +36,21 @@ class ProductSampler(ForwardSampler):
 
     name: ClassVar[str] = "products"
     multiplied: ClassVar[bool] = True
+    wanted: ClassVar[str] = (
+        '"lazy" but for z of one input, no biases, σ(cz) = c σ(z), and layers, and factors of '
+        f"weights, up to {WIDEST} wide"
+    )
 
     @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`; weights must not vanish."""
-        sigma, others = layers.net.activation, layers.C_b.any() or not layers.C_W.all()
-        scales = isinstance(sigma, Activation) and sigma.is_scale_invariant
-        if scales and not others and not super().why_not(layers, plan):
-            return ""
-        if too_wide(layers):
-            return f'"lazy" but for layers, and factors of weights, up to {WIDEST} wide'
-        return '"lazy" but for z of one input, dense layers, no biases and σ(cz) = c σ(z)'
+    def gives(cls, layers: Layers, plan: Plan) -> bool:
+        """Whether there is, besides, no bias, and a σ without a scale of its own behind weights
+        that do not vanish."""
+        return (
+            super().gives(layers, plan)
+            and layers.net.one_activation("products").is_scale_invariant
+            and not layers.C_b.any()
+            and bool(layers.C_W.all())
+        )
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """What each layer multiplies the statistics of the layer before with."""

@@ -145,19 +145,17 @@ class LayerSampler(Followed):
         ensemble = self.ensemble
         state: State = {STREAM: arithmetic.constant(ensemble.inputs)}
         for layer in range(1, ensemble.depth + 1):
-            stages, place = ensemble.stages_at(layer), Place(layer)
-            for stage in stages[:-1]:
+            (*before, last), place = ensemble.stages_at(layer), Place(layer)
+            for stage in before:
                 parts = self._parts(stage, place, state, arithmetic)
                 state = self._after(stage, place, parts, arithmetic)
                 place = place.after(stage)
-            last = stages[-1]
             parts = self._parts(last, place, state, arithmetic)
             read = ensemble.read_at(layer)
-            seen = parts if read is None else self._parts(read, place, state, arithmetic)
+            seen = parts if read == last else self._parts(read, place, state, arithmetic)
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
-            made = read or last
-            given = sum_of(ensemble, layer, made, n_in, carried=z.carried is not None, bias=z.bias)
+            given = sum_of(ensemble, layer, read, n_in, carried=z.carried is not None, bias=z.bias)
             grams = [each.gram for each in z.sources]
             yield arithmetic.evaluated(compiled(self.plan, given, self.probes), grams)
             if layer < ensemble.depth:

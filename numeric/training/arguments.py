@@ -17,6 +17,7 @@ from derive.network import Network
 
 from ..arrays import Array
 from ..checks import check_rotations, checked_inputs, numbers, real
+from ..flows import around_matrices
 
 
 class Data(NamedTuple):
@@ -54,7 +55,7 @@ def checked_network(net: object, depth: int | None) -> Network:
     if net.has_dropout(deep):
         wanted = "none with dropout, whose masks are random numbers beside the parameters: "
         raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
-    if deep in around_matrices(net, deep):
+    if deep in skips(net, deep):
         last = net.layer_at(deep, deep)
         wanted = f"as the last one a layer such as the dense one, '{last}*; dense': outputs "
         wanted += "behind it are neurons of a law that only permutations keep, and averages "
@@ -75,7 +76,7 @@ def check_branches(net: Network, depth: int | None) -> None:
     """InputError where there is no dH or ddH to order 1/n: behind a norm and a skip around one
     matrix."""
     deep = depth_of(net, depth)
-    for layer in {net.layer_at(at, deep) for at in around_matrices(net, deep)}:
+    for layer in {net.layer_at(at, deep) for at in skips(net, deep)}:
         if norm_of(layer.stages) is not None:
             wanted = (
                 "a skip around one matrix without a norm: behind one dH and ddH are not derived"
@@ -83,10 +84,10 @@ def check_branches(net: Network, depth: int | None) -> None:
             raise InputError("layer", str(layer), wanted)
 
 
-def around_matrices(net: Network, depth: int) -> list[int]:
+def skips(net: Network, depth: int) -> list[int]:
     """The layers that are a skip around one matrix: the law behind one only permutations keep."""
-    layers = range(2, depth + 1)
-    return [at for at in layers if net.layer_at(at, depth).reason is not None]
+    found = around_matrices(net.schemes(depth, 1).distinct)
+    return [at for at in range(2, depth + 1) if net.layer_at(at, depth) in found]
 
 
 def check_readout(net: Network, outputs: int, depth: int | None) -> None:

@@ -19,7 +19,7 @@ from derive.work.resources import check_memory, check_time, number
 from ..arrays import Array
 from ..runs import chunks
 from . import control, means
-from .arguments import around_matrices
+from .arguments import skips
 from .ensembles import Training
 from .staged import reads_alone
 
@@ -57,7 +57,7 @@ def applied(work: Training, *, antithetic: bool) -> Applied:
     signs = antithetic and linear and alone and rotates
     changes = linear and depth > 1 and work.compiled and rotates
     changes &= control.bears(work.draws, work.samples, work.targets, mirrored=signs)
-    mirrored = rotates and (alone or not around_matrices(net, depth))
+    mirrored = rotates and (alone or not skips(net, depth))
     return Applied(linear, alone, mirrored, signs, changes)
 
 

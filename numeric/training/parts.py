@@ -58,9 +58,8 @@ class Part:
 
 def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
     """What a layer goes through, and the last is read out by where signals are."""
-    read = ensemble.read_at(layer) if layer == ensemble.depth else None
-    stages = ensemble.stages_at(layer)
-    return stages if read is None else (*stages[:-1], read)
+    *before, last = ensemble.stages_at(layer)
+    return (*before, ensemble.read_at(layer) if layer == ensemble.depth else last)
 
 
 def parts(ensemble: Ensemble, outputs: int) -> list[Part]:

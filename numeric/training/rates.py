@@ -22,7 +22,7 @@ from derive.training.eigenvalues import fluctuations
 from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables import layout
-from .arguments import around_matrices, checked_network, inputs_of
+from .arguments import checked_network, inputs_of, skips
 from .averages import SINGULAR
 from .rounding import with_errors
 
@@ -81,7 +81,7 @@ def learning_rate(
     names |= {factor.name.label: factor.name for factor in fluctuations()}
     table = tensors_of(net, X, depth, list(names.values()), width=width)
     every = list(map(int, table["layer"].to_numpy()))
-    layers = sorted(set(every).difference(around_matrices(net, every[-1])))
+    layers = sorted(set(every).difference(skips(net, every[-1])))
     rows = []
     for layer in layers:
         values, errors = (

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from derive.engine.trees import STREAM, Kind
 
 from ..arrays import Array
-from ..samplers.ensemble import Ensemble
+from ..samplers.ensemble import MASKS, Ensemble
 from ..samplers.staged import Evaluated, Parts
 from .arguments import carries
 from .blocks import Block, Masks, networks_of
@@ -54,7 +54,8 @@ class StagedNetworks(Networks):
         layer = work.ensemble.net.layer
         self.positions = math.prod(layer.input_axes)  # of an input, and of what comes out
         self.places = math.prod(layer.output_axes)
-        self.streams, self.masks = (self.generators(draws, stream) for stream in range(2))
+        self.streams = self.generators(draws)
+        self.masks = self.generators(draws, 1) if MASKS in work.ensemble.layers.needs else []
         self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])
         self.slices = {
@@ -95,9 +96,7 @@ class StagedNetworks(Networks):
         for part in self._last:
             self.of[part.key] *= -1
 
-    def passed(
-        self, x: Array, of: Mapping[Key, Array] | None = None, masks: Masks | None = None
-    ) -> Pass:
+    def passed(self, x: Array, of: Mapping[Key, Array] | None = None, masks: Masks = ()) -> Pass:
         """Forward, of inputs (networks or 1, samples, n_0), with these parameters or its own, and
         with the next masks of dropout if any."""
         of = self.of if of is None else of
@@ -114,7 +113,7 @@ class StagedNetworks(Networks):
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
-                if masks is not None and stage.keep is not None:
+                if masks:
                     made = {k: self._masked(layer, each, tape, masks) for k, each in made.items()}
                 state = {
                     kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
