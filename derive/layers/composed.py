@@ -32,6 +32,7 @@ class _Equations:
         self.ratios: dict[str, object] = {}
         self.laws: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
+        self.keep: dict[str, object] = {}
         self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -44,8 +45,8 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        if block.taps is not None or block.readout is not None or block.keep is not None:
-            wanted = "a block without positions and without dropout, in a sequence or around"
+        if block.taps is not None or block.readout is not None:
+            wanted = "a block without positions, in a sequence or around"
             raise InputError("layer", str(block), wanted)
         names = {name: self.free(name) for name in _own(block)}
 
@@ -57,6 +58,7 @@ class _Equations:
         self.ratios |= dict(renamed(block.ratios))
         self.laws |= dict(renamed(block.laws))
         self.functions |= dict(renamed(block.functions))
+        self.keep |= dict(renamed(block.keep))
         return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
@@ -74,6 +76,7 @@ class _Equations:
             ratio=self.ratios,
             weights=self.laws,
             activations=self.functions,
+            keep=self.keep,
             label=label,
             **self.values,
         )
@@ -88,8 +91,8 @@ def sequence(*blocks: Layer | str) -> Layer:
     Arguments:
         blocks: layers, or their texts.
 
-    By definition. Raises InputError if there are no blocks, and for convolutions and dropout, which
-    work only in a network's own sequence of layers.
+    By definition. Raises InputError if there are no blocks, and for convolutions, which work only
+    in a network's own sequence of layers.
 
     >>> sequence("residual(norm=rms)", "gated(norm=rms)")
     sequence(residual(skip=1, norm=rms), gated(norm=rms))

@@ -10,9 +10,8 @@ from functools import cached_property
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import Value
 from ..engine.skips import is_skip
-from ..engine.stages import DENSE, Stage
+from ..engine.stages import Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
 from ..errors import InputError
@@ -61,7 +60,7 @@ class Layer:
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
-        keep: p of the dense layer with dropout (`layers.dropout`).
+        keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -79,7 +78,7 @@ class Layer:
     label: str | None = field(compare=False)
     taps: Taps | None
     readout: Layer | None
-    keep: sympy.Expr | None
+    keep: Values
     laws: tuple[tuple[str, WeightEnsemble], ...]
     functions: tuple[tuple[str, Activation], ...]
 
@@ -93,7 +92,7 @@ class Layer:
         label: str | None = None,
         taps: Taps | None = None,
         readout: Layer | None = None,
-        keep: sympy.Expr | None = None,
+        keep: Mapping[str, object] | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -110,7 +109,7 @@ class Layer:
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "taps", taps)
         object.__setattr__(self, "readout", readout)
-        object.__setattr__(self, "keep", keep)
+        object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
 
     @cached_property
@@ -187,7 +186,7 @@ class Layer:
     def identity(self) -> str:
         """What tells it from every other layer, whatever it and its functions are called."""
         functions = tuple((name, each.expr) for name, each in self.functions)
-        numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
+        numbers = self.values, self.variances, self.ratios, functions, self.keep
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
         readout = self.readout and self.readout.identity
         return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
@@ -205,13 +204,13 @@ class Layer:
             ("ratio", self.ratios),
             ("weights", self.laws),
             ("activations", self.functions),
+            ("keep", self.keep),
         )
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [] if self.taps is None else [f"taps={self.taps!r}"]
         parts += [] if self.readout is None else [f"readout={self.readout!r}"]
-        parts += [] if self.keep is None else [f"keep={self.keep}"]
         return f"Layer({', '.join(parts)})"
 
 
@@ -226,14 +225,10 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
-    made = Assembly(statements, dict(layer.values), *of_matrices, functions)
+    made = Assembly(statements, dict(layer.values), *of_matrices, functions, dict(layer.keep))
     stages = made.stages()
-    if made.reason is not None and not is_skip(stages):
+    if made.reason is not None and (layer.keep or not is_skip(stages)):
         raise made.reason
-    if layer.keep is not None:
-        if stages != (DENSE,):
-            raise InputError("keep", layer.lines, "the dense layer's equation, with dropout")
-        return (replace(DENSE, keep=Value(layer.keep)),), None
     if layer.taps is None or layer.taps.is_identity:
         return stages, None if made.reason is None else made.reason.wanted
     *before, last = stages
@@ -281,6 +276,15 @@ def _functions(
         for name, each in sorted(functions.items())
         if each is not None
     )
+
+
+def _chances(given: Mapping[str, object], names: Sequence[str]) -> Values:
+    """The chances of dropout, by matrices."""
+    found = _checked(given, least=0, strict=True)
+    known = {name for name, _ in found} <= set(names)
+    if not known or any(value.is_number and value > 1 for _, value in found):
+        raise InputError("keep", given, f"chances in (0, 1] by matrices, {', '.join(names)}")
+    return found
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

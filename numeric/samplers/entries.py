@@ -13,7 +13,7 @@ The networks are those of the explicit sampler. Derived here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
+from derive.layers import Layer
 from derive.weights import (
     Gaussian,
     IndependentEntries,
@@ -56,9 +57,14 @@ def has_dropout(layers: Layers) -> bool:
     if not layers.net.has_dropout(layers.depth):
         return False
     each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
-    if other := next((layer for layer in each if layer.keep is None and not layer.is_dense), None):
+    if other := next((layer for layer in each if not _is_dense(layer)), None):
         raise InputError("layer", str(other), "dense layers beside those with dropout, to sample")
     return True
+
+
+def _is_dense(layer: Layer) -> bool:
+    """Whether it is the dense layer, with masks or without."""
+    return len(layer.stages) == 1 and replace(layer.stages[0], keep=None).is_dense
 
 
 @dataclass(frozen=True, eq=False)

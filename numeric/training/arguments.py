@@ -55,7 +55,7 @@ def checked_network(net: object, depth: int | None) -> Network:
         wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
         raise InputError("weights", str(net.weights), wanted)
     if deep > 1:
-        if any(layer.keep is not None for layer in layers(net, deep)):
+        if any(layer.keep for layer in layers(net, deep)):
             wanted = "none with dropout, whose masks are random numbers beside the parameters: "
             raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
         last = net.layer_at(deep, deep)
