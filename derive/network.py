@@ -453,7 +453,7 @@ class Network:
 
     def has_dropout(self, depth: int) -> bool:
         """Whether a layer of a network of this depth multiplies its neurons by masks."""
-        return any(self.layer_at(at, depth).keep is not None for at in range(2, depth + 1))
+        return any(self.layer_at(at, depth).keep for at in range(2, depth + 1))
 
     def check_skips(self, depth: int) -> None:
         """Raise InputError for a layer that adds z to what has another width."""
@@ -641,7 +641,9 @@ def dense_network(argument: str, given: object, depth: int | None = None) -> Net
         return given
     opened = depth is not None and given.layer.readout is None and not given.corrections
     chain = given.chain(max(depth or 0, 2)) if opened else ()
-    if len(chain) != max(depth or 0, 2) or not all(bound.is_dense for bound in chain[1:]):
+    if len(chain) != max(depth or 0, 2) or not all(
+        bound.stage.has_dense_equation for bound in chain[1:]
+    ):
         raise InputError(argument, str(given), "a network of dense layers, here")
     laws = Laws(tuple(bound.weights[0] for bound in chain))
     sigmas = Activations(tuple(bound.activations[0] for bound in chain[1:]))

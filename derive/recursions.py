@@ -18,6 +18,7 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
+from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
 from .engine.tensors import (
@@ -256,7 +257,7 @@ def _closed(
     stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
-    if not tangents.closes(tuple(stages)):
+    if not is_skip(stages) or not tangents.closes(tuple(stages)):
         return None
     behind = norm_of(stages) is not None
     known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]

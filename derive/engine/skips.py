@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .stages import DENSE, LEFT, Function, Stage, Variable
+from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
 
 
 def is_plain_skip(stages: Sequence[Stage]) -> bool:
     """Whether it is a skip around one matrix without a norm, or a dense layer."""
-    if tuple(stages) == (DENSE,):
+    if len(stages) == 1 and stages[0].has_dense_equation:
         return True
     return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
 

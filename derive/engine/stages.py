@@ -11,7 +11,7 @@ limit. c tends to c*, and is expanded around it: c − c* is of order n^{-1/2}.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, count, product
@@ -247,6 +247,12 @@ class Stage:
     def matrix(self, number: int) -> Matrix:
         """The matrix of this number; the matrices of all taps count, those of one body in turn."""
         return self.matrices[number // self.reading.count]
+
+    @cached_property
+    def has_dense_equation(self) -> bool:
+        """Whether it is z = b + W σ(z), whatever σ, the law of W and its variance."""
+        opened = (each._replace(variance=C_W, law=None) for each in self.matrices)
+        return replace(self, activations=(), matrices=tuple(opened)) == DENSE
 
     @cached_property
     def has_centres(self) -> bool:

@@ -90,9 +90,11 @@ class Assembly:
         ratios: Mapping[str, sympy.Expr],
         laws: Mapping[str, WeightEnsemble] | None = None,
         activations: Mapping[str, Activation] | None = None,
+        keep: Mapping[str, sympy.Expr] | None = None,
     ) -> None:
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
+        self.keep = dict(keep or {})
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
@@ -499,8 +501,22 @@ class _StageMaker:
             means,
             tuple(self.functions),
             tuple(sorted((name, ratio) for name, ratio in ratios.items() if name in names)),
+            masks=self.masks([equation for _, equation in equations]),
             activations=sigmas if any(sigmas) else (),
         )
+
+    def masks(self, equations: Sequence[Equation]) -> tuple[Value, ...]:
+        """p of dropout; InputError unless one matrix is there, and multiplies one σ alone."""
+        chances = [self.whole.keep[name] for name in self.matrices if name in self.whole.keep]
+        if not chances:
+            return ()
+        summed = (term for equation in equations for term in equation.right if term.weight)
+        if len(self.matrices) > 1 or not all(
+            len(term.factors) == 1 and isinstance(term.factors[0], Function) for term in summed
+        ):
+            wanted = "dropout where one matrix multiplies σ alone: all σ of a stage share a mask"
+            raise InputError("keep", self.whole.text, wanted)
+        return (Value(chances[0]),)
 
     def equation(self, number: int, made: Definition) -> Equation:
         """The right-hand side of a definition."""

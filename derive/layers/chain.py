@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import C_W, Value
-from ..engine.stages import DENSE, Matrix, Stage
+from ..arithmetic.parameters import Value
+from ..engine.stages import Matrix, Stage
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .along import Along
@@ -106,12 +106,6 @@ class BoundStage:
     lambda_b: sympy.Expr
     lambda_W: sympy.Expr
     ends_layer: bool = True
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether it is z = b + W σ(z), whatever the law of W and σ."""
-        open_ones = (each._replace(variance=C_W, law=None) for each in self.stage.matrices)
-        return replace(self.stage, activations=(), matrices=tuple(open_ones)) == DENSE
 
 
 def law_of(matrix: Matrix, default: WeightEnsemble) -> WeightEnsemble:

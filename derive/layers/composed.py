@@ -32,6 +32,7 @@ class _Equations:
         self.ratios: dict[str, object] = {}
         self.laws: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
+        self.keep: dict[str, object] = {}
         self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -44,9 +45,8 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        beside = (*block.reading, *block.readouts, *block.masks)
-        if beside:
-            wanted = "a block without positions and without dropout, in a sequence or around"
+        if block.reading or block.readouts:
+            wanted = "a block without positions, in a sequence or around"
             raise InputError("layer", str(block), wanted)
         names = {name: self.free(name) for name in _own(block)}
 
@@ -58,6 +58,7 @@ class _Equations:
         self.ratios |= dict(renamed(block.ratios))
         self.laws |= dict(renamed(block.laws))
         self.functions |= dict(renamed(block.functions))
+        self.keep |= dict(renamed(block.keep))
         return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
@@ -75,6 +76,7 @@ class _Equations:
             ratio=self.ratios,
             weights=self.laws,
             activations=self.functions,
+            keep=self.keep,
             label=label,
             **self.values,
         )

@@ -11,7 +11,6 @@ from typing import Any
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import Value
 from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
@@ -62,8 +61,8 @@ class Layer:
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
-        keep: p of the dense layer with dropout (`layers.dropout`).
-        reading, readouts, masks: taps, readout and keep, as a tuple of one or none.
+        reading, readouts: taps and readout, as a tuple of one or none.
+        keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -81,7 +80,7 @@ class Layer:
     label: str | None = field(compare=False)
     reading: tuple[Taps, ...]
     readouts: tuple[Layer, ...]
-    masks: tuple[sympy.Expr, ...]
+    keep: Values
     laws: tuple[tuple[str, WeightEnsemble], ...]
     functions: tuple[tuple[str, Activation], ...]
 
@@ -95,7 +94,7 @@ class Layer:
         label: str | None = None,
         taps: Taps | None = None,
         readout: Layer | None = None,
-        keep: sympy.Expr | None = None,
+        keep: Mapping[str, object] | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -110,8 +109,9 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        for name, given in (("reading", taps), ("readouts", readout), ("masks", keep)):
+        for name, given in (("reading", taps), ("readouts", readout)):
             object.__setattr__(self, name, () if given is None else (given,))
+        object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
 
     @cached_property
@@ -174,11 +174,6 @@ class Layer:
         return next(iter(self.readouts), None)
 
     @property
-    def keep(self) -> sympy.Expr | None:
-        """p of its mask of dropout, if it has one."""
-        return next(iter(self.masks), None)
-
-    @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
         return tuple(taps.positions for taps in self.reading)
@@ -226,7 +221,7 @@ class Layer:
     def identity(self) -> str:
         """The text that identifies the layer, whatever the names of it and of its functions."""
         functions = tuple((name, each.expr) for name, each in self.functions)
-        numbers = self.values, self.variances, self.ratios, functions, (("keep", self.keep),)
+        numbers = self.values, self.variances, self.ratios, functions, self.keep
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
         readout = next((each.identity for each in self.readouts), None)
         return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
@@ -244,13 +239,13 @@ class Layer:
             ("ratio", self.ratios),
             ("weights", self.laws),
             ("activations", self.functions),
+            ("keep", self.keep),
         )
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [f"taps={taps!r}" for taps in self.reading]
         parts += [f"readout={readout!r}" for readout in self.readouts]
-        parts += [f"keep={keep}" for keep in self.masks]
         return f"Layer({', '.join(parts)})"
 
 
@@ -272,23 +267,14 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
-    made = Assembly(statements, dict(layer.values), *of_matrices, functions)
+    made = Assembly(statements, dict(layer.values), *of_matrices, functions, dict(layer.keep))
     stages = made.stages()
-    for wrong in made.asymmetries if not is_skip(stages) else ():
+    for wrong in made.asymmetries if layer.keep or not is_skip(stages) else ():
         raise wrong
     reason = next((wrong.wanted for wrong in made.asymmetries), None)
-    for keep in layer.masks:
-        stages = _masked(stages, keep, layer.lines)
     for taps in layer.reading:
         stages = _tapped(stages, taps, layer.lines)
     return stages, reason
-
-
-def _masked(stages: tuple[Stage, ...], keep: sympy.Expr, lines: object) -> tuple[Stage, ...]:
-    """The dense layer with a mask of dropout."""
-    if stages != (DENSE,):
-        raise InputError("keep", lines, "the dense layer's equation, with dropout")
-    return (replace(DENSE, masks=(Value(keep),)),)
 
 
 def _tapped(stages: tuple[Stage, ...], taps: Taps, lines: object) -> tuple[Stage, ...]:
@@ -340,6 +326,15 @@ def _functions(
         for name, each in sorted(functions.items())
         if each is not None
     )
+
+
+def _chances(given: Mapping[str, object], names: Sequence[str]) -> Values:
+    """The chances of dropout, by matrices."""
+    found = _checked(given, least=0, strict=True)
+    known = {name for name, _ in found} <= set(names)
+    if not known or any(value.is_number and value > 1 for _, value in found):
+        raise InputError("keep", given, f"chances in (0, 1] by matrices, {', '.join(names)}")
+    return found
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

@@ -63,7 +63,7 @@ def dropout(p: object) -> Layer:
     value = value.subs(unsigned)
     if value == 1:
         return dense()
-    return Layer("z[i] = b[i] + W[i,a] s(z[a])", label=f"dropout({value})", keep=value)
+    return Layer(_DENSE, label=f"dropout({value})", keep={"W": value})
 
 
 def sequence(*blocks: Layer | str) -> Layer:

@@ -204,12 +204,9 @@ class Ensemble:
 
         Raises InputError for a p that is a symbol.
         """
-        keep = self.net.layer_at(layer, self.depth).keep if layer > 1 else None
-        if keep is None:
-            return
-        p = number_of(Value(keep))
-        for draw, rng in enumerate(streams):
-            sigma[draw] *= (rng.random(sigma.shape[-2:]) < p) / p
+        keep = self.net.layer_at(layer, self.depth).stages[-1].keep if layer > 1 else None
+        if keep is not None:
+            masked(sigma, keep, streams)
 
     @property
     def C_W(self) -> Array:
@@ -325,6 +322,13 @@ class Ensemble:
     def activate(self, Z: Array, layer: int) -> None:
         """Apply σ to Z of this layer in place."""
         compiled_activation(self.activation_at(layer)).activate(Z)
+
+
+def masked(sigma: Array, keep: Value, streams: Sequence[np.random.Generator]) -> None:
+    """σ ← μσ/p in place, σ (draws, …, m, n); an InputError for a p that is a symbol."""
+    p = number_of(keep)
+    for draw, rng in enumerate(streams):
+        sigma[draw] *= (rng.random(sigma.shape[-2:]) < p) / p
 
 
 @cache(entries=256)

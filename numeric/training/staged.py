@@ -16,10 +16,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.arithmetic.parameters import Value
 from derive.engine.trees import STREAM, Kind
 
 from ..arrays import Array
-from ..samplers.ensemble import MASKS, Ensemble
+from ..samplers.ensemble import MASKS, Ensemble, masked
 from ..samplers.staged import Evaluated, Parts
 from .arguments import carries
 from .blocks import Block, Masks, networks_of
@@ -113,15 +114,15 @@ class StagedNetworks(Networks):
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
-                if masks:
-                    made = {k: self._masked(layer, each, tape, masks) for k, each in made.items()}
+                for keep in stage.masks if masks else ():
+                    made = {k: self._masked(keep, each, tape, masks) for k, each in made.items()}
                 state = {
                     kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
                     for kind, each in made.items()
                 }
         return Pass(tape, state[STREAM], uses, made[STREAM], below)
 
-    def _masked(self, layer: int, given: Parts, tape: Tape, masks: Masks) -> Parts:
+    def _masked(self, keep: Value, given: Parts, tape: Tape, masks: Masks) -> Parts:
         """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron, drawn whenever the
         tape goes forward."""
         bodies = {}
@@ -129,7 +130,7 @@ class StagedNetworks(Networks):
             body = cast(Node, each.jet)
             mask = np.empty((len(masks), *body.shape[2:]))
             tape.do(mask.fill, 1.0)
-            tape.do(self.work.ensemble.masked, mask, layer, masks)
+            tape.do(masked, mask, keep, masks)
             jet = tape.times(body, tape.constant(mask))
             bodies[k] = type(each)(cast(Any, jet), cast(Any, tape))
         return given._replace(bodies=bodies)

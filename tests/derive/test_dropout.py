@@ -67,7 +67,10 @@ def test_its_text():
         lambda: layers.read("dropout"),
         lambda: layers.read("dropout(q)"),
         lambda: Network("tanh", Uniform(), layer="dropout(0.5)"),
-        lambda: layers.Layer("z[i] = b[i] + W[i,a] z[a]", keep=p),
+        lambda: layers.Layer("z[i] = b[i] + W[i,a] z[a]", keep={"W": p}),
+        lambda: layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", keep={"V": p}),
+        lambda: layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", keep={"W": 2}),
+        lambda: layers.around("dropout(1/2)"),
     ],
 )
 def test_what_is_refused(what):

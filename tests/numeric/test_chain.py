@@ -240,7 +240,7 @@ def test_blocks_do_not_take_each_others_names():
         (lambda: layers.dense(weights={"W1": "uniform"}), "matrices of the layer"),
         (lambda: layers.residual(C=(1, 2), weights={"W2": Gaussian(3)}), "C"),
         (layers.sequence, "blocks"),
-        (lambda: layers.around("dropout(1/2)"), "dropout"),
+        (lambda: layers.around("dropout(1/2)"), "carried past"),
         (lambda: layers.dense(activations="nothing"), "activations|activation"),
         (lambda: layers.dense(activations={"phi": "tanh"}), "functions in the layer's equations"),
         (

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from derive import Gaussian, InputError, Network, layers, recursion
-from numeric import compare, flow, simulate, write_module
+from numeric import compare, flow, simulate, training, write_module
 
 X = np.random.default_rng(0).standard_normal((2, 20))
 NET = Network("gelu", Gaussian(C_W=1.5), C_b=0.1, layer="dropout(0.8)")
@@ -169,3 +171,56 @@ def test_layers_narrower_than_the_inputs():
     error = np.hypot(*(run["V_se"].to_numpy() for run in runs))
     assert runs[0].attrs["sampler"] == "entries"
     assert (np.abs(lazy - explicit) <= 5 * error + 1e-9).all()
+
+
+def test_a_block_with_dropout_is_its_layers_one_by_one():
+    names = ["K", "G1", "V", "Theta", "D", "F"]
+    block = layers.sequence("residual(norm=rms)", "dropout(1/2)", "gated")
+    period = "(residual(norm=rms); dropout(1/2); gated)*"
+    net = Network("tanh", layer=period, C_b=0.1)
+    for inputs in ([1.0, 0.5, 0.2], [[1.0, 0.5, 0.2], [0.3, -0.4, 1.0]]):
+        one = flow(Network("tanh", layer=block, C_b=0.1), inputs, 2, names)
+        other = flow(net, inputs, 4, names)
+        for name in names:
+            here, there = (each[name].to_numpy()[-1] for each in (one, other))
+            np.testing.assert_allclose(here, there, rtol=1e-12, atol=1e-14)
+    made = recursion("V", layer=block).single_input()
+    limit = made.asymptotics("tanh", 1, C_b=0.1, C_W=0.5).expr
+    deep = flow(replace(net, weights=Gaussian(0.5)), [1.0, 0.5, 0.2], 121, ["V"])["V"][-1]
+    assert float(limit) == pytest.approx(float(deep), rel=1e-10)
+    assert layers.read(str(block)) == block
+    pairs = (layers.sequence("dense", "dropout(1/2)"), 2), ("dense; dropout(1/2)", 3)
+    given = {"targets": 0.5, "eta": 0.1, "steps": [3], "width": 8, "draws": 8}
+    trained = [
+        training.simulate(Network("tanh", layer=layer), [1.0, 0.5], depth=depth, **given)
+        for layer, depth in pairs
+    ]
+    assert (trained[0]["prediction"] == trained[1]["prediction"]).all()
+
+
+def test_masks_inside_a_skip_around_two_layers_are_those_of_their_own_matrix():
+    """z' = z/2 + b + W (μ∘tanh u)/p, u = b + W₃ (h∘tanh g): K and V of n = 400, V to O(1/n).
+
+    Given what a matrix multiplies, what comes out is normal. 5 standard errors and 2/n.
+    """
+    n, draws, p, C_b = 400, 30_000, 0.5, 0.1
+    layer = layers.around(layers.sequence("gated", "dropout(1/2)"), "1/2")
+    table = flow(Network("tanh", layer=layer, C_b=C_b), np.ones(n), 2, ["K", "V"])
+    rng = np.random.default_rng(3)
+    sums = []
+    for _ in range(draws // 100):
+        z, h, g, u, v = rng.standard_normal((5, 100, n))
+        z *= math.sqrt(1 + C_b)
+        length = np.sqrt((z**2).mean(axis=1, keepdims=True))
+        inside = length * h * np.tanh(length * g)
+        u *= np.sqrt(C_b + (inside**2).mean(axis=1, keepdims=True))
+        masked = (rng.random(u.shape) < p) * np.tanh(u) / p
+        z = z / 2 + v * np.sqrt(C_b + (masked**2).mean(axis=1, keepdims=True))
+        sums += [((z**2).mean(axis=1), (z**4).mean(axis=1))]
+    square, fourth = np.concatenate(sums, axis=1)
+    K = float(table["K"][1])
+    assert abs(square.mean() - K) < 5 * square.std() / math.sqrt(draws) + 2 * K / n
+    off = n * ((n * (square - square.mean()) ** 2 - (fourth - square**2)) / (n - 1))
+    V = float(table["V"][1])
+    assert abs(off.mean() - V) < 5 * off.std() / math.sqrt(draws) + 4 * abs(V) / n
+    assert 5 * off.std() / math.sqrt(draws) < 0.1 * abs(V)

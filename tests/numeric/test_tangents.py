@@ -464,10 +464,11 @@ def test_skips_of_their_own_sigma_and_law_are_those_of_the_network(inputs):
     bound = Network("tanh", layer=layers.skip("1/2", **gelu), C_b=0.1)
     plain = Network("gelu", "orthogonal", first_weights="gaussian", layer="skip(1/2)", C_b=0.1)
     assert largest(*(flow(net, inputs, 4, NAMES) for net in (bound, plain))) < 1e-14
-    named = ["skip(1/2, activations=sin)", "dense(activations=tanh)"]
+    named = ["skip(1/2, activations=sin)", layers.dense(Gaussian(2), "tanh")]
+    laws = [Gaussian(), Gaussian(), Gaussian(2)]
     mixed = (
         Network("relu", layer=named, C_b=0.1),
-        Network("sin; tanh", layer=["skip(1/2)", "dense"], C_b=0.1),
+        Network("sin; tanh", laws, layer=["skip(1/2)", "dense"], C_b=0.1),
     )
     assert largest(*(flow(net, inputs, 3, NAMES) for net in mixed)) < 1e-14
 

@@ -269,7 +269,7 @@ class Laws:
         n, B, C_b, C_W, gamma = self.n, self.together, self.C_b, self.C_W, self.gamma
         haar = isinstance(self.net.weights, Orthogonal)
         keep = self.net.layer.keep
-        p = 1.0 if keep is None else float(keep)
+        p = float(keep[0][1]) if keep else 1.0
         z = u = np.sqrt(self.K[0]) * rng.standard_normal((n, B))
         normals: list[tuple[np.ndarray, float]] = []
         """g of each W so far, and its deviation in u."""
