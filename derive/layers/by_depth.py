@@ -31,7 +31,7 @@ class ByDepth(Along[Layer]):
     readout = None
 
     def __post_init__(self) -> None:
-        signals = {taps.positions for each in self.entries for taps in each.reading}
+        signals = {taps.positions for each in self.entries for taps in each.tapped}
         reading = [each for each in self.entries if each.reads]
         if reading:
             wanted = "layers that keep a signal's positions; a readout as that of one convolution"
@@ -55,7 +55,7 @@ class ByDepth(Along[Layer]):
     @property
     def positions(self) -> int | None:
         """How many positions a signal has, where samples are signals."""
-        return next((taps.positions for each in self.entries for taps in each.reading), None)
+        return next((taps.positions for each in self.entries for taps in each.tapped), None)
 
     def check_group(self, group: str, weights: object) -> None:
         """Raise InputError for weights that permutations alone keep; see `Layer.check_group`."""

@@ -43,7 +43,7 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        beside = (*block.reading, *block.readouts, *block.masks)
+        beside = (*block.tapped, *block.readouts, *block.masks)
         if beside:
             wanted = "a block without positions and without dropout, in a sequence or around"
             raise InputError("layer", str(block), wanted)

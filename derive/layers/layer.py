@@ -61,7 +61,7 @@ class Layer:
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
         keep: p of the dense layer with dropout (`layers.dropout`).
-        reading, readouts, masks: taps, readout and keep, as a tuple of one or none.
+        tapped, readouts, masks: taps, readout and keep, as a tuple of one or none.
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -77,7 +77,7 @@ class Layer:
     variances: Values
     ratios: Values
     label: str | None = field(compare=False)
-    reading: tuple[Taps, ...]
+    tapped: tuple[Taps, ...]
     readouts: tuple[Layer, ...]
     masks: tuple[sympy.Expr, ...]
     laws: tuple[tuple[str, WeightEnsemble], ...]
@@ -108,7 +108,7 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        for name, given in (("reading", taps), ("readouts", readout), ("masks", keep)):
+        for name, given in (("tapped", taps), ("readouts", readout), ("masks", keep)):
             object.__setattr__(self, name, () if given is None else (given,))
         assert self.stages
 
@@ -144,7 +144,7 @@ class Layer:
 
     def check_without_positions(self, wanted: str) -> None:
         """Raise InputError, with what is wanted instead, for a layer of signals."""
-        for _ in self.reading:
+        for _ in self.tapped:
             raise InputError("layer", str(self), wanted)
 
     @property
@@ -165,7 +165,7 @@ class Layer:
     @property
     def taps(self) -> Taps | None:
         """The positions that its matrices read, if it is a convolution."""
-        return next(iter(self.reading), None)
+        return next(iter(self.tapped), None)
 
     @property
     def readout(self) -> Layer | None:
@@ -180,12 +180,12 @@ class Layer:
     @property
     def positions(self) -> int | None:
         """How many positions a signal has, where samples are signals."""
-        return next((taps.positions for taps in self.reading), None)
+        return next((taps.positions for taps in self.tapped), None)
 
     @property
     def reads(self) -> bool:
         """Whether it makes another signal of one, or is read out: not a layer among others."""
-        return any([*(taps.results != taps.positions for taps in self.reading), *self.readouts])
+        return any([*(taps.results != taps.positions for taps in self.tapped), *self.readouts])
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
@@ -242,7 +242,7 @@ class Layer:
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
-        parts += [f"taps={taps!r}" for taps in self.reading]
+        parts += [f"taps={taps!r}" for taps in self.tapped]
         parts += [f"readout={readout!r}" for readout in self.readouts]
         parts += [f"keep={keep}" for keep in self.masks]
         return f"Layer({', '.join(parts)})"
@@ -273,7 +273,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     reason = next((wrong.wanted for wrong in made.asymmetries), None)
     for keep in layer.masks:
         stages = _masked(stages, keep, layer.lines)
-    for taps in layer.reading:
+    for taps in layer.tapped:
         stages = _tapped(stages, taps, layer.lines)
     return stages, reason
 
