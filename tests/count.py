@@ -19,7 +19,7 @@ ROOMS = "derive", "numeric", "derivations", "tests"
 PRODUCT = "derive", "numeric"
 KIND = re.compile(
     r"is_dense|keeps_rotations|\.reason\b|\.positions\b|\.readout\b|has_dropout|\.taps\b|\.keep\b"
-    r"|first_weights|at_inputs|first_layer|\.reading\b|\.readouts\b|\.masks\b"
+    r"|first_weights|at_inputs|first_layer|\.tapped\b|\.readouts\b|\.masks\b"
 )
 """What code asks a network for, to tell of what kind it is."""
 ATOM = re.compile(r"isinstance\(\w+, (Tensor|Bracket|Response|Value|Parameter)")

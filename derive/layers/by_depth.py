@@ -30,7 +30,7 @@ class ByDepth(Along[Layer]):
     readout = None
 
     def __post_init__(self) -> None:
-        signals = {taps.positions for each in self.entries for taps in each.reading}
+        signals = {taps.positions for each in self.entries for taps in each.tapped}
         reading = [each for each in self.entries if each.input_axes != each.output_axes]
         if reading:
             wanted = "layers that keep a signal's positions; a readout as that of one convolution"

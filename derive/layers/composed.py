@@ -45,7 +45,7 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        if block.reading or block.readouts:
+        if block.tapped or block.readouts:
             wanted = "a block without positions, in a sequence or around"
             raise InputError("layer", str(block), wanted)
         names = {name: self.free(name) for name in _own(block)}

@@ -61,7 +61,7 @@ class Layer:
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
-        reading, readouts: taps and readout, as a tuple of one or none.
+        tapped, readouts: taps and readout, as a tuple of one or none.
         keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
@@ -78,7 +78,7 @@ class Layer:
     variances: Values
     ratios: Values
     label: str | None = field(compare=False)
-    reading: tuple[Taps, ...]
+    tapped: tuple[Taps, ...]
     readouts: tuple[Layer, ...]
     keep: Values
     laws: tuple[tuple[str, WeightEnsemble], ...]
@@ -109,7 +109,7 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        for name, given in (("reading", taps), ("readouts", readout)):
+        for name, given in (("tapped", taps), ("readouts", readout)):
             object.__setattr__(self, name, () if given is None else (given,))
         object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
@@ -145,7 +145,7 @@ class Layer:
 
     def check_without_positions(self, wanted: str) -> None:
         """Raise InputError, with what is wanted instead, for a layer of signals."""
-        if self.reading:
+        if self.tapped:
             raise InputError("layer", str(self), wanted)
 
     @property
@@ -166,7 +166,7 @@ class Layer:
     @property
     def taps(self) -> Taps | None:
         """The positions that its matrices read, if it is a convolution."""
-        return next(iter(self.reading), None)
+        return next(iter(self.tapped), None)
 
     @property
     def readout(self) -> Layer | None:
@@ -176,12 +176,12 @@ class Layer:
     @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return tuple(taps.positions for taps in self.reading)
+        return tuple(taps.positions for taps in self.tapped)
 
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.readouts else tuple(taps.results for taps in self.reading)
+        return () if self.readouts else tuple(taps.results for taps in self.tapped)
 
     @property
     def positions(self) -> int | None:
@@ -244,7 +244,7 @@ class Layer:
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
-        parts += [f"taps={taps!r}" for taps in self.reading]
+        parts += [f"taps={taps!r}" for taps in self.tapped]
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
 
@@ -272,7 +272,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     for wrong in made.asymmetries if layer.keep or not is_skip(stages) else ():
         raise wrong
     reason = next((wrong.wanted for wrong in made.asymmetries), None)
-    for taps in layer.reading:
+    for taps in layer.tapped:
         stages = _tapped(stages, taps, layer.lines)
     return stages, reason
 
