@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Measure, Flow]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_flow(benchmark, request, name):
-    against = request.config.getoption("--against")
+    against = request.config.getoption("--against", default=None)
     measure, case = CASES[name]
     benchmark.group = f"flow, {name}"
     roots = [ROOT] if against is None else [ROOT, Path(against).resolve()]
