@@ -123,6 +123,16 @@ def test_few_networks_are_few(monkeypatch):
         assert sum(drawn) == wanted
 
 
+def test_signals_whose_positions_do_not_meet_are_known_in_groups():
+    """Three inputs of two positions are the six samples of the dense network: within 5 errors."""
+    signals = Network("tanh", C_b=0.3, layer=layers.convolution(1, 2))
+    by_signal = ensemble_of(signals, INPUTS.reshape(3, 2, 5))
+    dense = ensemble_of(Network("tanh", C_b=0.3), INPUTS)
+    assert len(means._groups(by_signal)) == 3
+    for one, other in zip(means.known(by_signal, 2000), plain(dense, 2000), strict=True):
+        assert np.abs(scores(one, other)).max() < 5
+
+
 def test_seconds_are_of_all_groups_of_inputs():
     """Six inputs go down in three groups of four; matrices that are built take n² instead of n."""
     net, own = Network("tanh", C_b=0.1), Network("tanh", "uniform", C_b=0.1)
