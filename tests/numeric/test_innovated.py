@@ -132,7 +132,8 @@ def test_the_means_of_responses_are_exact(sigma: str) -> None:
     ("layer", "gain"), [("normalized(layer)", 2.0), ("residual(skip=1/2)", 2.0)]
 )
 @pytest.mark.usefixtures("few")
-def test_errors_are_smaller(layer: str, gain: float) -> None:
+def test_errors_are_smaller(layer: str, gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 512)  # controls, which take less memory
     net, n = network(layer, Orthogonal(1.5)), 96
     found = innovated(net, PAIR, n, 4)
     table = found.table([found.part(0)])

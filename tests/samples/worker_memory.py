@@ -15,7 +15,7 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-GROWTH = 200
+GROWTH = 100
 """Megabytes that a process may grow before it empties its caches."""
 NAMED = 6
 """How many tests the summary names."""
