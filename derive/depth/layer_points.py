@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import mpmath
 import sympy
 
@@ -113,15 +115,30 @@ def _taylor(value: sympy.Expr, power: int) -> sympy.Expr:
 def _raised(
     at: sympy.Expr, exponent: sympy.Rational, power: int
 ) -> dict[sympy.Rational, sympy.Expr]:
-    """(c K (1 + r))^exponent by the binomial series, through K^power, `at` being c K + …"""
+    """(c K + R)^exponent by the binomial series, through K^power, R being of higher order."""
     lead = at.coeff(K, 1)
-    rest = sympy.expand((at - lead * K) / (lead * K))
-    factor, total = sympy.S.One, sympy.S.One
-    for k in range(1, power + 1):
-        factor = factor * (exponent - k + 1) / k
-        total += factor * rest**k
-    terms = by_powers(lead**exponent * K**exponent * total)
-    return {e: c for e, c in terms.items() if e <= power}
+    rest, powered = by_powers(at - lead * K), {sympy.S.Zero: sympy.S.One}
+    factor, found = sympy.S.One, dict[sympy.Rational, sympy.Expr]()
+    left = exponent
+    while powered and factor:
+        for e, c in powered.items():
+            term = sympy.expand(factor * lead**left * c)
+            found[e + left] = found.get(e + left, sympy.S.Zero) + term
+        factor *= left / (exponent - left + 1)
+        left -= 1
+        powered = _product(powered, rest, power - left)
+    return {e: c for e, c in found.items() if e <= power}
+
+
+def _product(
+    one: dict[sympy.Rational, sympy.Expr], other: dict[sympy.Rational, sympy.Expr], end: sympy.Expr
+) -> dict[sympy.Rational, sympy.Expr]:
+    """The product of two sums of powers of K, through K^end."""
+    total: dict[sympy.Rational, sympy.Expr] = {}
+    for (a, x), (b, y) in product(one.items(), other.items()):
+        if a + b <= end and y != 0:
+            total[a + b] = total.get(a + b, sympy.S.Zero) + sympy.expand(x * y)
+    return total
 
 
 def isolated_points(

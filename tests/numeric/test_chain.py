@@ -308,6 +308,10 @@ def test_periods_of_layers_are_critical_where_both_together_are():
     twice = criticality("tanh", layer="dense; dense")
     assert twice.critical == (0, 1)
     assert twice.points[0].coefficient == -4  # K' = K − 2K² twice
+    longer = criticality("tanh", layer="residual(skip=1/2); dense; dense").critical[1]
+    assert abs((0.25 + float(longer) ** 2) * float(longer) ** 2 - 1) < 1e-12
+    bent = criticality("gelu", layer="dense(activations=relu); dense(activations=tanh)")
+    assert (bent.critical, bent.points[0].coefficient) == ((0, sympy.sqrt(2)), -sympy.sqrt(2))
     grown = criticality("gelu", layer="residual(norm=rms); residual(norm=rms)")
     alone = criticality("gelu", layer="residual(norm=rms)")
     assert abs(grown.rate(1, 1, 0) - 2 * alone.rate(1, 1, 0)) < 1e-15
