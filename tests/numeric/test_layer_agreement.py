@@ -73,7 +73,6 @@ OWN = {
         "h[i] = W1[i,a] y[a]",
         "z[i] = 0.5 z[i] + b[i] + W2[i,a] h[a] h[a]",
     ),
-    "a wide hidden layer": layers.residual(ratio=4),
     "a matrix times a norm": layers.Layer(
         "q = z[a] z[a]/n", "z[i] = b[i] + 2 W[i,a] s(z[a])/(1 + q)"
     ),

@@ -94,7 +94,6 @@ def _halves():
     [
         "normalized(rms, eps=0.1)",
         "normalized(layer)",
-        "residual(skip=1, norm=rms)",
         "residual(skip=1/2, norm=layer)",
         "gated(norm=rms)",
     ],

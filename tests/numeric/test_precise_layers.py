@@ -71,7 +71,7 @@ def test_more_digits_begin_with_fewer() -> None:
 
 
 @pytest.mark.parametrize("layer", ["normalized(rms)", "residual(norm=rms)", "gated(norm=rms)"])
-@pytest.mark.parametrize("times", [1, -1, 2, -3])
+@pytest.mark.parametrize("times", [1, -3])
 def test_inputs_that_are_multiples_are_seen_to_be(layer: str, times: int) -> None:
     """z ↦ c z leaves a norm but for the sign: of tanh the brackets are those of one input."""
     inputs = [[1.0, 0.5], [times * 1.0, times * 0.5], [0.25, -0.75]]

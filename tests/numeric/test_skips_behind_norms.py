@@ -453,13 +453,9 @@ def test_tangents_with_controls(sigma, norm, draws):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sigma", "weights", "norm"),
-    [("gelu", Orthogonal, "layer"), ("relu", Gaussian, "rms")],
-)
-def test_ensembles(sigma, weights, norm):
+def test_ensembles():
     """Layers 2 to 4, and D, F, A, B among them."""
-    net = network(sigma, norm, weights=weights)
+    net = network("relu", "rms", weights=Gaussian)
     names = ["K", "V", "Theta", *TOWER]
     theory = flow(net, PAIR[0], 4, names, width=2)
     names.remove("Theta1")

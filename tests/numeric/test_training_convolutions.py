@@ -214,10 +214,10 @@ def test_theory_begins_with_the_network_and_ends_with_the_targets(layer):
 
 def test_a_filter_with_one_matrix_is_the_dense_layer():
     """Theory, inference, rates and descent with positions as inputs; a layer of its own."""
-    X, T = SIGNALS[:2], TESTS
-    y = RNG.standard_normal((2, 4))
+    X, T = SIGNALS[:1], TESTS
+    y = RNG.standard_normal((1, 4))
     delta, dense = (network(layer) for layer in (LAYERS["delta"], layers.dense()))
-    flat = X.reshape(8, 5), y.reshape(8), T.reshape(4, 5)
+    flat = X.reshape(4, 5), y.reshape(4), T.reshape(4, 5)
     for function, given in ((flow, (2, 0.05, [0, 3])), (posterior, (2, 0.1))):
         own, other = function(delta, X, y, T, *given), function(dense, *flat, *given)
         for name in own.data_vars:
@@ -237,7 +237,7 @@ def test_a_filter_with_one_matrix_is_the_dense_layer():
     assert made[0] == pytest.approx(made[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("layer", ["circular", "flatten"])
+@pytest.mark.parametrize("layer", ["flatten"])
 def test_networks_start_with_the_kernels_of_their_ensemble(layer):
     """H(0) and the covariance of outputs are Θ and K of the same width, |z| < 5.5."""
     net, y = network(LAYERS[layer]), targets_of(layer, 1)[..., 0]
@@ -267,7 +267,7 @@ def test_controls_change_no_mean(layer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("layer", "weights", "draws"), [("circular", "gaussian", 1500), ("mean", "orthogonal", 500)]
+    ("layer", "weights", "draws"), [("circular", "gaussian", 1500), ("mean", "orthogonal", 300)]
 )
 def test_trained_ensembles_agree_with_theory(layer, weights, draws):
     """Seen would be two fifths of a coefficient of 1/n after 20 steps, at targets of ±1."""
