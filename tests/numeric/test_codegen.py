@@ -18,7 +18,7 @@ from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 from numeric import flow, write_module
-from numeric.brackets import pieces, quadrature
+from numeric.brackets import quadrature
 from numeric.brackets.module import bracket_name
 from numeric.brackets.module import module_source as module_source_of_brackets
 from numeric.codegen.python import module_source
