@@ -167,8 +167,12 @@ def draw_ensemble(choose: Choose, widths: Sequence[int] = SIXTHS) -> WeightEnsem
         LowRankOrthogonal(C_W, gamma=2 * third),
         BiInvariant(C_W, moments=(2, 5, 14)),
     )
-    fitting = (each for each in rare if all(_allows(each, n) for n in widths))
-    return choose(choose((plain, tuple(fitting))))
+    fitting: tuple[WeightEnsemble, ...] = tuple(
+        each for each in rare if all(_allows(each, n) for n in widths)
+    )
+    if len(fitting) == 1:  # would take fewer choices than the plainest
+        fitting += plain
+    return choose(choose((plain, fitting)))
 
 
 def _allows(weights: WeightEnsemble, width: int) -> bool:

@@ -78,7 +78,7 @@ class Layers:
     width: int
     widths: tuple[int, ...]
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The number of layers of preactivations."""
         return len(self.widths) - 1
@@ -175,7 +175,7 @@ class Ensemble:
         """n, the reference width."""
         return self.layers.width
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """n_0, n_1, …, n_depth."""
         return self.layers.widths
@@ -185,7 +185,7 @@ class Ensemble:
         """(m, n_0)."""
         return self.data.X
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The number of layers of preactivations."""
         return len(self.widths) - 1

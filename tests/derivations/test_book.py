@@ -88,7 +88,7 @@ DOUBTFUL = {
     "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""
-SLOW, LONGEST = 1.0, 1.5
+SLOW, LONGEST = 0.5, 0.8
 """Seconds, by the shipped table, beyond which a claim is left to `make run` and the slow tests, and
 beyond which it is left to `make run` alone, which proves every claim."""
 

@@ -455,7 +455,6 @@ TWO_H = (["z", "z", "H", "H"], (0, 1, 0, 1, 0, 0), (0, 0, 0, 0, 0, 0))
         ("truncated", *FOUR_Z),
         ("gaussian", *ONE_H),
         ("low-rank gaussian", *ONE_H),
-        ("orthogonal", *TWO_H),
     ],
     ids=str,
 )

@@ -135,11 +135,6 @@ def test_the_tower_solves_its_recursions(activation, weights):
     _solved(activation, weights, ["V", "G1", "Theta", "Theta1", "D", "F", "A", "B", "U6"])
 
 
-@pytest.mark.slow
-def test_the_second_order_at_depth_10000():
-    _held(a.hard_tanh, Gaussian(), ["G2", "V2", "U6"], 10_000)
-
-
 @pytest.mark.parametrize("activation", [a.hard_tanh, BENT, CURVED], ids=str)
 @pytest.mark.parametrize(
     ("orders", "outer"), [((0, 0), 0), ((1, 1), 0), ((0, 2), 0), ((0, 0, 1, 1), 2), ((0, 0), 6)]

@@ -132,19 +132,6 @@ def test_a_module_has_the_masks(tmp_path, monkeypatch):
     assert np.allclose(found, flow(net, X, 3, "K")["K"], rtol=1e-12)
 
 
-@pytest.mark.slow
-def test_a_module_has_the_masks_of_four_factors(tmp_path, monkeypatch):
-    """V, p^{−3} among its brackets' factors, of an input twice and another."""
-    write_module(recursion("V", layer="dropout(4/5)"), "tanh", tmp_path / "dropped_vertex.py")
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("dropped_vertex")
-    inputs = np.stack([X[0], X[1], X[0]])
-    table = flow(Network("tanh", C_b=0.1, layer="dropout(4/5)"), inputs, 3, ["K", "V"])
-    found = module.flow(inputs @ inputs.T / 20, np.full(3, 1.0), np.full(3, 0.1))
-    for name, values in zip(module.TENSORS, found, strict=True):
-        assert np.allclose(values, table[name], rtol=1e-11, atol=1e-13), name
-
-
 @pytest.mark.parametrize(
     "what",
     [

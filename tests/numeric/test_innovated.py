@@ -157,7 +157,6 @@ def fall(layer: str, weights, inputs, sigma: str = "gelu") -> float:
     ("layer", "weights"),
     [
         ("normalized(layer)", Orthogonal(1.2)),
-        ("residual(skip=1, norm=layer)", Gaussian(1.2)),
         ("gated(norm=rms)", Gaussian(1.2)),
     ],
 )

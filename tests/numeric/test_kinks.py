@@ -142,7 +142,7 @@ def test_derivatives_contract_to_one_input(average, activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("activation", LINEAR, ids=str)
+@pytest.mark.parametrize("activation", [activations.hard_tanh, ZIGZAG], ids=str)
 def test_those_in_numpy_are_these(activation):
     """At regular, singular and silent covariances, and without derivatives at nearly singular
     ones; up to what K's own rounding may change."""

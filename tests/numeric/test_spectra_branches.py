@@ -89,7 +89,6 @@ def test_three_haar_matrices_have_the_law_of_kesten_and_mckay() -> None:
     [
         ("relu", "gaussian", "gated", 1, 4),
         ("relu", "orthogonal", "gated", 1, 3),
-        pytest.param("silu", "orthogonal", "gated(skip=1/2)", 2, 4, marks=pytest.mark.slow),
         pytest.param("tanh", "gaussian", "gated(skip=1, norm=rms)", 3, 4, marks=pytest.mark.slow),
         ("tanh", "orthogonal", TWO, 1, 4),
         ("linear", "gaussian", NESTED, 1, 4),

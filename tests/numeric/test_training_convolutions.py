@@ -11,7 +11,7 @@ from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import flow, learning_rate, posterior, simulate, staged
+from numeric.training import flow, learning_rate, simulate, staged
 from numeric.training.ensembles import Training
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.optimizers import Optimizer
@@ -213,15 +213,16 @@ def test_theory_begins_with_the_network_and_ends_with_the_targets(layer):
 
 
 def test_a_filter_with_one_matrix_is_the_dense_layer():
-    """Theory, inference, rates and descent with positions as inputs; a layer of its own."""
+    """Theory, rates and descent with positions as inputs; a layer of its own."""
     X, T = SIGNALS[:1], TESTS
     y = RNG.standard_normal((1, 4))
     delta, dense = (network(layer) for layer in (LAYERS["delta"], layers.dense()))
     flat = X.reshape(4, 5), y.reshape(4), T.reshape(4, 5)
-    for function, given in ((flow, (2, 0.05, [0, 3])), (posterior, (2, 0.1))):
-        own, other = function(delta, X, y, T, *given), function(dense, *flat, *given)
-        for name in own.data_vars:
-            assert (own[name].to_numpy() == other[name].to_numpy()).all()
+    own, other = (
+        flow(net, *given, 2, 0.05, [0, 3]) for net, given in ((delta, (X, y, T)), (dense, flat))
+    )
+    for name in own.data_vars:
+        assert (own[name].to_numpy() == other[name].to_numpy()).all()
     own, other = learning_rate(delta, X, 2), learning_rate(dense, flat[0], 2)
     assert (own["stable1"].to_numpy() == other["stable1"].to_numpy()).all()
     made = []
@@ -237,10 +238,9 @@ def test_a_filter_with_one_matrix_is_the_dense_layer():
     assert made[0] == pytest.approx(made[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("layer", ["flatten"])
-def test_networks_start_with_the_kernels_of_their_ensemble(layer):
+def test_networks_start_with_the_kernels_of_their_ensemble():
     """H(0) and the covariance of outputs are Θ and K of the same width, |z| < 5.5."""
-    net, y = network(LAYERS[layer]), targets_of(layer, 1)[..., 0]
+    net, y = network(LAYERS["flatten"]), targets_of("flatten", 1)[..., 0]
     made = simulate(net, SIGNALS, y, None, 8, 3, 0.1, 0, draws=1500, clip=1e9)
     table = simulate_start(net, SIGNALS, 8, 3, 6000, tensors=("K", "Theta"), seed=5)
     for name, tensor in (("covariance", "K"), ("ntk", "Theta")):
@@ -266,18 +266,13 @@ def test_controls_change_no_mean(layer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("layer", "weights", "draws"), [("circular", "gaussian", 1500), ("mean", "orthogonal", 300)]
-)
-def test_trained_ensembles_agree_with_theory(layer, weights, draws):
+def test_trained_ensembles_agree_with_theory():
     """Seen would be two fifths of a coefficient of 1/n after 20 steps, at targets of ±1."""
-    net, read = network(LAYERS[layer], weights), LAYERS[layer].readout is not None
-    x, tests = (SIGNALS[:2], TESTS) if read else (SIGNALS[:1], None)
-    y = np.array([1.0, -1.0] if read else [[1.0, -1.0, 1.0, -1.0]])
+    net, x, y = network(LAYERS["mean"], "orthogonal"), SIGNALS[:2], np.array([1.0, -1.0])
     theta = tensors_of(net, x, 3, "Theta")["Theta"].to_numpy()[-1]
     eta, steps = 0.5 / np.linalg.eigvalsh(theta)[-1], [0, 1, 20]
-    theory = flow(net, x, y, tests, 3, eta, steps)
-    made = [simulate(net, x, y, tests, n, 3, eta, steps, draws, seed=3) for n in (32, 64)]
+    theory = flow(net, x, y, TESTS, 3, eta, steps)
+    made = [simulate(net, x, y, TESTS, n, 3, eta, steps, 300, seed=3) for n in (32, 64)]
     scores = compare(theory, made, degree=1)
     assert scores.agrees, scores.table
     names = "prediction1", "covariance1", "ntk1"

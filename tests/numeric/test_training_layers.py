@@ -162,15 +162,6 @@ def _compared(layer, weights, widths, draws, eta):
 
 
 @pytest.mark.slow
-def test_trained_ensembles_of_layers_agree_with_theory():
-    """Seen would be two thirds of the coefficient of 1/n of the trained kernel."""
-    scores = _compared(layers.residual(1, norm="rms"), "orthogonal", (16, 32), 8000, 0.5)
-    assert scores.agrees, scores.table
-    shares = [row.share for row in scores.rows if row.tensor == "ntk1" and row.layer == 5]
-    assert min(shares) < 0.67
-
-
-@pytest.mark.slow
 def test_gates_agree_with_theory():
     """At a small η: products of matrices have large coefficients of 1/n²."""
     scores = _compared(OWN, "gaussian", (32, 64), 1000, 0.2)
@@ -330,8 +321,7 @@ def test_tangent_kernels_of_gates_bend_as_theory_says():
     assert abs(values.mean() - theory) < 5 * error
 
 
-@pytest.mark.parametrize("layer", ["residual", "skip"])
-@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(("layer", "outputs"), [("residual", 2), ("skip", 1)])
 def test_controls_change_no_mean_of_a_layer(layer, outputs):
     """Controlled and plain means of other networks at n = 8, |z| < 5.5 of some 150 numbers."""
     given = layers.residual(1, norm="rms") if layer == "residual" else LAYERS[layer]
