@@ -15,7 +15,7 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .depth.layered import criticality
 from .display.objects import lines_latex, readable
-from .engine.scheme import Scheme
+from .engine.scheme import Scheme, check_group
 from .engine.stages import STEM
 from .errors import InputError, listed, whole
 from .expressions import as_expression
@@ -149,7 +149,7 @@ class Network:
         """Raise InputError for weights that permutations alone keep, where the rest asks more."""
         if isinstance(self.weights, Laws) and self.weights.function is not None:
             return  # `tabulated` has them
-        self.layer.check_group(self.group, "; ".join(map(str, self.laws.entries)))
+        check_group(self.layer, self.group, "; ".join(map(str, self.laws.entries)))
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:

@@ -15,7 +15,15 @@ from .stages import DENSE, STEM, Stage
 from .taps import Taps
 
 
-class Layered(Protocol):
+class HasDense(Protocol):
+    """A layer, or the layers of a network."""
+
+    @property
+    def is_dense(self) -> bool:
+        """True if it is z' = b + W σ(z), for every layer."""
+
+
+class Layered(HasDense, Protocol):
     """What the engine asks of a layer; `derive.layers.Layer` is one."""
 
     @property
@@ -30,9 +38,6 @@ class Layered(Protocol):
     def readouts(self) -> Sequence[Layered]:
         """The layer that reads its tensors out, if it is not they that are asked for."""
 
-    def check_group(self, group: str, weights: object) -> None:
-        """Raise InputError for weights of a group, "O" or "B", that the layer does not support."""
-
     def check_open(self, function: str) -> None:
         """Raise InputError, for this function, if the layer has activations or laws of its own."""
 
@@ -41,6 +46,18 @@ class Layered(Protocol):
         """The symbols that are no numbers yet."""
 
     def __hash__(self) -> int: ...
+
+
+def check_group(layer: HasDense, group: str, weights: object) -> None:
+    """Raise InputError for weights that permutations alone keep, in all but dense layers.
+
+    Arguments:
+        group: the group that keeps the law of the weights, "O" or "B".
+        weights: as the error shows them.
+    """
+    if group != "O" and not layer.is_dense:
+        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
+        raise InputError("weights", str(weights), wanted)
 
 
 @dataclass(frozen=True)

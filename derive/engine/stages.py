@@ -250,7 +250,7 @@ class Stage:
 
     @cached_property
     def has_dense_equation(self) -> bool:
-        """Whether it is z = b + W σ(z), whatever σ, the law of W and its variance."""
+        """True if it is z = b + W σ(z), for any σ, law of W and variance."""
         opened = (each._replace(variance=C_W, law=None) for each in self.matrices)
         return replace(self, activations=(), matrices=tuple(opened)) == DENSE
 

@@ -12,7 +12,7 @@ import sympy
 
 from ..errors import InputError
 from .along import Along
-from .layer import Layer, check_rotations
+from .layer import Layer
 from .shipped import as_layer
 
 Part: TypeAlias = "Layer | str | Sequence[Layer | str]"
@@ -53,7 +53,7 @@ class ByDepth(Along[Layer]):
 
     @property
     def is_dense(self) -> bool:
-        """Whether every layer is the dense one; of a function this is not known."""
+        """True if every layer is the dense one; False for a function, which is not known."""
         return self.function is None and all(each.is_dense for each in self.entries)
 
     @property
@@ -70,10 +70,6 @@ class ByDepth(Along[Layer]):
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: the same."""
         return self.input_axes
-
-    def check_group(self, group: str, weights: object) -> None:
-        """Raise InputError for weights that permutations alone keep; see `Layer.check_group`."""
-        check_rotations(self, group, weights)
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import sympy
 
@@ -134,15 +133,6 @@ class Layer:
         """Itself, or None for the dense layer, whose recursions need no layer to be named."""
         return None if self.is_dense else self
 
-    def check_group(self, group: str, weights: object) -> None:
-        """Raise InputError for weights that permutations alone keep, in all but the dense layer.
-
-        Arguments:
-            group: the group that keeps the law of the weights, "O" or "B".
-            weights: as the error shows them.
-        """
-        check_rotations(self, group, weights)
-
     def check_without_positions(self, wanted: str) -> None:
         """Raise InputError, with what is wanted instead, for a layer of signals."""
         if self.tapped:
@@ -170,7 +160,7 @@ class Layer:
 
     @property
     def readout(self) -> Layer | None:
-        """What its tensors are read out by, if they are not what is asked for."""
+        """The layer that reads out its tensors, if it has a readout."""
         return next(iter(self.readouts), None)
 
     @property
@@ -247,13 +237,6 @@ class Layer:
         parts += [f"taps={taps!r}" for taps in self.tapped]
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
-
-
-def check_rotations(layer: Any, group: str, weights: object) -> None:
-    """Raise InputError for weights that permutations alone keep, in all but dense layers."""
-    if group != "O" and not layer.is_dense:
-        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
-        raise InputError("weights", str(weights), wanted)
 
 
 @cache

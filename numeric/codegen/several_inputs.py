@@ -82,7 +82,7 @@ class MultiModule(Module):
 
     @cached_property
     def _fills(self) -> dict[tuple[Activation, Shape], str]:
-        """What the function is called that tabulates an average."""
+        """The name of the function that tabulates an average."""
         pairs = [(sigma, shape) for sigma, shapes in self.shapes.items() for shape in shapes]
         return {pair: f"table_{place}" for place, pair in enumerate(pairs)}
 

@@ -50,7 +50,7 @@ class Sampler(Work):
     ensemble: Ensemble
     plan: Plan
     supports: ClassVar[frozenset[str]] = frozenset()
-    """What networks may need (`ensemble.Layers.needs`)."""
+    """The needs of networks (`ensemble.Layers.needs`) that it supports."""
     wanted: ClassVar[str] = '"lazy" or "explicit"'
     """What is wanted in its place where it does not give a plan's statistics."""
     name: ClassVar[str]
@@ -60,12 +60,12 @@ class Sampler(Work):
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
-        """What samples the statistics of a plan in an ensemble, where `why_not` is empty."""
+        """The sampler of a plan in an ensemble; `why_not` must be empty."""
         return cls(ensemble, plan)
 
     @classmethod
     def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """What is wanted in place of this sampler, if it does not apply; else empty."""
+        """The alternative to this sampler if it does not apply; empty if it does."""
         other = [where for need, where in layers.needs.items() if need not in cls.supports]
         if other:
             return f'"lazy" or "explicit", for {" and ".join(other)}'
@@ -73,7 +73,7 @@ class Sampler(Work):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether it gives these statistics, in networks of which it supports what they need."""
+        """True if it gives these statistics, in networks whose needs it supports."""
         return True
 
     @property

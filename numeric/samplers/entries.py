@@ -51,7 +51,7 @@ class EntriesSampler(Sampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether nothing but z is measured."""
+        """True if only z is measured."""
         return plan.fields == {Z}
 
     @property

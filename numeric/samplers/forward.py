@@ -115,7 +115,7 @@ class ForwardSampler(ProbeSampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether there is one input and nothing but preactivations, in layers not too wide."""
+        """True for one input and preactivations alone, in layers not too wide."""
         steps = [step for steps in layers.steps for step in steps]
         widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
         return (

@@ -85,7 +85,7 @@ class PairSampler(PathSampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether some statistics are H H of three or four inputs, and paths give all others."""
+        """True if some statistics are H H of three or four inputs, and paths give all others."""
         others = [each for each in plan.statistics if not _of_tangents(each)]
         return (
             FEWEST <= plan.samples <= LABELS

@@ -99,7 +99,7 @@ def _of_inputs(ensemble: Ensemble, group: list[int], seed: int) -> Ensemble:
 
 
 def _samples(ensemble: Ensemble, group: list[int]) -> NDArray[np.intp]:
-    """What is measured of these inputs."""
+    """The quantities that are measured of these inputs."""
     m = ensemble.data.measured
     return np.arange(m).reshape(len(ensemble.data.by_input), -1)[group].ravel()
 

@@ -129,7 +129,7 @@ class Step(Shown):
 
     @property
     def is_composed(self) -> bool:
-        """Whether it leads through all stages of a layer."""
+        """True if it leads through all stages of a layer."""
         return self.stage is None
 
     @property

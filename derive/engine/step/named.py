@@ -10,7 +10,7 @@ from ...groups.pairings import Blocks
 from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
 from ..fields import AnyField, Field
-from ..scheme import Layered, Scheme
+from ..scheme import Layered, Scheme, check_group
 from ..stages import DENSE, Stage
 from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
 from ..trees import STREAM
@@ -66,7 +66,7 @@ def _check_groups(weights: WeightEnsemble, layer: Layered) -> None:
     """Raise InputError for laws of a layer's matrices that permutations alone keep."""
     laws = (matrix.law or weights for stage in layer.stages for matrix in stage.matrices)
     for law in (weights, *laws):
-        layer.check_group(law.group, law)
+        check_group(layer, law.group, law)
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
