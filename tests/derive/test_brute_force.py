@@ -480,12 +480,20 @@ def test_three_neurons(weights, component):
         ["z", "z"],
         ["H"],
         ["dH", "z"],
-        pytest.param(["ddII"], marks=pytest.mark.slow),
     ],
     ids=str,
 )
 def test_three_layers(weights, fields):
     """Through layers whose own NTK fluctuates; one input, one output."""
+    check_three_layers(weights, fields)
+
+
+@pytest.mark.slow
+def test_second_changes_through_three_layers():
+    check_three_layers(Orthogonal(2), ["ddII"])
+
+
+def check_three_layers(weights, fields):
     nodes = sum(len(EDGES[field]) + 1 for field in fields)
     net = network(weights, [0, 1, 1], C_b=0)
     check(net, (1, 2, 2, 1), ((1,),), fields, (0,) * nodes, (0,) * nodes)

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 import sympy
+from sample_kernels import interpreted
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.engine.scheme import Scheme
@@ -55,7 +56,8 @@ def test_six_sample_indices(tmp_path):
     """
     activation, stated = activations.erf_unit_slope, 2.0 * np.exp(-quadrature.accuracy(2))
     made = [recursion("U6", weights=Gaussian())]
-    module = imported(write_module(made, activation, tmp_path / "six_erf.py"))
+    path = write_module(made, activation, tmp_path / "six_erf.py")
+    module = interpreted(path.read_text(encoding="utf-8"), "six_erf")
     inputs = np.random.default_rng(2).normal(size=(2, 7))
     table = flow(Network(activation, Gaussian(), C_b=0.05), inputs, 3, [*module.TENSORS], width=7)
     known = {"C_W": 1.0, "C_b": 0.05, "r_big": 1.0, "r_in": 1.0}

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from sample_kernels import ROADS, compiled_kinks
+from sample_kernels import ROADS, compiled_kinks, interpreted
 from scipy.special import ndtr
 
 from derive import activations
@@ -93,11 +93,10 @@ def by_panels(activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("activation", [activations.hard_tanh, ZIGZAG], ids=str)
-def test_panels_agree(average, activation):
+def test_panels_agree(average):
     """To the accuracy of panels in four dimensions."""
-    for shape, (K, want) in zip(SHAPES, by_panels(activation), strict=True):
-        assert average(activation, K, *shape) == pytest.approx(want, rel=1e-9, abs=1e-9)
+    for shape, (K, want) in zip(SHAPES, by_panels(ZIGZAG), strict=True):
+        assert average(ZIGZAG, K, *shape) == pytest.approx(want, rel=1e-9, abs=1e-9)
 
 
 COINCIDENT = [(0, 0), (1, 1), (1, 2), (0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 0, 3), (1,) * 4]
@@ -105,7 +104,7 @@ COINCIDENT = [(0, 0), (1, 1), (1, 2), (0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 0, 3), 
 
 def singly(activation, shapes):
     """The brackets of one input, as a function of K."""
-    return modules.load(module_source(activation, shapes), "kinks_test").brackets
+    return interpreted(module_source(activation, shapes), "kinks_test").brackets
 
 
 @pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)

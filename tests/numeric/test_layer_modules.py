@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 from flows import own
@@ -34,12 +35,15 @@ def made(names, layer, *, single=True):
     return [each.single_input() for each in found] if single else found
 
 
-def run(path, inputs):
-    """The module's tensors at every layer, by their names."""
+def run(path, inputs, *, compiled=False):
+    """The module's tensors at every layer, by their names; in the interpreter, as each module would
+    compile for seconds."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba.config, "DISABLE_JIT", not compiled)
+        spec.loader.exec_module(module)
     columns = [np.full(DEPTH, NUMBERS.get(name, 1.0)) for name in module.PARAMETERS]
     X = np.atleast_2d(inputs)
     K0 = X @ X.T / X.shape[1]
@@ -52,22 +56,23 @@ def flowed(layer, sigma, inputs, names):
     return flow(net, inputs, DEPTH, names)
 
 
-def cases(*given):
-    """The first two of them, and those that take long to compile."""
-    first, second, *others = given
-    return [first, second, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
+def test_a_compiled_module_runs_the_stages(tmp_path):
+    path = write_module(made(["V", "G1"], OWN), "tanh", tmp_path / "compiled.py")
+    found = run(path, ONE, compiled=True)
+    expected = flowed(OWN, "tanh", ONE, ["V", "G1"])
+    for name in ("V", "G1"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize(
     ("layer", "sigma", "names"),
-    cases(
-        (OWN, "tanh", ["V", "G1"]),
+    [
         (BOUND, "tanh", ["V", "G1"]),
         ("normalized(rms, eps=1/10)", "gelu", ["V", "G1"]),
         ("residual(skip=1/2, norm=layer, ratio=2)", "tanh", ["V", "G1", "D", "F"]),
         ("gated(norm=rms)", "relu", ["V", "G1"]),
         ("sequence(residual(norm=rms, activations=gelu), gated(skip=1/2))", "tanh", ["V", "D"]),
-    ),
+    ],
 )
 def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
     found = run(write_module(made(names, layer), sigma, tmp_path / "layer_one.py"), ONE)

@@ -195,7 +195,7 @@ def rounded_off(kinks: dict[int, int], width: float) -> str:
 @pytest.mark.slow
 def test_kinks_are_the_limit_of_corners_rounded_off():
     """Averages of kinks where samples meet have odd powers of the width too: a parabola."""
-    names = ["G1", "V", "D"]
+    names = ["G1", "V"]
     table = flow(network("hard_tanh", "rms"), PAIR, 3, names, width=2)
     widths = [0.1, 0.075, 0.05]
     corners = [rounded_off({-1: 1, 1: -1}, width) + " - 1" for width in widths]

@@ -298,12 +298,6 @@ CASES = {
         4,
         ["K", "Theta", "D", "F"],
     ),
-    "products of three inputs": (
-        Network(TANH, Orthogonal(1.3), C_b=0.1, lambda_b=learning, lambda_W=0.7),
-        inputs(3, 4),
-        5,
-        ["K", "Theta", "A", "B", "D"],
-    ),
     "products of four inputs": (
         Network(TANH, Gaussian(1.3), C_b=0.1, lambda_b=learning, lambda_W=0.7),
         inputs(4, 4),

@@ -219,7 +219,8 @@ def test_a_filter_with_one_matrix_is_the_dense_layer():
     delta, dense = (network(layer) for layer in (LAYERS["delta"], layers.dense()))
     flat = X.reshape(4, 5), y.reshape(4), T.reshape(4, 5)
     own, other = (
-        flow(net, *given, 2, 0.05, [0, 3]) for net, given in ((delta, (X, y, T)), (dense, flat))
+        flow(net, *given[:2], None, 2, 0.05, [0, 3])
+        for net, given in ((delta, (X, y)), (dense, flat))
     )
     for name in own.data_vars:
         assert (own[name].to_numpy() == other[name].to_numpy()).all()

@@ -4,7 +4,8 @@
 
 makes calls of the combinations that work, by `tests/support/table.json`, in a random order and
 each with its own variance of weights; one call in `EVERY` is of another function. Left out are the
-combinations that are slow or costly there: training theory behind norms, densities of gates.
+combinations that are slow or costly there (training theory behind norms, densities of gates), and
+all but one in `SHARE` of the combinations of functions that take over 0.2 s.
 
 It prints how many calls were refused, the megabytes that the process holds in the middle and at
 the end, and the most it held.
@@ -34,6 +35,14 @@ from numeric import flow, init, plot, training
 
 ACTIVATIONS = ("tanh", "sin", "tanh", "tanh", "sin", "tanh", "tanh", "gelu")
 EVERY = 10
+LONG = (
+    "training.flow",
+    "flow: several inputs",
+    "flow: Theta1, A … F",
+    "flow: P, Q",
+    "spectra: density",
+)
+SHARE = 6
 
 
 def plotted(number: int) -> None:
@@ -77,7 +86,8 @@ def cells() -> list[table.Cell]:
     kinds = table.recorded()
     found = [each for each in kinds if kinds[each] == table.WORKS and not each.is_costly]
     random.Random(39).shuffle(found)
-    return found
+    long = [each for each in found if each.function in LONG]
+    return [each for each in found if each not in set(long[len(long) // SHARE :])]
 
 
 def run(calls: int) -> tuple[int, float, float]:
