@@ -15,15 +15,15 @@ from .stages import DENSE, STEM, Stage
 from .taps import Taps
 
 
-class HasDense(Protocol):
+class Grouped(Protocol):
     """A layer, or the layers of a network."""
 
     @property
-    def is_dense(self) -> bool:
-        """True if it is z' = b + W σ(z), for every layer."""
+    def asks_rotations(self) -> str | None:
+        """Why it is derived for laws that rotations keep alone; None where it is not so."""
 
 
-class Layered(HasDense, Protocol):
+class Layered(Grouped, Protocol):
     """What the engine asks of a layer; `derive.layers.Layer` is one."""
 
     @property
@@ -48,15 +48,15 @@ class Layered(HasDense, Protocol):
     def __hash__(self) -> int: ...
 
 
-def check_group(layer: HasDense, group: str, weights: object) -> None:
-    """Raise InputError for weights that permutations alone keep, in all but dense layers.
+def check_group(layer: Grouped, group: str, weights: object) -> None:
+    """Raise InputError for weights that permutations alone keep, in layers that ask for more.
 
     Arguments:
         group: the group that keeps the law of the weights, "O" or "B".
         weights: as the error shows them.
     """
-    if group != "O" and not layer.is_dense:
-        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
+    if group != "O" and (cause := layer.asks_rotations):
+        wanted = f"rotation-invariant weights in the layer {layer}: {cause}"
         raise InputError("weights", str(weights), wanted)
 
 

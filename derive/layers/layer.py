@@ -124,6 +124,13 @@ class Layer:
         return _assembled(self)[1]
 
     @property
+    def asks_rotations(self) -> str | None:
+        """Why it is derived for laws that rotations keep alone; None where it is not so."""
+        if _assembled(self)[1]:
+            return "a skip around one matrix adds to a neuron a function of itself"
+        return "others have no positions yet" if self.tapped else None
+
+    @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
         return (self.stages, self.readouts) == ((DENSE,), ())

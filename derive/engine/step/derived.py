@@ -237,7 +237,9 @@ class Step(Shown):
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom of `terms` is in `expr`."""
         if isinstance(atom, Parameter):
-            own = {str(symbol): symbol for symbol in self.weights.free_symbols}
+            laws = {each.law for stage in self.layer_stages for each in stage.matrices}
+            given = (law.free_symbols for law in {self.weights, *laws} if law)
+            own = {str(symbol): symbol for free in given for symbol in free}
             if atom.name in symbols.PARAMETERS:
                 return symbols.PARAMETERS[atom.name]
             return own.get(atom.name, symbols.parameter(atom.name))

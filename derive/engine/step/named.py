@@ -52,7 +52,8 @@ def step(
     samples = tuple(range(1, len(chosen.subscripts) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     if layer is not None:
-        _check_groups(weights, layer)
+        own = _group(weights, layer)
+        group = group or own
         _check_closed(chosen, layer)
     alone = stage or inside or (DENSE if layer is None else None)
     numbers = square, corrections, left_out
@@ -62,11 +63,13 @@ def step(
     return made if activation is None else made.specialise(activation)
 
 
-def _check_groups(weights: WeightEnsemble, layer: Layered) -> None:
-    """Raise InputError for laws of a layer's matrices that permutations alone keep."""
-    laws = (matrix.law or weights for stage in layer.stages for matrix in stage.matrices)
-    for law in (weights, *laws):
+def _group(weights: WeightEnsemble, layer: Layered) -> str:
+    """The group that keeps the laws of a layer's matrices; InputError where the layer has none."""
+    laws = [weights]
+    laws += [matrix.law for stage in layer.stages for matrix in stage.matrices if matrix.law]
+    for law in laws:
         check_group(layer, law.group, law)
+    return next((law.group for law in laws if law.group != "O"), "O")
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
