@@ -60,6 +60,21 @@ def check_group(layer: Grouped, group: str, weights: object) -> None:
         raise InputError("weights", str(weights), wanted)
 
 
+def group_of(weights: WeightEnsemble, layer: Layered | None) -> str:
+    """The group that keeps the laws of all matrices of a layer, "O" or "B".
+
+    Raises InputError if the layer is not derived for that group.
+    """
+    stages = () if layer is None else layer.stages
+    own = [matrix.law for stage in stages for matrix in stage.matrices if matrix.law]
+    for law in (weights, *own):
+        if layer is not None:
+            check_group(layer, law.group, law)
+        if law.group != "O":
+            return law.group
+    return "O"
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Under what the recursions of a network's tensors are derived; `Network.scheme` makes it.
@@ -71,7 +86,7 @@ class Scheme:
         single: whether there is one input, of which recursions take far less to derive.
         layer: the layer, where it is not the dense one.
         activation: σ of the layer. Recursions are derived for an open σ.
-        group: the group that keeps the law of all layers, "O" or "B".
+        group: the group that keeps the law of all layers, "O" or "B"; at most that of this layer.
         stem: the stage of layer 1, in place of a layer (`first`).
     """
 
@@ -83,6 +98,10 @@ class Scheme:
     activation: Activation | None = None
     group: str = "O"
     stem: tuple[Stage, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = group_of(self.weights, self.layer)
+        object.__setattr__(self, "group", self.group if own == "O" else own)
 
     @property
     def sigma(self) -> Activation:

@@ -127,8 +127,8 @@ class Layer:
     def asks_rotations(self) -> str | None:
         """Why it is derived for laws that rotations keep alone; None where it is not so."""
         if _assembled(self)[1]:
-            return "a skip around one matrix adds to a neuron a function of itself"
-        return "others have no positions yet" if self.tapped else None
+            return "others are not derived where z is carried past a function of the same z"
+        return "others are not derived for signals with positions" if self.tapped else None
 
     @property
     def is_dense(self) -> bool:

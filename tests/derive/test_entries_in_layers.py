@@ -96,7 +96,7 @@ def test_all_matrices_of_signs_behind_what_is_carried(lines):
         assert sum(made) == expected
 
 
-@pytest.mark.parametrize("name", ["G1", KAPPA, "Theta1", "kappa(z,z,H|0123)"])
+@pytest.mark.parametrize("name", ["G1", KAPPA, "Theta1", "V2", "kappa(z,z,H|0123)"])
 def test_a_stage_that_carries_only_changes_nothing(name):
     """The dense layer of σ(2 z), in one stage and in two."""
     spelled = layers.Layer("y[i] = 2 z[i]", "z[i] = b[i] + W[i,a] s(y[a])")

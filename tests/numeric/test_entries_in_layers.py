@@ -1,10 +1,12 @@
 """Independent weights in layers of several stages, sampled: they fit their theory and no other."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 
-from derive import Gaussian, Network, Orthogonal, Sparse, layers
-from numeric import compare, flow, simulate
+from derive import Gaussian, Network, Orthogonal, Sparse, layers, recursion
+from numeric import compare, flow, simulate, write_module
 
 X = np.linspace(-1.0, 1.5, 16)
 SPARSE = Sparse("1/4", C_W="6/5")
@@ -83,3 +85,29 @@ def test_all_tensors_of_a_gated_block_agree():
     sampled = [simulate(net, X, n, 2, 600, tensors=names, seed=5) for n in (16, 32)]
     found = compare(theory, sampled)
     assert found.agrees, str(found)
+
+
+@pytest.mark.parametrize("layer", ["dense", "normalized(rms)"])
+def test_a_written_module_has_the_fourth_cumulant(layer, tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.config.DISABLE_JIT", True)
+    net = Network("tanh", SPARSE, "gaussian", layer=layer, C_b="1/10")
+    names = ["K", "G1", "V", FOURTH[0]]
+    made = [recursion(name, SPARSE, layer=layer).single_input() for name in names]
+    path = write_module(made, "tanh", tmp_path / "kernel.py", Gaussian("6/5"))
+    spec = importlib.util.spec_from_file_location("kernel", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    columns = (np.full(3, {"C_W": 1.2, "C_b": 0.1}[name]) for name in module.PARAMETERS)
+    found = module.flow(float(X @ X / 16), *columns)
+    expected = flow(net, X, 3, names)
+    assert np.allclose(found.T, [expected[name] for name in names], rtol=1e-10)
+
+
+def test_several_inputs_have_blocks():
+    net = Network("tanh", SPARSE, "gaussian", layer="residual(skip=1/2, norm=rms)")
+    names = ["G1", "Theta1", FOURTH[0]]
+    one = flow(net, X, 3, names)
+    two = flow(net, np.stack([X, np.cos(X)]), 3, names)
+    for name in names:
+        first = two[name].to_numpy()[(slice(None), *[0] * (two[name].ndim - 1))]
+        assert np.allclose(first, one[name], rtol=1e-10), name

@@ -10,7 +10,7 @@ from ...groups.pairings import Blocks
 from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
 from ..fields import AnyField, Field
-from ..scheme import Layered, Scheme, check_group
+from ..scheme import Layered, Scheme, group_of
 from ..stages import DENSE, Stage
 from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
 from ..trees import STREAM
@@ -52,24 +52,13 @@ def step(
     samples = tuple(range(1, len(chosen.subscripts) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     if layer is not None:
-        own = _group(weights, layer)
-        group = group or own
         _check_closed(chosen, layer)
     alone = stage or inside or (DENSE if layer is None else None)
     numbers = square, corrections, left_out
-    made = Step(
-        chosen, weights, samples, None, *numbers, layer, alone, group=group or weights.group
-    )
+    own = group_of(weights, layer)
+    group = own if own != "O" or group is None else group
+    made = Step(chosen, weights, samples, None, *numbers, layer, alone, group=group)
     return made if activation is None else made.specialise(activation)
-
-
-def _group(weights: WeightEnsemble, layer: Layered) -> str:
-    """The group that keeps the laws of a layer's matrices; InputError where the layer has none."""
-    laws = [weights]
-    laws += [matrix.law for stage in layer.stages for matrix in stage.matrices if matrix.law]
-    for law in laws:
-        check_group(layer, law.group, law)
-    return next((law.group for law in laws if law.group != "O"), "O")
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
