@@ -126,9 +126,8 @@ class Layer:
     @property
     def asks_rotations(self) -> str | None:
         """Why it is derived for laws that rotations keep alone; None where it is not so."""
-        if _assembled(self)[1]:
-            return "others are not derived where z is carried past a function of the same z"
-        return "others are not derived for signals with positions" if self.tapped else None
+        cause = "others are not derived where z is carried past a function of the same z"
+        return cause if _assembled(self)[1] else None
 
     @property
     def is_dense(self) -> bool:

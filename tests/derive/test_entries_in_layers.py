@@ -167,3 +167,11 @@ def test_haar_s_moments_give_haar_s_recursions(text):
         )
         one = one.subs({each: 0 for each in one.free_symbols if "|0123" in str(each)})
         assert sympy.expand(one - other) == 0, name
+
+
+@pytest.mark.parametrize("name", ["V", "G1", KAPPA, "Theta1", "A"])
+def test_a_constant_signal_meets_a_matrix_of_half_the_fourth_cumulant(name):
+    """Two taps of a signal that is the same everywhere are one matrix (W + W')/√2."""
+    convolution = recursion(name, ANY, layer="convolution(2, 3)").single_input().expr
+    dense = recursion(name, Independent({4: KAPPA_4 / 2})).single_input().expr
+    assert sympy.expand(convolution - dense) == 0

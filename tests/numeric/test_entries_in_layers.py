@@ -113,3 +113,16 @@ def test_several_inputs_have_blocks():
     for name in names:
         first = two[name].to_numpy()[(slice(None), *[0] * (two[name].ndim - 1))]
         assert np.allclose(first, one[name], rtol=1e-10), name
+
+
+@pytest.mark.slow
+def test_all_tensors_of_a_signal_agree():
+    net = Network("tanh", SPARSE, "gaussian", layer="convolution(2, 3)", C_b="1/10")
+    signal = np.random.default_rng(0).standard_normal((3, 16))
+    names = ["K", "V", FOURTH[0]]
+    theory = flow(net, signal, 3, ["G1", *names])
+    sampled = [simulate(net, signal, n, 3, 2500, tensors=names, seed=5) for n in (16, 32)]
+    found = compare(theory, sampled)
+    assert found.agrees, str(found)
+    away = np.abs(sampled[1][FOURTH[0]][-1]) / sampled[1][f"{FOURTH[0]}_se"][-1]
+    assert float(away.max()) > 8

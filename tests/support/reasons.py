@@ -48,13 +48,6 @@ REASONS = (
         "one matrix.",
     ),
     Reason(
-        "entries of signals",
-        NOT_YET,
-        "weights",
-        "others are not derived for signals with positions",
-        "Laws without rotation invariance, such as `Uniform`, are not derived for convolutions.",
-    ),
-    Reason(
         "layer 1 beyond K0",
         NOT_YET,
         "first_weights|fields",

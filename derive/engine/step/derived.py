@@ -124,7 +124,7 @@ class Step(Shown):
             wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
             raise InputError("layer", str(self.layer), wanted)
         place = {slot: k for k, slot in enumerate(self.target.subscripts)}
-        pairs = [(self.samples[place[a]], self.samples[place[b]]) for a, b in self.target.pairing]
+        pairs = [[self.samples[place[slot]] for slot in block] for block in self.target.pairing]
         return moved(expr, taps, part.ties, pairs, single)
 
     @property
