@@ -142,6 +142,7 @@ def test_a_norm_of_independent_neurons_by_the_delta_method():
     assert sympy.simplify(found.subs(at) - (values[KAPPA] / 4 - 6)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BLOCKS)
 def test_without_a_fourth_cumulant_the_law_is_gaussian(text):
     layer = layers.read(text)
