@@ -18,6 +18,7 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
+from .engine.scheme import check_group
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
@@ -332,6 +333,7 @@ def recursion(
             _check_plain(square, corrections)
             repeated.check_open(f"the recursion of {name} behind a skip around one matrix")
             own = Gaussian() if weights is None else as_weights("weights", weights)
+            check_group(repeated, own.group, own)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             labels = range(1, 2 * len(name.pairing) + 1)

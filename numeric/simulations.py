@@ -55,7 +55,7 @@ from .tables import layout
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
     "lazy": (
         PathSampler, PairSampler, ForwardSampler, ProbeSampler, LayerForwardSampler,
-        EntriesSampler, ExplicitSampler,
+        EntriesSampler, ExplicitSampler, ExplicitLayerSampler,
     ),
     "paths": (PathSampler, PairSampler),
     "probes": (ForwardSampler, ProbeSampler, LayerForwardSampler),

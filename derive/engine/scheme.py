@@ -15,15 +15,15 @@ from .stages import DENSE, STEM, Stage
 from .taps import Taps
 
 
-class HasDense(Protocol):
+class Grouped(Protocol):
     """A layer, or the layers of a network."""
 
     @property
-    def is_dense(self) -> bool:
-        """True if it is z' = b + W σ(z), for every layer."""
+    def asks_rotations(self) -> str | None:
+        """Why it is derived for laws that rotations keep alone; None where it is not so."""
 
 
-class Layered(HasDense, Protocol):
+class Layered(Grouped, Protocol):
     """What the engine asks of a layer; `derive.layers.Layer` is one."""
 
     @property
@@ -48,16 +48,31 @@ class Layered(HasDense, Protocol):
     def __hash__(self) -> int: ...
 
 
-def check_group(layer: HasDense, group: str, weights: object) -> None:
-    """Raise InputError for weights that permutations alone keep, in all but dense layers.
+def check_group(layer: Grouped, group: str, weights: object) -> None:
+    """Raise InputError for weights that permutations alone keep, in layers that ask for more.
 
     Arguments:
         group: the group that keeps the law of the weights, "O" or "B".
         weights: as the error shows them.
     """
-    if group != "O" and not layer.is_dense:
-        wanted = f"rotation-invariant weights in the layer {layer}: others need the dense layer"
+    if group != "O" and (cause := layer.asks_rotations):
+        wanted = f"rotation-invariant weights in the layer {layer}: {cause}"
         raise InputError("weights", str(weights), wanted)
+
+
+def group_of(weights: WeightEnsemble, layer: Layered | None) -> str:
+    """The group that keeps the laws of all matrices of a layer, "O" or "B".
+
+    Raises InputError if the layer is not derived for that group.
+    """
+    stages = () if layer is None else layer.stages
+    own = [matrix.law for stage in stages for matrix in stage.matrices if matrix.law]
+    for law in (weights, *own):
+        if layer is not None:
+            check_group(layer, law.group, law)
+        if law.group != "O":
+            return law.group
+    return "O"
 
 
 @dataclass(frozen=True)
@@ -71,7 +86,7 @@ class Scheme:
         single: whether there is one input, of which recursions take far less to derive.
         layer: the layer, where it is not the dense one.
         activation: σ of the layer. Recursions are derived for an open σ.
-        group: the group that keeps the law of all layers, "O" or "B".
+        group: the group that keeps the law of all layers, "O" or "B"; at most that of this layer.
         stem: the stage of layer 1, in place of a layer (`first`).
     """
 
@@ -83,6 +98,10 @@ class Scheme:
     activation: Activation | None = None
     group: str = "O"
     stem: tuple[Stage, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = group_of(self.weights, self.layer)
+        object.__setattr__(self, "group", self.group if own == "O" else own)
 
     @property
     def sigma(self) -> Activation:

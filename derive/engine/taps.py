@@ -145,16 +145,17 @@ class Moved(sympy.Expr):
 
 
 def moved(
-    expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[tuple[int, int]], single: bool
+    expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[Sequence[int]], single: bool
 ) -> sympy.Expr:
     """s^{-pairs} Σ_{k_B} of G_π, as an expression.
 
     Arguments:
         expr: G_π.
-        pairs: the samples of each pair.
+        pairs: the samples of each pair, or of each larger block.
         single: whether the signal is the same at all positions, and each tap gives the same.
     """
-    scale = sympy.Rational(taps.count) ** (-len(pairs))
+    ends = sum(map(len, pairs))
+    scale = sympy.Rational(taps.count) ** (-sympy.Rational(ends, 2))
     if single:
         return sympy.Rational(taps.count) ** len(ties) * scale * expr
     if taps.is_identity:
@@ -162,6 +163,6 @@ def moved(
     blocks = [[sample for pair in block for sample in pairs[pair]] for block in ties]
     style = "shift" if taps.results > 1 else "read" if taps.count > 1 else "mean"
     if style == "mean":
-        scale /= taps.positions ** (2 * len(pairs))
+        scale /= taps.positions**ends
     outside, inside = expr.as_independent(Component, Average, GaussianAverage, as_Add=False)
     return scale * outside * Moved(inside, blocks, style)

@@ -124,6 +124,12 @@ class Layer:
         return _assembled(self)[1]
 
     @property
+    def asks_rotations(self) -> str | None:
+        """Why it is derived for laws that rotations keep alone; None where it is not so."""
+        cause = "others are not derived where z is carried past a function of the same z"
+        return cause if _assembled(self)[1] else None
+
+    @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
         return (self.stages, self.readouts) == ((DENSE,), ())

@@ -1,27 +1,32 @@
 """Moments of z = c + Σ_k W_k s_k + b, each source averaged exactly given all that is before it.
 
 c is carried past the matrices, by a skip: of its law it is known that rotations of its neurons keep
-it, whatever the s_k are. Each pair of M_p's neural indices is made by one source at both ends: by
-biases, by the parameters of a matrix or of the biases on the edge that it joins, or by W or c,
+it, or signed permutations, whatever the s_k are. Each block of M_p's neural indices is made by one
+source at all ends: by biases, by the parameters of a matrix or of the biases on the edge that it
+joins, or by W or c,
 
-    Σ_q C_k(p, q) Π_{(a,b) ∈ q} s_a·s_b ,        Σ_q Wg_n(p, q) Π_{(a,b) ∈ q} c_a·c_b ,
+    Σ_q C_k(p, q) Π_{B ∈ q} Σ_j Π_{a ∈ B} s_{a;j} ,
+    Σ_q Wg_n(p, q) Π_{B ∈ q} Σ_i Π_{a ∈ B} c_{a;i} ,
 
-the weights, and what is carried, over the pairs that this source makes. One matrix alone is the
-dense layer (`unbiased`), c alone is the pairing estimator. Derived here.
+the weights, and what is carried, over the blocks that this source makes: pairs, and of laws that
+signed permutations alone keep even blocks. One matrix alone is the dense layer (`unbiased`), c
+alone is the pairing estimator. Derived here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, pairwise, product
 from math import prod
 
 import numpy as np
+import sympy
 
 from derive.engine.fields import Field
-from derive.groups.pairings import Pairing, as_pairing, coset_type, ordered, pair_partitions
-from derive.weights import WeightEnsemble
+from derive.groups.pairings import Blocks, as_pairing, coset_type, ordered, pair_partitions
+from derive.groups.weingarten import elements_of, weingarten
+from derive.weights import Gaussian, IndependentEntries, PermutationInvariant, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -30,8 +35,9 @@ from .polynomials import Structure, flattened
 from .probes import Jet, Probes, degrees, edges_of
 from .unbiased import haar_coefficient, weight_coefficient
 
-Entry = tuple[int, tuple[Jet, int], tuple[Jet, int]]
-"""The inner product, over n_in, of two vectors of a source."""
+Vector = tuple[Jet, int]
+Entry = tuple[int, tuple[Vector, ...]]
+"""The mean over the neurons of a product of two vectors of a source, or of more."""
 
 Polynomial = dict[tuple[Entry, ...], float]
 
@@ -46,6 +52,7 @@ class Sum:
         carried: whether there is a c, the source after the matrices.
         biases: (C_b, λ_b), or nothing.
         lambda_W: the weights' learning rate.
+        group: the group that keeps the law of c: rotations "O" or signed permutations "B".
     """
 
     n: int
@@ -53,45 +60,70 @@ class Sum:
     carried: bool
     biases: tuple[float, float] | None
     lambda_W: float
+    group: str = "O"
 
 
 @cache(entries=256)
 def compiled(plan: Plan, given: Sum, probes: Probes) -> tuple[Structure, Array]:
-    """The plan's statistics as polynomials in the sources' Gram matrices, one after another.
+    """The plan's statistics as polynomials in the sources' Gram matrices, one after another, and
+    then in what `larger` lists.
 
     Of every source the rows are jet·m + sample.
     """
-    vectors = [(jet, sample) for jet in probes.jets for sample in range(plan.samples)]
+    vectors = _vectors(plan, probes)
     place = {vector: number for number, vector in enumerate(vectors)}
-    sources = len(given.matrices) + given.carried
-    number = {
-        (k, a, b): (k * len(vectors) + place[a]) * len(vectors) + place[b]
-        for k in range(sources)
+    sources = range(len(given.matrices) + given.carried)
+    number: dict[Entry, int] = {
+        (k, (a, b)): (k * len(vectors) + place[a]) * len(vectors) + place[b]
+        for k in sources
         for a in vectors
         for b in vectors
         if a <= b
     }
-    polynomials = [
-        moment(fields, as_pairing(statistic.pairing), statistic.samples, given, probes)
-        for fields, statistic in zip(plan.trees(), plan.statistics, strict=True)
-    ]
+    first = len(sources) * len(vectors) ** 2
+    number |= {entry: first + k for k, entry in enumerate(_larger(plan, given, probes))}
     arrays = [
         {monomial: np.array([value]) for monomial, value in polynomial.items()}
-        for polynomial in polynomials
+        for polynomial in _polynomials(plan, given, probes)
     ]
     structure, coefficients = flattened(arrays, number)
     return structure, coefficients[0]
 
 
+@cache(entries=256)
+def larger(plan: Plan, given: Sum, probes: Probes) -> tuple[tuple[int, list[int]], ...]:
+    """The source and the rows of each mean of more than two vectors."""
+    place = {vector: number for number, vector in enumerate(_vectors(plan, probes))}
+    found = _larger(plan, given, probes)
+    return tuple((source, [place[each] for each in vectors]) for source, vectors in found)
+
+
+def _larger(plan: Plan, given: Sum, probes: Probes) -> list[Entry]:
+    monomials = (each for polynomial in _polynomials(plan, given, probes) for each in polynomial)
+    return sorted({entry for monomial in monomials for entry in monomial if len(entry[1]) > 2})
+
+
+def _vectors(plan: Plan, probes: Probes) -> list[Vector]:
+    return [(jet, sample) for jet in probes.jets for sample in range(plan.samples)]
+
+
+@cache(entries=256)
+def _polynomials(plan: Plan, given: Sum, probes: Probes) -> tuple[Polynomial, ...]:
+    return tuple(
+        moment(fields, statistic.pairing, statistic.samples, given, probes)
+        for fields, statistic in zip(plan.trees(), plan.statistics, strict=True)
+    )
+
+
 def moment(
     trees: tuple[Field, ...],
-    pairing: Pairing,
+    blocks: Blocks,
     samples: tuple[int, ...],
     given: Sum,
     probes: Probes,
 ) -> Polynomial:
     """M_p in the inner products of the sources, averaged over the probes on its edges."""
-    polynomial = _one_assignment(trees, pairing, samples, given)
+    polynomial = _one_assignment(trees, blocks, samples, given)
     assignments = list(probes.assignments(trees))
     total: Polynomial = {}
     for chosen in assignments:
@@ -101,35 +133,34 @@ def moment(
     return total
 
 
-def _renamed(entry: Entry, probes: Sequence[int]) -> Entry:
-    source, *vectors = entry
-    a, b = ((tuple(sorted(probes[e] for e in jet)), sample) for jet, sample in vectors)
-    return _entry(source, a, b)
+def _renamed(entry: Entry, chosen: Sequence[int]) -> Entry:
+    source, vectors = entry
+    return _entry(source, [(tuple(sorted(chosen[e] for e in jet)), at) for jet, at in vectors])
 
 
-def _entry(source: int, a: tuple[Jet, int], b: tuple[Jet, int]) -> Entry:
-    return (source, a, b) if a <= b else (source, b, a)
+def _entry(source: int, vectors: Iterable[Vector]) -> Entry:
+    return source, tuple(sorted(vectors))
 
 
 def _one_assignment(
-    fields: tuple[Field, ...], pairing: Pairing, samples: tuple[int, ...], given: Sum
+    fields: tuple[Field, ...], blocks: Blocks, samples: tuple[int, ...], given: Sum
 ) -> Polynomial:
     """M_p with edge e along probe e."""
     edges, degree = edges_of(fields), degrees(fields)
-    ends = {ordered(*edge): number for number, edge in enumerate(edges)}
+    ends: dict[tuple[int, ...], int] = {ordered(*edge): k for k, edge in enumerate(edges)}
     vectors = [
         (tuple(e for e, edge in enumerate(edges) if node in edge), samples[node])
         for node in range(len(degree))
     ]
     sources = range(len(given.matrices) + given.carried)
     total: Polynomial = {}
-    for makers in product((*sources, "new"), repeat=len(pairing)):
+    for makers in product((*sources, "new"), repeat=len(blocks)):
         choices: list[list[tuple[float, tuple[Entry, ...]]]] = []
-        for pair, maker in zip(pairing, makers, strict=True):
+        for block, maker in zip(blocks, makers, strict=True):
             if maker == "new":
-                choices.append(list(_new(pair, ends.get(ordered(*pair)), vectors, given)))
+                choices.append(list(_new(block, ends.get(block), vectors, given)))
         for source in sources:
-            own = [pair for pair, maker in zip(pairing, makers, strict=True) if maker == source]
+            own = tuple(b for b, maker in zip(blocks, makers, strict=True) if maker == source)
             choices.append(list(_contracted(source, own, vectors, given)))
         for chosen in product(*choices):
             value = prod(part for part, _ in chosen)
@@ -140,32 +171,99 @@ def _one_assignment(
 
 
 def _new(
-    pair: tuple[int, int], edge: int | None, vectors: Sequence[tuple[Jet, int]], given: Sum
+    block: tuple[int, ...], edge: int | None, vectors: Sequence[Vector], given: Sum
 ) -> Iterator[tuple[float, tuple[Entry, ...]]]:
     """A pair made by biases, or by parameters of this layer on the edge that it joins."""
-    jets = [vectors[node][0] for node in pair]
+    if len(block) > 2:
+        return
+    jets = [vectors[node][0] for node in block]
     if edge is None:
         if given.biases and not any(jets):
             yield given.biases[0], ()
         return
-    a, b = ((tuple(e for e in vectors[node][0] if e != edge), vectors[node][1]) for node in pair)
+    ends = [(tuple(e for e in vectors[node][0] if e != edge), vectors[node][1]) for node in block]
     for source in range(len(given.matrices)):
-        yield given.lambda_W, (_entry(source, a, b),)
+        yield given.lambda_W, (_entry(source, ends),)
     if given.biases and jets == [(edge,), (edge,)]:
         yield given.biases[1], ()
 
 
 def _contracted(
-    source: int, pairs: Sequence[tuple[int, int]], vectors: Sequence[tuple[Jet, int]], given: Sum
+    source: int, blocks: Blocks, vectors: Sequence[Vector], given: Sum
 ) -> Iterator[tuple[float, tuple[Entry, ...]]]:
-    """The pairs that a matrix makes, or the carried vectors."""
-    rows = [vectors[node] for pair in pairs for node in pair]
-    p: Pairing = tuple((a, a + 1) for a in range(0, len(rows), 2))
-    for q in pair_partitions(len(rows)):
-        coset = coset_type(p, q)
-        if source < len(given.matrices):
-            weights, n_in = given.matrices[source]
-            value = weight_coefficient(weights, coset, n_in, given.n) * float(n_in) ** len(q)
-        else:
-            value = haar_coefficient(given.n, coset) * float(given.n) ** len(q)
-        yield value, tuple(_entry(source, rows[a], rows[b]) for a, b in q)
+    """The blocks that a matrix makes, or the carried vectors."""
+    if not blocks:
+        yield 1.0, ()
+        return
+    rows = [vectors[node] for block in blocks for node in block]
+    ends = [0, *accumulate(map(len, blocks))]
+    p = tuple(tuple(range(a, b)) for a, b in pairwise(ends))
+    n = given.n
+    found: Iterable[tuple[float, Blocks]]
+    if source < len(given.matrices):
+        weights, n = given.matrices[source]
+        found = spectrum(weights, p, n, given.n)
+    else:
+        found = ELEMENTS[given.group](n, p)
+    for value, q in found:
+        yield value * float(n) ** len(q), tuple(_entry(source, [rows[a] for a in b]) for b in q)
+
+
+@cache(entries=1024)
+def spectrum(
+    weights: WeightEnsemble, rows: Blocks, n_in: int, n_out: int
+) -> tuple[tuple[float, Blocks], ...]:
+    """C(p, q) with C_W^k in it, and the q, of a p whose points need not be 0, 1, …"""
+    k = sum(map(len, rows)) // 2
+    if isinstance(weights, IndependentEntries | Gaussian):
+        cumulants = 1.0
+        for block in rows:
+            fourth = isinstance(weights, IndependentEntries) and len(block) > 2
+            own = float(weights.cumulant(len(block))) if fourth else float(len(block) == 2)  # type: ignore[union-attr]
+            cumulants *= own
+        return ((cumulants * (float(weights.C_W) / n_in) ** k, rows),) if cumulants else ()
+    points = [point for block in rows for point in block]
+    place = {point: at for at, point in enumerate(points)}
+    if isinstance(weights, PermutationInvariant):
+        C_W, whole = float(weights.C_W), tuple(tuple(place[a] for a in block) for block in rows)
+        return tuple(
+            (
+                C_W**k * float(weights.joint(whole, q, sympy.Integer(n_in), sympy.Integer(n_out))),
+                tuple(tuple(points[a] for a in block) for block in q),
+            )
+            for q in weights.columns(whole)
+        )
+    if any(len(block) > 2 for block in rows):
+        return ()
+    p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
+    return tuple(
+        (
+            weight_coefficient(weights, coset_type(p, q), n_in, n_out),
+            tuple((points[a], points[b]) for a, b in q),
+        )
+        for q in pair_partitions(len(points))
+    )
+
+
+Elements = Callable[[int, Blocks], Iterable[tuple[float, Blocks]]]
+
+
+def _of_rotations(n: int, pairing: Blocks) -> Iterator[tuple[float, Blocks]]:
+    """Pairings, by Weingarten's function of O(n)."""
+    p = as_pairing(pairing)
+    for q in pair_partitions(sum(map(len, pairing))):
+        yield haar_coefficient(n, coset_type(p, q)), q
+
+
+@cache(entries=256)
+def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]:
+    """Even set partitions, by Weingarten's function of the signed permutations."""
+    size = sympy.Integer(n)
+    return tuple(
+        (float(weingarten((blocks, q), size, "B")), q)
+        for q in elements_of(sum(map(len, blocks)), "B")
+    )
+
+
+ELEMENTS: dict[str, Elements] = {"O": _of_rotations, "B": _of_permutations}
+"""By the group."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
 from derive.engine.tensors import Name
-from derive.groups.pairings import as_pairing
+from derive.groups.pairings import Blocks
 
 from ..arrays import Array
 from .resting import Degenerate
@@ -84,9 +84,7 @@ def _index(tap: Sequence[Sequence[int]], positions: int, signals: int) -> list[N
     ]
 
 
-def axes_of(
-    ties: Ties, pairing: Sequence[tuple[int, int]], subscripts: Sequence[int]
-) -> list[list[int]]:
+def axes_of(ties: Ties, pairing: Blocks, subscripts: Sequence[int]) -> list[list[int]]:
     """The axes of a tensor that one tap moves, block by block."""
     axis = {slot: place for place, slot in enumerate(subscripts)}
     return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]
@@ -117,7 +115,7 @@ class Tapped:
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [
-            axes_of(part.ties or (), as_pairing(part.target.pairing), part.target.subscripts)
+            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
             for _, part in parts
         ]
         self._reader, self._m = Reader(taps, m // taps.positions), m

@@ -19,22 +19,15 @@ from math import prod
 from typing import ClassVar
 
 import numpy as np
-import sympy
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
-from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
-from derive.weights import (
-    Gaussian,
-    IndependentEntries,
-    PermutationInvariant,
-    WeightEnsemble,
-)
-from derive.work.caches import cache
+from derive.groups.pairings import Blocks
+from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from ..estimators.observables import Plan
-from ..estimators.unbiased import weight_coefficient
+from ..estimators.sums import spectrum
 from ..random.matrices import weight_matrix
 from .base import Sampler
 from .ensemble import MASKS, PERMUTATIONS, Layers
@@ -103,43 +96,7 @@ class EntriesSampler(Sampler):
                 if any(len(p[k]) > 2 for k in biased):
                     continue
                 rest = tuple(block for k, block in enumerate(p) if k not in biased)
-                for scale, q in _spectrum(weights, rest, n_in, n_out):
+                for scale, q in spectrum(weights, rest, n_in, n_out):
                     total += C_b ** len(biased) * scale * of_blocks(q, samples)
             values[:, column] = total
         return values
-
-
-@cache(entries=1024)
-def _spectrum(
-    weights: WeightEnsemble, rows: Blocks, n_in: int, n_out: int
-) -> tuple[tuple[float, Blocks], ...]:
-    """C(p, q) with C_W^k in it, and the q, of a p whose points need not be 0, 1, …"""
-    k = sum(map(len, rows)) // 2
-    if isinstance(weights, IndependentEntries | Gaussian):
-        cumulants = 1.0
-        for block in rows:
-            fourth = isinstance(weights, IndependentEntries) and len(block) > 2
-            own = float(weights.cumulant(len(block))) if fourth else float(len(block) == 2)  # type: ignore[union-attr]
-            cumulants *= own
-        return ((cumulants * (float(weights.C_W) / n_in) ** k, rows),) if cumulants else ()
-    points = [point for block in rows for point in block]
-    place = {point: at for at, point in enumerate(points)}
-    if isinstance(weights, PermutationInvariant):
-        C_W, whole = float(weights.C_W), tuple(tuple(place[a] for a in block) for block in rows)
-        return tuple(
-            (
-                C_W**k * float(weights.joint(whole, q, sympy.Integer(n_in), sympy.Integer(n_out))),
-                tuple(tuple(points[a] for a in block) for block in q),
-            )
-            for q in weights.columns(whole)
-        )
-    if any(len(block) > 2 for block in rows):
-        return ()
-    p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
-    return tuple(
-        (
-            weight_coefficient(weights, coset_type(p, q), n_in, n_out),
-            tuple((points[a], points[b]) for a, b in q),
-        )
-        for q in pair_partitions(len(points))
-    )

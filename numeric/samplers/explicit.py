@@ -8,33 +8,28 @@ shared with the lazy sampler but the activation: other random numbers, other wei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import sympy
 from numpy.typing import NDArray
 
 from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
-from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
-from derive.groups.weingarten import elements_of, weingarten
-from derive.work.caches import cache
+from derive.groups.pairings import Blocks
 
 from ..arrays import Array
 from ..estimators.observables import Plan, derivatives, followed, terms_of
-from ..estimators.unbiased import haar_coefficient
+from ..estimators.sums import ELEMENTS, Elements
 from ..random.matrices import weight_matrix
 from .base import Sampler
 from .ensemble import MASKS, PERMUTATIONS, Ensemble
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""
-
-Elements = Callable[[int, Blocks], Iterable[tuple[float, Blocks]]]
 
 Fields = Mapping[AnyField, Array]
 """Every field as (draws, a sample for each node, a neuron for each node)."""
@@ -128,7 +123,7 @@ class ExplicitSampler(Sampler):
     @cached_property
     def _elements(self) -> Elements:
         """The δ_q of the estimator, and Weingarten's function of the group that keeps the law."""
-        return _ELEMENTS[self.ensemble.net.group]
+        return ELEMENTS[self.ensemble.net.group]
 
     @cached_property
     def _fields(self) -> tuple[AnyField, ...]:
@@ -217,24 +212,3 @@ def _pairing_estimate(
         term = coefficient * contracted
         total += np.abs(term) if sizes else term
     return total
-
-
-def _of_rotations(n: int, pairing: Blocks) -> Iterator[tuple[float, Blocks]]:
-    """Pairings, by Weingarten's function of O(n)."""
-    p = as_pairing(pairing)
-    for q in pair_partitions(sum(map(len, pairing))):
-        yield haar_coefficient(n, coset_type(p, q)), q
-
-
-@cache(entries=256)
-def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]:
-    """Even set partitions, by Weingarten's function of the signed permutations."""
-    size = sympy.Integer(n)
-    return tuple(
-        (float(weingarten((blocks, q), size, "B")), q)
-        for q in elements_of(sum(map(len, blocks)), "B")
-    )
-
-
-_ELEMENTS: dict[str, Elements] = {"O": _of_rotations, "B": _of_permutations}
-"""By the group."""

@@ -35,11 +35,11 @@ from derive.weights import Gaussian, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..estimators.sums import Sum, compiled
+from ..estimators.sums import Sum, compiled, larger
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from .arithmetic import Arithmetic
-from .ensemble import STAGES, Ensemble, number_at
+from .ensemble import PERMUTATIONS, STAGES, Ensemble, number_at
 from .probing import Followed
 
 _NUMBER, _BIAS = 24, 1 << 7
@@ -157,7 +157,10 @@ class LayerSampler(Followed):
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
             given = sum_of(ensemble, layer, read, n_in, carried=z.carried is not None, bias=z.bias)
             grams = [each.gram for each in z.sources]
-            yield arithmetic.evaluated(compiled(self.plan, given, self.probes), grams)
+            asked = self.plan, given, self.probes
+            for source, rows in larger(*asked):
+                grams.append(z.sources[source].rows[:, rows].prod(axis=1).mean(axis=1))
+            yield arithmetic.evaluated(compiled(*asked), grams)
             if layer < ensemble.depth:
                 state = self._after(last, place, parts, arithmetic)
 
@@ -248,6 +251,7 @@ class ExplicitLayerSampler(LayerSampler):
     Nothing is shared with the lazy sampler of weights: other random numbers, other weights.
     """
 
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, PERMUTATIONS})
     name: ClassVar[str] = "explicit"
 
     def _applied(
@@ -307,6 +311,7 @@ def sum_of(
         carried,
         biases if bias else None,
         float(ensemble.lambda_W[layer - 1]),
+        ensemble.net.group,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from derive import InputError, Network, Orthogonal, Uniform, criticality, layers, recursion
+from derive import InputError, Orthogonal, criticality, layers, recursion
 from derive.activations import relu, tanh
 
 p = sympy.Symbol("p", positive=True)
@@ -66,7 +66,6 @@ def test_its_text():
         lambda: layers.dropout(1.5),
         lambda: layers.read("dropout"),
         lambda: layers.read("dropout(q)"),
-        lambda: Network("tanh", Uniform(), layer="dropout(0.5)"),
         lambda: layers.Layer("z[i] = b[i] + W[i,a] z[a]", keep={"W": p}),
         lambda: layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", keep={"V": p}),
         lambda: layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", keep={"W": 2}),

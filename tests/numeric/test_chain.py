@@ -413,10 +413,13 @@ def test_a_law_of_a_layer_by_its_text_keeps_its_variance():
     assert layers.dense(weights="orthogonal(C_W=2)") == layers.dense(weights=Orthogonal(2))
 
 
-def test_a_layers_own_laws_are_those_that_rotations_keep():
-    for own in (layers.dense(weights="uniform"), layers.residual(weights={"W1": "uniform"})):
-        with pytest.raises(InputError, match="wanted rotation-invariant weights in the layer"):
-            recursion("G1", layer=own)
+def test_a_layers_own_laws_may_be_those_that_permutations_keep():
+    own = Network("tanh", layer=layers.dense(weights="uniform"), C_b="1/10")
+    given = Network("tanh", "uniform", "gaussian", C_b="1/10")
+    one, other = (flow(net, X[0], 3, ["G1", "Theta1"]) for net in (own, given))
+    assert largest_difference(one, other, ["G1", "Theta1"]) < 1e-14
+    with pytest.raises(InputError, match="wanted rotation-invariant weights in the layer"):
+        Network("tanh", "uniform", layer="skip(1/2)")
 
 
 def test_kinks_are_those_of_the_activations_that_act():

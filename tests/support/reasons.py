@@ -40,12 +40,12 @@ class Reason:
 
 REASONS = (
     Reason(
-        "dense layer alone",
+        "entries beside a skip",
         NOT_YET,
         "weights",
-        r"rotation-invariant weights in the layer .*: others need the dense layer",
-        "Laws without rotation invariance, such as `Uniform`, are supported in the dense layer "
-        "only.",
+        "others are not derived where z is carried past a function of the same z",
+        "Laws without rotation invariance, such as `Uniform`, are not derived behind a skip around "
+        "one matrix.",
     ),
     Reason(
         "layer 1 beyond K0",

@@ -51,7 +51,6 @@ class Average(NamedTuple):
         halves = tuple(
             (self.stage.matrices[m].variance, sum(map(len, p)) // 2) for m, p in rows.items()
         )
-        half = sum(count for _, count in halves)
         most = self.order + len(whole.neurons)
         prefactor = multiply_all(
             [
@@ -61,21 +60,20 @@ class Average(NamedTuple):
             ],
             most,
         )
-        carried = carried_past(whole, pairs)
+        carried = tuple(carried_past(whole, pairs))
         for columns in product(*(self.law(m).columns(p) for m, p in rows.items())):
             spectrum = multiply_all(
-                [
-                    self.spectrum(m, p, q, half)
-                    for (m, p), q in zip(rows.items(), columns, strict=True)
-                ],
+                [self.spectrum(m, p, q) for (m, p), q in zip(rows.items(), columns, strict=True)],
                 most,
             )
             if not spectrum:
                 yield {}
                 continue
-            joined = identified(carried, dict(zip(rows, columns, strict=True)))
             budget = self.order - min(at for _, at in spectrum) - len(whole.means)
-            averaged = self.below(self, joined, budget)
+            averaged: Expansion = {}
+            for sign, each in carried:
+                joined = identified(each, dict(zip(rows, columns, strict=True)))
+                add(averaged, self.below(self, joined, budget), sign)
             yield multiply(multiply(prefactor, spectrum, most), averaged, self.order)
 
     def law(self, matrix: int) -> WeightEnsemble:
@@ -89,8 +87,9 @@ class Average(NamedTuple):
             return own
         return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
 
-    def spectrum(self, matrix: int, rows: Blocks, columns: Blocks, half: int) -> Expansion:
+    def spectrum(self, matrix: int, rows: Blocks, columns: Blocks) -> Expansion:
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
+        half = sum(map(len, rows)) // 2
         into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:3])
         square = into is None and out is None
         found = self.law(matrix).spectrum(rows, columns, self.order + half, square)

@@ -35,7 +35,7 @@ def degrees(
     while stage.has_centres and not plain and first < 2 * order:
         first += 1  # what a mean multiplies is 0 in the limit
         plain = tuple(terms(first))
-    carried = [carried_past(whole, pairs) for whole in plain]
+    carried = [each for whole in plain for _, each in carried_past(whole, pairs)]
     last = first + _more(stage, carried, found, order, first)
     return range(max(1, first), last + 1)
 

@@ -9,11 +9,18 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 from ...errors import InputError
-from ...groups.pairings import Blocks, compositions, ordered, set_partitions
+from ...groups.pairings import (
+    Blocks,
+    compositions,
+    mobius,
+    ordered,
+    refining_partitions,
+    set_partitions,
+)
 from ..fields import forward
 from ..stages import DENSE, STEM, Stage
 from ..through import Summand, lines, summand
-from ..trees import AnyField, Field, Placed, Z, slots_of
+from ..trees import AnyField, Field, Kind, Placed, Z, slots_of
 
 Rows = dict[int, Blocks]
 """Of each matrix: which of its weights, counted from 0, have equal rows."""
@@ -135,7 +142,7 @@ def rows_of(whole: Summand, pairs: Blocks) -> Rows | None:
             return None
         if isinstance(one, int):
             rows.setdefault(one, []).append(tuple(sorted((i, *(j for _, j in others)))))
-        elif len(pair) > 2:  # biases are Gaussian
+        elif isinstance(one, Kind) and len(pair) > 2:  # biases are Gaussian
             return None
     return {matrix: tuple(sorted(found)) for matrix, found in rows.items()}
 
@@ -166,15 +173,23 @@ def renumbered(whole: Summand) -> Summand:
     )
 
 
-def carried_past(whole: Summand, pairs: Blocks) -> Summand:
-    """The same with −1 − k, k the pair, for the neurons of what is carried."""
-    home = {-1 - slot: -1 - k for k, pair in enumerate(pairs) for slot in pair}
-    return whole._replace(
-        fields=tuple(
+def carried_past(whole: Summand, blocks: Blocks) -> Iterator[tuple[int, Summand]]:
+    """The coefficient of δ of these blocks, by averages over distinct neurons, each with its sign.
+
+    Where two indices are equal if and only if a block has both, the product is the sum of its
+    coefficients for all partitions within the blocks: Möbius' inversion takes the others off.
+    Each neuron of what is carried is −1 − k, k the part of such a partition.
+    """
+    carried = {-1 - j for placed in whole.fields for j in placed.neurons if j < 0}
+    own = [block for block in blocks if block[0] in carried]
+    for finer in refining_partitions(own):
+        home = {-1 - slot: -1 - k for k, block in enumerate(finer) for slot in block}
+        inside = [sum(each[0] in block for each in finer) for block in own]
+        fields = tuple(
             placed._replace(neurons=tuple(home.get(j, j) for j in placed.neurons))
             for placed in whole.fields
         )
-    )
+        yield prod(map(mobius, inside)), whole._replace(fields=fields)
 
 
 def identified(whole: Summand, columns: Rows) -> Summand:

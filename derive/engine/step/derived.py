@@ -124,7 +124,7 @@ class Step(Shown):
             wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
             raise InputError("layer", str(self.layer), wanted)
         place = {slot: k for k, slot in enumerate(self.target.subscripts)}
-        pairs = [(self.samples[place[a]], self.samples[place[b]]) for a, b in self.target.pairing]
+        pairs = [[self.samples[place[slot]] for slot in block] for block in self.target.pairing]
         return moved(expr, taps, part.ties, pairs, single)
 
     @property
@@ -237,7 +237,9 @@ class Step(Shown):
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom of `terms` is in `expr`."""
         if isinstance(atom, Parameter):
-            own = {str(symbol): symbol for symbol in self.weights.free_symbols}
+            laws = {each.law for stage in self.layer_stages for each in stage.matrices}
+            given = (law.free_symbols for law in {self.weights, *laws} if law)
+            own = {str(symbol): symbol for free in given for symbol in free}
             if atom.name in symbols.PARAMETERS:
                 return symbols.PARAMETERS[atom.name]
             return own.get(atom.name, symbols.parameter(atom.name))

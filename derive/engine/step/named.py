@@ -10,7 +10,7 @@ from ...groups.pairings import Blocks
 from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
 from ..fields import AnyField, Field
-from ..scheme import Layered, Scheme, check_group
+from ..scheme import Layered, Scheme, group_of
 from ..stages import DENSE, Stage
 from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
 from ..trees import STREAM
@@ -52,21 +52,13 @@ def step(
     samples = tuple(range(1, len(chosen.subscripts) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     if layer is not None:
-        _check_groups(weights, layer)
         _check_closed(chosen, layer)
     alone = stage or inside or (DENSE if layer is None else None)
     numbers = square, corrections, left_out
-    made = Step(
-        chosen, weights, samples, None, *numbers, layer, alone, group=group or weights.group
-    )
+    own = group_of(weights, layer)
+    group = own if own != "O" or group is None else group
+    made = Step(chosen, weights, samples, None, *numbers, layer, alone, group=group)
     return made if activation is None else made.specialise(activation)
-
-
-def _check_groups(weights: WeightEnsemble, layer: Layered) -> None:
-    """Raise InputError for laws of a layer's matrices that permutations alone keep."""
-    laws = (matrix.law or weights for stage in layer.stages for matrix in stage.matrices)
-    for law in (weights, *laws):
-        check_group(layer, law.group, law)
 
 
 def check_alone(pairing: Blocks | str | None, order: int) -> None:
