@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.engine.stages import DENSE, STEM, Matrix, Stage
+from derive.engine.stages import DENSE, STEM, Equation, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
 from derive.layers.chain import law_of
@@ -198,6 +198,13 @@ class Ensemble:
     def weights_at(self, layer: int) -> WeightEnsemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
         return self.layers.weights_at(layer)
+
+    def biases_of(self, layer: int, equation: Equation) -> tuple[float, float] | None:
+        """The variance and the learning rate of an equation's biases; None if it has none."""
+        if not equation.bias:
+            return None
+        C_b, own = float(self.C_b[layer - 1]), equation.variance
+        return number_of(own) if isinstance(own, Value) else C_b, float(self.lambda_b[layer - 1])
 
     def masked(self, sigma: Array, layer: int, streams: Sequence[np.random.Generator]) -> None:
         """σ ← μσ/p in place, σ (draws, …, m, n), where dropout stands before this layer's weights.

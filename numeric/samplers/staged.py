@@ -93,11 +93,12 @@ class _Vectors:
 
 
 class Parts(NamedTuple):
-    """The right side of an equation: what is carried, what each matrix meets, and a bias."""
+    """The right side of an equation: what is carried, what each matrix meets, and the variance and
+    the learning rate of biases."""
 
     carried: _Vectors | None
     bodies: dict[int, _Vectors]
-    bias: bool
+    biases: tuple[float, float] | None
 
     @property
     def sources(self) -> list[_Vectors]:
@@ -155,7 +156,8 @@ class LayerSampler(Followed):
             seen = parts if read == last else self._parts(read, place, state, arithmetic)
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
-            given = sum_of(ensemble, layer, read, n_in, carried=z.carried is not None, bias=z.bias)
+            carried = z.carried is not None
+            given = sum_of(ensemble, layer, read, n_in, carried=carried, biases=z.biases)
             grams = [each.gram for each in z.sources]
             yield arithmetic.evaluated(compiled(self.plan, given, self.probes), grams)
             if layer < ensemble.depth:
@@ -182,8 +184,12 @@ class LayerSampler(Followed):
             terms = [met[kind, k] for k in each.bodies]
             if each.carried is not None:
                 terms.append(each.carried.jet)
-            if each.bias and self._has_biases(place.layer):
-                terms.append(self._biases(terms[0].shape[3], place, number, arithmetic))
+            variance, rate = each.biases or (0.0, 0.0)
+            if variance or (rate and self.probes.order):
+                n, stream = terms[0].shape[3], place.biases(number)
+                one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
+                law = _gaussian(variance)  # b and its jets, the same for all samples, are b · 1
+                terms.append(self._applied(law, rate, one, n, stream, arithmetic))
             after[kind] = arithmetic.added(terms)
         return after
 
@@ -209,19 +215,6 @@ class LayerSampler(Followed):
             for kind, each in zip(kinds, arithmetic.parted(applied, len(kinds)), strict=True):
                 found[kind, k] = each
         return found
-
-    def _has_biases(self, layer: int) -> bool:
-        rates = self.ensemble.lambda_b[layer - 1] if self.probes.order else 0.0
-        return bool(self.ensemble.C_b[layer - 1] > 0.0 or rates > 0.0)
-
-    def _biases(self, n: int, place: Place, number: int, arithmetic: Arithmetic) -> Array:
-        """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
-        C_b, rate = (
-            float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
-        )
-        one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
-        stream = place.biases(number)
-        return self._applied(_gaussian(C_b), rate, one, n, stream, arithmetic)
 
     def _applied(
         self,
@@ -297,15 +290,14 @@ def sum_of(
     n_in: Mapping[int, int],
     *,
     carried: bool,
-    bias: bool,
+    biases: tuple[float, float] | None,
 ) -> Sum:
     """What z of a layer is the sum of: this stage's matrices, on so many neurons each."""
-    biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
     return Sum(
         ensemble.widths[layer],
         tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
         carried,
-        biases if bias else None,
+        biases,
         float(ensemble.lambda_W[layer - 1]),
     )
 
@@ -322,6 +314,7 @@ class Evaluated:
         arithmetic: Arithmetic,
     ) -> None:
         self._stage, self._state, self._arithmetic = stage, state, arithmetic
+        self._biases_of = partial(ensemble.biases_of, layer)
         self._sigma_of = partial(ensemble.sigma_of, layer, stage)
         self._values = ensemble.symbols_at(layer)
         self._kept: dict[Any, Array] = {}
@@ -344,7 +337,8 @@ class Evaluated:
             for matrix, read in bodies.items()
             for tap, body in enumerate(read)
         }
-        return Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
+        own = _Vectors(a.added(carried), a) if carried else None
+        return Parts(own, met, self._biases_of(equation))
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""

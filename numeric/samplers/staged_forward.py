@@ -156,7 +156,13 @@ class _Tables:
 
 def _tables(ensemble: Ensemble) -> _Tables:
     depth = ensemble.depth
-    made = written(ensemble.stages_at(max(2, depth)), biased=bool(ensemble.C_b.any()))
+    biased = any(
+        (ensemble.biases_of(layer, equation) or (0.0, 0.0))[0]
+        for layer in range(1, depth + 1)
+        for stage in ensemble.stages_at(layer)
+        for _, equation in stage.equations
+    )
+    made = written(ensemble.stages_at(max(2, depth)), biased=biased)
     rows, scales, sums = list[tuple[int, ...]](), list[float](), list[Sum]()
     bounds = np.zeros((depth, len(made.places) + 1), np.int64)
     sizes = np.zeros((depth, len(made.sizes)), np.int64)
@@ -231,8 +237,10 @@ class _At:
         """The rows and scales of a matrix, or of biases."""
         stage, at = self._stages[place.stage], self._places[place.stage]
         if place.bias:
-            n = self._widths[place.stage + 1][stage.equations[place.number][0]]
-            steps = lazy.steps(Gaussian(float(self._ensemble.C_b[self._layer - 1])), 1, n)
+            kind, equation = stage.equations[place.number]
+            n = self._widths[place.stage + 1][kind]
+            variance, _ = self._ensemble.biases_of(self._layer, equation) or (0.0, 0.0)
+            steps = lazy.steps(Gaussian(variance), 1, n)
             stream = at.biases(place.number)
         else:
             matrix = stage.matrices[place.number]
@@ -253,7 +261,8 @@ class _At:
         matrices = dict.fromkeys(term.weight[0] for term in equation.right if term.weight)
         n_in = {k: n[stage.matrices[k].into] for k in matrices}
         carried = any(term.weight is None for term in equation.right)
-        return sum_of(self._ensemble, self._layer, stage, n_in, carried=carried, bias=equation.bias)
+        biases = self._ensemble.biases_of(self._layer, equation)
+        return sum_of(self._ensemble, self._layer, stage, n_in, carried=carried, biases=biases)
 
 
 @cache

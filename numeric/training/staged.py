@@ -156,7 +156,7 @@ class StagedNetworks(Networks):
             carried = cast(Node, given.carried.jet)
             n = self.work.targets.shape[1]
             terms.append(tape.first(carried, n) if last and carried.shape[3] != n else carried)
-        if given.bias:
+        if given.biases is not None:
             terms.append(tape.put(of[*at, kind][:, None], moves=True))
             uses[*at, kind] = [Use(None, terms[-1])]
         return tape.added(terms)
@@ -241,7 +241,7 @@ class StagedNetworks(Networks):
             body = cast(Node, each.jet).value[:, 0]
             gram = body @ body.transpose(0, 2, 1) / body.shape[2]
             found += variances[*at, k] * gram
-        if last.bias:
+        if last.biases is not None:
             found += variances[*at, STREAM]
         if last.carried is not None:
             n = self.work.targets.shape[1]
