@@ -206,6 +206,13 @@ class Ensemble:
         C_b, own = float(self.C_b[layer - 1]), equation.variance
         return number_of(own) if isinstance(own, Value) else C_b, float(self.lambda_b[layer - 1])
 
+    def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
+        """The random numbers of each network, one of several streams."""
+        k0, k1 = (int(word) for word in self.key)
+        counters = ((draw << 128) + (stream << 64) for draw in draws.tolist())
+        made = (np.random.Philox(key=k0 + (k1 << 32), counter=each) for each in counters)
+        return list(map(np.random.Generator, made))
+
     def masked(self, sigma: Array, layer: int, streams: Sequence[np.random.Generator]) -> None:
         """σ ← μσ/p in place, σ (draws, …, m, n), where dropout stands before this layer's weights.
 

@@ -11,7 +11,7 @@ are a matrix of one column. Of a layer's last stage the matrices are averaged ex
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.arithmetic.parameters import Value
 from derive.engine.stages import (
     HERE,
     LEFT,
@@ -39,11 +40,12 @@ from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from .arithmetic import Arithmetic
-from .ensemble import STAGES, Ensemble, number_at
+from .ensemble import MASKS, STAGES, Ensemble, number_at
 from .probing import Followed
 
-_NUMBER, _BIAS = 24, 1 << 7
-"""A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
+_NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
+"""A stream's layer and, from this bit on, the number of the layer's matrix; biases and masks have
+numbers beyond all matrices."""
 
 State = Mapping[Kind, Array]
 """The variables as jets, (draws, jets, m, neurons)."""
@@ -63,6 +65,11 @@ class Place(NamedTuple):
     def biases(self, number: int) -> int:
         """The stream of the biases of this equation of the stage."""
         return self.layer + (_BIAS + self.equations + number << _NUMBER)
+
+    @property
+    def masks(self) -> int:
+        """The stream of the stage's masks of dropout, which `Arithmetic.masked` draws from."""
+        return self.layer + (_MASK + self.equations << _NUMBER)
 
     def after(self, stage: Stage) -> Place:
         """Of the next stage."""
@@ -110,7 +117,7 @@ class Parts(NamedTuple):
 class LayerSampler(Followed):
     """Networks with layers of any stages, followed along random probes, their weights lazy."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS})
 
     @property
     def numbers(self) -> int:
@@ -167,7 +174,11 @@ class LayerSampler(Followed):
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
     ) -> dict[Kind, Parts]:
         """What each equation of a stage adds up."""
-        at = Evaluated(self.ensemble, place.layer, stage, state, arithmetic)
+
+        def masked(body: Array, keep: Value) -> Array:
+            return arithmetic.masked(body, keep, place.masks)
+
+        at = Evaluated(self.ensemble, place.layer, stage, state, arithmetic, masked)
         return {kind: at.parts(equation) for kind, equation in stage.equations}
 
     def _after(
@@ -255,8 +266,7 @@ class ExplicitLayerSampler(LayerSampler):
         bodies, n_in = met.jet, met.jet.shape[3]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
-        for s, draw in enumerate(arithmetic.draws.tolist()):
-            rng = self._generator(draw, stream)
+        for s, rng in enumerate(self.ensemble.generators(arithmetic.draws, stream)):
             W = weight_matrix(weights, (n, n_in), rng)
             Z[s] = bodies[s] @ W.T
             for probe in range(start.size - 1):
@@ -264,11 +274,6 @@ class ExplicitLayerSampler(LayerSampler):
                 for t in range(start[probe], start[probe + 1]):
                     Z[s, upper[t]] += bodies[s, lower[t]] @ theta.T
         return Z
-
-    def _generator(self, draw: int, stream: int) -> np.random.Generator:
-        k0, k1 = (int(word) for word in self.ensemble.key)
-        counter = (draw << 128) + (stream << 64)
-        return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
 
 
 @cache(entries=64)  # asked for at every layer of every draw
@@ -303,7 +308,10 @@ def sum_of(
 
 
 class Evaluated:
-    """A stage's products at given variables; each argument and collective variable once."""
+    """A stage's products at given variables; each argument and collective variable once.
+
+    `masked` takes what a matrix meets and p of dropout to μ/p of it.
+    """
 
     def __init__(
         self,
@@ -312,8 +320,10 @@ class Evaluated:
         stage: Stage,
         state: State,
         arithmetic: Arithmetic,
+        masked: Callable[[Any, Value], Any],
     ) -> None:
         self._stage, self._state, self._arithmetic = stage, state, arithmetic
+        self._masked = masked
         self._biases_of = partial(ensemble.biases_of, layer)
         self._sigma_of = partial(ensemble.sigma_of, layer, stage)
         self._values = ensemble.symbols_at(layer)
@@ -331,7 +341,10 @@ class Evaluated:
                 check_indices(term)
                 terms.setdefault(matrix, []).append(self._product(term, neuron))
         a, taps = self._arithmetic, self._stage.reading
-        bodies = {matrix: taps.read(a.added(each), a.read) for matrix, each in terms.items()}
+        whole = {matrix: a.added(each) for matrix, each in terms.items()}
+        for keep in self._stage.masks:
+            whole = {matrix: self._masked(each, keep) for matrix, each in whole.items()}
+        bodies = {matrix: taps.read(each, a.read) for matrix, each in whole.items()}
         met = {
             matrix * taps.count + tap: _Vectors(body, a)
             for matrix, read in bodies.items()

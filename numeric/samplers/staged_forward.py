@@ -30,7 +30,7 @@ from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from .base import Sampler, evaluated
-from .ensemble import Ensemble, number_at
+from .ensemble import MASKS, Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES, grouped, whole_groups
 from .probing import probes_of
@@ -63,7 +63,7 @@ class LayerForwardSampler(LayerSampler):
         tapped = any(stage.reading.count > 1 for each in stages for stage in each)
         bound = any(stage.is_bound for each in stages for stage in each)
         several = bound or not isinstance(ensemble.net.activation, Activation)
-        if not alone or tapped or several or len(stages) > 1:
+        if not alone or tapped or several or len(stages) > 1 or MASKS in ensemble.layers.needs:
             return False
         factors = self._tables.factors[0]
         widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])
