@@ -30,7 +30,8 @@ from ..citations import rests_on
 from ..display.objects import lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..layers import Layer, as_layer
+from ..layers import Layer, as_layer, as_period
+from ..layers.by_depth import Given
 from ..symbols import C_b
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
@@ -174,7 +175,7 @@ def criticality(
     digits: int = 20,
     *,
     weights: WeightEnsemble | None = None,
-    layer: Layer | str | None = None,
+    layer: Given | None = None,
 ) -> Criticality:
     """The universality class and the critical initialization of an activation, by solving.
 
@@ -188,7 +189,8 @@ def criticality(
         weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
             the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
         layer: what the network repeats; the dense layer by default. Classes of others are in
-            `LayerCriticality`.
+            `LayerCriticality`. Of layers that differ, "dense; residual*", those that are repeated
+            count.
 
     Of the dense layer, and of others without a norm, ⟨σσ''⟩_K = 0 is solved for all K > 0 where it
     changes sign: on a scan that ends where the average follows its power laws at small and at
@@ -212,7 +214,7 @@ def criticality(
         raise InputError(
             "weights", str(weights), "an ensemble without C_W: the critical C_W is the result"
         )
-    repeated = as_layer("dense" if layer is None else layer)
+    repeated = as_period("dense" if layer is None else layer)
     sigma = as_activation(activation)
     if repeated.is_dense:
         return dense.criticality(sigma, digits)

@@ -122,19 +122,14 @@ class Layers:
         )
 
     @cached_property
-    def readout(self) -> tuple[Stage, ...]:
-        """The stage that each layer is read out by in place of its last one, or none."""
-        behind = self.net.layer.readout
-        return () if behind is None else behind.stages
-
-    @cached_property
     def needs(self) -> dict[str, str]:
         """What a sampler must support, and where the network has it: all but one matrix of a law
         that rotations keep, between two activations."""
         schemes = self.net.schemes(self.depth, 1).distinct
-        stages = {stage for scheme in schemes for stage in scheme.stages}.union(self.readout)
+        stages = {stage for scheme in schemes for stage in scheme.stages}
+        stages.add(self.net.read_at(self.depth, self.depth))
         found = {}
-        if any(replace(stage, masks=()) != DENSE for stage in stages):
+        if any(replace(stage, masks=()) not in (DENSE, STEM) for stage in stages):
             found[STAGES] = f"the layer {self.net.layer}"
         if any(stage.masks for stage in stages):
             found[MASKS] = "layers with dropout"
@@ -258,12 +253,11 @@ class Ensemble:
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
         """What this layer goes through: the first is a stem, then come the network's layers."""
-        return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
+        return self.net.stages_at(layer, self.depth)
 
     def read_at(self, layer: int) -> Stage:
         """The last stage of this layer where it is measured: that of a readout, if there is one."""
-        *_, last = (*self.stages_at(layer), *self.layers.readout)
-        return replace(STEM, taps=last.taps) if layer == 1 else last
+        return self.net.read_at(layer, self.depth)
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

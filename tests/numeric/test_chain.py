@@ -409,6 +409,12 @@ def test_the_chain_has_what_each_stage_needs():
     first, norm, inner, last = Network("tanh", layer=block).chain(2)
     assert (first.weights, norm.weights, inner.weights) == ((Gaussian(),), (), (Orthogonal(2),))
     assert (last.weights, last.activations) == ((Gaussian(),), (activations.gelu,))
+    read = Network("tanh; sin", "gaussian; orthogonal*", layer="convolution(2, 3, readout=mean)")
+    stages = [each.stage for each in read.chain(3)]
+    (own,), (pooled,) = layers.convolution(2, 3).stages, layers.pooling(3).stages
+    assert stages[1:] == [own, pooled]
+    assert stages[0] == replace(read.chain(1)[0].stage, taps=None)
+    assert [each.stage.taps for each in read.chain(1)] == [pooled.taps]
 
 
 @pytest.mark.parametrize("layer", ["dense", OWN], ids=["dense", "own"])
