@@ -66,6 +66,9 @@ def own_layer() -> layers.Layer:
     )
 
 
+OWN = "residual(skip=1/2, activations=gelu, weights=(W1: orthogonal))"
+"""A layer with a function and a law of its own."""
+
 LAYERS: dict[str, Callable[[], object]] = {
     name: lambda name=name: layers.read(name)
     for name in (
@@ -74,6 +77,7 @@ LAYERS: dict[str, Callable[[], object]] = {
         "normalized(layer)",
         "residual(skip=1/2)",
         "residual(skip=1, norm=rms)",
+        OWN,
         "gated",
         "gated(skip=1/2, norm=rms)",
         "skip(1/2)",
@@ -84,6 +88,7 @@ LAYERS: dict[str, Callable[[], object]] = {
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
+    "(residual(skip=1/2); dense)*": lambda: layers.by_depth(block=["residual(skip=1/2)", "dense"]),
     "Layer(…)": own_layer,
 }
 """The rows of the table."""
@@ -187,15 +192,15 @@ def simulated(case: Case) -> xarray.Dataset:
     return sampled(case, 1)
 
 
-def derived(case: Case) -> list[Any]:
-    """The recursions of K and V for one input."""
-    return [recursion(name, case.weights, layer=case.layer).single_input() for name in ("K", "V")]
+def derived(case: Case, layer: Any = None) -> list[Any]:
+    """The recursions of K and V for one input, of this layer or the case's."""
+    layer = layer or case.layer
+    return [recursion(name, case.weights, layer=layer).single_input() for name in ("K", "V")]
 
 
 def recursions(case: Case) -> None:
-    """`recursion`, of layers 1 and ℓ+1."""
-    case.net()
-    made = derived(case)[1]
+    """`recursion`, of layer 1 and of the last one."""
+    made = derived(case, case.net().layer_at(DEPTH, DEPTH))[1]
     assert made.expr != 0
     first = case.weights if case.first is None else case.first
     assert recursion("V", first, first_layer=True).name == "V"
@@ -286,8 +291,12 @@ def moments(case: Case) -> None:
 
 
 def density(case: Case) -> None:
-    """`numeric.spectra.jacobian`: the density of one layer near its mean."""
-    case.net()
+    """`numeric.spectra`: the density of one layer, or of all that differ, near its mean."""
+    net = case.net()
+    if not net.is_uniform:
+        mean = float(spectra.of_network(net, 0.7, DEPTH).moment(1))
+        finite(densities.of_network(net, 0.7, DEPTH).density([0.9 * mean]))
+        return
     given = (SIGMA, case.weights, 1, sympy.Rational(7, 10))
     plain = case.layer_name == "dense"  # where q_star is the variance, biases included
     others = {"critical": False, "layer": case.layer, "C_b": None if plain else C_b}
