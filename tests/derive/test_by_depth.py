@@ -129,6 +129,9 @@ def test_what_is_repeated_is_one_layer():
     assert layers.as_period("gated; dense") == layers.sequence("gated", "dense")
     alone = criticality("tanh", layer=layers.as_layer(period))
     assert criticality("tanh", layer=f"gated; {period}; dense") == alone
+    assert criticality("tanh; gelu*").activation == criticality("gelu").activation
+    with pytest.raises(InputError, match="that is repeated"):
+        criticality("(tanh; gelu)*")
     for made in (layers.as_layer, lambda layer: recursion("V", layer=layer)):
         with pytest.raises(InputError, match=r"one layer: that of one depth.*as_period"):
             made(by_depth(block="gated", head="dense"))

@@ -155,6 +155,13 @@ REASONS = (
         "Take what is repeated, `layers.as_period(…)`.",
     ),
     Reason(
+        "one activation",
+        NOT_YET,
+        "activation",
+        "one activation for all layers",
+        "A written module has one activation for all layers.",
+    ),
+    Reason(
         "spectra of unequal widths",
         NOT_YET,
         "layer",
