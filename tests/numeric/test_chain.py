@@ -247,6 +247,8 @@ def test_biases_have_variances_of_their_own():
     scaled = with_biases(("u[i] = b[i]",), added=" + c u[i]", c=2)
     nets = [Network("gelu", C_b="1/12", lambda_b=0, layer=each) for each in (own, scaled)]
     assert largest_difference(*(flow(net, X, 3, TENSORS) for net in nets)) < 1e-13
+    found = [spectra.of_network(net, 0.7, 2).moments(2) for net in nets]
+    assert np.abs(found[0] - found[1]).max() < 1e-12
     theta = recursion("Theta", layer=own).single_input().expr
     assert str(theta.expand().coeff(lambda_b)) == "C_W*⟨σ'²⟩_h + 1"
     other = with_biases((), added=" + b1[i]", C={"b1": 2})
