@@ -16,12 +16,12 @@ from .activations.functions import Activation, as_activation
 from .depth.layered import criticality
 from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme, check_group
-from .engine.stages import STEM
+from .engine.stages import STEM, Stage
 from .errors import InputError, listed, whole
 from .expressions import as_expression
-from .layers import Layer, dense, sequence
+from .layers import Layer, dense
 from .layers.along import Along
-from .layers.by_depth import ByDepth, Given, Layers, as_layers
+from .layers.by_depth import ByDepth, Given, Layers, as_layers, as_period
 from .layers.chain import Activations, BoundStage, GivenActivations, GivenLaws, Laws, law_of
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
@@ -182,12 +182,7 @@ class Network:
         Network(relu, Orthogonal(C_W=2), C_b=0)
         """
         sigma = as_activation(activation)
-        given = as_layers(others.get("layer", "dense"))
-        repeated = given.block if isinstance(given, ByDepth) else (given,)
-        if not repeated:
-            wanted = 'a layer that is repeated, as the two in "(residual; gated)*"'
-            raise InputError("layer", str(given), wanted)
-        period = repeated[0] if len(repeated) == 1 else sequence(*repeated)
+        period = as_period(as_layers(others.get("layer", "dense")))
         C_b, C_W = criticality(sigma, layer=period).critical
 
         def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
@@ -380,8 +375,23 @@ class Network:
         """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
         return self.layer.at(layer, depth)
 
+    def stages_at(self, layer: int, depth: int) -> tuple[Stage, ...]:
+        """The stages of a layer in a network of this depth; layer 1 is z = b + W x."""
+        return (STEM,) if layer == 1 else self.layer_at(layer, depth).stages
+
+    def read_at(self, layer: int, depth: int) -> Stage:
+        """The last stage of a layer where z is measured there: that of a readout, if it has one."""
+        own = self.layer if layer == 1 else self.layer_at(layer, depth)
+        behind = [stage for each in own.readouts for stage in each.stages]
+        if layer == 1:
+            behind = [replace(STEM, taps=stage.taps) for stage in behind]
+        *_, last = (*self.stages_at(layer, depth), *behind)
+        return last
+
     def chain(self, depth: int, width: int | None = None) -> tuple[BoundStage, ...]:
         """The stages of layers 1 … depth, with their laws, activations, variances and rates.
+
+        The last stage is that of a readout, if the last layer has one.
 
         Arguments:
             width: n, for the corrections of C_W and C_b.
@@ -395,7 +405,8 @@ class Network:
         self.check_skips(depth)
         found = []
         for layer in range(1, depth + 1):
-            stages = (STEM,) if layer == 1 else self.layer_at(layer, depth).stages
+            *before, last = self.stages_at(layer, depth)
+            stages = (*before, self.read_at(layer, depth) if layer == depth else last)
             law = self.weights_at(layer, width, depth)
             numbers = self.C_b_at(layer, width), self.lambda_b_at(layer), self.lambda_W_at(layer)
             for number, stage in enumerate(stages, start=1):
@@ -639,7 +650,7 @@ def dense_network(argument: str, given: object, depth: int | None = None) -> Net
         raise InputError(argument, given, "a derive.Network")
     if given.layer.is_dense:
         return given
-    opened = depth is not None and given.layer.readout is None and not given.corrections
+    opened = depth is not None and not given.corrections
     chain = given.chain(max(depth or 0, 2)) if opened else ()
     if len(chain) != max(depth or 0, 2) or not all(
         bound.stage.has_dense_equation for bound in chain[1:]

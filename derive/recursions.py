@@ -39,6 +39,7 @@ from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
 from .layers import Layer, as_layer, dense
+from .layers.chain import Activations, GivenActivations
 from .network import Network
 from .symbols import tensor as tensor_symbol
 from .weights import Gaussian, WeightEnsemble, as_weights
@@ -84,12 +85,13 @@ class Recursion(Step):
         return kernel_form(self, data)
 
     def asymptotics(
-        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+        self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
     ) -> Asymptotics:
         """The tensor at large depth and criticality, to so many terms (`derive.depth.asymptotics`).
 
         Arguments:
-            activation: σ, or its name; left out, the recursion's own.
+            activation: σ, or its name; left out, the recursion's own. Of several, "tanh; gelu*",
+                the one that is repeated counts.
             terms: how many, 1 or more.
             rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
                 `C_b` and `C_W` of a network that is not critical, or `point`, one of
@@ -100,7 +102,7 @@ class Recursion(Step):
         sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
-        return asymptotics(self, as_activation(sigma), terms, **rates)
+        return asymptotics(self, Activations.repeated(sigma), terms, **rates)
 
 
 class SequenceRecursion(Recursion):
@@ -218,7 +220,7 @@ class SequenceRecursion(Recursion):
         return tuple(name for name in NAMES.values() if name in found)
 
     def asymptotics(
-        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+        self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
     ) -> Asymptotics:
         """InputError: a sequence has no end, and is not solved at large depth but by `flow`."""
         wanted = "another layer for asymptotics; `flow` goes to any depth, also with a sequence"

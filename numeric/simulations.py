@@ -39,7 +39,7 @@ from .layers import limits
 from .layers.limits import NoValueError
 from .runs import chunks
 from .samplers.base import Sampler
-from .samplers.ensemble import MASKS, STAGES, Ensemble, Layers, checked_ensemble
+from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.entries import EntriesSampler
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
@@ -54,8 +54,8 @@ from .tables import layout
 
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
     "lazy": (
-        PathSampler, PairSampler, ForwardSampler, ProbeSampler, LayerForwardSampler,
-        EntriesSampler, ExplicitSampler, ExplicitLayerSampler,
+        PathSampler, PairSampler, ForwardSampler, ProbeSampler, EntriesSampler,
+        LayerForwardSampler, ExplicitSampler, ExplicitLayerSampler,
     ),
     "paths": (PathSampler, PairSampler),
     "probes": (ForwardSampler, ProbeSampler, LayerForwardSampler),
@@ -272,10 +272,7 @@ def multiplies(layers: Layers, plan: Plan) -> bool:
 
 
 def _check_layers(ensemble: Ensemble) -> None:
-    """Raise InputError for layers with symbols, and for dropout among layers that are not dense."""
-    if {STAGES, MASKS} <= ensemble.layers.needs.keys():
-        wanted = "dense layers beside those with dropout, to sample"
-        raise InputError("layer", str(ensemble.net.layer), wanted)
+    """Raise InputError for layers with symbols."""
     if symbols := ensemble.net.layer.free_symbols:
         names = ", ".join(sorted(map(str, symbols)))
         raise InputError("layer", str(ensemble.net.layer), f"numbers for {names}, to be sampled")

@@ -409,6 +409,8 @@ def as_activation(value: object, argument: str = "activation") -> Activation:
     if isinstance(value, Activation):
         return value
     if isinstance(value, str):
+        if ";" in value:
+            raise InputError(argument, value, "one activation for all layers, here")
         return by_name(value)
     wanted = 'an activation of derive.activations, or its name, such as "tanh"'
     if isinstance(value, sympy.Expr):

@@ -25,12 +25,14 @@ from typing import Any
 import mpmath
 import sympy
 
-from ..activations.functions import Activation, as_activation
+from ..activations.functions import Activation
 from ..citations import rests_on
 from ..display.objects import lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..layers import Layer, as_layer
+from ..layers import Layer, as_layer, as_period
+from ..layers.by_depth import Given
+from ..layers.chain import Activations, GivenActivations
 from ..symbols import C_b
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
@@ -170,11 +172,11 @@ class LayerCriticality(Criticality):
 
 @rests_on("day2025", "roberts2022")
 def criticality(
-    activation: Activation | str,
+    activation: GivenActivations,
     digits: int = 20,
     *,
     weights: WeightEnsemble | None = None,
-    layer: Layer | str | None = None,
+    layer: Given | None = None,
 ) -> Criticality:
     """The universality class and the critical initialization of an activation, by solving.
 
@@ -183,12 +185,13 @@ def criticality(
     lambda_W are inputs of `Network`, and no rate is derived here.
 
     Arguments:
-        activation: σ, or its name.
+        activation: σ, or its name. Of several, "tanh; gelu*", the one that is repeated counts.
         digits: of K*, C_b and C_W where they are not exact.
         weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
             the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
         layer: what the network repeats; the dense layer by default. Classes of others are in
-            `LayerCriticality`.
+            `LayerCriticality`. Of layers that differ, "dense; residual*", those that are repeated
+            count.
 
     Of the dense layer, and of others without a norm, ⟨σσ''⟩_K = 0 is solved for all K > 0 where it
     changes sign: on a scan that ends where the average follows its power laws at small and at
@@ -212,8 +215,8 @@ def criticality(
         raise InputError(
             "weights", str(weights), "an ensemble without C_W: the critical C_W is the result"
         )
-    repeated = as_layer("dense" if layer is None else layer)
-    sigma = as_activation(activation)
+    repeated = as_period("dense" if layer is None else layer)
+    sigma = Activations.repeated(activation)
     if repeated.is_dense:
         return dense.criticality(sigma, digits)
     return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))

@@ -21,7 +21,7 @@ from typing import NamedTuple, overload
 import sympy
 
 from ..activations.functions import Activation
-from ..arithmetic.parameters import C_W, Parameter, Value
+from ..arithmetic.parameters import C_B, C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
@@ -139,10 +139,11 @@ INPUTS = Below("0", "1")
 
 
 class Equation(NamedTuple):
-    """What a variable of a stage is: a sum, and maybe a bias."""
+    """What a variable of a stage is: a sum, and maybe a bias, of this variance."""
 
     right: Sum
     bias: bool = False
+    variance: Parameter | Value = C_B
 
 
 class Matrix(NamedTuple):
@@ -228,6 +229,7 @@ class Stage:
         terms += [term for argument in self.arguments for term in argument]
         atoms = [atom for term in terms for atom, _ in term.parameters]
         atoms += [matrix.variance for matrix in self.matrices]
+        atoms += [equation.variance for _, equation in self.equations]
         atoms += [ratio for _, ratio in self.ratios]
         atoms += self.masks
         values = [atom.expr for atom in atoms if isinstance(atom, Value)]

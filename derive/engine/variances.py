@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeVar
 
 import sympy
 
@@ -16,7 +17,9 @@ from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ..weights import WeightEnsemble
 from ..work.caches import constant
-from .stages import Stage
+from .stages import Equation, Matrix, Stage
+
+_Random = TypeVar("_Random", Equation, Matrix)
 
 
 def unbound(stage: Stage, weights: WeightEnsemble) -> tuple[Stage, WeightEnsemble]:
@@ -33,16 +36,21 @@ def general(stage: Stage) -> tuple[Stage, dict[Atom, Value]]:
     """The stage with a symbol for each variance that is given, and the value of each symbol;
     nothing of the stage that this is itself."""
     own = dict.fromkeys(each.variance for each in stage.matrices)
+    own |= dict.fromkeys(equation.variance for _, equation in stage.equations)
     given = [each for each in own if isinstance(each, Value)]
     symbols: dict[Parameter | Value, Value] = {
         each: Value(_variance(number)) for number, each in enumerate(given)
     }
     if all(each == symbol for each, symbol in symbols.items()):
         return stage, {}
-    matrices = tuple(
-        each._replace(variance=symbols.get(each.variance, each.variance)) for each in stage.matrices
-    )
-    return replace(stage, matrices=matrices), {symbols[each]: each for each in given}
+
+    def opened(given: _Random) -> _Random:
+        return given._replace(variance=symbols.get(given.variance, given.variance))
+
+    matrices = tuple(map(opened, stage.matrices))
+    equations = tuple((kind, opened(equation)) for kind, equation in stage.equations)
+    changed = replace(stage, matrices=matrices, equations=equations)
+    return changed, {symbols[each]: each for each in given}
 
 
 def multiplied_out(expansion: Expansion, values: Mapping[Atom, Value]) -> Expansion:

@@ -5,7 +5,7 @@
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
-from .by_depth import by_depth
+from .by_depth import as_period, by_depth
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .shipped import (
@@ -25,6 +25,7 @@ __all__ = [
     "Layer",
     "around",
     "as_layer",
+    "as_period",
     "by_depth",
     "convolution",
     "dense",

@@ -17,7 +17,7 @@ from itertools import count, product
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import C_W, Value
+from ..arithmetic.parameters import C_B, C_W, Value
 from ..arithmetic.polynomials import UNIT, Monomial, power
 from ..engine.stages import (
     HERE,
@@ -68,7 +68,7 @@ class Definition:
     name: str
     level: int
     lines: list[Line] = field(default_factory=list)
-    bias: bool = False
+    bias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Assembly:
             elif isinstance(each.factors[0], Bias):
                 if len(each.factors) > 1 or each.factors[0].row != index or scale != 1 or made.bias:
                     raise self.wrong(f"b[{index}] once, by itself")
-                made.bias = True
+                made.bias = each.factors[0].name
             else:
                 (carried,) = each.factors if len(each.factors) == 1 else (None,)
                 if not isinstance(carried, Entry) or carried.at != index:
@@ -521,7 +521,12 @@ class _StageMaker:
     def equation(self, number: int, made: Definition) -> Equation:
         """The right-hand side of a definition."""
         kind = self.whole.kinds[number]
-        return Equation(tuple(self.product(line, kind) for line in made.lines), made.bias)
+        variance = self.whole.variances.get(made.bias or "b")
+        return Equation(
+            tuple(self.product(line, kind) for line in made.lines),
+            made.bias is not None,
+            C_B if variance is None else Value(variance),
+        )
 
     def product(self, line: Line, kind: Kind) -> Product:
         """One product of it."""

@@ -13,7 +13,7 @@ import sympy
 from ..errors import InputError
 from .along import Along
 from .layer import Layer
-from .shipped import as_layer
+from .shipped import as_layer, sequence
 
 Part: TypeAlias = "Layer | str | Sequence[Layer | str]"
 Given: TypeAlias = "Part | ByDepth | Callable[[int], Layer | str]"
@@ -28,6 +28,7 @@ class ByDepth(Along[Layer]):
     example: ClassVar[str] = "dense; residual(norm=rms)*; normalized(rms)"
 
     readout = None
+    readouts = ()
 
     def __post_init__(self) -> None:
         signals = {taps.positions for each in self.entries for taps in each.tapped}
@@ -119,3 +120,21 @@ def as_layers(given: Given) -> Layers:
     residual(skip=1, norm=rms)
     """
     return ByDepth.given(given)
+
+
+def as_period(given: Given) -> Layer:
+    """What a deep network of these layers repeats, as one layer.
+
+    A list, or text without *, is a period itself, as for `as_layer`. By definition. Raises
+    InputError for what is no layer, and for a `by_depth(…)` that repeats none.
+
+    >>> as_period("dense; (residual; gated)*; dense")
+    sequence(residual(skip=1), gated())
+    """
+    made = as_layers(given) if isinstance(given, str) else given
+    if isinstance(made, ByDepth) and made.block:
+        return sequence(*made.block)
+    if isinstance(given, ByDepth) or callable(given):
+        wanted = 'a layer that is repeated, as the two in "(residual; gated)*"'
+        raise InputError("layer", str(given), wanted)
+    return as_layer(given)

@@ -16,6 +16,7 @@ import sympy
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Value
 from ..engine.stages import Matrix, Stage
+from ..errors import InputError
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .along import Along
@@ -60,6 +61,22 @@ class Activations(Along[Activation]):
             except Exception:  # of a function of the user's
                 return cls.one(given)
         return super().given(given, one)
+
+    @classmethod
+    def repeated(cls, given: GivenActivations) -> Activation:
+        """The activation that a deep network repeats: gelu of "tanh; gelu*".
+
+        Raises InputError where it repeats none, or several in turn.
+        """
+        made = cls.given(given)
+        if isinstance(made, Activation):
+            return made
+        if len(made.block) != 1:
+            wanted = 'one that is repeated, as in "tanh; gelu*"; several are those of a period of '
+            wanted += 'layers, layer="dense(activations=tanh); dense(activations=gelu)"'
+            raise InputError("activation", str(made), wanted)
+        sigma: Activation = made.block[0]
+        return sigma
 
     @property
     def name(self) -> str:

@@ -123,7 +123,7 @@ def _lines(block: Layer) -> list[str]:
 def _own(block: Layer) -> list[str]:
     """The names that a block defines, or gives a value, a law or an activation."""
     defined = [_left(line)[0] for line in block.lines]
-    given = (*dict(block.values), *dict(block.functions), *block.matrix_names)
+    given = (*dict(block.values), *dict(block.functions), *block.parameter_names)
     return [name for name in dict.fromkeys((*defined, *given)) if name != "z"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .assembly import Assembly
-from .notation import SIGMA, WANTED, Sigma, parse
+from .notation import PARAMETER, SIGMA, WANTED, Sigma, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
 
@@ -41,6 +40,7 @@ class Layer:
     |---|---|
     | W, W1, W2, … | independent matrices with the network's law, or that of `weights` |
     | b[i] | biases of variance C_b, independent in each equation |
+    | b1[i], b2[i], … | biases likewise, whose variances `C` may give |
     | s(h[a]) | σ, the network's activation, or that of `activations` |
     | tanh(h[a]) | an activation, by its name |
     | a letter in brackets that is not on the left | is summed over |
@@ -49,7 +49,7 @@ class Layer:
 
     Arguments:
         lines: the equations.
-        C: variances of matrices; the default, `symbols.C_W`, is the network's.
+        C: variances of matrices and of biases b1, b2, …; the defaults are the network's.
         weights: laws of matrices, {"W1": "uniform"}, or one law for all; the default is the
             network's law. A law given by name has the C_W in its text, or that of C, or the
             network's.
@@ -102,6 +102,9 @@ class Layer:
         object.__setattr__(self, "lines", tuple(lines))
         object.__setattr__(self, "values", _checked(values))
         given_variances = dict(_checked(C or {}, least=0))
+        if unknown := sorted(given_variances.keys() - {*self.parameter_names}):
+            known = ", ".join(self.parameter_names) or "none"
+            raise InputError("C", unknown, f"matrices of the layer, or biases b1, …: {known}")
         laws, variances = _laws(weights, given_variances, self.matrix_names)
         object.__setattr__(self, "variances", variances)
         object.__setattr__(self, "laws", laws)
@@ -191,7 +194,12 @@ class Layer:
     @property
     def matrix_names(self) -> tuple[str, ...]:
         """The names of its matrices, each once."""
-        return tuple(dict.fromkeys(re.findall(r"\b(W\w*)\s*\[", " ".join(self.lines))))
+        return tuple(name for name in self.parameter_names if name[0] == "W")
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The names of its matrices and of biases other than b, each once."""
+        return tuple(dict.fromkeys(PARAMETER.findall(" ".join(self.lines))))
 
     @property
     def matrices(self) -> int:
@@ -284,8 +292,6 @@ def _laws(
 ) -> tuple[tuple[tuple[str, WeightEnsemble], ...], Values]:
     """The standard laws of matrices with a law of their own, and all given variances."""
     every = dict.fromkeys(names)
-    if unknown := sorted(variances.keys() - every):
-        raise InputError("C", unknown, f"matrices of the layer, {', '.join(every) or 'none'}")
     laws = given if isinstance(given, Mapping) else dict.fromkeys(every, given)
     found = []
     for name, law in sorted(laws.items()):

@@ -43,9 +43,14 @@ class Weight(NamedTuple):
 
 
 class Bias(NamedTuple):
-    """b[i]."""
+    """b[i], or b1[i] and so on."""
 
     row: str
+    name: str = "b"
+
+
+PARAMETER = re.compile(r"\b(W\w*|b\d\w*)\s*\[")
+"""Matrices, and biases that may have variances of their own."""
 
 
 class Entry(NamedTuple):
@@ -104,8 +109,9 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement:
     match = _LEFT.fullmatch(left)
     if match is None or not equals or match[1] in {"n", "s", "b", *_FUNCTIONS}:
         raise InputError("layer", text, WANTED)
-    if re.fullmatch(r"W\w*", match[1]):
-        raise InputError("layer", text, "a variable on the left: names in W are matrices")
+    if re.fullmatch(r"W\w*|b\d\w*", match[1]):
+        wanted = "a variable on the left: W, W1, … are matrices, and b, b1, … biases"
+        raise InputError("layer", text, wanted)
     return Statement(match[1], match[2], _Reader(text, right, functions).sum(), text)
 
 
@@ -229,8 +235,8 @@ class _Reader:
             raise InputError("layer", self.text, f"{count} on {name}")
         if matrix:
             return Addend(sympy.S.One, (Weight(name, *indices),))
-        if name == "b":
-            return Addend(sympy.S.One, (Bias(*indices),))
+        if re.fullmatch(r"b(\d\w*)?", name):
+            return Addend(sympy.S.One, (Bias(indices[0], name),))
         if name == "s":
             return self.sigma((Addend(sympy.S.One, (Entry("z", *indices),)),))
         return Addend(sympy.S.One, (Entry(name, *indices),))

@@ -13,6 +13,7 @@ from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from ..weights import WeightEnsemble
 from . import composed
+from .along import Along
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import NORMS, Norm, shown_as
@@ -344,8 +345,8 @@ def read(text: str) -> Layer:
 def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
     """A layer as it is, or a shipped one by its text. By definition.
 
-    A list of layers, or text with ; between them, is one period of a network's layers and becomes
-    one layer (`layers.sequence`). Raises InputError for anything else.
+    A list of layers, text with ; between them, or `by_depth(block=…)` is one period of a network's
+    layers and becomes one layer (`layers.sequence`). Raises InputError for anything else.
 
     >>> as_layer("dense").is_dense
     True
@@ -356,6 +357,11 @@ def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
         return given
     if isinstance(given, list | tuple):
         return sequence(*given)
+    if isinstance(given, Along):
+        if given.block == given.entries:
+            return sequence(*given.block)
+        wanted = "one layer: that of one depth, `net.layer_at(3, depth)`, or what is repeated, "
+        raise InputError("layer", str(given), f"{wanted}`layers.as_period(…)`")
     text = cast(str, given)
     several = parts(text, ";") if isinstance(given, str) else [text]
     return read(text) if len(several) < 2 else sequence(*several)

@@ -31,7 +31,7 @@ from ..citations import rests_on
 from ..errors import InputError, listed
 from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
-from ..network import Network, dense_network
+from ..network import Network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 from ..work.caches import cache
 from .estimates import DIGITS, doubt, rounded
@@ -69,23 +69,20 @@ def gradients(
     >>> gradients(Network("linear"), [1, 1, 1], overlap=1)
     [3.0, 2.0, 1.0]
     """
-    net = dense_network("net", net)
     cosine = number("overlap", overlap)
     if abs(cosine) > 1:
         raise InputError("overlap", overlap, "a cosine in [−1, 1]")
     if not isinstance(biases, str) or biases not in {"neuron", "direction"}:
         raise InputError("biases", biases, "neuron or direction")
-    if cosine and not isinstance(
-        net.one_law("an overlap"), Gaussian | Orthogonal | LowRankGaussian | LowRankOrthogonal
-    ):
-        raise InputError("weights", str(net.weights), "Gaussian or orthogonal, with an overlap")
-    isometric = isinstance(net.one_law("an overlap"), Orthogonal | LowRankOrthogonal)
     with mpmath.workdps(2 * DIGITS):
         wanted = "positive variances, one for each layer"
         K = [variance("lengths", each) for each in listed("lengths", lengths, wanted)]
         if not K or 0 in K:
             raise InputError("lengths", lengths, wanted)
         steps, ranks = steps_of(net, len(K), gamma), ranks_of(net, len(K), gamma)
+        known = Gaussian | Orthogonal | LowRankGaussian | LowRankOrthogonal
+        if cosine and not all(isinstance(step.law, known) for step in steps):
+            raise InputError("weights", str(net.weights), "Gaussian or orthogonal, with an overlap")
         d, square, off = mpmath.mpf(1), cosine**2 * K[-1], mpmath.mpf(0)
 
         @cache  # lengths that have settled, and layers that are alike
@@ -108,7 +105,7 @@ def gradients(
             size = d
             if square:
                 (fourth,) = single(step.activation, [SingleShape((0, 0, 1, 1))], q, DIGITS)
-                if isometric:
+                if isinstance(step.law, Orthogonal | LowRankOrthogonal):
                     d -= ratio**2 * along * weighted * chi / step.C_W**2
                 d += ratio**2 * along * fourth
                 size += ratio**2 * along * fourth

@@ -14,10 +14,10 @@ import sympy
 from ..activations.functions import Activation, as_activation
 from ..citations import rests_on
 from ..errors import InputError, listed, whole
-from ..weights import LowRankGaussian
+from ..weights import Gaussian, LowRankGaussian
 from .estimates import DIGITS, estimate
 from .fixed import zero
-from .steps import Step, check_chi, equations, variance
+from .steps import Step, check_chi, variance
 
 MAX_POINTS = 10**4
 """Of the curve, milliseconds each."""
@@ -161,7 +161,7 @@ def _point(q: mpmath.mpf, C_b: mpmath.mpf, C_W: mpmath.mpf) -> EdgePoint:
 
 def _unit(activation: Activation) -> Step:
     """The maps with C_W = 1 and C_b = 0."""
-    return Step(activation, equations(), mpmath.mpf(1), mpmath.mpf(0))
+    return Step(activation, Gaussian(), mpmath.mpf(1), mpmath.mpf(0))
 
 
 def _critical(unit: Step, q: mpmath.mpf, digits: int = _DIGITS) -> tuple[mpmath.mpf, mpmath.mpf]:

@@ -138,7 +138,7 @@ def fixed_points(net: Network) -> tuple[FixedPoint, ...]:
     """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net)
-        if every_rests(net.one_activation("fixed points"), net.C_b_at(2), net.weights_at(2).C_W):
+        if every_rests(step.activation, exactly(step.C_b), exactly(step.C_W)):
             return (_line(step),)
         return tuple(_describe(step, q) for q in _fixed_lengths(step))
 

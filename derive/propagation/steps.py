@@ -15,7 +15,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..engine.step import step
-from ..errors import InputError, listed, whole
+from ..errors import InputError, instance, listed, whole
 from ..expressions import as_expression
 from ..gaussian.brackets import Average, Component
 from ..gaussian.quadrature import double, single
@@ -85,9 +85,14 @@ class Step:
     """One layer's maps in numbers."""
 
     activation: Activation
-    equations: Equations
+    law: WeightEnsemble
     C_W: mpmath.mpf
     C_b: mpmath.mpf
+
+    @property
+    def equations(self) -> Equations:
+        """The maps of its law."""
+        return equations(self.law)
 
     def on_line(
         self, q: mpmath.mpf, *wanted: sympy.Expr, digits: int = DIGITS
@@ -163,24 +168,34 @@ def _plane(average: Average) -> tuple[int, int]:
     return first + outer.count(1), second + outer.count(2)
 
 
-def step_of(net: Network, layer: int | None = None) -> Step:
-    """The maps into this layer; without one, those of a network that is the same at all of them."""
-    net = dense_network("net", net)
-    if layer is None and net.changes("C_b"):
-        raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
-    layer = 2 if layer is None else layer
-    layer = whole("layer", layer, 2, wanted="a layer that another one feeds, 2 or more")
-    activation = net.one_activation("propagation")
+def step_of(net: Network, layer: int | None = None, depth: int | None = None) -> Step:
+    """The maps into this layer; without one, those of a network that is the same at all of them.
+
+    Arguments:
+        depth: of the network, if it is more than the layer.
+    """
+    instance("net", net, Network, "a derive.Network")
+    if layer is None:
+        if net.changes("C_b"):
+            got = f"{net}, whose C_b changes"
+            raise InputError("net", got, "biases that are alike at every layer")
+        net.one_activation("fixed points")
+        net.one_law("fixed points")
+    at = 2 if layer is None else layer
+    at = whole("layer", at, 2, wanted="a layer that another one feeds, 2 or more")
+    reach = max(at, depth or 0)
+    net = dense_network("net", net, reach if layer or net.is_uniform else None)
+    activation, law = net.activation_at(at - 1, reach), net.weights_at(at, depth=reach)
     check_chi(activation)
-    weights = net.one_law("propagation")
-    C_W, C_b = number("C_W", weights.C_W), number("C_b", net.C_b_at(layer))
-    return Step(activation, equations(weights), C_W, C_b)
+    C_W, C_b = number("C_W", law.C_W), number("C_b", net.C_b_at(at))
+    return Step(activation, law, C_W, C_b)
 
 
 def steps_of(net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None) -> list[Step]:
     """The maps into layers 2 … depth, with their ranks."""
     depth = whole("depth", depth, 1, MAX_DEPTH)
-    made = [step_of(net, layer) for layer in range(2, depth + 1)]
+    net = dense_network("net", net, depth)
+    made = [step_of(net, layer, depth) for layer in range(2, depth + 1)]
     if gamma is None:
         return made
     pairs = zip(ranks_of(net, depth, gamma), ranks_of(net, depth, None), strict=True)
@@ -196,7 +211,9 @@ def ranks_of(
 ) -> list[mpmath.mpf]:
     """Rank over width of layers 1 … depth: as given, or the network's own."""
     if gamma is None:
-        own = [getattr(net.weights_at(layer), "gamma", 1) for layer in range(1, depth + 1)]
+        net = dense_network("net", net, depth)
+        laws = (net.weights_at(layer, depth=depth) for layer in range(1, depth + 1))
+        own = [getattr(law, "gamma", 1) for law in laws]
         return [number("gamma", each) for each in own]
     wanted = f"one ratio for each of the {depth} layers"
     given = listed("gamma", gamma, wanted)

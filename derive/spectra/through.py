@@ -184,7 +184,7 @@ class _Reader:
         found = {}
         for kind, equation in stage.equations:
             terms = [self._of(number, stage, term, before, kernels) for term in equation.right]
-            found[kind] = _sum(terms)
+            found[kind] = _sum(terms or [_Derivative(None, sympy.S.Zero)])  # biases alone
         return found, {kind: self.kernel(stage, kind, kernels) for kind, _ in stage.equations}
 
     def _of(

@@ -13,6 +13,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from derive.activations import Activation
+from derive.arithmetic.parameters import Value
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 
@@ -112,6 +113,12 @@ class CudaArithmetic(Arithmetic):
         activation_kernels(sigma, orders).differentiate[self._grid](rows, derivatives)
         kernels.chain[self._grid](rows, derivatives[:, order:], self._rule)
         return Z
+
+    def masked(self, body: Array, keep: Value, stream: int) -> Array:
+        """See `Arithmetic`."""
+        here: Any = body
+        made: Array = sent(super().masked(here.copy_to_host(), keep, stream))
+        return made
 
     def function(
         self, stage: Stage, number: int, orders: tuple[int, ...], means: Sequence[Array]

@@ -11,7 +11,7 @@ from derive.citations import rests_on
 from derive.depth.gains import Gain, rounded
 from derive.depth.layered import LayerCriticality, criticality
 from derive.errors import InputError
-from derive.layers import Layer, as_layer
+from derive.layers import Layer, as_period
 from derive.weights import WeightEnsemble, as_weights
 
 
@@ -47,7 +47,7 @@ def gain(
     >>> print(gain("sigmoid", K=100))
     12.303 (C_b = 30.261062): χ_⊥ = 1 at the fixed point K* = 100, where χ_∥ = 0.0287826 attracts
     """
-    sigma, repeated = as_activation(activation), as_layer("dense" if layer is None else layer)
+    sigma, repeated = as_activation(activation), as_period("dense" if layer is None else layer)
     if repeated.variances:
         wanted = "a layer without variances of its own, C: they are what is asked for"
         raise InputError("layer", str(repeated), wanted)

@@ -49,8 +49,6 @@ class Description:
         laws: the laws of its matrices and biases, by their paths, without constant factors.
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
-        by_rates: if one layer has biases of several variances, the network that gives the biases'
-            part of Θ. Its K is not the model's (`networks.network`).
     """
 
     framework: str
@@ -60,7 +58,6 @@ class Description:
     remarks: tuple[str, ...]
     structure: Structure = field(compare=False)
     reading: Reading = field(compare=False)
-    by_rates: Network | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -163,7 +160,6 @@ def read(
     skips = sum(1 for block in found.blocks if block.skip)
     laws = _laws(reading, draws, (skips,) if skips > 1 else ())
     net, told = network(found, laws)
-    other, _ = network(found, laws, by_rates=True)
     remarks = [*reading.graph.remarks, *told]
     held = ", ".join(dict.fromkeys(reading.graph.gains))
     if held:
@@ -175,8 +171,8 @@ def read(
         remarks.append(f"the output {output}; what only others take is left out")
     if found.ending:
         remarks.append(f"not read: {found.ending} behind the last layer")
-    name, by_rates = type(made).__name__, None if other == net else other
-    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading, by_rates)
+    name = type(made).__name__
+    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
 
 
 _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"

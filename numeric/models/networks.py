@@ -92,16 +92,8 @@ def structure(graph: Graph) -> Structure:
     return Structure(graph, tuple(blocks), activation, ending)
 
 
-def network(
-    made: Structure, laws: Mapping[str, Law], by_rates: bool = False
-) -> tuple[Network, tuple[str, ...]]:
+def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[str, ...]]:
     """The network, and remarks on what it leaves out.
-
-    Where a layer's equations have biases of several variances C_k, beside factors d_k, they stand
-    as c_k b, b of one variance and one learning rate. Their part of K is right, that of Θ is not.
-
-    Arguments:
-        by_rates: c_k = d_k, so that their part of Θ is right, and that of K is not.
 
     Raises InputError for laws that no network here has.
     """
@@ -121,7 +113,7 @@ def network(
     else:
         rotated = [_rotated(law, remarks) for law in own]
         main = Counter(law.standard for law in rotated[1:]).most_common(1)[0][0]
-        texts = [_layer(made, number, laws, main, by_rates) for number in numbers]
+        texts = [_layer(made, number, laws, main) for number in numbers]
         given = [rotated[0], *[main] * len(numbers)]
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
     biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
@@ -238,7 +230,7 @@ def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
     with biases."""
     places = made.blocks[number - 1].matrices
     biases = {at: law_of_biases(_matrix(made.graph, at), laws) for at in reversed(places)}
-    biased = [at for at, law in biases.items() if law is not None]
+    biased = [at for at in biases if _matrix(made.graph, at).bias_scale != 0 and biases[at]]
     live = [at for at, law in biases.items() if law is not None and law.C]
     return [*live, *biased, places[-1]][0]
 
@@ -269,7 +261,7 @@ def _remark(law: Law, remarks: list[str]) -> None:
 
 
 def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """C_b of a layer: the variance of its b[i]. Other biases are multiples of b[i]."""
+    """C_b of a layer: the variance of its b[i]."""
     law = law_of_biases(_matrix(made.graph, _main(made, number, laws)), laws)
     return sympy.S.Zero if law is None else law.C
 
@@ -290,15 +282,11 @@ def _is_plain(made: Structure, number: int) -> bool:
 
 
 def _layer(
-    made: Structure,
-    number: int,
-    laws: Mapping[str, Law],
-    main: weights.WeightEnsemble,
-    by_rates: bool,
+    made: Structure, number: int, laws: Mapping[str, Law], main: weights.WeightEnsemble
 ) -> Layer:
     """The equations of layer 2, 3, …, in a network of this standard law."""
     try:
-        return _Writer(made, number, laws, main, by_rates).layer()
+        return _Writer(made, number, laws, main).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
         wanted = error.wanted
@@ -319,9 +307,8 @@ class _Writer:
         number: int,
         laws: Mapping[str, Law],
         law: weights.WeightEnsemble,
-        by_rates: bool,
     ) -> None:
-        self.graph, self.laws, self.by_rates = made.graph, laws, by_rates
+        self.graph, self.laws = made.graph, laws
         self.law, self.own = law, dict[str, weights.WeightEnsemble]()
         self.functions: dict[Activation, str] = {}
         self.main, self.is_plain = _main(made, number, laws), _is_plain(made, number)
@@ -337,7 +324,7 @@ class _Writer:
         self.C: dict[str, sympy.Expr] = {}
         self.ratio: dict[str, sympy.Expr] = {}
         self.values: dict[str, sympy.Expr] = {}
-        self.norms = self.hidden = self.shifts = 0
+        self.norms = self.hidden = self.shifts = self.matrices = 0
 
     def layer(self) -> Layer:
         """All of it."""
@@ -379,9 +366,9 @@ class _Writer:
         shift = self.biases(node, at)
         if node.scale == 0 and not self.is_plain:
             return shift
-        name = f"W{len(self.C) + 1}"
+        self.matrices += 1
+        name = f"W{self.matrices}"
         law = self.laws[node.weight]
-        self.C[name] = sympy.S.Zero
         inside = self.entry(node.source, "a")
         ratio = sympy.Rational(node.fan_in, self.rate)
         scale = abs(node.scale)
@@ -396,27 +383,22 @@ class _Writer:
         return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
 
     def biases(self, node: Linear, at: int) -> str:
-        """b[i] times a factor that follows from variances or learning rates; empty if it is 0."""
-        if node.bias is None:
+        """Biases times their factor over that of b[i], whose square λ_b has; empty if it is 0."""
+        if node.bias is None or node.bias_scale == 0:
             return ""
-        factor = sympy.S.One if at == self.main else self.share(node)
-        if factor == 0:
-            return ""
-        if factor == 1:
-            return "b[i]"
-        self.shifts += 1
-        self.lines.append(f"v{self.shifts}[i] = b[i]")
-        return f"{self.number('c', factor)} v{self.shifts}[i]"
-
-    def share(self, node: Linear) -> sympy.Expr:
-        """The factor c of biases c b[i]."""
         main = _matrix(self.graph, self.main)
-        own, others = (law_of_biases(each, self.laws) for each in (node, main))
-        assert own is not None
-        assert others is not None
-        if self.by_rates or not others.C:
-            return abs(node.bias_scale / main.bias_scale)
-        return sympy.sqrt(own.C / others.C)
+        assert main.bias is not None
+        own, other = (self.laws[each].times(main.bias_scale).C for each in (node.bias, main.bias))
+        factor, name = abs(node.bias_scale / main.bias_scale), "b"
+        if own != other:
+            self.shifts += 1
+            name = f"b{self.shifts}"
+            self.C[name] = own
+        if factor == 1:
+            return f"{name}[i]"
+        self.hidden += 1
+        self.lines.append(f"h{self.hidden}[i] = {name}[i]")
+        return f"{self.number('c', factor)} h{self.hidden}[i]"
 
     def entry(self, at: int, index: str) -> str:
         """A node's entry at an index, where it can stand: written before if need be."""

@@ -87,9 +87,6 @@ def theory(description: Description, X: Array) -> Theory:
             missing |= dict.fromkeys(names, error.wanted)
             continue
         known |= {name: table[name].to_numpy() for name in names}
-    share = np.zeros(description.depth)
-    if description.by_rates is not None:
-        known["Theta"], share = _with_biases(description, description.by_rates, given)
     fan_in = min(n, float(description.widths[0]))
     coarse, doubt = _coarseness(description), _doubt(description, known["K"])
     values = {}
@@ -101,8 +98,6 @@ def theory(description: Description, X: Array) -> Theory:
         left_out = _by_layer(part, last) + _by_layer(doubt, total)
         if name != "V" and not description.is_exact:
             left_out = left_out + _by_layer(1 / fan_in + np.zeros(len(total)), known[name])
-        if name == "Theta":
-            left_out = left_out + _by_layer(share, total)
         values[name] = total, left_out + 0 * total
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
@@ -110,7 +105,7 @@ def theory(description: Description, X: Array) -> Theory:
         variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
         spread = np.sqrt(np.maximum(variance, 0))
         next_term = coarse * NEXT_TERM * spread / n
-        arrays["spread"] = spread, next_term + _by_layer(doubt + 2 * share, spread)
+        arrays["spread"] = spread, next_term + _by_layer(doubt, spread)
     depth = description.depth
     return Theory(
         _table(depth, arrays),
@@ -119,34 +114,6 @@ def theory(description: Description, X: Array) -> Theory:
         missing,
         np.zeros(depth),
     )
-
-
-def _with_biases(description: Description, by_rates: Network, given: Array) -> tuple[Array, Array]:
-    """Θ with the biases' part from the network in which that part is right, and its relative error.
-
-    The error, by layer, assumes that the biases' part changes with K as much as the weights' does.
-
-    Derived here.
-    """
-    net, depth = description.network, description.depth
-    layers = range(1, depth + 1)
-    same = [at == 1 or net.layer_at(at, depth) == by_rates.layer_at(at, depth) for at in layers]
-
-    def tangents(made: Network, with_biases: bool) -> Array:
-        rates = [
-            made.lambda_b_at(at) if with_biases or here else 0
-            for at, here in zip(layers, same, strict=True)
-        ]
-        table = flow(replace(made, lambda_b=rates), given, depth, "Theta", width=net.width)
-        return table["Theta"].to_numpy()
-
-    own, other = tangents(net, False), tangents(by_rates, False)
-    biases = tangents(by_rates, True) - other
-    total = own + biases
-    sizes = abs(own).reshape(depth, -1).max(axis=1)
-    change = abs(other - own).reshape(depth, -1).max(axis=1) / np.where(sizes, sizes, 1)
-    part = abs(biases).reshape(depth, -1).max(axis=1) / np.where(sizes, sizes, 1)
-    return total, change * part
 
 
 def _coarseness(description: Description) -> float:
@@ -557,8 +524,6 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
         return Rates(math.inf, math.inf)
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
     error = 2 * float(derived.uncertain[-1])
-    if description.by_rates is not None:
-        return Rates(stable, fastest, error=error)
     try:
         table = learning_rate(net, X, description.depth, width=net.width).isel(layer=-1)
     except InputError:

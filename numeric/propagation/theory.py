@@ -74,9 +74,10 @@ def kernels(
     >>> print(table["correlation"].to_numpy()[-1])  # 1/π
     0.31830988618379067154
     """
-    net = dense_network("net", net)
-    check_chi(net.one_activation("propagation"))
     depth = whole("depth", depth, 1, MAX_DEPTH)
+    net = dense_network("net", net, depth + 1)
+    for sigma in {net.activation_at(layer, depth + 1) for layer in range(1, depth + 1)}:
+        check_chi(sigma)
     digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)
     exact = [_exact(each) for each in listed("kernel", kernel, "three numbers")]
     kernel_of([sympy.Rational(each.numerator, each.denominator) for each in exact])
@@ -104,9 +105,8 @@ def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
     lengths = any(each == 0 for each in (kernel[0], kernel[2]))
     found: Columns = {name: [] for name in ("q11", "q12", "q22")}
     found |= {name: [] for name in ("correlation", "chi", "chi_parallel", "slope")}
-    sigma = net.one_activation("propagation")
     for layer in range(2, depth + 2):
-        maps = _maps(net, layer)
+        maps = _maps(net, layer, depth + 1)
         alone = [
             maps.on_line(q, zero=not any(row)) for q, row in zip((q11, q22), rows, strict=True)
         ]
@@ -118,7 +118,7 @@ def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
         lengths = lengths or not all(map(any, rows))
         if not lengths:
             found["correlation"].append(_correlation((q11, q12, q22), rows))
-        rows = geometry.next_rows(rows, sigma, biases=bool(net.C_b_at(layer) != 0))
+        rows = geometry.next_rows(rows, maps.activation, biases=bool(net.C_b_at(layer) != 0))
         ratio = geometry.proportional(rows, 0, 1)
         q11, q12, q22 = alone[0].length, moved, alone[1].length
         if ratio is not None:
@@ -149,11 +149,10 @@ def _first_rows(kernel: Sequence[Fraction]) -> Rows:
     return ((one,), (q12 / q11,))
 
 
-def _maps(net: Network, layer: int) -> Maps:
-    weights = net.one_law("propagation")
+def _maps(net: Network, layer: int, depth: int) -> Maps:
     return Maps(
-        net.one_activation("propagation"),
-        ball(sympy.sympify(weights.C_W)),
+        net.activation_at(layer - 1, depth),
+        ball(sympy.sympify(net.weights_at(layer, depth=depth).C_W)),
         ball(sympy.sympify(net.C_b_at(layer))),
     )
 
@@ -214,7 +213,7 @@ def _number(value: float | None) -> float:
 
 def _described(net: Network, point: propagation.FixedPoint) -> dict[str, arb | None]:
     """The numbers of one fixed point, in balls; nan for what it has not."""
-    maps, none = _maps(net, 2), arb("nan")
+    maps, none = _maps(dense_network("net", net, 2), 2, 2), arb("nan")
     if point.q == 0:
         around = maps.on_line(arb(0), zero=True)
         grows = _scale(around.chi)

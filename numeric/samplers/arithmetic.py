@@ -13,6 +13,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations import Activation
+from derive.arithmetic.parameters import Value
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 from derive.errors import InputError
@@ -25,7 +26,7 @@ from ..layers.tapped import Reader
 from ..random.lazy import Step
 from . import jets
 from .base import evaluated_once
-from .ensemble import Ensemble, compiled_activation
+from .ensemble import Ensemble, compiled_activation, masked
 from .probing import kernels, weighted
 
 
@@ -91,6 +92,12 @@ class Arithmetic:
         else:
             Z[:, 0] = derivatives[:, order]
         return Z
+
+    def masked(self, body: Array, keep: Value, stream: int) -> Array:
+        """μ/p of a jet, μ = 1 with chance p and else 0, for each sample and neuron."""
+        made = np.array(body)
+        masked(made, keep, self.ensemble.generators(self.draws, stream))
+        return made
 
     def function(
         self, stage: Stage, number: int, orders: tuple[int, ...], means: Sequence[Array]

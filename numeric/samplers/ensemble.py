@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.engine.stages import DENSE, STEM, Matrix, Stage
+from derive.engine.stages import DENSE, STEM, Equation, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
 from derive.layers.chain import law_of
@@ -122,19 +122,14 @@ class Layers:
         )
 
     @cached_property
-    def readout(self) -> tuple[Stage, ...]:
-        """The stage that each layer is read out by in place of its last one, or none."""
-        behind = self.net.layer.readout
-        return () if behind is None else behind.stages
-
-    @cached_property
     def needs(self) -> dict[str, str]:
         """What a sampler must support, and where the network has it: all but one matrix of a law
         that rotations keep, between two activations."""
         schemes = self.net.schemes(self.depth, 1).distinct
-        stages = {stage for scheme in schemes for stage in scheme.stages}.union(self.readout)
+        stages = {stage for scheme in schemes for stage in scheme.stages}
+        stages.add(self.net.read_at(self.depth, self.depth))
         found = {}
-        if any(replace(stage, masks=()) != DENSE for stage in stages):
+        if any(replace(stage, masks=()) not in (DENSE, STEM) for stage in stages):
             found[STAGES] = f"the layer {self.net.layer}"
         if any(stage.masks for stage in stages):
             found[MASKS] = "layers with dropout"
@@ -199,6 +194,20 @@ class Ensemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
         return self.layers.weights_at(layer)
 
+    def biases_of(self, layer: int, equation: Equation) -> tuple[float, float] | None:
+        """The variance and the learning rate of an equation's biases; None if it has none."""
+        if not equation.bias:
+            return None
+        C_b, own = float(self.C_b[layer - 1]), equation.variance
+        return number_of(own) if isinstance(own, Value) else C_b, float(self.lambda_b[layer - 1])
+
+    def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
+        """The random numbers of each network, one of several streams."""
+        k0, k1 = (int(word) for word in self.key)
+        counters = ((draw << 128) + (stream << 64) for draw in draws.tolist())
+        made = (np.random.Philox(key=k0 + (k1 << 32), counter=each) for each in counters)
+        return list(map(np.random.Generator, made))
+
     def masked(self, sigma: Array, layer: int, streams: Sequence[np.random.Generator]) -> None:
         """σ ← μσ/p in place, σ (draws, …, m, n), where dropout stands before this layer's weights.
 
@@ -244,12 +253,11 @@ class Ensemble:
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
         """What this layer goes through: the first is a stem, then come the network's layers."""
-        return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
+        return self.net.stages_at(layer, self.depth)
 
     def read_at(self, layer: int) -> Stage:
         """The last stage of this layer where it is measured: that of a readout, if there is one."""
-        *_, last = (*self.stages_at(layer), *self.layers.readout)
-        return replace(STEM, taps=last.taps) if layer == 1 else last
+        return self.net.read_at(layer, self.depth)
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

@@ -31,7 +31,6 @@ from ..estimators.sums import spectrum
 from ..random.matrices import weight_matrix
 from .base import Sampler
 from .ensemble import MASKS, PERMUTATIONS, Layers
-from .explicit import generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class EntriesSampler(Sampler):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """The statistics of layers 1, 2, …, (draws, statistics)."""
         ensemble = self.ensemble
-        streams = [generator(ensemble, int(draw)) for draw in draws]
+        streams = ensemble.generators(draws)
         before = np.tile(ensemble.inputs, (draws.size, 1, 1))
         for layer in range(1, ensemble.depth + 1):
             weights, C_b = ensemble.weights_at(layer), float(ensemble.C_b[layer - 1])

@@ -93,7 +93,7 @@ class ExplicitSampler(Sampler):
     def fields(self, draws: NDArray[np.int64]) -> Iterator[Fields]:
         """All fields of layers 1 … depth."""
         ensemble = self.ensemble
-        streams = [generator(ensemble, int(draw)) for draw in draws]
+        streams = ensemble.generators(draws)
         orders = 1 + derivatives(self._fields)
         m = len(ensemble.inputs)
         sigma = np.tile(ensemble.at_inputs(orders), (draws.size, 1, 1, 1))
@@ -129,12 +129,6 @@ class ExplicitSampler(Sampler):
     def _fields(self) -> tuple[AnyField, ...]:
         """The fields that are measured, and all that their forward equations need."""
         return followed(self.plan.fields)
-
-
-def generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
-    """The numbers of one network."""
-    k0, k1 = (int(word) for word in ensemble.key)
-    return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
 
 
 def _at_inputs(field: AnyField, inputs: Array, draws: int) -> Array:

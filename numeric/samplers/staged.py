@@ -11,7 +11,7 @@ are a matrix of one column. Of a layer's last stage the matrices are averaged ex
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.arithmetic.parameters import Value
 from derive.engine.stages import (
     HERE,
     LEFT,
@@ -39,11 +40,12 @@ from ..estimators.sums import Sum, compiled, larger
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from .arithmetic import Arithmetic
-from .ensemble import PERMUTATIONS, STAGES, Ensemble, number_at
+from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, number_at
 from .probing import Followed
 
-_NUMBER, _BIAS = 24, 1 << 7
-"""A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
+_NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
+"""A stream's layer and, from this bit on, the number of the layer's matrix; biases and masks have
+numbers beyond all matrices."""
 
 State = Mapping[Kind, Array]
 """The variables as jets, (draws, jets, m, neurons)."""
@@ -63,6 +65,11 @@ class Place(NamedTuple):
     def biases(self, number: int) -> int:
         """The stream of the biases of this equation of the stage."""
         return self.layer + (_BIAS + self.equations + number << _NUMBER)
+
+    @property
+    def masks(self) -> int:
+        """The stream of the stage's masks of dropout, which `Arithmetic.masked` draws from."""
+        return self.layer + (_MASK + self.equations << _NUMBER)
 
     def after(self, stage: Stage) -> Place:
         """Of the next stage."""
@@ -93,11 +100,12 @@ class _Vectors:
 
 
 class Parts(NamedTuple):
-    """The right side of an equation: what is carried, what each matrix meets, and a bias."""
+    """The right side of an equation: what is carried, what each matrix meets, and the variance and
+    the learning rate of biases."""
 
     carried: _Vectors | None
     bodies: dict[int, _Vectors]
-    bias: bool
+    biases: tuple[float, float] | None
 
     @property
     def sources(self) -> list[_Vectors]:
@@ -109,7 +117,7 @@ class Parts(NamedTuple):
 class LayerSampler(Followed):
     """Networks with layers of any stages, followed along random probes, their weights lazy."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS})
 
     @property
     def numbers(self) -> int:
@@ -155,7 +163,8 @@ class LayerSampler(Followed):
             seen = parts if read == last else self._parts(read, place, state, arithmetic)
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
-            given = sum_of(ensemble, layer, read, n_in, carried=z.carried is not None, bias=z.bias)
+            carried = z.carried is not None
+            given = sum_of(ensemble, layer, read, n_in, carried=carried, biases=z.biases)
             grams = [each.gram for each in z.sources]
             asked = self.plan, given, self.probes
             for source, rows in larger(*asked):
@@ -168,7 +177,11 @@ class LayerSampler(Followed):
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
     ) -> dict[Kind, Parts]:
         """What each equation of a stage adds up."""
-        at = Evaluated(self.ensemble, place.layer, stage, state, arithmetic)
+
+        def masked(body: Array, keep: Value) -> Array:
+            return arithmetic.masked(body, keep, place.masks)
+
+        at = Evaluated(self.ensemble, place.layer, stage, state, arithmetic, masked)
         return {kind: at.parts(equation) for kind, equation in stage.equations}
 
     def _after(
@@ -185,8 +198,12 @@ class LayerSampler(Followed):
             terms = [met[kind, k] for k in each.bodies]
             if each.carried is not None:
                 terms.append(each.carried.jet)
-            if each.bias and self._has_biases(place.layer):
-                terms.append(self._biases(terms[0].shape[3], place, number, arithmetic))
+            variance, rate = each.biases or (0.0, 0.0)
+            if variance or (rate and self.probes.order):
+                n, stream = terms[0].shape[3], place.biases(number)
+                one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
+                law = _gaussian(variance)  # b and its jets, the same for all samples, are b · 1
+                terms.append(self._applied(law, rate, one, n, stream, arithmetic))
             after[kind] = arithmetic.added(terms)
         return after
 
@@ -213,19 +230,6 @@ class LayerSampler(Followed):
                 found[kind, k] = each
         return found
 
-    def _has_biases(self, layer: int) -> bool:
-        rates = self.ensemble.lambda_b[layer - 1] if self.probes.order else 0.0
-        return bool(self.ensemble.C_b[layer - 1] > 0.0 or rates > 0.0)
-
-    def _biases(self, n: int, place: Place, number: int, arithmetic: Arithmetic) -> Array:
-        """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
-        C_b, rate = (
-            float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
-        )
-        one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
-        stream = place.biases(number)
-        return self._applied(_gaussian(C_b), rate, one, n, stream, arithmetic)
-
     def _applied(
         self,
         weights: WeightEnsemble,
@@ -251,7 +255,7 @@ class ExplicitLayerSampler(LayerSampler):
     Nothing is shared with the lazy sampler of weights: other random numbers, other weights.
     """
 
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES, PERMUTATIONS})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
     name: ClassVar[str] = "explicit"
 
     def _applied(
@@ -266,8 +270,7 @@ class ExplicitLayerSampler(LayerSampler):
         bodies, n_in = met.jet, met.jet.shape[3]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
-        for s, draw in enumerate(arithmetic.draws.tolist()):
-            rng = self._generator(draw, stream)
+        for s, rng in enumerate(self.ensemble.generators(arithmetic.draws, stream)):
             W = weight_matrix(weights, (n, n_in), rng)
             Z[s] = bodies[s] @ W.T
             for probe in range(start.size - 1):
@@ -275,11 +278,6 @@ class ExplicitLayerSampler(LayerSampler):
                 for t in range(start[probe], start[probe + 1]):
                     Z[s, upper[t]] += bodies[s, lower[t]] @ theta.T
         return Z
-
-    def _generator(self, draw: int, stream: int) -> np.random.Generator:
-        k0, k1 = (int(word) for word in self.ensemble.key)
-        counter = (draw << 128) + (stream << 64)
-        return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
 
 
 @cache(entries=64)  # asked for at every layer of every draw
@@ -301,22 +299,24 @@ def sum_of(
     n_in: Mapping[int, int],
     *,
     carried: bool,
-    bias: bool,
+    biases: tuple[float, float] | None,
 ) -> Sum:
     """What z of a layer is the sum of: this stage's matrices, on so many neurons each."""
-    biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
     return Sum(
         ensemble.widths[layer],
         tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
         carried,
-        biases if bias else None,
+        biases,
         float(ensemble.lambda_W[layer - 1]),
         ensemble.net.group,
     )
 
 
 class Evaluated:
-    """A stage's products at given variables; each argument and collective variable once."""
+    """A stage's products at given variables; each argument and collective variable once.
+
+    `masked` takes what a matrix meets and p of dropout to μ/p of it.
+    """
 
     def __init__(
         self,
@@ -325,8 +325,11 @@ class Evaluated:
         stage: Stage,
         state: State,
         arithmetic: Arithmetic,
+        masked: Callable[[Any, Value], Any],
     ) -> None:
         self._stage, self._state, self._arithmetic = stage, state, arithmetic
+        self._masked = masked
+        self._biases_of = partial(ensemble.biases_of, layer)
         self._sigma_of = partial(ensemble.sigma_of, layer, stage)
         self._values = ensemble.symbols_at(layer)
         self._kept: dict[Any, Array] = {}
@@ -343,13 +346,17 @@ class Evaluated:
                 check_indices(term)
                 terms.setdefault(matrix, []).append(self._product(term, neuron))
         a, taps = self._arithmetic, self._stage.reading
-        bodies = {matrix: taps.read(a.added(each), a.read) for matrix, each in terms.items()}
+        whole = {matrix: a.added(each) for matrix, each in terms.items()}
+        for keep in self._stage.masks:
+            whole = {matrix: self._masked(each, keep) for matrix, each in whole.items()}
+        bodies = {matrix: taps.read(each, a.read) for matrix, each in whole.items()}
         met = {
             matrix * taps.count + tap: _Vectors(body, a)
             for matrix, read in bodies.items()
             for tap, body in enumerate(read)
         }
-        return Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
+        own = _Vectors(a.added(carried), a) if carried else None
+        return Parts(own, met, self._biases_of(equation))
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""

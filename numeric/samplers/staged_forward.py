@@ -30,7 +30,7 @@ from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from .base import Sampler, evaluated
-from .ensemble import Ensemble, number_at
+from .ensemble import MASKS, Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES, grouped, whole_groups
 from .probing import probes_of
@@ -63,7 +63,7 @@ class LayerForwardSampler(LayerSampler):
         tapped = any(stage.reading.count > 1 for each in stages for stage in each)
         bound = any(stage.is_bound for each in stages for stage in each)
         several = bound or not isinstance(ensemble.net.activation, Activation)
-        if not alone or tapped or several or len(stages) > 1:
+        if not alone or tapped or several or len(stages) > 1 or MASKS in ensemble.layers.needs:
             return False
         factors = self._tables.factors[0]
         widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])
@@ -156,7 +156,13 @@ class _Tables:
 
 def _tables(ensemble: Ensemble) -> _Tables:
     depth = ensemble.depth
-    made = written(ensemble.stages_at(max(2, depth)), biased=bool(ensemble.C_b.any()))
+    biased = any(
+        (ensemble.biases_of(layer, equation) or (0.0, 0.0))[0]
+        for layer in range(1, depth + 1)
+        for stage in ensemble.stages_at(layer)
+        for _, equation in stage.equations
+    )
+    made = written(ensemble.stages_at(max(2, depth)), biased=biased)
     rows, scales, sums = list[tuple[int, ...]](), list[float](), list[Sum]()
     bounds = np.zeros((depth, len(made.places) + 1), np.int64)
     sizes = np.zeros((depth, len(made.sizes)), np.int64)
@@ -231,8 +237,10 @@ class _At:
         """The rows and scales of a matrix, or of biases."""
         stage, at = self._stages[place.stage], self._places[place.stage]
         if place.bias:
-            n = self._widths[place.stage + 1][stage.equations[place.number][0]]
-            steps = lazy.steps(Gaussian(float(self._ensemble.C_b[self._layer - 1])), 1, n)
+            kind, equation = stage.equations[place.number]
+            n = self._widths[place.stage + 1][kind]
+            variance, _ = self._ensemble.biases_of(self._layer, equation) or (0.0, 0.0)
+            steps = lazy.steps(Gaussian(variance), 1, n)
             stream = at.biases(place.number)
         else:
             matrix = stage.matrices[place.number]
@@ -253,7 +261,8 @@ class _At:
         matrices = dict.fromkeys(term.weight[0] for term in equation.right if term.weight)
         n_in = {k: n[stage.matrices[k].into] for k in matrices}
         carried = any(term.weight is None for term in equation.right)
-        return sum_of(self._ensemble, self._layer, stage, n_in, carried=carried, bias=equation.bias)
+        biases = self._ensemble.biases_of(self._layer, equation)
+        return sum_of(self._ensemble, self._layer, stage, n_in, carried=carried, biases=biases)
 
 
 @cache

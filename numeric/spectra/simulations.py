@@ -75,9 +75,9 @@ def simulate(
     """Sample J = D^L W^L … D^1 W^1 of square networks (source 002, eq. 2).
 
     Arguments:
-        net: the network; square layers, numbers for its parameters. `BiInvariant` weights are those
-            of as many equally frequent singular values as there are moments, which must divide the
-            width.
+        net: the network; square dense layers, which may have activations and laws of their own;
+            numbers for its parameters. `BiInvariant` weights are those of as many equally frequent
+            singular values as there are moments, which must divide the width.
         q_first: the variance of the first preactivations, C_b of layer 1 or more.
         width: n, 2 or more; a draw takes O(n³) in each layer.
         depth: L, layers of preactivations, counted from 1. J = ∂φ(z^L)/∂x has as many factors as
@@ -117,10 +117,10 @@ def simulate(
     >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
     ((2, 8), array([1.]))
     """
-    net = dense_network("net", net)
     options = chunks.Options(executor, window, run, progress)
     seed = checks.seed(seed)
     width, depth = whole("width", width, 2), whole("depth", depth, 1)
+    net = dense_network("net", net, depth + 1)  # σ acts on z of the last layer, too
     draws, moments = checks.draws(draws, 1), whole("moments", moments, 1, MAX_MOMENTS)
     zero_padded = flag("zero_padded", zero_padded)
     singular_values = flag("singular_values", singular_values)
@@ -153,7 +153,7 @@ def simulate(
     if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
     work = _Jacobians(
-        net.one_activation("spectra.simulate"),
+        tuple(net.activation_at(layer, depth + 1) for layer in range(1, depth + 1)),
         ensembles,
         biases,
         width,
@@ -195,8 +195,7 @@ class _Jacobians(Work):
     """The singular values of J of every network, and the moments of JJᵀ by layer.
 
     Arguments:
-        activation: σ.
-        ensembles, biases: of layers 1, 2, …: the weights', and C_b.
+        activations, ensembles, biases: of layers 1, 2, …: σ, the weights', and C_b.
         width: n.
         seed: of all streams.
         q_first: the variance of the first preactivations.
@@ -211,7 +210,7 @@ class _Jacobians(Work):
         draws: how many are asked for.
     """
 
-    activation: Activation
+    activations: tuple[Activation, ...]
     ensembles: tuple[WeightEnsemble, ...]
     biases: tuple[float, ...]
     width: int
@@ -264,7 +263,7 @@ class _Jacobians(Work):
         """The networks, and what is looked at."""
         return {
             "sampler": "spectra",
-            "activation": sympy.srepr(self.activation.expr),
+            "activation": [sympy.srepr(each.expr) for each in self.activations],
             "weights": [repr(ensemble) for ensemble in self.ensembles],
             "C_b": list(self.biases),
             "width": self.width,
@@ -295,15 +294,15 @@ class _Jacobians(Work):
 
     def _row(self, draw: int) -> Array:
         n = self.width
-        sigma, slope = _compiled(self.activation)
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, draw]))
         tilt = Tilt(rng) if self.importance else None
         J = Jacobian(None, np.eye(n))
         x = rng.standard_normal(n)
         x *= np.sqrt(n * self.spread / matrices.number(self.ensembles[0].C_W)) / np.linalg.norm(x)
         found, weights, new = list[Array](), list[float](), list[float]()
-        layers = zip(self.ensembles, self.biases, strict=True)
-        for layer, (ensemble, C_b) in enumerate(layers, 1):
+        layers = zip(self.activations, self.ensembles, self.biases, strict=True)
+        for layer, (activation, ensemble, C_b) in enumerate(layers, 1):
+            sigma, slope = _compiled(activation)
             *left, A = matrices.weight_factors(
                 ensemble, (n, n), matrices.OfNumPy(rng), zero_padded=self.zero_padded
             )
@@ -321,7 +320,7 @@ class _Jacobians(Work):
             if self.innovations:
                 new.append(float(h @ h) / n / length - 1 if length else 0.0)
                 new.append(J.square() / trace - 1 if trace else 0.0)
-                new.append(innovating.of_slopes(self.activation, slope, h))
+                new.append(innovating.of_slopes(activation, slope, h))
             J = J.scaled(slope(h))
             x = sigma(h)
             if layer in self.layers:

@@ -63,7 +63,7 @@ class Networks:
 
     def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
         self.work, ensemble = work, work.ensemble
-        self.streams = self.generators(draws)
+        self.streams = work.ensemble.generators(draws)
         shapes = list(zip(work.widths, work.widths[1:], strict=False))
         ends = np.cumsum([(n_in + 1) * n_out for n_in, n_out in shapes])
         self.parameters = np.empty((len(draws), ends[-1]))
@@ -78,17 +78,6 @@ class Networks:
         fan_in = np.array(work.widths[:-1])
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
         self.begin(self.parameters)
-
-    def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
-        """The random numbers of each network, one of several streams."""
-        k0, k1 = (int(word) for word in self.work.ensemble.key)
-        key = k0 + (k1 << 32)
-        return [
-            np.random.Generator(
-                np.random.Philox(key=key, counter=(int(draw) << 128) + (stream << 64))
-            )
-            for draw in draws
-        ]
 
     def begin(self, parameters: Array) -> None:
         """At these parameters, before the first step."""

@@ -67,9 +67,7 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
     found = []
     for layer in range(1, ensemble.depth + 1):
         stages = stages_at(ensemble, layer)
-        rate_W, rate_b = (
-            float(rates[layer - 1]) for rates in (ensemble.lambda_W, ensemble.lambda_b)
-        )
+        rate_W = float(ensemble.lambda_W[layer - 1])
         for at, stage in enumerate(stages):
             last = layer == ensemble.depth and at == len(stages) - 1
 
@@ -91,10 +89,10 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
                 variance, rate = float(law.C_W) / taps, rate_W / (n_in * taps)
                 found.append(Part(key, shape, law, rows, variance, rate, taps))
             for kind, equation in stage.equations:
-                if equation.bias:
+                biases = ensemble.biases_of(layer, equation)
+                if biases is not None:
                     n = wanted(out.get(kind, ensemble.neurons(layer, stage, kind.space)))
-                    C_b = float(ensemble.C_b[layer - 1])
-                    found.append(Part((layer, at, kind), (1, n), None, n, C_b, rate_b))
+                    found.append(Part((layer, at, kind), (1, n), None, n, *biases))
     return found
 
 

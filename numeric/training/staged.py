@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -55,8 +55,9 @@ class StagedNetworks(Networks):
         layer = work.ensemble.net.layer
         self.positions = math.prod(layer.input_axes)  # of an input, and of what comes out
         self.places = math.prod(layer.output_axes)
-        self.streams = self.generators(draws)
-        self.masks = self.generators(draws, 1) if MASKS in work.ensemble.layers.needs else []
+        self.streams = work.ensemble.generators(draws)
+        with_masks = MASKS in work.ensemble.layers.needs
+        self.masks = work.ensemble.generators(draws, 1) if with_masks else []
         self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])
         self.slices = {
@@ -104,36 +105,34 @@ class StagedNetworks(Networks):
         ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
         state: dict[Kind, Node] = {STREAM: tape.constant(x)}
         uses: dict[Key, list[Use]] = {}
+        masked_by = partial(self._masked, tape, masks)
         for layer in range(1, ensemble.depth + 1):
             stages = stages_at(ensemble, layer)
             for at, stage in enumerate(stages):
                 last, below = layer == ensemble.depth and at == len(stages) - 1, tape.length
-                evaluated = Evaluated(ensemble, layer, stage, cast(Any, state), cast(Any, tape))
+                before, on = cast(Any, state), cast(Any, tape)
+                evaluated = Evaluated(ensemble, layer, stage, before, on, masked_by)
                 made = {
                     kind: evaluated.parts(equation)
                     for kind, equation in stage.equations
                     if kind == STREAM or not last
                 }
-                for keep in stage.masks if masks else ():
-                    made = {k: self._masked(keep, each, tape, masks) for k, each in made.items()}
                 state = {
                     kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
                     for kind, each in made.items()
                 }
         return Pass(tape, state[STREAM], uses, made[STREAM], below)
 
-    def _masked(self, keep: Value, given: Parts, tape: Tape, masks: Masks) -> Parts:
-        """Each body μσ/p, with μ = 1 or 0 for each network, input and neuron, drawn whenever the
-        tape goes forward."""
-        bodies = {}
-        for k, each in given.bodies.items():
-            body = cast(Node, each.jet)
-            mask = np.empty((len(masks), *body.shape[2:]))
-            tape.do(mask.fill, 1.0)
-            tape.do(masked, mask, keep, masks)
-            jet = tape.times(body, tape.constant(mask))
-            bodies[k] = type(each)(cast(Any, jet), cast(Any, tape))
-        return given._replace(bodies=bodies)
+    @staticmethod
+    def _masked(tape: Tape, masks: Masks, body: Node, keep: Value) -> Node:
+        """μσ/p, with μ = 1 or 0 for each network, input and neuron, drawn whenever the tape goes
+        forward; σ itself without masks."""
+        if not masks:
+            return body
+        mask = np.empty((len(masks), *body.shape[2:]))
+        tape.do(mask.fill, 1.0)
+        tape.do(masked, mask, keep, masks)
+        return tape.times(body, tape.constant(mask))
 
     def _added(
         self,
@@ -156,7 +155,7 @@ class StagedNetworks(Networks):
             carried = cast(Node, given.carried.jet)
             n = self.work.targets.shape[1]
             terms.append(tape.first(carried, n) if last and carried.shape[3] != n else carried)
-        if given.bias:
+        if given.biases is not None:
             terms.append(tape.put(of[*at, kind][:, None], moves=True))
             uses[*at, kind] = [Use(None, terms[-1])]
         return tape.added(terms)
@@ -241,7 +240,7 @@ class StagedNetworks(Networks):
             body = cast(Node, each.jet).value[:, 0]
             gram = body @ body.transpose(0, 2, 1) / body.shape[2]
             found += variances[*at, k] * gram
-        if last.bias:
+        if last.biases is not None:
             found += variances[*at, STREAM]
         if last.carried is not None:
             n = self.work.targets.shape[1]

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from derive import InputError, Network, Orthogonal, layers, recursion
+from derive import InputError, Network, Orthogonal, criticality, layers, recursion
 from derive.layers.by_depth import ByDepth, as_layers, by_depth
 from derive.recursions import wanted
 
@@ -119,6 +119,25 @@ def test_a_function_of_the_layer():
         Network("tanh", layer=lambda layer: 1 / 0).layer_at(2, 3)
     with pytest.raises(InputError, match="dense"):
         Network("tanh", layer=lambda layer: layer).layer_at(2, 3)
+
+
+def test_what_is_repeated_is_one_layer():
+    """A period is one layer to all functions, and critical whatever stands before and behind it."""
+    period = by_depth(block=["residual(skip=1/2)", "dense"])
+    assert layers.as_layer(period) == layers.sequence("residual(skip=1/2)", "dense")
+    assert layers.as_period(f"gated; {period}; dense") == layers.as_layer(period)
+    assert layers.as_period("gated; dense") == layers.sequence("gated", "dense")
+    alone = criticality("tanh", layer=layers.as_layer(period))
+    assert criticality("tanh", layer=f"gated; {period}; dense") == alone
+    assert criticality("tanh; gelu*").activation == criticality("gelu").activation
+    with pytest.raises(InputError, match="that is repeated"):
+        criticality("(tanh; gelu)*")
+    for made in (layers.as_layer, lambda layer: recursion("V", layer=layer)):
+        with pytest.raises(InputError, match=r"one layer: that of one depth.*as_period"):
+            made(by_depth(block="gated", head="dense"))
+    for given in (growing, by_depth("gated", head="dense")):
+        with pytest.raises(InputError, match="a layer that is repeated"):
+            layers.as_period(given)
 
 
 def test_a_recursion_is_of_one_layer():

@@ -18,6 +18,7 @@ from derive import (
     LowRankOrthogonal,
     Network,
     Orthogonal,
+    layers,
     propagation,
     symbols,
 )
@@ -447,3 +448,24 @@ def test_doubts_are_small_beside_what_is_doubted():
 
     _, doubts = followed(run, lambda row: (tiny,))
     assert doubts[-1][0] <= 1e-17 * tiny
+
+
+def test_layers_have_activations_and_laws_of_their_own():
+    """Lengths and gradients are K = C_b + C_W ⟨σ²⟩ and χ = C_W ⟨σ'²⟩ of each layer's σ and law."""
+    own = layers.dense(activations="gelu", weights=Orthogonal(3))
+    net = Network("tanh; relu*", "gaussian; orthogonal*", C_b=[0, 1, 2, 3], layer=["dense", own])
+    sigmas, C_W = [a.tanh, a.gelu], [1, 3]
+    q = [0.7]
+    for sigma, C, C_b in zip(sigmas, C_W, (1, 2), strict=True):
+        q.append(C * float(sigma.average((0, 0), q[-1])) + C_b)
+    np.testing.assert_allclose(propagation.lengths(net, 0.7, 3), q, rtol=1e-12)
+    chi = [
+        C * float(sigma.average((1, 1), at)) for sigma, C, at in zip(sigmas, C_W, q, strict=False)
+    ]
+    found = propagation.gradients(net, q)
+    np.testing.assert_allclose(found, [chi[0] * chi[1], chi[1], 1], rtol=1e-12)
+    tanh = layers.dense(activations="tanh", weights=Gaussian("3/2"))
+    bound, named = Network("relu", layer=tanh, C_b=1), Network("tanh", Gaussian("3/2"), C_b=1)
+    assert propagation.fixed_points(bound) == propagation.fixed_points(named)
+    with pytest.raises(InputError, match="one activation for all layers"):
+        propagation.fixed_points(Network("tanh; relu*"))

@@ -101,6 +101,7 @@ TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g
         ("residual(skip=1, norm=layer)", RELU, Gaussian(2), ONE, 4, ["V"]),
         ("gated(norm=rms)", TANH, LowRankGaussian(gamma=HALF), TWO, 4, ["V"]),
         (TWICE, TANH, Orthogonal(1), TWO, 4, ["V"]),
+        ("sequence(residual, dropout(1/2))", TANH, Gaussian(2), TWO, 4, ["K"]),
         ("residual(skip=1/2, ratio=2)", TANH, Orthogonal(1), ONE, 4, ["Theta"]),
         (
             "convolution(3, 4, boundary=zero, readout=mean)",
@@ -246,4 +247,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b29 passed, 1 skipped, 1 deselected\b", found.stdout), found.stdout
+    assert re.search(r"\b30 passed, 1 skipped, 1 deselected\b", found.stdout), found.stdout

@@ -16,7 +16,16 @@ import sympy
 from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
 from derivations import cli
-from derive import Gaussian, InputError, Network, Orthogonal, Uniform, activations, layers
+from derive import (
+    Gaussian,
+    InputError,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    Uniform,
+    activations,
+    layers,
+)
 from derive.symbols import z
 from numeric import flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
@@ -378,6 +387,12 @@ def test_layers_have_activations_and_laws_of_their_own():
     both = activations.tanh.average((0, 0), inner[0]) * activations.silu.average((0, 0), inner[1])
     assert abs(K[1] - 2 * both) < 1e-10
     assert "uniform entries" in remarks[0]
+    own["b"] = laws.Law("low-rank orthogonal", (4, 4), sympy.Integer(1), density=0.5)
+    ranks = LowRankOrthogonal(gamma="1/2")
+    net, _ = networks.network(networks.structure(traced(two_functions)), own)
+    assert net.weights_at(2) == ranks
+    net, _ = networks.network(networks.structure(traced(mixed)), own)
+    assert ranks in [law for bound in net.chain(2) for law in bound.weights]
 
 
 @pytest.mark.parametrize(

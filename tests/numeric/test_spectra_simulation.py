@@ -20,6 +20,7 @@ from derive import (
     Orthogonal,
     Truncated,
     activations,
+    layers,
 )
 from derive import spectra as symbolic
 from numeric import compare, spectra
@@ -40,6 +41,19 @@ def network(activation, weights_type, q, **parameters) -> Network:
 def moments(law: symbolic.Jacobian, layer: int, count: int = 2) -> xarray.Dataset:
     values = {f"m{k}": ("layer", [float(sympy.N(law.moment(k)))]) for k in range(1, count + 1)}
     return xarray.Dataset(values, coords={"layer": [layer]})
+
+
+def test_layers_have_activations_and_laws_of_their_own() -> None:
+    """m₁ = Π C_W E φ'² at every width, φ' of ReLU 1 or 0 with chance 1/2; 5 standard errors."""
+    net = Network("linear; relu*", ["gaussian", Gaussian(3), "orthogonal"])
+    table = spectra.simulate(net, 1.0, 12, 3, 400, layers=[1, 2, 3], seed=2)
+    expected = np.array([1, 3 / 2, 3 / 4])
+    assert (abs(table["m1"] - expected) < 5 * table["m1_se"]).all()
+    assert (table["m1_se"] < 0.05).all()
+    own = Network("tanh", layer=layers.dense(activations="gelu", weights="orthogonal"))
+    named = Network("gelu", "orthogonal", "gaussian")
+    tables = [spectra.simulate(each, 1.0, 6, 3, 2, seed=1) for each in (own, named)]
+    assert (tables[0]["singular_values"] == tables[1]["singular_values"]).all()
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,12 @@ def test_digits_meet_the_resolvents_own_road() -> None:
     assert abs(mpmath.mpc(values[0]) - exact) <= 10 * error[0] <= 1e-11
 
 
-def test_kernels_are_those_of_flow() -> None:
-    net, x = Network("tanh", Gaussian("3/2"), C_b="1/10"), [[1.0, 0.5], [0.25, -1.0]]
+@pytest.mark.parametrize(
+    ("sigmas", "layer"), [("tanh", "dense"), ("tanh; sin*", "dense; dense(activations=relu)*")]
+)
+def test_kernels_are_those_of_flow(sigmas, layer) -> None:
+    net = Network(sigmas, Gaussian("3/2"), C_b="1/10", layer=layer)
+    x = [[1.0, 0.5], [0.25, -1.0]]
     flowed = flow(net, x, 3, "K", precision=30)
     start = flowed["K"].to_numpy()[0]
     table = propagation.kernels(net, (start[0, 0], start[0, 1], start[1, 1]), 3, precision=30)

@@ -229,7 +229,7 @@ def test_dropout_has_other_masks_in_each_step_and_none_in_between():
     work = training(layers.dropout("4/5"), "ordinary")
     networks = StagedNetworks(work, np.arange(2))
     start, y = networks.parameters.copy(), TARGETS
-    streams = networks.generators(np.arange(2), 1)
+    streams = networks.work.ensemble.generators(np.arange(2), 1)
     masks = [[(rng.random((3, 6)) < 0.8) / 0.8 for _ in range(2)] for rng in streams]
 
     def losses(parameters, masks):

@@ -397,6 +397,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "derive.layers.as_layer": ({"given": "dense"}, {"given": "normalized(rms)"}),
+    "derive.layers.as_period": ({"given": "dense; gated*"}, {"given": "normalized(rms)"}),
     "derive.layers.by_depth": (
         {"block": "dense", "stem": "normalized(rms)"},
         {"block": "gated", "stem": "gated", "head": "gated"},
@@ -948,8 +949,8 @@ VIEWS = {
     **{
         f"derive.layers.{name}": of_layer
         for name in (
-            *("Layer", "around", "as_layer", "convolution", "dense", "dropout", "gated"),
-            *("normalized", "read", "residual", "sequence", "skip", "by_depth"),
+            *("Layer", "around", "as_layer", "as_period", "convolution", "dense", "dropout"),
+            *("gated", "normalized", "read", "residual", "sequence", "skip", "by_depth"),
         )
     },
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],

@@ -66,6 +66,12 @@ def own_layer() -> layers.Layer:
     )
 
 
+OWN = "residual(skip=1/2, activations=gelu, weights=(W1: orthogonal))"
+"""A layer with a function and a law of its own."""
+
+BENT = "dense, tanh; gelu*"
+"""Dense layers whose activations differ."""
+
 LAYERS: dict[str, Callable[[], object]] = {
     name: lambda name=name: layers.read(name)
     for name in (
@@ -74,6 +80,7 @@ LAYERS: dict[str, Callable[[], object]] = {
         "normalized(layer)",
         "residual(skip=1/2)",
         "residual(skip=1, norm=rms)",
+        OWN,
         "gated",
         "gated(skip=1/2, norm=rms)",
         "skip(1/2)",
@@ -84,6 +91,8 @@ LAYERS: dict[str, Callable[[], object]] = {
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
+    "(residual(skip=1/2); dense)*": lambda: layers.by_depth(block=["residual(skip=1/2)", "dense"]),
+    BENT: layers.dense,
     "Layer(…)": own_layer,
 }
 """The rows of the table."""
@@ -134,11 +143,16 @@ class Case:
         make = LAWS[self.law_name].first
         return None if make is None else make()
 
+    @property
+    def sigma(self) -> str:
+        """The activation, or the activations of all layers."""
+        return "tanh; gelu*" if self.layer_name == BENT else SIGMA
+
     def net(self, activation: object = None, **others: object) -> Network:
         """The network."""
         given = {"C_b": C_b, "layer": self.layer} | others
         return Network(
-            SIGMA if activation is None else activation, self.weights, self.first, **given
+            self.sigma if activation is None else activation, self.weights, self.first, **given
         )
 
     def inputs(self, count: int) -> np.ndarray:
@@ -187,15 +201,15 @@ def simulated(case: Case) -> xarray.Dataset:
     return sampled(case, 1)
 
 
-def derived(case: Case) -> list[Any]:
-    """The recursions of K and V for one input."""
-    return [recursion(name, case.weights, layer=case.layer).single_input() for name in ("K", "V")]
+def derived(case: Case, layer: Any = None) -> list[Any]:
+    """The recursions of K and V for one input, of this layer or the case's."""
+    layer = layer or case.layer
+    return [recursion(name, case.weights, layer=layer).single_input() for name in ("K", "V")]
 
 
 def recursions(case: Case) -> None:
-    """`recursion`, of layers 1 and ℓ+1."""
-    case.net()
-    made = derived(case)[1]
+    """`recursion`, of layer 1 and of the last one."""
+    made = derived(case, case.net().layer_at(DEPTH, DEPTH))[1]
     assert made.expr != 0
     first = case.weights if case.first is None else case.first
     assert recursion("V", first, first_layer=True).name == "V"
@@ -222,7 +236,7 @@ def modules(case: Case) -> None:
     """`write_module`, and what the module computes, uncompiled."""
     case.net()
     with tempfile.TemporaryDirectory() as folder, interpreted():
-        path = write_module(derived(case), SIGMA, f"{folder}/kernel.py", case.first)
+        path = write_module(derived(case), case.sigma, f"{folder}/kernel.py", case.first)
         spec = importlib.util.spec_from_file_location("kernel", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -237,7 +251,7 @@ def sources(case: Case) -> None:
     case.net()
     made = derived(case)
     with tempfile.TemporaryDirectory() as folder:
-        source, header = write_c(made, SIGMA, f"{folder}/kernel.c", case.first)
+        source, header = write_c(made, case.sigma, f"{folder}/kernel.c", case.first)
         assert header.read_text(encoding="utf-8")
         if COMPILER is None:
             return
@@ -267,7 +281,7 @@ def critical(case: Case) -> None:
     """`criticality`: the class that it finds, "none" among them."""
     values = {each.name: getattr(case.weights, each.name) for each in fields(case.weights)}
     law = type(case.weights)(**{name: value for name, value in values.items() if name != "C_W"})
-    found = criticality(SIGMA, weights=law, layer=case.layer)
+    found = criticality(case.sigma, weights=law, layer=case.layer)
     assert "universality class" in str(found)
 
 
@@ -275,7 +289,7 @@ def deep(case: Case) -> None:
     """`asymptotics` of V at a given C_b and C_W."""
     case.net()
     made = recursion("V", case.weights, layer=case.layer).single_input()
-    found = made.asymptotics(SIGMA, 1, C_b=C_b, C_W=C_W)
+    found = made.asymptotics(case.sigma, 1, C_b=C_b, C_W=C_W)
     assert found.expr != 0
 
 
@@ -286,8 +300,12 @@ def moments(case: Case) -> None:
 
 
 def density(case: Case) -> None:
-    """`numeric.spectra.jacobian`: the density of one layer near its mean."""
-    case.net()
+    """`numeric.spectra`: the density of one layer, or of all that differ, near its mean."""
+    net = case.net()
+    if not net.is_uniform:
+        mean = float(spectra.of_network(net, 0.7, DEPTH).moment(1))
+        finite(densities.of_network(net, 0.7, DEPTH).density([0.9 * mean]))
+        return
     given = (SIGMA, case.weights, 1, sympy.Rational(7, 10))
     plain = case.layer_name == "dense"  # where q_star is the variance, biases included
     others = {"critical": False, "layer": case.layer, "C_b": None if plain else C_b}

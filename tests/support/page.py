@@ -9,7 +9,7 @@ from combinations import C_W, DEPTH, FUNCTIONS, LAWS, LAYERS, SIGMA, C_b, N
 from reasons import NO, REASONS
 
 COLUMNS: dict[str, tuple[str, str]] = {
-    "recursion": ("rec", "`recursion` of K and V, `recursion(…, first_layer=True)`"),
+    "recursion": ("rec", "`recursion` of K and V in layer 3, `recursion(…, first_layer=True)`"),
     "flow: K, Theta": ("K", "`flow` of K and Theta"),
     "flow: G1, V": ("V", "`flow` of G1 and V"),
     "flow: Theta1, A … F": ("A", "`flow` of Theta1, A, B, D and F"),
@@ -25,7 +25,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "criticality": ("crit", '`criticality`; "no critical point" is an answer'),
     "asymptotics": ("asym", "`recursion(…).asymptotics` of V at given `C_b`, `C_W`"),
     "spectra: moments": ("mom", "moments of `derive.spectra.of_network`"),
-    "spectra: density": ("dens", "the density of `numeric.spectra.jacobian` for one layer"),
+    "spectra: density": (
+        "dens",
+        "the density of `numeric.spectra.jacobian` for one layer, or of `of_network`",
+    ),
     "training.flow": ("train", "`numeric.training.flow`"),
     "training.simulate": ("t. sim", "`numeric.training.simulate`"),
     "exact": ("exact", "`derive.exact.cumulant` of σ(z) = z²"),

@@ -150,8 +150,16 @@ REASONS = (
         "one layer",
         NOT_YET,
         "layer",
-        "one of dense, dropout, normalized, residual",
-        "These functions take one repeated layer or period, without another first or last layer.",
+        "one layer: that of one depth",
+        "A module or a series repeats one layer or period, without another first or last layer. "
+        "Take what is repeated, `layers.as_period(…)`.",
+    ),
+    Reason(
+        "one activation",
+        NOT_YET,
+        "activation",
+        "one activation for all layers",
+        "A written module has one activation for all layers.",
     ),
     Reason(
         "spectra of unequal widths",

@@ -51,12 +51,14 @@ class Average(NamedTuple):
         halves = tuple(
             (self.stage.matrices[m].variance, sum(map(len, p)) // 2) for m, p in rows.items()
         )
+        kinds = Counter(kind for _, kind in whole.biases).items()
+        biases = ((self.stage.equation(kind).variance, count // 2) for kind, count in kinds)
         most = self.order + len(whole.neurons)
         prefactor = multiply_all(
             [
                 {(times(whole.parameters, monomial(whole.atoms)), 0): whole.coefficient},
                 *(_over(self.ratio(space)) for space in whole.means),
-                _variances((*halves, (C_B, len(whole.biases) // 2)), self.corrections),
+                _variances((*halves, *biases), self.corrections),
             ],
             most,
         )

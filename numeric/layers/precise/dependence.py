@@ -15,7 +15,7 @@ from typing import TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter
+from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.stages import Collective, Function, Product, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError, Words
@@ -44,20 +44,20 @@ def behind(
         parts = [
             _of_product(stage, term, before, activation)
             for term in equation.right
-            if term.weight is None or _is_there(stage, term, weights=weights)
+            if term.weight is None
+            or _is_not_zero(stage.matrices[term.weight[0]].variance, default=weights)
         ]
         size = len(next(iter(before.values())))
-        ones = [((Fraction(1),),) * size] if equation.bias and biases else []
+        live = _is_not_zero(equation.variance, default=biases)
+        ones = [((Fraction(1),),) * size] if equation.bias and live else []
         none = ((Fraction(0),),) * size
         found[kind] = _reduced([sum(each, ()) for each in zip(none, *parts, *ones, strict=True)])
     return found
 
 
-def _is_there(stage: Stage, term: Product, *, weights: bool) -> bool:
-    """Whether a matrix is not 0."""
-    assert term.weight is not None
-    variance = stage.matrices[term.weight[0]].variance
-    return weights if isinstance(variance, Parameter) else variance.expr != 0
+def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:
+    """True for a matrix or biases of a variance above 0; the default is of the network's."""
+    return default if isinstance(variance, Parameter) else variance.expr != 0
 
 
 def _of_product(stage: Stage, term: Product, before: Known, activation: Activation) -> Rows:
