@@ -18,7 +18,7 @@ from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Layered, Scheme
-from derive.engine.step import Step, closures, through
+from derive.engine.step import Step, closures, read_through
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
@@ -457,15 +457,11 @@ def _layers(
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            steps = [
-                through(name, readout, stage)
-                for readout in readouts
-                for stage in readout.stages
-                for name in read
-            ]
-            needs = {need for each in steps for need in each.needs}
+            behind = [read_through(read, each) for each in readouts]
+            needs = {need for needs, _ in behind for need in needs}
             needed = closures(["K", *sorted(needs)], schemes)
-            return StagedLayers(needed, schemes, first, m, change, read)
+            each = tuple(names for _, names in behind)
+            return StagedLayers(needed, schemes, first, m, change, each)
         needed = closures(["K", *names], schemes)
         if [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], used[0], schemes[0], first, m, change)

@@ -4,10 +4,11 @@ A sample is a signal α at a position p. With s independent matrices, one a *tap
 
     z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} mean_{p' ∈ reads_k(p)} σ(z_{j,αp'}) ,
 
-the mean 0 where nothing is read. E over the weights joins neural indices in pairs, and the two of a
-pair have one matrix. So the coefficient of δ_p(i) is a sum over a tap for each pair, of what the
-dense layer's would be at the positions that are read, in which pairs of equal taps share a matrix
-and others do not. With F_ρ for the pairs that share as ρ says, Möbius' inversion gives
+the mean 0 where nothing is read, and it may carry γ z_{i,αp} on. E over the weights joins neural
+indices in pairs, and the two of a pair have one matrix, or both have none. So the coefficient of
+δ_p(i) is a sum over a tap for each pair that has one, of what the dense layer's would be at the
+positions that are read, in which pairs of equal taps share a matrix and others do not. With F_ρ for
+the pairs that share as ρ says, and π a partition of those with a tap, Möbius' inversion gives
 
     T' = Σ_π s^{-pairs} Σ_{k_B, B ∈ π} G_π ,    G_π = Σ_{ρ ≤ π} Π_{B ∈ π} (−1)^{r−1} (r−1)! F_ρ ,
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Any, TypeVar
 
@@ -31,7 +32,7 @@ from ..groups.pairings import mobius, set_partitions
 Body = TypeVar("Body")
 
 Ties = tuple[tuple[int, ...], ...]
-"""Blocks of pairs, by their places in the pairing, each of one tap; () for what has none."""
+"""Blocks of pairs, by their places in the pairing, each of one tap; other pairs have no matrix."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,13 @@ class Taps:
         return by(self, body)
 
     def ties(self, pairs: int) -> Iterator[Ties]:
-        """The partitions π of a cumulant's pairs; where there is one tap, the one that ties all."""
-        if self.count == 1:
-            yield (tuple(range(pairs)),)
-        else:
-            yield from set_partitions(tuple(range(pairs)))
+        """The partitions π of some of a cumulant's pairs, of one block where there is one tap."""
+        for size in range(pairs + 1):
+            for tied in combinations(range(pairs), size):
+                if self.count == 1:
+                    yield (tied,) if tied else ()
+                else:
+                    yield from set_partitions(tied)
 
     def refinements(self, ties: Ties) -> Iterator[tuple[Ties, int]]:
         """The ρ ≤ π and their weights in G_π."""
@@ -147,14 +150,15 @@ class Moved(sympy.Expr):
 def moved(
     expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[tuple[int, int]], single: bool
 ) -> sympy.Expr:
-    """s^{-pairs} Σ_{k_B} of G_π, as an expression.
+    """s^{-pairs} Σ_{k_B} of G_π, as an expression; of the pairs, those that are tied count.
 
     Arguments:
         expr: G_π.
         pairs: the samples of each pair.
         single: whether the signal is the same at all positions, and each tap gives the same.
     """
-    scale = sympy.Rational(taps.count) ** (-len(pairs))
+    tied = sum(map(len, ties))
+    scale = sympy.Rational(taps.count) ** (-tied)
     if single:
         return sympy.Rational(taps.count) ** len(ties) * scale * expr
     if taps.is_identity:
@@ -162,6 +166,6 @@ def moved(
     blocks = [[sample for pair in block for sample in pairs[pair]] for block in ties]
     style = "shift" if taps.results > 1 else "read" if taps.count > 1 else "mean"
     if style == "mean":
-        scale /= taps.positions ** (2 * len(pairs))
+        scale /= taps.positions ** (2 * tied)
     outside, inside = expr.as_independent(Component, Average, GaussianAverage, as_Add=False)
     return scale * outside * Moved(inside, blocks, style)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.engine import stages as engine
 from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
 from derive.engine.tensors import Name
@@ -96,8 +98,7 @@ class Tapped:
     """The recursions through a convolution: of the dense layer, and then sums over taps.
 
     Arguments:
-        taps: the positions that its matrices read.
-        apart: as of `averages.of_several`; the dense layer's equation needs none.
+        stage: the stage, with the positions that its matrices read.
 
     The others are those of `Stage`.
     """
@@ -109,9 +110,7 @@ class Tapped:
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
-        taps: Taps,
-        *,
-        apart: bool,
+        stage: engine.Stage,
     ) -> None:
         self.names = tuple(step.target for step in steps)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
@@ -120,9 +119,11 @@ class Tapped:
             axes_of(part.ties or (), as_pairing(part.target.pairing), part.target.subscripts)
             for _, part in parts
         ]
-        self._reader, self._m = Reader(taps, m // taps.positions), m
-        dense = below, [part for _, part in parts], sigma, parameters, m
-        self._dense = Stage(*dense, apart=apart)
+        taps = stage.reading
+        self._reader = Reader(taps, m // taps.positions)
+        given = below, [part for _, part in parts], sigma, parameters, m
+        alone = replace(stage, taps=None)
+        self._dense = Stage(*given, apart=alone != engine.DENSE, keep=stage.keep)
         self.noises = self._dense.noises
 
     def averages(self) -> list[Average]:
@@ -147,8 +148,9 @@ class Tapped:
 
     def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
         """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""
-        if not blocks:
-            shape = (self._reader.samples[1],) * (values.ndim - first)
+        before, behind = self._reader.samples
+        if not blocks and before != behind:
+            shape = (behind,) * (values.ndim - first)
             corner = values.reshape(*values.shape[:first], -1)[..., :1]
             return np.broadcast_to(
                 corner.reshape(*values.shape[:first], *(1,) * len(shape)),

@@ -122,17 +122,12 @@ class Layers:
         )
 
     @cached_property
-    def readout(self) -> tuple[Stage, ...]:
-        """The stage that each layer is read out by in place of its last one, or none."""
-        behind = self.net.layer.readout
-        return () if behind is None else behind.stages
-
-    @cached_property
     def needs(self) -> dict[str, str]:
         """What a sampler must support, and where the network has it: all but one matrix of a law
         that rotations keep, between two activations."""
         schemes = self.net.schemes(self.depth, 1).distinct
-        stages = {stage for scheme in schemes for stage in scheme.stages}.union(self.readout)
+        read = [each for scheme in schemes for each in (scheme, *scheme.readouts)]
+        stages = {stage for scheme in read for stage in scheme.stages}
         found = {}
         if any(replace(stage, masks=()) != DENSE for stage in stages):
             found[STAGES] = f"the layer {self.net.layer}"
@@ -246,10 +241,12 @@ class Ensemble:
         """What this layer goes through: the first is a stem, then come the network's layers."""
         return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
 
-    def read_at(self, layer: int) -> Stage:
-        """The last stage of this layer where it is measured: that of a readout, if there is one."""
-        *_, last = (*self.stages_at(layer), *self.layers.readout)
-        return replace(STEM, taps=last.taps) if layer == 1 else last
+    def read_at(self, layer: int) -> tuple[Stage, ...]:
+        """The stages of this layer where it is measured: those of its readout, if it has one."""
+        read = self.net.layer_at(max(2, layer), max(2, self.depth)).readout
+        if read is None:
+            return self.stages_at(layer)
+        return read.stages if layer > 1 else (replace(STEM, taps=read.stages[-1].taps),)
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

@@ -1,0 +1,132 @@
+"""Convolutions inside blocks: skips, norms, dropout and readouts, by identities and ensembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from derive import Gaussian, Network, Orthogonal, layers
+from numeric import flow, simulate, training
+from numeric.tables.compare import compare
+
+SIGNAL = np.random.default_rng(7).normal(size=(3, 4))
+FIRST = ["K", "G1", "V"]
+BLOCK = "sequence(convolution({}, activations=linear), convolution({}))"
+RESIDUAL = f"around({BLOCK.format('3, 3', '2, 3')}, skip=1/2, norm=rms)"
+
+
+def network(layer, activation="tanh", weights=None, **others):
+    """With Gaussian weights in layer 1."""
+    given = {"C_b": 0.1, "first_weights": Gaussian(1.2), **others}
+    return Network(activation, weights or Gaussian(1.5), layer=layer, **given)
+
+
+def tables(layers_, x, depth, names, **others):
+    """The values of a flow under each of these layers."""
+    found = [flow(network(layer, **others), x, depth, names) for layer in layers_]
+    return [{name: table[name].values for name in names} for table in found]
+
+
+def test_one_tap_in_a_block_is_the_dense_layer() -> None:
+    names = ["V", "Theta"]
+    dense = "around(sequence(dense(activations=linear), dense), skip=1/2, norm=rms)"
+    tap = f"around({BLOCK.format('1, 3', '3, 3, weights=delta')}, skip=1/2, norm=rms)"
+    found, expected = tables([tap, dense], SIGNAL, 3, names, weights=Orthogonal(1.5))
+    for name in names:
+        assert (found[name] == expected[name]).all()
+
+
+@pytest.mark.parametrize("norm", ["None", "rms", "layer"])
+def test_a_constant_signal_meets_the_sum_of_gaussian_matrices(norm: str) -> None:
+    """At every position its tensors are those of one vector in the block of dense layers."""
+    x = np.array([1.0, -0.3, 0.5, 0.2])
+    dense = f"around(sequence(dense(activations=linear), dense), skip=1/2, norm={norm})"
+    taps = f"around({BLOCK.format('2, 2', '2, 2')}, skip=1/2, norm={norm})"
+    found = flow(network(taps), [x, x], 3, ["K", "V", "Theta"])
+    one = flow(network(dense), x, 3, ["K", "V", "Theta"])
+    for name in ("K", "V", "Theta"):
+        values = found[name].values.reshape(3, -1)
+        expected = np.broadcast_to(one[name].values[:, None], values.shape)
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+
+
+def test_a_shift_of_the_signal_shifts_all_tensors() -> None:
+    shifted, plain = (
+        flow(network(RESIDUAL), x, 3, FIRST) for x in (np.roll(SIGNAL, 1, axis=0), SIGNAL)
+    )
+    for name in FIRST:
+        rank = plain[name].ndim
+        expected = np.roll(plain[name].values, (1,) * (rank - 1), tuple(range(1, rank)))
+        np.testing.assert_allclose(shifted[name].values, expected, rtol=1e-9, atol=1e-12)
+    assert np.abs(shifted.K.values - plain.K.values)[2].max() > 1e-3
+
+
+@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)], ids=str)
+def test_two_convolutions_in_a_row_are_a_network_of_twice_the_depth(weights) -> None:
+    pair = "sequence(convolution(2, 3), convolution(3, 3, boundary=zero))"
+    apart = "(convolution(2, 3); convolution(3, 3, boundary=zero))*"
+    found = flow(network(pair, weights=weights), SIGNAL, 2, FIRST)
+    expected = flow(network(apart, weights=weights), SIGNAL, 3, FIRST)
+    for name in FIRST:
+        np.testing.assert_allclose(found[name].values[1], expected[name].values[2], rtol=1e-9)
+
+
+@pytest.mark.parametrize("readout", ["mean", "flatten"])
+def test_the_last_layer_reads_blocks_out(readout: str) -> None:
+    """Of a linear σ the readout is C_b + C_W times a mean over K of the layer below."""
+    blocks = f"{RESIDUAL}*; convolution(2, 3, readout={readout})"
+    found = flow(network(blocks, "linear"), SIGNAL, 4, ["K", "V"])
+    inside = flow(network(RESIDUAL, "linear"), SIGNAL, 3, ["K"]).K.values[2]
+    mean = inside.mean() if readout == "mean" else inside.diagonal().mean()
+    assert found.K.values[3] == pytest.approx(0.1 + 1.5 * mean, rel=1e-12)
+    assert found.V.dims == ("layer",)
+    assert str(layers.by_depth(block=RESIDUAL, head=blocks.split("; ")[1])) == blocks
+
+
+def test_a_readout_behind_a_sequence_reads_its_last_layer() -> None:
+    pair = "sequence(convolution(2, 3), convolution(3, 3, readout=mean))"
+    apart = "convolution(2, 3)*; convolution(3, 3, readout=mean)"
+    found = flow(network(pair), SIGNAL, 2, FIRST)
+    expected = flow(network(apart), SIGNAL, 3, FIRST)
+    for name in FIRST:
+        np.testing.assert_allclose(found[name].values[1], expected[name].values[2], rtol=1e-9)
+
+
+def test_dropout_stands_beside_convolutions() -> None:
+    """K of a position with itself has 1/p of the dropped layer's ⟨σσ⟩, between two it has none."""
+    pair, plain = (
+        flow(network(f"sequence(convolution(2, 3), {last})"), SIGNAL, 2, ["K"]).K.values[1] - 0.1
+        for last in ("dropout(1/2)", "dense")
+    )
+    np.testing.assert_allclose(pair, plain * (1 + np.eye(3)), rtol=1e-12)
+
+
+ENSEMBLES = [
+    (RESIDUAL, Orthogonal(1.5)),
+    (f"sequence({RESIDUAL}, convolution(2, 3, norm=rms, readout=mean))", Gaussian(1.5)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("layer", "weights"), ENSEMBLES, ids=["residual", "readout"])
+def test_explicit_matrices_meet_the_flow(layer: str, weights) -> None:
+    """5 σ of at most 200 comparisons at two layers: one false alarm in 10⁴ runs."""
+    net, names = network(layer, weights=weights), ["K", "G1", "V", "Theta"]
+    sampled = [
+        simulate(net, SIGNAL, n, 2, 1500, tensors=names, seed=2, sampler="explicit")
+        for n in (8, 16, 32)
+    ]
+    assert compare(flow(net, SIGNAL, 2, names), sampled).agrees
+
+
+@pytest.mark.slow
+def test_blocks_are_trained() -> None:
+    net = network(f"{RESIDUAL}*; convolution(2, 3, readout=mean)")
+    x, y = [SIGNAL, SIGNAL * 0.5], [[0.3], [-0.4]]
+    given = {"eta": 0.05, "steps": [0, 3]}
+    theory = training.flow(net, x, y, depth=3, **given)
+    sampled = [
+        training.simulate(net, x, y, width=n, depth=3, draws=300, seed=4, **given)
+        for n in (8, 16, 32)
+    ]
+    assert compare(theory, sampled).agrees
