@@ -639,7 +639,7 @@ def dense_network(argument: str, given: object, depth: int | None = None) -> Net
         raise InputError(argument, given, "a derive.Network")
     if given.layer.is_dense:
         return given
-    opened = depth is not None and given.layer.readout is None and not given.corrections
+    opened = depth is not None and not given.layer.readouts and not given.corrections
     chain = given.chain(max(depth or 0, 2)) if opened else ()
     if len(chain) != max(depth or 0, 2) or not all(
         bound.stage.has_dense_equation for bound in chain[1:]

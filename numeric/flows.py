@@ -314,7 +314,7 @@ def _regained(
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
     """What a precision must be without; empty where there can be one."""
-    if net.layer.positions is not None:
+    if net.layer.input_axes:
         return f"none, with the layer {net.layer}"
     if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
         return "none, for what closes on sequences under a skip around one matrix"
@@ -443,6 +443,7 @@ def _layers(
     brackets = ", ".join(map(str, used))
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
         own = tuple(dict.fromkeys(map(_own, names)))
+        readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
             alone = around_matrices(schemes)
@@ -453,8 +454,10 @@ def _layers(
                 what = "a norm" if normed else "a σ with kinks"
                 wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
+            if readouts:
+                wanted = "K and Theta alone, with a readout and a skip past one matrix"
+                raise InputError("tensors", ", ".join(map(str, own)), wanted)
             return TangentLayers(own, schemes, first, m, order)
-        readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
             behind = [read_through(read, each) for each in readouts]

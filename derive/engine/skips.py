@@ -7,6 +7,7 @@ was. `neurons` averages behind such a layer, and `tangents` closes its recursion
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
@@ -14,7 +15,7 @@ from .trees import STREAM
 
 def is_plain_skip(stages: Sequence[Stage]) -> bool:
     """Whether it is a skip around one matrix without a norm, or a dense layer."""
-    if len(stages) == 1 and stages[0].has_dense_equation:
+    if len(stages) == 1 and replace(stages[0], taps=None).has_dense_equation:
         return True
     return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import sympy
 
@@ -33,6 +33,10 @@ Body = TypeVar("Body")
 
 Ties = tuple[tuple[int, ...], ...]
 """Blocks of pairs, by their places in the pairing, each of one tap; other pairs have no matrix."""
+
+
+MOVED = 1000
+"""A label plus MOVED times a number is its sample where the tap of that number reads."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Taps:
     reads: tuple[tuple[tuple[int, ...], ...], ...]
     positions: int
 
+    mark: ClassVar[int] = MOVED
+
     @property
     def count(self) -> int:
         """How many matrices there are."""
@@ -56,6 +62,11 @@ class Taps:
     def results(self) -> int:
         """Positions of the result."""
         return len(self.reads[0])
+
+    @property
+    def is_square(self) -> bool:
+        """Whether it keeps the number of positions."""
+        return self.results == self.positions
 
     @property
     def is_identity(self) -> bool:
@@ -92,6 +103,8 @@ class Taps:
 
 class Alone(Taps):
     """One tap, which reads each sample by itself: that of a stage without a convolution."""
+
+    mark: ClassVar[int] = 0
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""

@@ -93,7 +93,11 @@ class Assembly:
         activations: Mapping[str, Activation] | None = None,
         keep: Mapping[str, sympy.Expr] | None = None,
         taps: Mapping[str, Taps] | None = None,
+        *,
+        opened: bool = False,
     ) -> None:
+        """From equations; `opened` leaves out the σ that are linear."""
+        self.opens = opened
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
         self.keep = dict(keep or {})
@@ -233,7 +237,7 @@ class Assembly:
         """Whether it is σ of variables, and σ is the identity."""
         if not isinstance(factor, Sigma) or not all(each.factors for each in factor.argument):
             return False
-        sigma = self.sigma(factor.name)
+        sigma = self.sigma(factor.name) if self.opens else None
         return sigma is not None and sigma.expr == as_activation("linear").expr
 
     def check_weights(self, each: Addend, weights: list[Weight], index: str) -> None:
@@ -537,7 +541,7 @@ class _StageMaker:
         taps = next(iter(found), None)
         carried = any(term.weight is None for equation in equations for term in equation.right)
         last = self.level == self.whole.level(self.whole.variables["z"].variable)
-        if taps is not None and taps.results != taps.positions and (carried or not last):
+        if taps is not None and not taps.is_square and (carried or not last):
             wanted = "a readout of positions as the last matrix, and no skip past it"
             raise InputError("layer", self.whole.text, wanted)
         return taps

@@ -49,11 +49,6 @@ class ByDepth(Along[Layer]):
         """The readout of the last layer, which all layers are measured by, if it has one."""
         return next((each.readouts for each in self.entries[-1:]), ())
 
-    @property
-    def readout(self) -> Layer | None:
-        """The same, or None."""
-        return next(iter(self.readouts), None)
-
     def at(self, layer: int, depth: int) -> Layer:
         """See `Along`; with the readout of the last layer."""
         return super().at(layer, depth).read_by(self.readouts)
@@ -71,11 +66,6 @@ class ByDepth(Along[Layer]):
         return self.function is None and all(each.is_dense for each in self.entries)
 
     @property
-    def positions(self) -> int | None:
-        """The number of positions of a signal, if samples are signals."""
-        return next(iter(self.input_axes), None)
-
-    @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
         return max((each.input_axes for each in self.entries), default=())
@@ -83,7 +73,7 @@ class ByDepth(Along[Layer]):
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: the same, unless it is read out."""
-        return () if self.readouts else self.input_axes
+        return max((x.read_by(self.readouts).output_axes for x in self.entries), default=())
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

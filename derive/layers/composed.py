@@ -128,7 +128,7 @@ def around(
         left = f"{current if name == 'z' else name}{f'[{index}]' if index else ''}"
         made.lines.append(f"{left} = {right}")
     shown = [f"skip={gamma}", *given.shown("norm=")]
-    readouts = [around(readout, 0, norm, eps) for readout in block.readouts]
+    readouts = [around(readout, 0, norm, eps, str(readout)) for readout in block.readouts]
     return made.layer(label or f"around({block}, {', '.join(shown)})", readouts)
 
 

@@ -78,15 +78,12 @@ def convolution(
     parts += [] if boundary == "circular" else ["boundary=zero"]
     parts += [] if readout is None else [f"readout={readout}"]
     parts += [*Norm(norm, eps).shown("norm="), *shown_as(law=law, activations=activations)]
-    own = {"weights": law, "activations": activations}
-    read = None if readout is None else _tapped(_READOUTS[readout](P), **own)
-    return around(
-        _tapped(Taps(reads, P), readout=read, **own),
-        0,
-        norm,
-        eps,
-        f"convolution({', '.join(parts)})",
-    )
+    given: dict[str, Any] = {"weights": law, "activations": activations}
+    made = _tapped(Taps(reads, P), **given)
+    if readout is not None:
+        read = _READOUTS[readout](P)
+        made = made.read_by((_tapped(read.tapped[0][1], label=str(read), **given),))
+    return around(made, 0, norm, eps, f"convolution({', '.join(parts)})")
 
 
 def _tapped(taps: Taps, **others: Any) -> Layer:
@@ -113,7 +110,7 @@ def pooling(positions: int) -> Layer:
     K[1,2](ℓ+1) = C_W*Σ{p,p'}(⟨σ₁ σ₂⟩)[1:p,2:p']/64 + C_b
     """
     P = whole("positions", positions, 1)
-    return _tapped(_mean(P), label=f"pooling({P})")
+    return _tapped(Taps(((tuple(range(P)),),), P), label=f"pooling({P})")
 
 
 def flattening(positions: int) -> Layer:
@@ -130,15 +127,7 @@ def flattening(positions: int) -> Layer:
     K[1,2](ℓ+1) = C_W*Σ{p}(⟨σ₁ σ₂⟩)[1:p,2:p]/8 + C_b
     """
     P = whole("positions", positions, 1)
-    return _tapped(_flat(P), label=f"flattening({P})")
+    return _tapped(Taps(tuple(((p,),) for p in range(P)), P), label=f"flattening({P})")
 
 
-def _mean(positions: int) -> Taps:
-    return Taps(((tuple(range(positions)),),), positions)
-
-
-def _flat(positions: int) -> Taps:
-    return Taps(tuple(((p,),) for p in range(positions)), positions)
-
-
-_READOUTS = {"mean": _mean, "flatten": _flat}
+_READOUTS = {"mean": pooling, "flatten": flattening}

@@ -154,11 +154,6 @@ class Layer:
             wanted = f"the network's own activation and weights in every layer, for {function}"
             raise InputError("layer", str(self), wanted)
 
-    @property
-    def readout(self) -> Layer | None:
-        """The layer that reads out its tensors, if it has a readout."""
-        return next(iter(self.readouts), None)
-
     def read_by(self, readouts: tuple[Layer, ...]) -> Layer:
         """The same layer with this readout, or none."""
         made = copy(self)
@@ -174,11 +169,6 @@ class Layer:
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
         return () if self.readouts else tuple(taps.results for _, taps in self.tapped[-1:])
-
-    @property
-    def positions(self) -> int | None:
-        """The number of positions of a signal, if samples are signals."""
-        return next(iter(self.input_axes), None)
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
@@ -232,11 +222,11 @@ class Layer:
             ("weights", self.laws),
             ("activations", self.functions),
             ("keep", self.keep),
+            ("taps", self.tapped),
         )
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
-        parts += [f"taps={dict(self.tapped)}"] if self.tapped else []
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
 
@@ -253,20 +243,23 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
     of_layer = dict(layer.keep), dict(layer.tapped)
-    made = Assembly(statements, dict(layer.values), *of_matrices, functions, *of_layer)
-    stages = made.stages()
-    for wrong in made.asymmetries if layer.keep or not is_skip(stages) else ():
-        raise wrong
-    return stages, next((wrong.wanted for wrong in made.asymmetries), None)
+    given = statements, dict(layer.values), *of_matrices, functions, *of_layer
+    wrong: list[InputError] = []
+    for opened in (False, True):
+        made = Assembly(*given, opened=opened)
+        stages, wrong = made.stages(), made.asymmetries
+        if not wrong or (is_skip(stages) and not layer.keep):
+            return stages, next((each.wanted for each in wrong), None)
+    raise wrong[0]
 
 
 def _taps(given: Mapping[str, Taps], names: Sequence[str]) -> tuple[tuple[str, Taps], ...]:
     """The taps of matrices in the order of the equations; InputError for other positions."""
     if not isinstance(given, Mapping) or not given.keys() <= set(names):
         raise InputError("taps", given, f"taps by matrices, {', '.join(names)}")
-    positions = {each.positions for each in given.values()}
-    if len(positions) > 1:
-        got = f"convolutions of {' and '.join(map(str, sorted(positions)))} positions"
+    counts = {each.positions for each in given.values()}
+    if len(counts) > 1:
+        got = f"convolutions of {' and '.join(map(str, sorted(counts)))} positions"
         raise InputError("positions", Words(got), "one number of positions in a layer")
     return tuple((name, given[name]) for name in names if name in given)
 

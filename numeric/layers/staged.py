@@ -154,8 +154,7 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
         found, sizes = begun(start, len(parameters))
-        ends = np.cumsum([stage.noises for stage in self._all])[:-1]
-        parts = iter(np.split(noise, ends, axis=1))
+        parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
         runs, readings = (
             [[(stage, next(parts), stage.averages()) for stage in of] for of in each]
             for each in (self._layers, self._readouts)
@@ -164,7 +163,7 @@ class StagedLayers:
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found[:kept]]
             number = self._order[layer - 1] if self._order else 0
-            ends = []
+            ends: list[Both] = []
             try:
                 for passages in (runs[number], *readings[number : number + 1]):
                     both = tensors, [np.abs(each[0]) for each in tensors]

@@ -15,7 +15,6 @@ from derive.engine.tensors import Name
 from derive.groups.pairings import as_pairing
 
 from ..arrays import Array
-from .resting import Degenerate
 from .stages import Average, Sigma, Stage
 from .vectors import Both
 
@@ -46,13 +45,18 @@ class Reader:
 
     def read(self, tap: int, values: Array, axis: int) -> Array:
         """The mean over what a tap reads, times s^{-1/2}, along an axis of samples."""
+        read: Array = self.mean(tap, values, axis) * self._scale
+        return read
+
+    def mean(self, tap: int, values: Array, axis: int) -> Array:
+        """The mean over what a tap reads along an axis of samples."""
         index, axis = self._index[tap], axis % values.ndim
         moved = np.moveaxis(values, axis, 0)
         padded = np.concatenate([moved, np.zeros_like(moved[:1])])
         found = padded[index[0]]
         for row in index[1:]:
             found += padded[row]
-        found *= (self._scale * self._shares[tap]).reshape(-1, *(1,) * (moved.ndim - 1))
+        found *= self._shares[tap].reshape(-1, *(1,) * (moved.ndim - 1))
         return np.moveaxis(found, 0, axis)
 
     def summed(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
@@ -94,7 +98,7 @@ def axes_of(
     return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]
 
 
-class Tapped:
+class Tapped(Stage):
     """The recursions through a convolution: of the dense layer, and then sums over taps.
 
     Arguments:
@@ -112,7 +116,6 @@ class Tapped:
         m: int,
         stage: engine.Stage,
     ) -> None:
-        self.names = tuple(step.target for step in steps)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [
@@ -123,28 +126,20 @@ class Tapped:
         self._reader = Reader(taps, m // taps.positions)
         given = below, [part for _, part in parts], sigma, parameters, m
         alone = replace(stage, taps=None)
-        self._dense = Stage(*given, apart=alone != engine.DENSE, keep=stage.keep)
-        self.noises = self._dense.noises
-
-    def averages(self) -> list[Average]:
-        """Of the brackets at each kernel, layer after layer."""
-        return self._dense.averages()
+        super().__init__(*given, apart=alone != engine.DENSE, keep=stage.keep)
+        self.names = tuple(step.target for step in steps)
 
     def passed(
         self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
     ) -> Both:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
-        parts = self._dense.passed(before, parameters, noise, average)
+        parts = super().passed(before, parameters, noise, average)
         found: list[Array] = [np.zeros(())] * len(self.names)
         sizes = list(found)
         for k, blocks, values, size in zip(self._owners, self._blocks, *parts, strict=True):
             found[k] = found[k] + self._summed(values, blocks, 1)
             sizes[k] = sizes[k] + self._summed(size, blocks, 0)
         return found, sizes
-
-    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """See `Stage.degenerate`."""
-        return self._dense.degenerate(tensors)
 
     def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
         """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""

@@ -243,10 +243,10 @@ class Ensemble:
 
     def read_at(self, layer: int) -> tuple[Stage, ...]:
         """The stages of this layer where it is measured: those of its readout, if it has one."""
-        read = self.net.layer_at(max(2, layer), max(2, self.depth)).readout
-        if read is None:
-            return self.stages_at(layer)
-        return read.stages if layer > 1 else (replace(STEM, taps=read.stages[-1].taps),)
+        for read in self.net.layer.readouts if layer == 1 else ():
+            return (replace(STEM, taps=read.stages[-1].taps),)
+        own = () if layer == 1 else self.net.layer_at(layer, self.depth).readouts
+        return next((read.stages for read in own), self.stages_at(layer))
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

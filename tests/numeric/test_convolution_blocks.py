@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from derive import Gaussian, Network, Orthogonal, layers
+from derive import Gaussian, InputError, Network, Orthogonal, layers
 from numeric import flow, simulate, training
 from numeric.tables.compare import compare
 
@@ -109,14 +109,63 @@ ENSEMBLES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("layer", "weights"), ENSEMBLES, ids=["residual", "readout"])
-def test_explicit_matrices_meet_the_flow(layer: str, weights) -> None:
-    """5 σ of at most 200 comparisons at two layers: one false alarm in 10⁴ runs."""
+def test_ensembles_meet_the_flow(layer: str, weights) -> None:
+    """Allowed are errors that occur in one run of 10⁴ with as many comparisons (`compare`)."""
     net, names = network(layer, weights=weights), ["K", "G1", "V", "Theta"]
-    sampled = [
-        simulate(net, SIGNAL, n, 2, 1500, tensors=names, seed=2, sampler="explicit")
-        for n in (8, 16, 32)
-    ]
+    sampled = [simulate(net, SIGNAL, n, 2, 1500, tensors=names, seed=2) for n in (8, 16, 32)]
     assert compare(flow(net, SIGNAL, 2, names), sampled).agrees
+
+
+ONE = "around(convolution({}), skip=1/2{})"
+"""A skip past one convolution: only permutations keep its law."""
+TOWER = [*FIRST, "Theta", "D", "F", "A", "B"]
+
+
+def test_one_tap_beside_a_skip_is_the_layer_of_one_matrix() -> None:
+    found, expected = tables([ONE.format("1, 2", ""), "skip(1/2)"], SIGNAL[:2], 3, TOWER)
+    for name in TOWER:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["", ", norm=rms"])
+def test_a_constant_signal_beside_a_skip(norm: str) -> None:
+    """Σ_k W^{(k)}/√s is Gaussian: at all positions its tensors are those of one vector."""
+    x = np.array([1.0, -0.3, 0.5, 0.2])
+    found = flow(network(ONE.format("2, 2", norm)), [x, x], 3, TOWER)
+    one = flow(network(f"skip(1/2{norm})"), x, 3, TOWER)
+    for name in TOWER:
+        values = found[name].values.reshape(3, -1)
+        expected = np.broadcast_to(one[name].values[:, None], values.shape)
+        np.testing.assert_allclose(values, expected, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "norm"), [("2, 2", ", norm=rms"), ("3, 3, boundary=zero", "")], ids=["normed", "zero"]
+)
+def test_explicit_matrices_meet_a_skip_past_one_convolution(size: str, norm: str) -> None:
+    """Without a norm they tell a filter from a matrix at each position by itself."""
+    net, names = network(ONE.format(size, norm)), FIRST
+    x = SIGNAL[: net.layer.input_axes[0]]
+    sampled = [
+        simulate(net, x, n, 3, 1500, tensors=names, seed=1, sampler="explicit") for n in (8, 16, 32)
+    ]
+    theory = flow(net, x, 3, names)
+    assert compare(theory, sampled).agrees
+    alone = flow(network(ONE.format(f"{size}, weights=delta", norm)), x, 3, names)
+    assert norm or not compare(alone.assign_attrs(theory.attrs), sampled).agrees
+
+
+def test_what_a_skip_past_one_convolution_has_not() -> None:
+    net = network(ONE.format("2, 3", ""), weights=Orthogonal(1.5))
+    assert np.isfinite(flow(net, SIGNAL, 2, ["K", "Theta"]).Theta.values).all()
+    with pytest.raises(InputError, match=r"^weights: .*Gaussian weights"):
+        flow(net, SIGNAL, 2, ["V"])
+    read = network(f"{ONE.format('2, 3', '')}*; convolution(2, 3, readout=mean)")
+    assert flow(read, SIGNAL, 3, ["K", "Theta"]).K.dims == ("layer",)
+    with pytest.raises(InputError, match="K and Theta alone, with a readout"):
+        flow(read, SIGNAL, 3, ["V"])
 
 
 @pytest.mark.slow

@@ -212,7 +212,7 @@ ENSEMBLES = [
 
 def ensembles(activation, weights, layer, tensors, widths, draws):
     net = network(layer, activation, weights)
-    signals = np.random.default_rng(3).normal(size=(net.layer.positions, 4))
+    signals = np.random.default_rng(3).normal(size=(*net.layer.input_axes, 4))
     flowed = flow(net, signals, 4, tensors)
     sampled = [simulate(net, signals, n, 4, draws, tensors=tensors, seed=n) for n in widths]
     return compare(flowed, sampled)
@@ -246,7 +246,7 @@ def test_the_tower_of_signals_is_met(weights) -> None:
 @pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(3, 3, readout=mean)"])
 def test_explicit_matrices_agree_with_lazy_ones(layer: str) -> None:
     net = network(layer)
-    signals = SIGNAL[: net.layer.positions]
+    signals = SIGNAL[: net.layer.input_axes[0]]
     pair = [
         simulate(net, signals, 6, 3, 500, tensors=["V", "Theta"], seed=4, sampler=name)
         for name in ("lazy", "explicit")
