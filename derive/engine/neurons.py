@@ -69,7 +69,7 @@ def moment(
     scales: dict[Sum, Expansion] = {}
     mark = stage.reading.mark
     if mark and _pairings(weights):
-        wanted = "Gaussian weights, for what is not K or Theta behind a skip past one convolution"
+        wanted = "Gaussian weights, beyond K and Theta behind a skip past one convolution"
         raise InputError("weights", str(weights), wanted)
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (

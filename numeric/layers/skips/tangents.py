@@ -493,6 +493,7 @@ class _Pass:
         own, m = self._state.bases[p], self._m
         total = np.zeros((self._copies, *(m,) * rank, own.size))
         far = np.zeros((m,) * rank)
+        sums: dict[Any, tuple[Any, Any]] = {}
 
         def at_pair(values: Array, *, coefficients: bool = False) -> Array:
             """With labels rank + 1 and rank + 2 at the samples of the pair."""
@@ -510,15 +511,20 @@ class _Pass:
             if kind == "Mean" and not orders:
                 total[..., 0] += part
                 continue
-            if kind == "Mean":
-                found, lengths = self._sources[p][orders]
-            else:
-                found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
-                labels = subscripts(term.test)
+            if kind != "Mean":
+                orders, labels = (), subscripts(term.test)
+            read = {label // MOVED: taps[label // MOVED] for label in labels if label >= MOVED}
+            key = kind, orders, labels, tuple(read.items())
+            before = sums.get(key, (0.0, 0.0))
+            sums[key] = before[0] + part, before[1] + np.abs(part[0])
+        for (kind, orders, labels, reads), (part, size) in sums.items():
+            known = self._state.values.get(kind), self._state.beyond.get(kind)
+            found, lengths = self._sources[p][orders] if orders else (each[p] for each in known)
+            taps = dict(reads)
             each = at_pair(self._placed(found, labels, rank + 2, taps), coefficients=True)
             total += part[..., None] * each
             lengths = at_pair(self._placed(lengths[None], labels, rank + 2, taps))[0]
-            far = far + np.abs(part[0]) * tails(each[0], lengths, own, count)
+            far = far + size * tails(each[0], lengths, own, count)
         return total, far
 
     @cached_property
