@@ -169,13 +169,25 @@ def test_what_a_skip_past_one_convolution_has_not() -> None:
 
 
 @pytest.mark.slow
-def test_blocks_are_trained() -> None:
-    net = network(f"{RESIDUAL}*; convolution(2, 3, readout=mean)")
-    x, y = [SIGNAL, SIGNAL * 0.5], [[0.3], [-0.4]]
+def test_a_pair_of_convolutions_is_trained_like_a_network_of_twice_the_depth() -> None:
+    pair = "sequence(convolution(2, 2), convolution(2, 2, readout=mean))"
+    apart = "convolution(2, 2)*; convolution(2, 2, readout=mean)"
+    x, y = [SIGNAL[:2]], [[0.3]]
     given = {"eta": 0.05, "steps": [0, 3]}
-    theory = training.flow(net, x, y, depth=3, **given)
-    sampled = [
-        training.simulate(net, x, y, width=n, depth=3, draws=300, seed=4, **given)
-        for n in (8, 16, 32)
+    found = training.flow(network(pair), x, y, depth=2, **given)
+    expected = training.flow(network(apart), x, y, depth=3, **given)
+    for name in ("prediction", "prediction1", "covariance", "covariance1"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-7, atol=1e-9)
+
+
+def test_gradients_of_a_block_are_differences_of_its_outputs() -> None:
+    """A step of descent from two networks lowers the loss by η |∇L|², to first order."""
+    net = network(f"{RESIDUAL}*; convolution(2, 3, readout=mean)")
+    given = {"width": 6, "depth": 3, "draws": 4, "seed": 4, "optimizer": "ordinary"}
+    losses = [
+        training.simulate(net, [SIGNAL], [[0.3]], eta=eta, steps=[0, 1], **given).loss.values
+        for eta in (1e-5, 2e-5)
     ]
-    assert compare(theory, sampled).agrees
+    drops = [each[0] - each[1] for each in losses]
+    assert drops[0] > 0
+    assert drops[1] == pytest.approx(2 * drops[0], rel=1e-2)

@@ -82,7 +82,7 @@ LAYERS: dict[str, Callable[[], object]] = {
         "convolution(2, 3)",
         "convolution(2, 3, readout=mean)",
         "around(convolution(2, 3), norm=rms)",
-        "around(sequence(convolution(2, 3, activations=linear), convolution(2, 3)))",
+        "around(sequence(convolution(2, 3, activations=linear), convolution(2, 3)), skip=1/2)",
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
