@@ -64,11 +64,6 @@ class Taps:
         return len(self.reads[0])
 
     @property
-    def is_square(self) -> bool:
-        """Whether it keeps the number of positions."""
-        return self.results == self.positions
-
-    @property
     def is_identity(self) -> bool:
         """Whether each position is by itself, as in the dense layer."""
         return self.reads == (tuple((p,) for p in range(self.positions)),)

@@ -541,7 +541,7 @@ class _StageMaker:
         taps = next(iter(found), None)
         carried = any(term.weight is None for equation in equations for term in equation.right)
         last = self.level == self.whole.level(self.whole.variables["z"].variable)
-        if taps is not None and not taps.is_square and (carried or not last):
+        if taps and taps.results != taps.positions and (carried or not last):
             wanted = "a readout of positions as the last matrix, and no skip past it"
             raise InputError("layer", self.whole.text, wanted)
         return taps

@@ -101,6 +101,18 @@ def test_dropout_stands_beside_convolutions() -> None:
     np.testing.assert_allclose(pair, plain * (1 + np.eye(3)), rtol=1e-12)
 
 
+def test_laws_and_activations_of_a_blocks_own_are_those_of_the_network() -> None:
+    own = "law=orthogonal, activations=gelu"
+    bound = f"sequence(convolution(2, 3, {own}), convolution(3, 3, norm=rms, {own}))"
+    plain = "sequence(convolution(2, 3), convolution(3, 3, norm=rms))"
+    (found,) = tables([bound], SIGNAL, 2, ["K", "V"])
+    (expected,) = tables([plain], SIGNAL, 2, ["K", "V"], activation="gelu", weights=Orthogonal(1.5))
+    (other,) = tables([plain], SIGNAL, 2, ["K", "V"], activation="gelu")
+    for name in ("K", "V"):
+        np.testing.assert_allclose(found[name][1], expected[name][1], rtol=1e-9, atol=1e-12)
+    assert np.abs(found["V"][1] - other["V"][1]).max() > 1e-2
+
+
 ENSEMBLES = [
     (RESIDUAL, Orthogonal(1.5)),
     (f"sequence({RESIDUAL}, convolution(2, 3, norm=rms, readout=mean))", Gaussian(1.5)),

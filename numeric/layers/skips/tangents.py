@@ -518,8 +518,10 @@ class _Pass:
             before = sums.get(key, (0.0, 0.0))
             sums[key] = before[0] + part, before[1] + np.abs(part[0])
         for (kind, orders, labels, reads), (part, size) in sums.items():
-            known = self._state.values.get(kind), self._state.beyond.get(kind)
-            found, lengths = self._sources[p][orders] if orders else (each[p] for each in known)
+            if orders:
+                found, lengths = self._sources[p][orders]
+            else:
+                found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
             taps = dict(reads)
             each = at_pair(self._placed(found, labels, rank + 2, taps), coefficients=True)
             total += part[..., None] * each
