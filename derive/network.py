@@ -379,19 +379,17 @@ class Network:
         """The stages of a layer in a network of this depth; layer 1 is z = b + W x."""
         return (STEM,) if layer == 1 else self.layer_at(layer, depth).stages
 
-    def read_at(self, layer: int, depth: int) -> Stage:
-        """The last stage of a layer where z is measured there: that of a readout, if it has one."""
+    def read_at(self, layer: int, depth: int) -> tuple[Stage, ...]:
+        """The stages of a layer where z is measured there: those of its readout, if it has one."""
         own = self.layer if layer == 1 else self.layer_at(layer, depth)
-        behind = [stage for each in own.readouts for stage in each.stages]
-        if layer == 1:
-            behind = [replace(STEM, taps=stage.taps) for stage in behind]
-        *_, last = (*self.stages_at(layer, depth), *behind)
-        return last
+        for read in own.readouts:
+            return (replace(STEM, taps=read.stages[-1].taps),) if layer == 1 else read.stages
+        return self.stages_at(layer, depth)
 
     def chain(self, depth: int, width: int | None = None) -> tuple[BoundStage, ...]:
         """The stages of layers 1 … depth, with their laws, activations, variances and rates.
 
-        The last stage is that of a readout, if the last layer has one.
+        The last stages are those of a readout, if the last layer has one.
 
         Arguments:
             width: n, for the corrections of C_W and C_b.
@@ -405,8 +403,7 @@ class Network:
         self.check_skips(depth)
         found = []
         for layer in range(1, depth + 1):
-            *before, last = self.stages_at(layer, depth)
-            stages = (*before, self.read_at(layer, depth) if layer == depth else last)
+            stages = (self.read_at if layer == depth else self.stages_at)(layer, depth)
             law = self.weights_at(layer, width, depth)
             numbers = self.C_b_at(layer, width), self.lambda_b_at(layer), self.lambda_W_at(layer)
             for number, stage in enumerate(stages, start=1):

@@ -260,7 +260,7 @@ def _closed(
     stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
-    if not is_skip(stages) or not tangents.closes(tuple(stages)):
+    if not is_skip(stages) or not tangents.closes(tuple(stages)) or stages[-1].reading.mark:
         return None
     behind = norm_of(stages) is not None
     known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]

@@ -18,7 +18,7 @@ from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Layered, Scheme
-from derive.engine.step import Step, closures, through
+from derive.engine.step import Step, closures, read_through
 from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
@@ -314,7 +314,7 @@ def _regained(
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
     """What a precision must be without; empty where there can be one."""
-    if net.layer.positions is not None:
+    if net.layer.input_axes:
         return f"none, with the layer {net.layer}"
     if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
         return "none, for what closes on sequences under a skip around one matrix"
@@ -443,6 +443,7 @@ def _layers(
     brackets = ", ".join(map(str, used))
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
         own = tuple(dict.fromkeys(map(_own, names)))
+        readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if order is not None and set(own) & set(tangents.CLOSED):
             larger = [name for name in own if name in tangents.LARGER]
             alone = around_matrices(schemes)
@@ -453,19 +454,17 @@ def _layers(
                 what = "a norm" if normed else "a σ with kinks"
                 wanted = f"among {there} behind a skip around one matrix with {what}"
                 raise InputError("tensors", ", ".join(map(str, larger)), wanted)
+            if readouts:
+                wanted = "K and Theta alone, with a readout and a skip past one matrix"
+                raise InputError("tensors", ", ".join(map(str, own)), wanted)
             return TangentLayers(own, schemes, first, m, order)
-        readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            steps = [
-                through(name, readout, stage)
-                for readout in readouts
-                for stage in readout.stages
-                for name in read
-            ]
-            needs = {need for each in steps for need in each.needs}
+            behind = [read_through(read, each) for each in readouts]
+            needs = {need for needs, _ in behind for need in needs}
             needed = closures(["K", *sorted(needs)], schemes)
-            return StagedLayers(needed, schemes, first, m, change, read)
+            each = tuple(names for _, names in behind)
+            return StagedLayers(needed, schemes, first, m, change, each)
         needed = closures(["K", *names], schemes)
         if [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], used[0], schemes[0], first, m, change)

@@ -136,8 +136,8 @@ def _data(given: argparse.Namespace, net: Network) -> Data:
     train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
     outputs = whole("--outputs", given.outputs, 1)
     of_file = given.data.endswith((".csv", ".npy"))
-    positions = net.layer.positions
-    if positions is not None and net.layer.readout is None:
+    positions = next(iter(net.layer.input_axes), None)
+    if net.layer.output_axes:
         wanted = "a readout behind convolutions, readout=mean or flatten, as inputs have targets"
         raise InputError("--layer", str(net.layer), wanted)
     inputs, targets = (_file if of_file else _images)(given.data, outputs, positions)

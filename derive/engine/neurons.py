@@ -16,7 +16,8 @@ left is averaged over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Deri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 from ..arithmetic.polynomials import (
     UNIT,
+    Atom,
     Expansion,
     add,
     constant,
@@ -33,6 +35,7 @@ from ..arithmetic.polynomials import (
     multiply_all,
     power,
 )
+from ..errors import InputError
 from ..groups.pairings import coset_type, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
@@ -40,7 +43,8 @@ from .exchangeable import Labels, Local, Mean, Pair, Tangent
 from .norms import Norm
 from .stages import Stage, linear
 from .sums import Contraction, Sum, Sums
-from .through import Summand, lines
+from .taps import MOVED
+from .through import Response, Summand, lines
 from .trees import STREAM
 
 
@@ -63,13 +67,17 @@ def moment(
         arguments: the samples that f is a function of.
     """
     scales: dict[Sum, Expansion] = {}
+    mark = stage.reading.mark
+    if mark and _pairings(weights):
+        wanted = "Gaussian weights, beyond K and Theta behind a skip past one convolution"
+        raise InputError("weights", str(weights), wanted)
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (
         tuple(
             found
             for line in lines(plain, tangent.tree, tangent.neurons, tangent.samples)
             for each in line.degree(0)
-            for found in _through(norm, each)
+            for found in _through(norm, _read(each, mark))
         )
         for tangent in tangents
     )
@@ -89,6 +97,32 @@ def moment(
         if scale:
             add(total, multiply(scale, each.averaged(), 1))
     return total
+
+
+def _read(whole: Summand, mark: int) -> Summand:
+    """A term of H' with the samples at summed neurons where taps read: that of a weight is numbered
+    by the weight's sample until it is contracted, that of two derivatives by both samples."""
+    own: dict[int, set[int]] = {}
+    for j, sample, *_ in whole.factors:
+        own.setdefault(j, set()).add(sample)
+    taps = {j: mark * _number(*sorted(samples)) for j, samples in own.items()}
+    return _relabelled(whole, lambda j, sample: sample + taps.get(j, 0))
+
+
+def _number(first: int, second: int = 0) -> int:
+    """Of the tap at these samples."""
+    return 10 * first + second
+
+
+def _relabelled(whole: Summand, label: Callable[[int, int], int]) -> Summand:
+    """With other labels of the samples at neurons."""
+    return whole._replace(
+        factors=tuple((j, label(j, sample), order, of) for j, sample, order, of in whole.factors),
+        fields=tuple(
+            each._replace(samples=tuple(map(label, each.neurons, each.samples)))
+            for each in whole.fields
+        ),
+    )
 
 
 class _Through(NamedTuple):
@@ -200,15 +234,44 @@ class _Average:
         }
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
+        self._mark = stage.reading.mark
+
+    def _tapped(self, given: Sequence[Contraction]) -> tuple[_Average, list[Contraction]]:
+        """The same with one tap for the two weights of each contraction, and these with it."""
+        samples = {j: sample % MOVED for j, sample, *_ in self._whole.factors}
+        taps: dict[int, int] = {}
+        pairs, seen = list[Contraction](), Counter[int]()
+        for pair in given:
+            ends = [at if of_xi else samples[at] for of_xi, at in pair]
+            number = _number(*sorted(ends))
+            tap = self._mark * (number + 100 * seen[number])
+            seen[number] += 1
+            weights = (end for (of_xi, _), end in zip(pair, ends, strict=True) if not of_xi)
+            taps |= {self._mark * _number(end): tap for end in weights}
+            (one, a), (other, b) = pair
+            pairs.append(((one, a + tap * one), (other, b + tap * other)))
+
+        def label(sample: int) -> int:
+            tap = sample - sample % MOVED
+            return sample - tap + taps.get(tap, tap)
+
+        made = copy(self)
+        made._whole = _relabelled(self._whole, lambda _, sample: label(sample))
+        made._slopes = tuple(map(label, self._slopes))
+        made._prefactor = {
+            (frozenset((_response(atom, label), power) for atom, power in mono), at): value
+            for (mono, at), value in self._prefactor.items()
+        }
+        return made, pairs
 
     def all(self) -> Iterator[tuple[Sum, Expansion]]:
         """The sums of every way to contract the weights, with what is before each."""
         for rows in product(*self._rows):
-            pairs = [pair for row in rows for pair in row.pairs]
+            made, pairs = self._tapped([pair for row in rows for pair in row.pairs])
             loose = [pair for pair in pairs if all(of_xi for of_xi, _ in pair)]
             if len(loose) > self._fluctuations:
                 continue
-            factors: list[Expansion] = [self._prefactor]
+            factors: list[Expansion] = [made._prefactor]
             factors += [{(UNIT, 0): row.ways} for row in rows]
             factors += [self._variance] * len(pairs)
             factors += [self._own] * sum(of_xi for pair in pairs for of_xi, _ in pair)
@@ -217,11 +280,11 @@ class _Average:
             if not scale:
                 continue
             left = [row.left for row in rows]
-            found = list(self._wick(left, [pair for pair in pairs if pair not in loose], loose))
+            found = list(made._wick(left, [pair for pair in pairs if pair not in loose], loose))
             for kept in combinations(range(len(pairs)), 2):
                 rest = [pair for k, pair in enumerate(pairs) if k not in kept]
                 if not any(pair in loose for pair in rest):
-                    found += self._fourth(left, [pairs[k] for k in kept], rest)
+                    found += made._fourth(left, [pairs[k] for k in kept], rest)
             for each, own in found:
                 yield each, multiply(scale, own, 1)
 
@@ -305,6 +368,14 @@ def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
         return ((),)
     own = [(a, b) for a in range(most + 1) for b in range(most + 1 - a)]
     return tuple(((a, b), *rest) for a, b in own for rest in _orders(count - 1, most - a - b))
+
+
+def _response(atom: Atom, label: Callable[[int], int]) -> Atom:
+    """A function at the limits of a sample, with another label."""
+    if not isinstance(atom, Response):
+        return atom
+    limits = ((s, of._replace(samples=tuple(map(label, of.samples)))) for s, of in atom.limits)
+    return atom._replace(limits=tuple(limits))
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:

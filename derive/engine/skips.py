@@ -7,6 +7,7 @@ was. `neurons` averages behind such a layer, and `tangents` closes its recursion
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
@@ -14,7 +15,7 @@ from .trees import STREAM
 
 def is_plain_skip(stages: Sequence[Stage]) -> bool:
     """Whether it is a skip around one matrix without a norm, or a dense layer."""
-    if len(stages) == 1 and stages[0].has_dense_equation:
+    if len(stages) == 1 and replace(stages[0], taps=None).has_dense_equation:
         return True
     return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
 
@@ -24,7 +25,7 @@ def is_skip(stages: Sequence[Stage]) -> bool:
     *before, last = stages
     if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
         return False
-    if len(last.equations) != 1 or last.equations[0][0] != STREAM or last.taps:
+    if len(last.equations) != 1 or last.equations[0][0] != STREAM:
         return False
     if not all(mean.is_odd for mean in last.means):  # but for one that is taken off in σ(y − m)
         return False

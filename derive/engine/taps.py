@@ -4,10 +4,11 @@ A sample is a signal α at a position p. With s independent matrices, one a *tap
 
     z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} mean_{p' ∈ reads_k(p)} σ(z_{j,αp'}) ,
 
-the mean 0 where nothing is read. E over the weights joins neural indices in pairs, and the two of a
-pair have one matrix. So the coefficient of δ_p(i) is a sum over a tap for each pair, of what the
-dense layer's would be at the positions that are read, in which pairs of equal taps share a matrix
-and others do not. With F_ρ for the pairs that share as ρ says, Möbius' inversion gives
+the mean 0 where nothing is read, and it may carry γ z_{i,αp} on. E over the weights joins neural
+indices in pairs, and the two of a pair have one matrix, or both have none. So the coefficient of
+δ_p(i) is a sum over a tap for each pair that has one, of what the dense layer's would be at the
+positions that are read, in which pairs of equal taps share a matrix and others do not. With F_ρ for
+the pairs that share as ρ says, and π a partition of those with a tap, Möbius' inversion gives
 
     T' = Σ_π s^{-pairs} Σ_{k_B, B ∈ π} G_π ,    G_π = Σ_{ρ ≤ π} Π_{B ∈ π} (−1)^{r−1} (r−1)! F_ρ ,
 
@@ -19,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import sympy
 
@@ -31,7 +32,11 @@ from ..groups.pairings import mobius, set_partitions
 Body = TypeVar("Body")
 
 Ties = tuple[tuple[int, ...], ...]
-"""Blocks of pairs, by their places in the pairing, each of one tap; () for what has none."""
+"""Blocks of pairs, by their places in the pairing, each of one tap; other pairs have no matrix."""
+
+
+MOVED = 1000
+"""A label plus MOVED times a number is its sample where the tap of that number reads."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Taps:
 
     reads: tuple[tuple[tuple[int, ...], ...], ...]
     positions: int
+
+    mark: ClassVar[int] = MOVED
 
     @property
     def count(self) -> int:
@@ -71,11 +78,13 @@ class Taps:
         return by(self, body)
 
     def ties(self, pairs: int) -> Iterator[Ties]:
-        """The partitions π of a cumulant's pairs; where there is one tap, the one that ties all."""
-        if self.count == 1:
-            yield (tuple(range(pairs)),)
-        else:
-            yield from set_partitions(tuple(range(pairs)))
+        """The partitions π of some of a cumulant's pairs, of one block where there is one tap."""
+        for size in range(pairs + 1):
+            for tied in combinations(range(pairs), size):
+                if self.count == 1:
+                    yield (tied,) if tied else ()
+                else:
+                    yield from set_partitions(tied)
 
     def refinements(self, ties: Ties) -> Iterator[tuple[Ties, int]]:
         """The ρ ≤ π and their weights in G_π."""
@@ -89,6 +98,8 @@ class Taps:
 
 class Alone(Taps):
     """One tap, which reads each sample by itself: that of a stage without a convolution."""
+
+    mark: ClassVar[int] = 0
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
@@ -147,14 +158,14 @@ class Moved(sympy.Expr):
 def moved(
     expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[Sequence[int]], single: bool
 ) -> sympy.Expr:
-    """s^{-pairs} Σ_{k_B} of G_π, as an expression.
+    """s^{-pairs} Σ_{k_B} of G_π, as an expression; of the pairs, those that are tied count.
 
     Arguments:
         expr: G_π.
         pairs: the samples of each pair, or of each larger block.
         single: whether the signal is the same at all positions, and each tap gives the same.
     """
-    ends = sum(map(len, pairs))
+    ends = sum(len(pairs[pair]) for block in ties for pair in block)
     scale = sympy.Rational(taps.count) ** (-sympy.Rational(ends, 2))
     if single:
         return sympy.Rational(taps.count) ** len(ties) * scale * expr

@@ -139,6 +139,7 @@ class Line:
         nodes: what stands at each node.
         weights: (matrix, slot, neuron).
         rest: parameters, deltas, biases and means.
+        tied: the slots at which it has a matrix, or its derivative.
     """
 
     stage: Stage
@@ -147,6 +148,7 @@ class Line:
     nodes: tuple[Part, ...]
     weights: tuple[tuple[int, int, int], ...]
     rest: Summand
+    tied: frozenset[int]
     _found: dict[int, tuple[Summand, ...]] = field(default_factory=dict)
 
     def degree(self, total: int) -> tuple[Summand, ...]:
@@ -288,8 +290,9 @@ def _lines(
         older = tuple(e for e in touching[node] if origins[e] == "old")
         nodes.append(tuple(Part(stage, node, one) for one in stage.differentiated(term, older)))
     rest = Summand(parameters, tuple(means), tuple(deltas), tuple(biases))
+    tied = frozenset(slots[node] for node, each in enumerate(chosen) if each and each.weight)
     for parts in product(*nodes):
-        yield Line(stage, slots, samples, parts, tuple(weights), rest)
+        yield Line(stage, slots, samples, parts, tuple(weights), rest, tied)
 
 
 def _matrix(term: Product | None) -> int:

@@ -9,7 +9,7 @@ its group is carried past: Σ_a σ(z_a)² changes when z is rotated, and with it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, product
@@ -34,6 +34,7 @@ from ..engine.stages import (
     Variable,
     linear,
 )
+from ..engine.taps import Taps
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError
 from ..weights import WeightEnsemble
@@ -91,10 +92,16 @@ class Assembly:
         laws: Mapping[str, WeightEnsemble] | None = None,
         activations: Mapping[str, Activation] | None = None,
         keep: Mapping[str, sympy.Expr] | None = None,
+        taps: Mapping[str, Taps] | None = None,
+        *,
+        opened: bool = False,
     ) -> None:
+        """From equations; `opened` leaves out the σ that are linear."""
+        self.opens = opened
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
         self.keep = dict(keep or {})
+        self.taps = {name: each for name, each in (taps or {}).items() if not each.is_identity}
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
@@ -177,7 +184,7 @@ class Assembly:
             raise self.wrong(f"another name than {name}, which has no index")
         made = Definition(name, 0)
         offset = sympy.S.Zero
-        for each in right:
+        for each in self.opened(right):
             scale = self.resolved(each.scale)
             if scale.has(WIDTH):
                 raise self.wrong("1/n in collective variables only: weights have theirs already")
@@ -214,6 +221,24 @@ class Assembly:
             self.means[centre] = (number,)
         self.variables[name] = Centred(number, centre)
         return number
+
+    def opened(self, right: Iterable[Addend]) -> Iterator[Addend]:
+        """The sum with each σ that is linear multiplied out."""
+        for each in right:
+            plain = next((f for f in each.factors if self.is_linear(f)), None)
+            if not isinstance(plain, Sigma):
+                yield each
+                continue
+            rest = tuple(f for f in each.factors if f is not plain)
+            parts = (Addend(each.scale * v.scale, rest + v.factors) for v in plain.argument)
+            yield from self.opened(parts)
+
+    def is_linear(self, factor: object) -> bool:
+        """Whether it is σ of variables, and σ is the identity."""
+        if not isinstance(factor, Sigma) or not all(each.factors for each in factor.argument):
+            return False
+        sigma = self.sigma(factor.name) if self.opens else None
+        return sigma is not None and sigma.expr == as_activation("linear").expr
 
     def check_weights(self, each: Addend, weights: list[Weight], index: str) -> None:
         """Raise InputError unless it is W[i,a] times what is at a."""
@@ -501,9 +526,25 @@ class _StageMaker:
             means,
             tuple(self.functions),
             tuple(sorted((name, ratio) for name, ratio in ratios.items() if name in names)),
+            taps=self.taps([equation for _, equation in equations]),
             masks=self.masks([equation for _, equation in equations]),
             activations=sigmas if any(sigmas) else (),
         )
+
+    def taps(self, equations: Sequence[Equation]) -> Taps | None:
+        """The positions that all its matrices read; InputError where they read several, and where
+        others than a last one without a skip change how many positions there are."""
+        found = dict.fromkeys(map(self.whole.taps.get, self.matrices))
+        if len(found) > 1:
+            wanted = "one kernel size and boundary for all matrices between the same two variables"
+            raise InputError("taps", self.whole.text, wanted)
+        taps = next(iter(found), None)
+        carried = any(term.weight is None for equation in equations for term in equation.right)
+        last = self.level == self.whole.level(self.whole.variables["z"].variable)
+        if taps and taps.results != taps.positions and (carried or not last):
+            wanted = "a readout of positions as the last matrix, and no skip past it"
+            raise InputError("layer", self.whole.text, wanted)
+        return taps
 
     def masks(self, equations: Sequence[Equation]) -> tuple[Value, ...]:
         """p of dropout; InputError unless one matrix is there, and multiplies one σ alone."""

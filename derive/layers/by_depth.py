@@ -6,6 +6,7 @@ A network's layers 2, 3, …, L are one layer again and again, or a sequence, or
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import sympy
@@ -20,6 +21,7 @@ Given: TypeAlias = "Part | ByDepth | Callable[[int], Layer | str]"
 """A layer or its text, a sequence of them, `by_depth(…)`, or a function of ℓ = 2, 3, …"""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ByDepth(Along[Layer]):
     """The layers 2, 3, …, L of a network of depth L; `by_depth` makes one."""
 
@@ -27,16 +29,13 @@ class ByDepth(Along[Layer]):
     first: ClassVar[int] = 2
     example: ClassVar[str] = "dense; residual(norm=rms)*; normalized(rms)"
 
-    readout = None
-    readouts = ()
-
     def __post_init__(self) -> None:
-        signals = {taps.positions for each in self.entries for taps in each.tapped}
-        reading = [each for each in self.entries if each.input_axes != each.output_axes]
+        own = [each.read_by(()) for each in self.entries[-1:]]
+        reading = [x for x in (*self.entries[:-1], *own) if x.input_axes != x.output_axes]
         if reading:
-            wanted = "layers that keep a signal's positions; a readout as that of one convolution"
+            wanted = "layers that keep a signal's positions; a readout of the last layer alone"
             raise InputError("layer", str(reading[0]), wanted)
-        if len(signals) > 1:
+        if len({axes for each in self.entries for axes in each.input_axes}) > 1:
             wanted = "convolutions of signals with the same positions"
             raise InputError("layer", "; ".join(map(str, self.entries)), wanted)
 
@@ -44,6 +43,15 @@ class ByDepth(Along[Layer]):
     def one(given: Any) -> Layer:
         """The layer, read from text if necessary."""
         return as_layer(given)
+
+    @property
+    def readouts(self) -> tuple[Layer, ...]:
+        """The readout of the last layer, which all layers are measured by, if it has one."""
+        return next((each.readouts for each in self.entries[-1:]), ())
+
+    def at(self, layer: int, depth: int) -> Layer:
+        """See `Along`; with the readout of the last layer."""
+        return super().at(layer, depth).read_by(self.readouts)
 
     def _called(self, function: Callable[[int], Layer | str], layer: int) -> Layer:
         made = super()._called(function, layer)
@@ -64,19 +72,14 @@ class ByDepth(Along[Layer]):
         return self.function is None and all(each.is_dense for each in self.entries)
 
     @property
-    def positions(self) -> int | None:
-        """The number of positions of a signal, if samples are signals."""
-        return next(iter(self.input_axes), None)
-
-    @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
         return max((each.input_axes for each in self.entries), default=())
 
     @property
     def output_axes(self) -> tuple[int, ...]:
-        """The axes along which an input is measured: the same."""
-        return self.input_axes
+        """The axes along which an input is measured: the same, unless it is read out."""
+        return max((x.read_by(self.readouts).output_axes for x in self.entries), default=())
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

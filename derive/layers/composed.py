@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..engine.taps import Taps
 from ..errors import InputError
 from ..expressions import as_expression
 from ..symbols import C_W
@@ -33,6 +34,7 @@ class _Equations:
         self.laws: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self.keep: dict[str, object] = {}
+        self.taps: dict[str, Taps] = {}
         self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -45,9 +47,6 @@ class _Equations:
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
-        if block.tapped or block.readouts:
-            wanted = "a block without positions, in a sequence or around"
-            raise InputError("layer", str(block), wanted)
         names = {name: self.free(name) for name in _own(block)}
 
         def renamed(pairs: tuple[tuple[str, Any], ...]) -> Iterator[tuple[str, Any]]:
@@ -59,6 +58,7 @@ class _Equations:
         self.laws |= dict(renamed(block.laws))
         self.functions |= dict(renamed(block.functions))
         self.keep |= dict(renamed(block.keep))
+        self.taps |= dict(renamed(block.tapped))
         return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
@@ -68,8 +68,8 @@ class _Equations:
         self._taken.add(found)
         return found
 
-    def layer(self, label: str) -> Layer:
-        """The layer of all equations."""
+    def layer(self, label: str, readouts: Sequence[Layer] = ()) -> Layer:
+        """The layer of all equations, with this readout if any."""
         return Layer(
             *self.lines,
             C=dict.fromkeys(self.laws, C_W) | self.variances,
@@ -77,6 +77,8 @@ class _Equations:
             weights=self.laws,
             activations=self.functions,
             keep=self.keep,
+            taps=self.taps,
+            readout=next(iter(readouts), None),
             label=label,
             **self.values,
         )
@@ -84,10 +86,22 @@ class _Equations:
 
 def joined(blocks: Sequence[Layer]) -> Layer:
     """The layers one after another, as one layer; see `layers.sequence`."""
+    *before, last = blocks
+    if not before:
+        return last
     made = _Equations(*blocks)
+    for block in before:
+        check_no_readout(block, "the last block alone with a readout")
     for block in blocks:
         made.lines += made.take(block)
-    return blocks[0] if len(blocks) == 1 else made.layer(f"sequence({', '.join(map(str, blocks))})")
+    readouts = [joined([*before, readout]) for readout in last.readouts]
+    return made.layer(f"sequence({', '.join(map(str, blocks))})", readouts)
+
+
+def check_no_readout(block: Layer, wanted: str) -> None:
+    """Raise InputError, with what is wanted instead, for a layer with a readout."""
+    if block.readouts:
+        raise InputError("layer", str(block), wanted)
 
 
 def around(
@@ -96,6 +110,8 @@ def around(
     """A skip around a block; see `layers.around`."""
     given = Norm(norm, eps)
     gamma = as_expression("skip", skip, "a finite real number, or a symbol")
+    if gamma != 0:
+        check_no_readout(block, "no readout in a skip: in a layer of its own behind it")
     made = _Equations(block)
     values = given.values if gamma == 0 else {**given.values, "gamma": gamma}
     names = made.start(given.lines, values)
@@ -112,7 +128,8 @@ def around(
         left = f"{current if name == 'z' else name}{f'[{index}]' if index else ''}"
         made.lines.append(f"{left} = {right}")
     shown = [f"skip={gamma}", *given.shown("norm=")]
-    return made.layer(label or f"around({block}, {', '.join(shown)})")
+    readouts = [around(readout, 0, norm, eps, str(readout)) for readout in block.readouts]
+    return made.layer(label or f"around({block}, {', '.join(shown)})", readouts)
 
 
 def _lines(block: Layer) -> list[str]:

@@ -11,11 +11,16 @@ so that the law of the channels is as invariant as that of the dense layer; K' =
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..activations.functions import Activation
 from ..citations import rests_on
 from ..engine.taps import Taps
 from ..errors import InputError, whole
+from ..weights import WeightEnsemble
+from .composed import around
 from .layer import Layer
-from .norms import Norm
+from .norms import Norm, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 
@@ -29,6 +34,8 @@ def convolution(
     readout: str | None = None,
     norm: str | None = None,
     eps: object = 0,
+    law: WeightEnsemble | str | None = None,
+    activations: Activation | str | None = None,
 ) -> Layer:
     """z'_p = b + size^{-1/2} Σ_k W^{(k)} σ(y_{p+k}), k = −⌊(size−1)/2⌋ … ⌊size/2⌋.
 
@@ -43,9 +50,10 @@ def convolution(
         boundary: "circular", p + k modulo P; or "zero", what σ gives outside is 0.
         readout: None: a table has z at all positions, the sample αp having the number αP + p.
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so
-            that a sample is a signal; at layer 1 that of the inputs. Not beside a norm.
+            that a sample is a signal; at layer 1 that of the inputs.
         norm, eps: as those of `normalized`, over the channels at each position by itself; y = z
             without one.
+        law, activations: of its matrices, and σ; by default the network's.
 
     K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
     the other tensors are derived here. Raises InputError for sizes and profiles that are none of
@@ -63,24 +71,24 @@ def convolution(
         raise InputError("boundary", boundary, '"circular" or "zero"')
     if readout is not None and (not isinstance(readout, str) or readout not in _READOUTS):
         raise InputError("readout", readout, f"one of {', '.join(_READOUTS)}, or None")
-    given = Norm(norm, eps)
-    if norm is not None and readout is not None:
-        raise InputError("readout", readout, "None, beside a norm")
     offsets = range(-((s - 1) // 2), s // 2 + 1) if weights == "gaussian" else range(1)
     reads = tuple(tuple(_read(p + k, P, boundary) for p in range(P)) for k in offsets)
     parts = [str(s), str(P)]
     parts += [] if weights == "gaussian" else ["weights=delta"]
     parts += [] if boundary == "circular" else ["boundary=zero"]
     parts += [] if readout is None else [f"readout={readout}"]
-    parts += given.shown("norm=")
-    return Layer(
-        *given.lines,
-        f"z[i] = b[i] + W[i,a] s({given.name}[a])",
-        label=f"convolution({', '.join(parts)})",
-        taps=Taps(reads, P),
-        readout=None if readout is None else _READOUTS[readout](P),
-        **given.values,
-    )
+    parts += [*Norm(norm, eps).shown("norm="), *shown_as(law=law, activations=activations)]
+    given: dict[str, Any] = {"weights": law, "activations": activations}
+    made = _tapped(Taps(reads, P), **given)
+    if readout is not None:
+        read = _READOUTS[readout](P)
+        made = made.read_by((_tapped(read.tapped[0][1], label=str(read), **given),))
+    return around(made, 0, norm, eps, f"convolution({', '.join(parts)})")
+
+
+def _tapped(taps: Taps, **others: Any) -> Layer:
+    """The dense layer's equation, its matrix with taps."""
+    return Layer(_DENSE, taps={"W": taps}, **others)
 
 
 def _read(position: int, positions: int, boundary: str) -> tuple[int, ...]:
@@ -102,7 +110,7 @@ def pooling(positions: int) -> Layer:
     K[1,2](ℓ+1) = C_W*Σ{p,p'}(⟨σ₁ σ₂⟩)[1:p,2:p']/64 + C_b
     """
     P = whole("positions", positions, 1)
-    return Layer(_DENSE, label=f"pooling({P})", taps=Taps(((tuple(range(P)),),), P))
+    return _tapped(Taps(((tuple(range(P)),),), P), label=f"pooling({P})")
 
 
 def flattening(positions: int) -> Layer:
@@ -119,7 +127,7 @@ def flattening(positions: int) -> Layer:
     K[1,2](ℓ+1) = C_W*Σ{p}(⟨σ₁ σ₂⟩)[1:p,2:p]/8 + C_b
     """
     P = whole("positions", positions, 1)
-    return Layer(_DENSE, label=f"flattening({P})", taps=Taps(tuple(((p,),) for p in range(P)), P))
+    return _tapped(Taps(tuple(((p,),) for p in range(P)), P), label=f"flattening({P})")
 
 
 _READOUTS = {"mean": pooling, "flatten": flattening}

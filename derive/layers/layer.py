@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import sympy
@@ -13,7 +14,7 @@ from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
-from ..errors import InputError
+from ..errors import InputError, Words
 from ..expressions import as_expression
 from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
@@ -58,9 +59,9 @@ class Layer:
         ratio: widths over n of the variables that do not have n neurons.
         variances, ratios, laws, functions: C, ratio, weights and activations, in pairs.
         label: what `str` shows.
-        taps: of a layer that is one convolution, the positions that its matrices read.
-        readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
-        tapped, readouts: taps and readout, as a tuple of one or none.
+        taps: by matrices, the positions that they read, of those that are convolutions.
+        readout: the layer that is measured in place of this one, as with `layers.pooling`.
+        tapped, readouts: taps in pairs, and readout as a tuple of one or none.
         keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
@@ -77,7 +78,7 @@ class Layer:
     variances: Values
     ratios: Values
     label: str | None = field(compare=False)
-    tapped: tuple[Taps, ...]
+    tapped: tuple[tuple[str, Taps], ...]
     readouts: tuple[Layer, ...]
     keep: Values
     laws: tuple[tuple[str, WeightEnsemble], ...]
@@ -91,7 +92,7 @@ class Layer:
         weights: Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None = None,
         activations: Mapping[str, Activation | str] | Activation | str | None = None,
         label: str | None = None,
-        taps: Taps | None = None,
+        taps: Mapping[str, Taps] | None = None,
         readout: Layer | None = None,
         keep: Mapping[str, object] | None = None,
         **values: object,
@@ -111,8 +112,8 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        for name, given in (("tapped", taps), ("readouts", readout)):
-            object.__setattr__(self, name, () if given is None else (given,))
+        object.__setattr__(self, "tapped", _taps(taps or {}, self.matrix_names))
+        object.__setattr__(self, "readouts", () if readout is None else (readout,))
         object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
 
@@ -162,30 +163,21 @@ class Layer:
             wanted = f"the network's own activation and weights in every layer, for {function}"
             raise InputError("layer", str(self), wanted)
 
-    @property
-    def taps(self) -> Taps | None:
-        """The positions that its matrices read, if it is a convolution."""
-        return next(iter(self.tapped), None)
-
-    @property
-    def readout(self) -> Layer | None:
-        """The layer that reads out its tensors, if it has a readout."""
-        return next(iter(self.readouts), None)
+    def read_by(self, readouts: tuple[Layer, ...]) -> Layer:
+        """The same layer with this readout, or none."""
+        made = copy(self)
+        object.__setattr__(made, "readouts", readouts)
+        return made
 
     @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return tuple(taps.positions for taps in self.tapped)
+        return tuple(taps.positions for _, taps in self.tapped[:1])
 
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.readouts else tuple(taps.results for taps in self.tapped)
-
-    @property
-    def positions(self) -> int | None:
-        """The number of positions of a signal, if samples are signals."""
-        return next(iter(self.input_axes), None)
+        return () if self.readouts else tuple(taps.results for _, taps in self.tapped[-1:])
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
@@ -228,7 +220,7 @@ class Layer:
         numbers = self.values, self.variances, self.ratios, functions, self.keep
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
         readout = next((each.identity for each in self.readouts), None)
-        return f"{self.lines} {exact} {self.laws!r} {self.taps!r} {readout}"
+        return f"{self.lines} {exact} {self.laws!r} {self.tapped!r} {readout}"
 
     def __str__(self) -> str:
         return self.label or repr(self)
@@ -244,11 +236,11 @@ class Layer:
             ("weights", self.laws),
             ("activations", self.functions),
             ("keep", self.keep),
+            ("taps", self.tapped),
         )
         for name, given in pairs:
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
-        parts += [f"taps={taps!r}" for taps in self.tapped]
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
 
@@ -264,25 +256,26 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
-    made = Assembly(statements, dict(layer.values), *of_matrices, functions, dict(layer.keep))
-    stages = made.stages()
-    for wrong in made.asymmetries if layer.keep or not is_skip(stages) else ():
-        raise wrong
-    reason = next((wrong.wanted for wrong in made.asymmetries), None)
-    for taps in layer.tapped:
-        stages = _tapped(stages, taps, layer.lines)
-    return stages, reason
+    of_layer = dict(layer.keep), dict(layer.tapped)
+    given = statements, dict(layer.values), *of_matrices, functions, *of_layer
+    wrong: list[InputError] = []
+    for opened in (False, True):
+        made = Assembly(*given, opened=opened)
+        stages, wrong = made.stages(), made.asymmetries
+        if not wrong or (is_skip(stages) and not layer.keep):
+            return stages, next((each.wanted for each in wrong), None)
+    raise wrong[0]
 
 
-def _tapped(stages: tuple[Stage, ...], taps: Taps, lines: object) -> tuple[Stage, ...]:
-    """The layer with a convolution for its one matrix."""
-    *before, last = stages
-    if taps.is_identity:
-        return stages
-    if is_skip(stages) or any(each.matrices for each in before) or len(last.matrices) != 1:
-        wanted = "the dense layer's equation, or a norm's and it, with a convolution"
-        raise InputError("taps", lines, wanted)
-    return (*before, replace(last, taps=taps))
+def _taps(given: Mapping[str, Taps], names: Sequence[str]) -> tuple[tuple[str, Taps], ...]:
+    """The taps of matrices in the order of the equations; InputError for other positions."""
+    if not isinstance(given, Mapping) or not given.keys() <= set(names):
+        raise InputError("taps", given, f"taps by matrices, {', '.join(names)}")
+    counts = {each.positions for each in given.values()}
+    if len(counts) > 1:
+        got = f"convolutions of {' and '.join(map(str, sorted(counts)))} positions"
+        raise InputError("positions", Words(got), "one number of positions in a layer")
+    return tuple((name, given[name]) for name in names if name in given)
 
 
 def _laws(

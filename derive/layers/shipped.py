@@ -76,8 +76,8 @@ def sequence(*blocks: Layer | str) -> Layer:
     Arguments:
         blocks: layers, or their texts.
 
-    By definition. Raises InputError if there are no blocks, and for convolutions and dropout, which
-    work only in a network's own sequence of layers.
+    By definition. Raises InputError if there are no blocks, for convolutions of signals with
+    different positions, and for a readout that is not the last block's.
 
     >>> sequence("residual(norm=rms)", "gated(norm=rms)")
     sequence(residual(skip=1, norm=rms), gated(norm=rms))
@@ -267,7 +267,7 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
     return {f"W{k}": value for k, value in enumerate(values, start=1)}
 
 
-_OWN = ("weights", "activations")
+_OWN, _LAW = ("weights", "activations"), ("law", "activations")
 _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "dense": (dense, _OWN),
     "dropout": (dropout, ("p",)),
@@ -277,7 +277,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "skip": (skip, ("gamma", "norm", "eps", *_OWN)),
     "convolution": (
         convolution,
-        ("size", "positions", "weights", "boundary", "readout", "norm", "eps"),
+        ("size", "positions", "weights", "boundary", "readout", "norm", "eps", *_LAW),
     ),
     "around": (around, ("block", "skip", "norm", "eps")),
     "pooling": (pooling, ("positions",)),
@@ -325,14 +325,13 @@ def read(text: str) -> Layer:
     make, known = _SHIPPED[match[1]]
     given: dict[str, Any] = {}
     for place, part in enumerate(parts(match[2] or "")):
-        name, equals, value = part.partition("=")
-        if not equals:
-            name, value = (known[place] if place < len(known) else part), part
-        name = name.strip()
+        pair = re.fullmatch(r"\s*(\w+)\s*=(.*)", part, re.DOTALL)
+        default = known[place] if place < len(known) else part.strip()
+        name, value = pair.groups() if pair else (default, part)
         if name not in known or name in given:
             options = ", ".join(known) or "no arguments"
             raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
-        given[name] = _named(value.strip()) if name in _OWN else _value(value.strip())
+        given[name] = _named(value.strip()) if name in _OWN + _LAW else _value(value.strip())
     for name in _NEEDED.get(match[1], ()):
         if name not in given:
             wanted = (

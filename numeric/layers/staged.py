@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -17,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from derive.engine.scheme import Scheme
-from derive.engine.stages import DENSE, Stage
+from derive.engine.stages import Stage
 from derive.engine.step import Step
 from derive.engine.tensors import Name, named
 from derive.errors import InputError
@@ -45,7 +44,7 @@ class StagedLayers:
         first: the weights of layer 1.
         m: inputs.
         change: puts another recursion in the place of each.
-        read: the tensors that a convolution's readout is asked for; they come last.
+        read: the tensors behind each stage of each scheme's readout; the last ones come last.
 
     Attributes:
         names: the tensors behind a layer, and then those of the readout.
@@ -64,16 +63,17 @@ class StagedLayers:
         first: WeightEnsemble,
         m: int,
         change: Callable[[Step], Step] | None = None,
-        read: tuple[Name, ...] = (),
+        read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
     ) -> None:
-        self.names = (*names[0][-1], *read)
+        wanted = read[0][-1] if read else ()
+        self.names = (*names[0][-1], *wanted)
         for scheme in schemes:
             scheme.check_numbers()
         start = schemes[0].first(first)
         readouts = [each for scheme in schemes for each in scheme.readouts]
-        given = [*zip(schemes, names, strict=True), *((each, (read,)) for each in readouts)]
-        taps = (stage.taps for each in schemes[0].readouts for stage in each.stages)
-        at_start = [(schemes[0].first(first, each), (read,)) for each in taps]
+        given = [*zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
+        taps = (each.stages[-1].taps for each in schemes[0].readouts)
+        at_start = [(schemes[0].first(first, each), (wanted,)) for each in taps]
         (starts,) = steps_of(start, names[0][-1:], change)
         steps, reading = ([steps_of(*each, change) for each in of] for of in (given, at_start))
         every = (each for of_layer in (*steps, *reading, [starts]) for each in chain(*of_layer))
@@ -90,7 +90,7 @@ class StagedLayers:
             return [_passage(*each, self.parameters, m, scheme) for each in stages]
 
         found = [passages(names[0][-1], *each) for each in zip(given, steps, strict=True)]
-        self._layers, self._readouts = found[: len(schemes)], [*chain(*found[len(schemes) :])]
+        self._layers, self._readouts = found[: len(schemes)], found[len(schemes) :]
         self._start = Start(starts, self.parameters, m)
         self.orders = self._start.orders
         kernel = (named("K"),)
@@ -101,8 +101,7 @@ class StagedLayers:
 
     @property
     def _all(self) -> list[Passage]:
-        stages = [stage for layer in self._layers for stage in layer]
-        return [*stages, *self._readouts]
+        return [*chain(*self._layers, *self._readouts)]
 
     def along(self, order: Sequence[int]) -> StagedLayers:
         """The same with these of the distinct layers as layers 2, 3, …"""
@@ -135,13 +134,13 @@ class StagedLayers:
         below = tensors[: len(self._layers[0][-1].names)]
         both = [each[None] for each in below], [np.abs(each) for each in below]
         number = self._order[layer - 2] if self._order else 0
-        if self._readouts and (found := self._readouts[number].degenerate(both[0])):
-            return found
-        for stage in self._layers[number]:
-            if found := stage.degenerate(both[0]):
-                return found
-            none = np.zeros((1, stage.noises))
-            both = stage.passed(both, parameters, none, stage.averages())
+        for passages in (*self._readouts[number : number + 1], self._layers[number]):
+            at = both
+            for stage in passages:
+                if found := stage.degenerate(at[0]):
+                    return found
+                none = np.zeros((1, stage.noises))
+                at = stage.passed(at, parameters, none, stage.averages())
         return None
 
     def descend(
@@ -155,24 +154,25 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
         found, sizes = begun(start, len(parameters))
-        ends = np.cumsum([stage.noises for stage in self._all])[:-1]
-        parts = iter(np.split(noise, ends, axis=1))
-        runs = [[(stage, next(parts), stage.averages()) for stage in of] for of in self._layers]
-        readings = [(stage, next(parts), stage.averages()) for stage in self._readouts]
+        parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
+        runs, readings = (
+            [[(stage, next(parts), stage.averages()) for stage in of] for of in each]
+            for each in (self._layers, self._readouts)
+        )
         kept = len(self._layers[0][-1].names)
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found[:kept]]
             number = self._order[layer - 1] if self._order else 0
-            below = both = tensors, [np.abs(each[0]) for each in tensors]
+            ends: list[Both] = []
             try:
-                for stage, own, average in runs[number]:
-                    both = stage.passed(both, parameters[layer], own, average)
+                for passages in (runs[number], *readings[number : number + 1]):
+                    both = tensors, [np.abs(each[0]) for each in tensors]
+                    for stage, own, average in passages:
+                        both = stage.passed(both, parameters[layer], own, average)
+                    ends.append(both)
             except UndefinedError as error:
                 raise error.at(layer) from None
-            if readings:
-                stage, own, average = readings[number]
-                both = _joined([both, stage.passed(below, parameters[layer], own, average)])
-            put((found, sizes), layer, both, rounding)
+            put((found, sizes), layer, _joined(ends), rounding)
             advance(1)
         return found, sizes
 
@@ -198,8 +198,7 @@ def _passage(
         if m > 1 and stage.has_centres and bent and is_merged(stage, steps):
             wanted = "norms without centres, such as rms, before taps, or a smooth activation: "
             raise InputError("layer", str(scheme.layer), f"{wanted}{bent[0]} has kinks")
-        own = stage != replace(DENSE, taps=stage.taps)
-        return Tapped(below, steps, sigma, parameters, m, stage.taps, apart=own)
+        return Tapped(below, steps, sigma, parameters, m, stage)
     if m > 1 and bent and is_merged(stage, steps):
         return Merged(below, steps, sigma, parameters, m)
     return stages.Stage(below, steps, sigma, parameters, m, keep=stage.keep)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.engine import stages as engine
 from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
 from derive.engine.tensors import Name
 from derive.groups.pairings import Blocks
 
 from ..arrays import Array
-from .resting import Degenerate
 from .stages import Average, Sigma, Stage
 from .vectors import Both
 
@@ -44,13 +45,18 @@ class Reader:
 
     def read(self, tap: int, values: Array, axis: int) -> Array:
         """The mean over what a tap reads, times s^{-1/2}, along an axis of samples."""
+        read: Array = self.mean(tap, values, axis) * self._scale
+        return read
+
+    def mean(self, tap: int, values: Array, axis: int) -> Array:
+        """The mean over what a tap reads along an axis of samples."""
         index, axis = self._index[tap], axis % values.ndim
         moved = np.moveaxis(values, axis, 0)
         padded = np.concatenate([moved, np.zeros_like(moved[:1])])
         found = padded[index[0]]
         for row in index[1:]:
             found += padded[row]
-        found *= (self._scale * self._shares[tap]).reshape(-1, *(1,) * (moved.ndim - 1))
+        found *= self._shares[tap].reshape(-1, *(1,) * (moved.ndim - 1))
         return np.moveaxis(found, 0, axis)
 
     def summed(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
@@ -90,12 +96,11 @@ def axes_of(ties: Ties, pairing: Blocks, subscripts: Sequence[int]) -> list[list
     return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]
 
 
-class Tapped:
+class Tapped(Stage):
     """The recursions through a convolution: of the dense layer, and then sums over taps.
 
     Arguments:
-        taps: the positions that its matrices read.
-        apart: as of `averages.of_several`; the dense layer's equation needs none.
+        stage: the stage, with the positions that its matrices read.
 
     The others are those of `Stage`.
     """
@@ -107,31 +112,26 @@ class Tapped:
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
-        taps: Taps,
-        *,
-        apart: bool,
+        stage: engine.Stage,
     ) -> None:
-        self.names = tuple(step.target for step in steps)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [
             axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
             for _, part in parts
         ]
-        self._reader, self._m = Reader(taps, m // taps.positions), m
-        dense = below, [part for _, part in parts], sigma, parameters, m
-        self._dense = Stage(*dense, apart=apart)
-        self.noises = self._dense.noises
-
-    def averages(self) -> list[Average]:
-        """Of the brackets at each kernel, layer after layer."""
-        return self._dense.averages()
+        taps = stage.reading
+        self._reader = Reader(taps, m // taps.positions)
+        given = below, [part for _, part in parts], sigma, parameters, m
+        alone = replace(stage, taps=None)
+        super().__init__(*given, apart=alone != engine.DENSE, keep=stage.keep)
+        self.names = tuple(step.target for step in steps)
 
     def passed(
         self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
     ) -> Both:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
-        parts = self._dense.passed(before, parameters, noise, average)
+        parts = super().passed(before, parameters, noise, average)
         found: list[Array] = [np.zeros(())] * len(self.names)
         sizes = list(found)
         for k, blocks, values, size in zip(self._owners, self._blocks, *parts, strict=True):
@@ -139,14 +139,11 @@ class Tapped:
             sizes[k] = sizes[k] + self._summed(size, blocks, 0)
         return found, sizes
 
-    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """See `Stage.degenerate`."""
-        return self._dense.degenerate(tensors)
-
     def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
         """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""
-        if not blocks:
-            shape = (self._reader.samples[1],) * (values.ndim - first)
+        before, behind = self._reader.samples
+        if not blocks and before != behind:
+            shape = (behind,) * (values.ndim - first)
             corner = values.reshape(*values.shape[:first], -1)[..., :1]
             return np.broadcast_to(
                 corner.reshape(*values.shape[:first], *(1,) * len(shape)),

@@ -127,7 +127,7 @@ class Layers:
         that rotations keep, between two activations."""
         schemes = self.net.schemes(self.depth, 1).distinct
         stages = {stage for scheme in schemes for stage in scheme.stages}
-        stages.add(self.net.read_at(self.depth, self.depth))
+        stages.update(self.net.read_at(self.depth, self.depth))
         found = {}
         if any(replace(stage, masks=()) not in (DENSE, STEM) for stage in stages):
             found[STAGES] = f"the layer {self.net.layer}"
@@ -255,8 +255,8 @@ class Ensemble:
         """What this layer goes through: the first is a stem, then come the network's layers."""
         return self.net.stages_at(layer, self.depth)
 
-    def read_at(self, layer: int) -> Stage:
-        """The last stage of this layer where it is measured: that of a readout, if there is one."""
+    def read_at(self, layer: int) -> tuple[Stage, ...]:
+        """The stages of this layer where it is measured: those of its readout, if it has one."""
         return self.net.read_at(layer, self.depth)
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:

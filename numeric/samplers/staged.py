@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -153,25 +154,31 @@ class LayerSampler(Followed):
         ensemble = self.ensemble
         state: State = {STREAM: arithmetic.constant(ensemble.inputs)}
         for layer in range(1, ensemble.depth + 1):
-            (*before, last), place = ensemble.stages_at(layer), Place(layer)
-            for stage in before:
-                parts = self._parts(stage, place, state, arithmetic)
-                state = self._after(stage, place, parts, arithmetic)
-                place = place.after(stage)
-            parts = self._parts(last, place, state, arithmetic)
-            read = ensemble.read_at(layer)
-            seen = parts if read == last else self._parts(read, place, state, arithmetic)
+            stages, read = ensemble.stages_at(layer), ensemble.read_at(layer)
+            place, parts = self._down(stages, layer, state, arithmetic)
+            seen = parts if read == stages else self._down(read, layer, state, arithmetic)[1]
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
             carried = z.carried is not None
-            given = sum_of(ensemble, layer, read, n_in, carried=carried, biases=z.biases)
+            given = sum_of(ensemble, layer, read[-1], n_in, carried=carried, biases=z.biases)
             grams = [each.gram for each in z.sources]
             asked = self.plan, given, self.probes
             for source, rows in larger(*asked):
                 grams.append(z.sources[source].rows[:, rows].prod(axis=1).mean(axis=1))
             yield arithmetic.evaluated(compiled(*asked), grams)
             if layer < ensemble.depth:
-                state = self._after(last, place, parts, arithmetic)
+                state = self._after(stages[-1], place, parts, arithmetic)
+
+    def _down(
+        self, stages: Sequence[Stage], layer: int, state: State, arithmetic: Arithmetic
+    ) -> tuple[Place, dict[Kind, Parts]]:
+        """Where the last of a layer's stages is, and what each of its equations adds up."""
+        place, parts = Place(layer), self._parts(stages[0], Place(layer), state, arithmetic)
+        for stage, following in pairwise(stages):
+            state = self._after(stage, place, parts, arithmetic)
+            place = place.after(stage)
+            parts = self._parts(following, place, state, arithmetic)
+        return place, parts
 
     def _parts(
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic

@@ -58,8 +58,7 @@ class Part:
 
 def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
     """What a layer goes through, and the last is read out by where signals are."""
-    *before, last = ensemble.stages_at(layer)
-    return (*before, ensemble.read_at(layer) if layer == ensemble.depth else last)
+    return ensemble.read_at(layer) if layer == ensemble.depth else ensemble.stages_at(layer)
 
 
 def parts(ensemble: Ensemble, outputs: int) -> list[Part]:

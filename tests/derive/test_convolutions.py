@@ -5,6 +5,7 @@ import sympy
 
 from derive import InputError, Network, Orthogonal, layers, recursion
 from derive.engine.taps import Taps
+from derive.layers.by_depth import as_layers
 from derive.symbols import C_W, K
 from derive.symbols import tensor as symbol
 
@@ -78,10 +79,10 @@ def test_readouts_sum_over_positions() -> None:
 
 
 def test_the_positions_that_are_read() -> None:
-    assert layers.convolution(3, 4).taps == Taps(
+    assert layers.convolution(3, 4).tapped[0][1] == Taps(
         (((3,), (0,), (1,), (2,)), ((0,), (1,), (2,), (3,)), ((1,), (2,), (3,), (0,))), 4
     )
-    even = layers.convolution(2, 3, boundary="zero").taps
+    even = layers.convolution(2, 3, boundary="zero").tapped[0][1]
     assert even == Taps((((0,), (1,), (2,)), ((1,), (2,), ())), 3)
 
 
@@ -95,11 +96,16 @@ def test_the_positions_that_are_read() -> None:
         "convolution(8, 8, readout=flatten)",
         "pooling(8)",
         "flattening(2)",
+        "convolution(3, 8, readout=mean, norm=rms, law=orthogonal, activations=gelu)",
+        "around(convolution(3, 8, activations=relu), skip=1/2, norm=layer, eps=1/10)",
+        "sequence(convolution(3, 8), dropout(1/2), convolution(2, 8, readout=flatten))",
+        "around(convolution(3, 8), skip=1, norm=rms)*; convolution(3, 8, readout=mean)",
     ],
 )
 def test_read_is_the_inverse_of_str(text: str) -> None:
-    assert str(layers.read(text)) == text
-    assert layers.read(str(layers.read(text))) == layers.read(text)
+    read = layers.read if ";" not in text else as_layers
+    assert str(read(text)) == text
+    assert read(str(read(text))) == read(text)
     assert text in str(Network("tanh", layer=text))
 
 
@@ -147,8 +153,42 @@ def test_a_boundary_of_zeros_has_no_constant_signal() -> None:
         _ = made.expr
 
 
-def test_taps_are_for_the_dense_equation() -> None:
-    with pytest.raises(InputError, match="taps"):
-        layers.Layer(
-            "h[i] = W1[i,a] z[a]", "z[i] = W2[i,a] s(h[a])", taps=layers.convolution(3, 8).taps
-        )
+def test_what_is_no_block_of_convolutions_is_refused() -> None:
+    taps = layers.convolution(3, 8).tapped[0][1]
+    lines = "h[i] = W1[i,a] z[a]", "z[i] = W2[i,a] s(h[a])"
+    for given in (taps, {"W3": taps}):
+        with pytest.raises(InputError, match=r"^taps: .*W1, W2"):
+            layers.Layer(*lines, taps=given)
+    gate = "h[i] = W1[i,a] z[a]", "g[i] = W2[i,a] z[a]", "z[i] = W3[i,a] h[a] s(g[a])"
+    with pytest.raises(InputError, match=r"^taps: .*for all matrices"):
+        layers.Layer(*gate, taps={"W1": taps})
+    assert layers.Layer(*gate, taps={"W1": taps, "W2": taps}).input_axes == (8,)
+    refused = [
+        ("sequence(convolution(2, 3), convolution(2, 4))", "3 and 4 positions"),
+        ("sequence(convolution(2, 3, readout=mean), dense)", "the last block alone"),
+        ("around(convolution(2, 3, readout=mean))", "no readout in a skip"),
+        ("sequence(pooling(3), dense)", "a readout of positions as the last matrix"),
+        ("around(pooling(3))", "no skip past it"),
+        ("convolution(2, 3, readout=mean); convolution(2, 3)*", "the last layer alone"),
+        ("convolution(2, 3); convolution(2, 4)*", "the same positions"),
+    ]
+    for text, wanted in refused:
+        with pytest.raises(InputError, match=wanted):
+            Network("tanh", layer=text)
+
+
+def test_a_skip_carries_its_own_positions_past_the_taps() -> None:
+    """V has terms in which one pair of its samples moves, and terms in which none does."""
+    block = "around(sequence(convolution(1, 8, activations=linear), convolution(3, 8)))"
+    found = str(recursion("V", layer=layers.read(block)))
+    for moved in ("[1+k,2+k]", "[3+k,4+k]", "[1+k,2+k,3+k',4+k']"):
+        assert moved in found
+    K_next = str(recursion("K", layer="around(convolution(3, 8), skip=1/2, norm=rms)"))
+    assert "K[1,2]/4" in K_next
+    assert "Σ{k}(⟨σ₁ σ₂⟩_y)[1+k,2+k]/3" in K_next
+
+
+def test_a_linear_activation_of_a_layer_is_none() -> None:
+    made = layers.read("around(sequence(dense(activations=linear), dense), skip=1/2)")
+    lines = "z_2[i] = b[i] + W1[i,a] z[a]", "z[i] = z[i]/2 + b[i] + W2[i,a] s(z_2[a])"
+    assert recursion("V", layer=made).expr == recursion("V", layer=layers.Layer(*lines)).expr

@@ -81,16 +81,16 @@ def reads(position: int, positions: int, size: int, boundary: str) -> list[int |
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_taps_read_what_they_say(boundary: str, size: int) -> None:
     values = RNG.normal(size=(2, 8))  # an axis of two signals of four positions
-    reader = Reader(layers.convolution(size, 4, boundary=boundary).taps, 2)
+    reader = Reader(layers.convolution(size, 4, boundary=boundary).tapped[0][1], 2)
     for tap in range(size):
         found = reader.read(tap, values, 1)
         for alpha, p in product(range(2), range(4)):
             place = reads(p, 4, size, boundary)[tap]
             expected = 0.0 if place is None else values[:, 4 * alpha + place] / size**0.5
             np.testing.assert_allclose(found[:, 4 * alpha + p], expected, rtol=1e-15)
-    pooled = Reader(layers.pooling(4).taps, 2).read(0, values, 1)
+    pooled = Reader(layers.pooling(4).tapped[0][1], 2).read(0, values, 1)
     np.testing.assert_allclose(pooled, values.reshape(2, 2, 4).mean(-1), rtol=1e-15)
-    flat = Reader(layers.flattening(4).taps, 2)
+    flat = Reader(layers.flattening(4).tapped[0][1], 2)
     np.testing.assert_allclose(flat.read(1, values, 1), values[:, 1::4] / 2, rtol=1e-15)
 
 
@@ -212,7 +212,7 @@ ENSEMBLES = [
 
 def ensembles(activation, weights, layer, tensors, widths, draws):
     net = network(layer, activation, weights)
-    signals = np.random.default_rng(3).normal(size=(net.layer.positions, 4))
+    signals = np.random.default_rng(3).normal(size=(*net.layer.input_axes, 4))
     flowed = flow(net, signals, 4, tensors)
     sampled = [simulate(net, signals, n, 4, draws, tensors=tensors, seed=n) for n in widths]
     return compare(flowed, sampled)
@@ -246,7 +246,7 @@ def test_the_tower_of_signals_is_met(weights) -> None:
 @pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(3, 3, readout=mean)"])
 def test_explicit_matrices_agree_with_lazy_ones(layer: str) -> None:
     net = network(layer)
-    signals = SIGNAL[: net.layer.positions]
+    signals = SIGNAL[: net.layer.input_axes[0]]
     pair = [
         simulate(net, signals, 6, 3, 500, tensors=["V", "Theta"], seed=4, sampler=name)
         for name in ("lazy", "explicit")
@@ -364,8 +364,6 @@ def test_ensembles_of_normed_signals(norm: str, weights) -> None:
 
 
 def test_what_a_norm_beside_taps_is_not_there_for() -> None:
-    with pytest.raises(InputError, match="beside a norm"):
-        layers.convolution(2, 3, readout="mean", norm="rms")
     with pytest.raises(InputError, match="eps"):
         layers.convolution(2, 3, norm="rms", eps=-1)
     net = network("convolution(2, 3, norm=layer)", "relu", Gaussian(1))

@@ -36,7 +36,7 @@ def network(layer, weights="orthogonal"):
 
 def targets_of(layer, outputs=2):
     """For three signals, of two outputs probabilities."""
-    places = () if LAYERS[layer].readout is not None else (4,)
+    places = () if LAYERS[layer].readouts else (4,)
     found = np.random.default_rng(3).random((3, *places, outputs))
     return found / found.sum(axis=-1, keepdims=True)
 
@@ -95,9 +95,9 @@ def test_the_tangent_kernel_is_that_of_all_parameters(layer):
 def _taps(layer, at):
     """Matrices of a filter."""
     own = layer.at(at, 3)
-    if at == 3 and own.readout is not None:
-        return {"pooling(4)": 1, "flattening(4)": 4}[str(own.readout)]
-    return int(str(own)[12]) if own.positions and "delta" not in str(own) else 1
+    if at == 3 and own.readouts:
+        return {"pooling(4)": 1, "flattening(4)": 4}[str(own.readouts[0])]
+    return int(str(own)[12]) if own.input_axes and "delta" not in str(own) else 1
 
 
 @pytest.mark.parametrize("layer", ["circular", "zero", "mean", "flatten"])
@@ -196,7 +196,7 @@ def test_what_is_done_again_is_what_is_done_anew(layer):
 def test_theory_begins_with_the_network_and_ends_with_the_targets(layer):
     """One signal of two positions: K, G1, Θ and Θ1 of `numeric.flow`, and z = y."""
     net = Network("linear", C_b=0.1, lambda_b=0.3, layer=layer)
-    x, read = SIGNALS[0, :2], net.layer.readout is not None
+    x, read = SIGNALS[0, :2], bool(net.layer.readouts)
     y = np.array(0.5 if read else [1.0, -1.0])
     theory = flow(net, x, y, None, 2, 0.05, [0, np.inf])
     at_start = tensors_of(net, x[None], 2, ["K", "G1", "Theta", "Theta1"])

@@ -354,9 +354,9 @@ def test_outputs_are_as_many_as_the_last_layer_reads_out(layer, reads):
     """Fewer may be trained where the last layer carries z, more never."""
     widths = (2, 16, 16, 16) if "skip" in str(layer) or layer == "residual" else (2, 16, 16, 3)
     net = Network("tanh", layer=layer, widths=widths)
-    positions = net.layer.positions
+    positions = next(iter(net.layer.input_axes), None)
     inputs = np.ones((1, 2) if positions is None else (1, positions, 2))
-    places = () if positions is None or net.layer.readout is not None else (positions,)
+    places = net.layer.output_axes
     for outputs in (1, widths[-1] - 1, widths[-1], widths[-1] + 1):
         targets = np.zeros((1, *places, outputs))
         if outputs == widths[-1] or (outputs < widths[-1] and not reads):

@@ -73,7 +73,7 @@ def through(network: Network, depth: int = 3, inputs: Any = PAIR) -> Any:
 
 
 def of_layer(layer: Any) -> Any:
-    positions = getattr(layer, "positions", None)
+    positions = next(iter(getattr(layer, "input_axes", ())), None)
     x = X if positions is None else np.arange(1, 2 * positions + 1).reshape(positions, 2) / 7
     own = len(getattr(layer, "stages", ())) > 1 and positions is None
     names = ["K", "Theta", *(["V", "G1"] if own else [])]
@@ -412,6 +412,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "readout": "pooling",
             "norm": "rms",
             "eps": With(HALF, norm="rms"),
+            "law": Orthogonal(2),
+            "activations": "tanh",
         },
     ),
     "derive.layers.dense": ({}, PARTS),

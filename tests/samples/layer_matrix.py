@@ -59,7 +59,7 @@ class Cell:
     @property
     def inputs(self) -> np.ndarray:
         """Two inputs, or one of three positions."""
-        return np.array(INPUTS[: 3 if layers.read(self.layer).positions else 2])
+        return np.array(INPUTS[: 3 if layers.read(self.layer).input_axes else 2])
 
     @property
     def name(self) -> str:

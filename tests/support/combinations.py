@@ -88,6 +88,8 @@ LAYERS: dict[str, Callable[[], object]] = {
         "dropout(3/4)",
         "convolution(2, 3)",
         "convolution(2, 3, readout=mean)",
+        "around(convolution(2, 3), norm=rms)",
+        "around(sequence(convolution(2, 3, activations=linear), convolution(2, 3)), skip=1/2)",
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
@@ -157,7 +159,7 @@ class Case:
 
     def inputs(self, count: int) -> np.ndarray:
         """One input or several: vectors, or signals of a convolution."""
-        if not self.layer_name.startswith("convolution"):
+        if not self.layer.input_axes:
             return INPUTS[0] if count == 1 else INPUTS[:count]
         signals = np.stack([np.roll(INPUTS[:POSITIONS], k, axis=1) for k in range(count)])
         return signals[0] if count == 1 else signals
@@ -318,7 +320,7 @@ ETA, TARGET = 0.05, 0.3
 
 def targets(case: Case) -> Any:
     """One number, or one for each position of a signal that is not read out."""
-    return [TARGET] * POSITIONS if case.layer_name == "convolution(2, 3)" else TARGET
+    return [TARGET] * POSITIONS if case.layer.output_axes else TARGET
 
 
 def trained(case: Case) -> None:

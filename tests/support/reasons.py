@@ -126,10 +126,18 @@ REASONS = (
         "Behind `skip(γ, norm=…)` there is no closed recursion for the tensors P … U.",
     ),
     Reason(
+        "filters past a skip",
+        NOT_YET,
+        "weights",
+        "Gaussian weights, beyond K and Theta behind a skip past one convolution",
+        "Behind a skip past one convolution V is derived where no fourth cumulant of the weights "
+        "corrects taps that coincide, as for Gaussian ones.",
+    ),
+    Reason(
         "digits of signals",
         NOT_YET,
         "precision",
-        "none, with the layer convolution",
+        "none, with the layer .*convolution",
         "`precision` does not support convolutions.",
     ),
     Reason(

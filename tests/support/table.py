@@ -52,11 +52,14 @@ class Cell:
         """True if the combination takes seconds that no other one shares.
 
         Training theory needs all tensors at order 1/n: behind a norm they take 5 to 13 s to derive
-        for each law. Densities of gates take 10 s and more. The test tries one combination of that
+        for each law. Densities of gates take 10 s and more, and so do these tensors at several
+        positions behind a norm and a skip around one matrix. The test tries one combination of that
         kind, this script all of them.
         """
         if self.function == "spectra: density":
             return self.layer.startswith("gated")
+        if self.layer == "around(convolution(2, 3), norm=rms)":
+            return self.function == "flow: Theta1, A … F"
         normed = "norm" in self.layer or self.layer == "Layer(…)"
         tested = self.layer == "normalized(rms)" and self.law == "Gaussian"
         return self.function == "training.flow" and normed and not tested

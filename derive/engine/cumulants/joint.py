@@ -49,19 +49,23 @@ def layer_cumulant(
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
         progress: called after every average over the weights (`work`).
         stage: of the layer; by default the only one of the dense layer.
-        ties: of the given pairing, which pairs have a matrix in common, where the stage has a
-            matrix for each block of them.
+        ties: of the given pairing, which pairs have matrices in common, where the stage has its
+            matrices once for each block of them; the other pairs have none.
         group: the group that keeps the law of the layer below; by default that of the weights.
     """
     slots = slots_of(fields)
     group = group or weights.group
     sums = below or SUMS[stage.below]
     average = Average(stage, weights, order, square, corrections, group, sums)
-    matrix_of: dict[int, int] = {}
+    matrix_of: dict[int, int] | None = None
     if ties is not None:
         assert pairing is not None
-        average = average._replace(stage=replace(stage, matrices=stage.matrices * len(ties)))
-        matrix_of = {slot: k for k, block in enumerate(ties) for p in block for slot in pairing[p]}
+        count = len(stage.matrices)
+        matrices = stage.matrices * max(1, len(ties))
+        average = average._replace(stage=replace(stage, matrices=matrices))
+        matrix_of = {
+            slot: k * count for k, block in enumerate(ties) for p in block for slot in pairing[p]
+        }
 
     def evaluate(whole: Summand, pairs: Blocks, count: int, result: Expansion) -> None:
         rows = rows_of(whole, pairs)
@@ -75,7 +79,7 @@ def layer_cumulant(
     def moment(block: tuple[int, ...], pairs: Blocks) -> Expansion:
         result: Expansion = {}
         alike: Counter[Summand] = Counter()
-        for parts in products(stage, fields, samples, block):
+        for parts in products(stage, fields, samples, block, matrix_of):
             found: Expansion = {}
             terms = partial(summands, parts, pairs=pairs, matrix_of=matrix_of)
             plain = tuple(terms(0))

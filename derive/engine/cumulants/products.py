@@ -43,6 +43,10 @@ def splittings(
 class Expandable(Protocol):
     """What is expanded in the collective variables: a `Line`, or an equation of one's own."""
 
+    @property
+    def tied(self) -> frozenset[int]:
+        """The slots at which it has a matrix, or its derivative."""
+
     def degree(self, total: int) -> tuple[Summand, ...]:
         """Its terms of this degree in c − c*."""
 
@@ -51,6 +55,11 @@ class _Given(NamedTuple):
     """A term of a field's equation of one's own."""
 
     summand: Summand
+
+    @property
+    def tied(self) -> frozenset[int]:
+        ends = (slot for pair in self.summand.deltas for slot in pair if self.summand.neurons)
+        return frozenset((*ends, *(slot for _, slot, _ in self.summand.weights)))
 
     def degree(self, total: int) -> tuple[Summand, ...]:
         return () if total else (self.summand,)
@@ -84,16 +93,22 @@ _GIVEN: dict[Stage, Callable[[Summand], Iterable[Summand]]] = {
 
 
 def products(
-    stage: Stage, fields: tuple[AnyField, ...], samples: tuple[int, ...], block: tuple[int, ...]
+    stage: Stage,
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    block: tuple[int, ...],
+    matrix_of: Mapping[int, int] | None = None,
 ) -> Iterator[tuple[Expandable, ...]]:
-    """The products of the equations of the block's fields."""
+    """The products of the equations of the block's fields; those with matrices at these slots."""
     slots = slots_of(fields)
-    return product(
-        *(
-            _equation(stage, fields[f], slots[f], tuple(samples[slot] for slot in slots[f]))
-            for f in block
-        )
-    )
+
+    def equation(f: int) -> Iterator[Expandable]:
+        own = slots[f]
+        for each in _equation(stage, fields[f], own, tuple(samples[slot] for slot in own)):
+            if matrix_of is None or each.tied == matrix_of.keys() & own:
+                yield each
+
+    return product(*map(equation, block))
 
 
 def summands(
@@ -104,14 +119,14 @@ def summands(
 ) -> Iterator[Summand]:
     """The terms of a product of this degree in c − c* that have a δ of these pairs.
 
-    `matrix_of` has the matrix of each slot, where the stage's one matrix stands for several.
+    `matrix_of` has what is added to the number of each slot's matrix, where one stands for several.
     """
     for split in compositions(degree, len(parts)):
         expanded = (part.degree(d) for part, d in zip(parts, split, strict=True))
         for terms in product(*expanded):
             whole = prod(terms, start=Summand())
             if matrix_of:
-                weights = tuple((matrix_of[slot], slot, j) for _, slot, j in whole.weights)
+                weights = tuple((m + matrix_of[slot], slot, j) for m, slot, j in whole.weights)
                 whole = whole._replace(weights=weights)
             if rows_of(whole, pairs) is not None:
                 yield whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .derived import Composed, Step, compose
 from .named import check_alone, checked_fields, step, through
-from .needs import add_name, closure, closures
+from .needs import add_name, closure, closures, read_through
 
 __all__ = [
     "Composed",
@@ -15,6 +15,7 @@ __all__ = [
     "closure",
     "closures",
     "compose",
+    "read_through",
     "step",
     "through",
 ]

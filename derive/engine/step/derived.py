@@ -12,7 +12,7 @@ import sympy
 from ... import symbols
 from ...activations.functions import Activation, as_activation
 from ...arithmetic.parameters import Parameter, Value
-from ...arithmetic.polynomials import Expansion, Monomial, add
+from ...arithmetic.polynomials import Expansion, add
 from ...display import lines
 from ...display.labels import component_latex
 from ...display.objects import Shown, readable
@@ -75,15 +75,9 @@ class Step(Shown):
             return self._tied(None)
         if self.ties is None:
             raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
-        if not self.ties:
-            whole_block = tuple(range(len(self.target.pairing)))
-            terms = self._tied((whole_block,))
-            return {key: value for key, value in terms.items() if _is_constant(key[0])}
         total: Expansion = {}
         for finer, weight in taps.refinements(self.ties):
-            for (mono, _), value in self._tied(finer).items():
-                if not _is_constant(mono):
-                    add(total, {(mono, 0): value}, weight)
+            add(total, self._tied(finer), weight)
         return {key: value for key, value in total.items() if value}
 
     def _tied(self, ties: Ties | None) -> Expansion:
@@ -105,14 +99,14 @@ class Step(Shown):
 
     @cached_property
     def parts(self) -> tuple[Self, ...]:
-        """Of a stage with taps the constant terms, and then those whose pairs are tied in a way, to
-        be summed over the taps (`taps`); of others this step alone."""
+        """Of a stage with taps a step for each way in which pairs are tied, to be summed over the
+        taps (`taps`); of others this step alone."""
         taps = self.through.taps
         if taps is None or self.ties is not None:
             return (self,)
-        ties = ((), *taps.ties(len(self.target.pairing)))
-        made = [replace(self, ties=each) for each in ties]
-        return tuple(each for k, each in enumerate(made) if each.terms or k == 1)
+        ties = taps.ties(len(self.target.pairing))
+        made = tuple(replace(self, ties=each) for each in ties)
+        return tuple(each for each in made if each.terms) or made[:1]
 
     def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
         """One of `parts` as an expression, summed over taps where it has some."""
@@ -362,11 +356,6 @@ class Step(Shown):
     @property
     def _first_two(self) -> str:
         return "" if self.is_single_input else "[1,2]"
-
-
-def _is_constant(mono: Monomial) -> bool:
-    """Whether a term is no average over neurons: of biases."""
-    return not any(isinstance(atom, Bracket | Tensor) for atom, _ in mono)
 
 
 class Composed(NamedTuple):

@@ -62,6 +62,17 @@ def closures(
     return tuple(tuple(map(_in_order, part)) for part in found)
 
 
+def read_through(
+    names: Sequence[Name], scheme: Scheme
+) -> tuple[tuple[Name, ...], tuple[tuple[Name, ...], ...]]:
+    """The tensors of layer ℓ that these need behind a layer; and those behind each stage."""
+    found = [tuple(names)]
+    for stage in reversed(scheme.stages):
+        needs = {need for name in found[0] for need in through(name, scheme, stage).needs}
+        found.insert(0, tuple(sorted(needs)))
+    return found[0], tuple(found[1:])
+
+
 def add_name(found: dict[str, Name], name: Name) -> bool:
     """Add a tensor, if it is new; an error if another has its label, or it has other axes."""
     if name.label not in found:

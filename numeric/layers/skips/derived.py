@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from derive.engine.tangents import (
     functional_of,
     recursion_of,
 )
+from derive.engine.taps import MOVED, Taps
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.engine.trees import STREAM
@@ -42,11 +43,13 @@ of them."""
 
 
 class Term(NamedTuple):
-    """A coefficient, atoms with their powers, and what is of the function on the left."""
+    """A coefficient, atoms with their powers, what is of the function on the left, and the numbers
+    of the taps that samples are moved by."""
 
     value: float
     atoms: tuple[tuple[Any, int], ...]
     test: Any | None
+    taps: tuple[int, ...] = ()
 
     @property
     def of(self) -> tuple[str, Local]:
@@ -66,6 +69,7 @@ class Derived(NamedTuple):
     gamma: list[Term]
     scale: Response | None
     sigma: Activation
+    reading: Taps
 
     @property
     def every(self) -> list[Term]:
@@ -100,12 +104,14 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     norm = norm_of(stages)
     meet = norm is not None and m > 1 and bool(sigma.kinks)
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
+    taps = range(0, MOVED * MOVED, MOVED)
 
     def with_merged(key: Name | str, terms: Expansion) -> list[Term]:
         """The terms, and beside them those where labels are equal."""
         if meet and key in MEETING:
             merged[key] = {
-                pairs: listed(met(terms, {b: a for a, b in pairs})) for pairs in MEETING[key]
+                pairs: listed(met(terms, {b + tap: a + tap for a, b in pairs for tap in taps}))
+                for pairs in MEETING[key]
             }
         return listed(terms)
 
@@ -129,7 +135,7 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
     scale = None if norm is None else norm.scale(1)
-    return Derived(tensors, merged, functionals, listed(gamma), scale, sigma)
+    return Derived(tensors, merged, functionals, listed(gamma), scale, sigma, last.reading)
 
 
 def listed(terms: Expansion) -> list[Term]:
@@ -144,8 +150,18 @@ def listed(terms: Expansion) -> list[Term]:
                 test = atom
             else:
                 atoms.append((atom, exponent))
-        found.append(Term(float(value), tuple(atoms), test))
+        taps = tuple(sorted(set(_taps((atoms, test)))))
+        found.append(Term(float(value), tuple(atoms), test, taps))
     return sorted(found, key=str)
+
+
+def _taps(part: object) -> Iterator[int]:
+    """The numbers of the taps in labels of samples."""
+    if isinstance(part, int) and part >= MOVED:
+        yield part // MOVED
+    inside = part if isinstance(part, tuple | list) else getattr(part, "__dict__", {}).values()
+    for each in inside:
+        yield from _taps(each)
 
 
 def product_of(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:

@@ -12,10 +12,10 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from derive.engine.tangents import (
     functional_in,
     subscripts,
 )
+from derive.engine.taps import MOVED
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.errors import InputError
@@ -48,6 +49,7 @@ from ..program import multiplied
 from ..resting import Degenerate
 from ..run import Layers
 from ..staged import StagedLayers
+from ..tapped import Reader
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, derived, product_of
 from .functionals import (
@@ -287,6 +289,7 @@ class _Pass:
         self._tensors, self._parameters = tensors, parameters
         self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
         self._copies = len(self._K)
+        self._reader = Reader(derived.reading, self._m // derived.reading.positions)
         kernel, scale = self._K, np.ones(self._m)
         if derived.scale is not None:
             scales = self._response(derived.scale)
@@ -383,11 +386,26 @@ class _Pass:
     def _total(self, terms: Sequence[Term], rank: int) -> Array:
         """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
         total = np.zeros((self._copies + 1, *(self._m,) * rank))
-        for term in terms:
-            part = self._scalar(term, rank)
+        for term, taps in self._tapped(terms):
+            part = self._scalar(term, rank, taps)
             total[:-1] += part[:-1]
             total[-1] += np.abs(part[-1])
         return total
+
+    def _tapped(self, terms: Iterable[Term]) -> Iterator[tuple[Term, dict[int, int]]]:
+        """Terms with the tap of each number."""
+        for term in terms:
+            for taps in product(range(self._reader.count), repeat=len(term.taps)):
+                yield term, dict(zip(term.taps, taps, strict=True))
+
+    def _placed(
+        self, values: Array, labels: Sequence[int], rank: int, taps: Mapping[int, int]
+    ) -> Array:
+        """See `placed`; at samples where these taps read, 0 where they read nothing."""
+        for axis, label in enumerate(labels, 1):
+            if label >= MOVED:
+                values = self._reader.mean(taps[label // MOVED], values, axis)
+        return placed(values, [label % MOVED for label in labels], rank)
 
     @cached_property
     def _first(self) -> list[int]:
@@ -415,7 +433,7 @@ class _Pass:
     def after(self, K: Array) -> Functionals:
         """The functionals above, where the kernel is this; members that are tensors are put in
         later."""
-        gamma = float(sum(self._scalar(term, 0)[0] for term in self._derived.gamma))
+        gamma = float(sum(self._scalar(term, 0, {})[0] for term in self._derived.gamma))
         bases = [basis(K, pair, self._layers.degree) for pair in self._pairs]
         moves = [Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)]
         values: dict[str, list[Array]] = {}
@@ -449,8 +467,8 @@ class _Pass:
         total = [np.zeros((self._copies, *(self._m,) * rank, each.size)) for each in bases]
         grown, heavy = ([np.zeros((self._m,) * rank) for _ in bases] for _ in range(2))
         for by in sorted({term.of[1].tested or () for term in terms}):
-            own = [term for term in terms if term.of[1].tested == by]
-            scalars = [self._scalar(term, rank + 2) for term in own]
+            own = list(self._tapped(term for term in terms if term.of[1].tested == by))
+            scalars = [self._scalar(term, rank + 2, taps) for term, taps in own]
             places = tuple(label - rank - 1 for label in by) if self._m > 1 else (0,) * len(by)
             for p, (c, d) in enumerate(self._pairs):
                 if c == d and any(places):  # f is of one sample alone
@@ -463,13 +481,19 @@ class _Pass:
         return total, grown, heavy
 
     def _below(
-        self, terms: Sequence[Term], scalars: Sequence[Array], p: int, rank: int, count: int
+        self,
+        terms: Sequence[tuple[Term, dict[int, int]]],
+        scalars: Sequence[Array],
+        p: int,
+        rank: int,
+        count: int,
     ) -> tuple[Array, Array]:
         """Σ scalar X(f) on the functions of a pair, (copies, m, …, size), and the length of what
         so many derivatives bring beyond N, (m, …)."""
         own, m = self._state.bases[p], self._m
         total = np.zeros((self._copies, *(m,) * rank, own.size))
         far = np.zeros((m,) * rank)
+        sums: dict[Any, tuple[Any, Any]] = {}
 
         def at_pair(values: Array, *, coefficients: bool = False) -> Array:
             """With labels rank + 1 and rank + 2 at the samples of the pair."""
@@ -481,21 +505,28 @@ class _Pass:
             both = zip(self._pairs[p], sizes, strict=True)
             return np.asarray(values[(*index, *(at if size > 1 else 0 for at, size in both))])
 
-        for term, scalar in zip(terms, scalars, strict=True):
+        for (term, taps), scalar in zip(terms, scalars, strict=True):
             part, (kind, of_) = at_pair(scalar)[:-1], term.of
             orders, labels = product_of(of_, m)
             if kind == "Mean" and not orders:
                 total[..., 0] += part
                 continue
-            if kind == "Mean":
+            if kind != "Mean":
+                orders, labels = (), subscripts(term.test)
+            read = {label // MOVED: taps[label // MOVED] for label in labels if label >= MOVED}
+            key = kind, orders, labels, tuple(read.items())
+            before = sums.get(key, (0.0, 0.0))
+            sums[key] = before[0] + part, before[1] + np.abs(part[0])
+        for (kind, orders, labels, reads), (part, size) in sums.items():
+            if orders:
                 found, lengths = self._sources[p][orders]
             else:
                 found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
-                labels = subscripts(term.test)
-            each = at_pair(placed(found, labels, rank + 2), coefficients=True)
+            taps = dict(reads)
+            each = at_pair(self._placed(found, labels, rank + 2, taps), coefficients=True)
             total += part[..., None] * each
-            lengths = at_pair(placed(lengths[None], labels, rank + 2))[0]
-            far = far + np.abs(part[0]) * tails(each[0], lengths, own, count)
+            lengths = at_pair(self._placed(lengths[None], labels, rank + 2, taps))[0]
+            far = far + size * tails(each[0], lengths, own, count)
         return total, far
 
     @cached_property
@@ -523,12 +554,14 @@ class _Pass:
             found.append(each)
         return found
 
-    def _scalar(self, term: Term, rank: int) -> Array:
+    def _scalar(self, term: Term, rank: int, taps: Mapping[int, int]) -> Array:
         """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
         that it has not; its size last."""
         own = rank if self._m > 1 else 1
-        one = np.full((self._copies + 1, *(1,) * own), term.value)
-        parts = (placed(*self._lookup(atom), own) ** exponent for atom, exponent in term.atoms)
+        value = term.value / self._reader.count ** len(taps)
+        one = np.full((self._copies + 1, *(1,) * own), value)
+        atoms = ((*self._lookup(atom), exponent) for atom, exponent in term.atoms)
+        parts = (self._placed(each, at, own, taps) ** exponent for each, at, exponent in atoms)
         total = multiplied([one, *parts])
         return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)
 
