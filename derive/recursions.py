@@ -33,6 +33,7 @@ from .engine.tensors import (
     target,
 )
 from .engine.trees import STREAM
+from .engine.variances import unbound
 from .errors import InputError, flag, listed
 from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
@@ -119,7 +120,7 @@ class SequenceRecursion(Recursion):
     @cached_property
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
-        label = kernel_label(self._stages[-1].argument_kinds[0])
+        label = kernel_label(self.through.argument_kinds[0])
         found = polynomial(self._own_terms, self.symbol)
         if label == "K":
             return Composed(found, {})
@@ -128,7 +129,7 @@ class SequenceRecursion(Recursion):
             scales = self._scale_of(a) * self._scale_of(b)
             return sympy.simplify(scales * self._kernel("K")(a, b))
 
-        if self.activation is None:
+        if self.through.sigma_at(label, self.activation) is None:
             return Composed(found, {label: kernel(1, 1 if self.is_single_input else 2)})
         if self.is_single_input:
             return Composed(found.subs(tensor_symbol(label), kernel(1, 1)), {})
@@ -141,25 +142,26 @@ class SequenceRecursion(Recursion):
         return self._scale_of(self.samples[0])
 
     def _scale_of(self, sample: int) -> sympy.Expr:
-        norm = norm_of(self._stages)
+        norm = norm_of(self.layer_stages)
         return sympy.Integer(1) if norm is None else self.symbol(norm.scale(sample))
 
     @property
     def gamma(self) -> sympy.Expr:
         """γ, the skip."""
-        right = self._stages[-1].equation(STREAM).right
+        right = self.through.equation(STREAM).right
         carried = {(each.parameters, 0): each.coefficient for each in right if not each.weight}
         return polynomial(carried, self.symbol)
 
-    @property
-    def _stages(self) -> tuple[Stage, ...]:
-        assert self.layer is not None
-        return self.layer.stages
+    @cached_property
+    def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
+        """The stages with an open σ, and the law of the matrix."""
+        *before, last = self.layer_stages
+        stage, law = unbound(last, self.weights)
+        return (*before, stage), law
 
     @property
     def _own_terms(self) -> Expansion:
-        name = canonical(self.target)
-        return tangents.recursion_of(name, self._stages, self.weights, self.samples)
+        return tangents.recursion_of(canonical(self.target), *self._open, self.samples)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
@@ -178,7 +180,7 @@ class SequenceRecursion(Recursion):
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
-        return tangents.functional_of(kind, self._stages, self.weights)
+        return tangents.functional_of(kind, *self._open)
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -330,7 +332,6 @@ def recursion(
         name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
             _check_plain(square, corrections)
-            repeated.check_open(f"the recursion of {name} behind a skip around one matrix")
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)

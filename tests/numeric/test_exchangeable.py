@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, layers, recursion
+from derive import Gaussian, Network, Orthogonal, layers, recursion, symbols
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
@@ -254,6 +254,20 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
 def test_what_is_refused(layer, tensor, says):
     with pytest.raises(InputError, match=says):
         flow(Network("tanh", layer=layer), [1.0], 3, tensor)
+
+
+@pytest.mark.parametrize("norm", [None, pytest.param("rms", marks=pytest.mark.slow)])
+def test_a_bound_skip_is_that_of_its_activation_and_law(norm):
+    """The layer's own σ, law and C_W, and the same given beside it."""
+    own = {"weights": Orthogonal("3/2"), "activations": "tanh"}
+    bound = recursion("V", layer=layers.skip("1/2", norm, **own)).single_input()
+    opened = recursion("V", Orthogonal(), activation="tanh", layer=layers.skip("1/2", norm))
+    opened = opened.single_input()
+    pairs = [(each.expr, *each.sequences.values()) for each in (bound, opened)]
+    to = {symbols.C_W: sympy.Rational(3, 2)}
+    pairs = list(zip(*pairs, strict=True))
+    assert all(sympy.expand(one - other.subs(to)) == 0 for one, other in pairs)
+    assert all(pairs[k][1].has(symbols.C_W) for k in (0, -1))
 
 
 def test_no_precision_and_no_unequal_widths():
