@@ -38,6 +38,7 @@ from .layers.crowds import FEW
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
 from .layers.run import Layers
+from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
 from .layers.start import input_means
@@ -316,8 +317,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     """What a precision must be without; empty where there can be one."""
     if net.layer.positions is not None:
         return f"none, with the layer {net.layer}"
-    if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
-        return "none, for what closes on sequences under a skip around one matrix"
+    if samples > 1 and _closed_among(net, depth, samples, names):
+        return "none, for what closes on sequences of several inputs"
     keeps = net.tabulated(depth).keeps_rotations
     return "" if keeps else f"none, with the weights {net.weights}"
 
@@ -327,9 +328,11 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     net, X = asked.net, asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
-    needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
+    closing = _closed_among(net, asked.depth, len(X), asked.names)
+    needs = others(list(map(_own, asked.names))) if closing else [_K, *asked.names]
+    needed = closures(needs, net.schemes(asked.depth, len(X)).distinct)
     try:
-        tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+        tables = precise.tensors(net, X, needed, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
         raise limits.no_value(net, asked.data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
@@ -475,6 +478,12 @@ def _layers(
 def _closed(net: Network, depth: int, samples: int) -> bool:
     """Whether only permutations keep the law behind one of the layers."""
     return bool(around_matrices(net.schemes(depth, samples).distinct))
+
+
+def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name]) -> list[Name]:
+    """Those of these tensors that close on functionals, if the law makes them."""
+    own = dict.fromkeys(map(_own, names)) if _closed(net, depth, samples) else ()
+    return [name for name in own if name in tangents.CLOSED]
 
 
 def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:

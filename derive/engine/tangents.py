@@ -64,7 +64,7 @@ from .exchangeable import (
 from .neurons import first_order, leading, moment
 from .norms import norm_of
 from .skips import is_plain_skip, is_skip
-from .stages import LEFT, Collective, Product, Stage, Variable
+from .stages import DENSE, LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import DH, STREAM, Z, automorphisms
 
@@ -248,6 +248,11 @@ def _restricted(left: Left, group: set[int]) -> Left:
             if each.neurons[0] in group
         ),
     )
+
+
+def over_gaussians(factors: tuple[Pair, ...], outer: Labels) -> Expansion:
+    """⟨∂^outer y … y Π σ^{(order)}⟩ of any Gaussian y, by its kernel, called K, and brackets."""
+    return _Reduction((DENSE,))._average(factors, outer)
 
 
 class _Reduction:

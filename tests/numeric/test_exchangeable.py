@@ -270,10 +270,10 @@ def test_a_bound_skip_is_that_of_its_activation_and_law(norm):
     assert all(pairs[k][1].has(symbols.C_W) for k in (0, -1))
 
 
-def test_no_precision_and_no_unequal_widths():
+def test_no_precision_of_several_inputs_and_no_unequal_widths():
     net = Network("tanh", layer="skip(1/2)")
-    with pytest.raises(InputError, match="precision"):
-        flow(net, [1.0], 3, "V", precision=20)
+    with pytest.raises(InputError, match="several inputs"):
+        flow(net, [[1.0], [2.0]], 3, "V", precision=20)
     with pytest.raises(InputError, match="skip"):
         flow(Network("tanh", layer="skip(1/2)", widths=[2, 8, 9]), [1.0, 1.0], 2, "V")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from derive.engine.scheme import Scheme
 from derive.engine.tangents import (
     CLOSED,
     MEMBERS,
+    RANKS,
     closes,
     functional_in,
     functional_of,
@@ -44,7 +47,7 @@ of them."""
 class Term(NamedTuple):
     """A coefficient, atoms with their powers, and what is of the function on the left."""
 
-    value: float
+    value: Fraction
     atoms: tuple[tuple[Any, int], ...]
     test: Any | None
 
@@ -72,6 +75,34 @@ class Derived(NamedTuple):
         """All terms but γ."""
         met = [terms for each in self.merged.values() for terms in each.values()]
         return list(chain(*self.tensors.values(), *met, *self.functionals.values()))
+
+
+class Closed(NamedTuple):
+    """What closes on functionals under several layers: what is derived of each, the tensors, the
+    kinds of functionals, and the scheme of layer 1."""
+
+    layers: list[Derived]
+    own: tuple[Name, ...]
+    kinds: tuple[str, ...]
+    start: Scheme
+
+
+def closed(names: Sequence[Name], schemes: Sequence[Scheme], m: int) -> Closed:
+    """What these tensors need of layers of m inputs; see `derived`."""
+    own = [name for name in names if name in CLOSED]
+    layers = [derived(own, scheme, m) for scheme in schemes]
+    return Closed(
+        layers,
+        tuple(each for each in CLOSED if any(each in d.tensors for d in layers)),
+        tuple(kind for kind in RANKS if any(kind in d.functionals for d in layers)),
+        replace(schemes[0], layer=None),
+    )
+
+
+def others(names: Sequence[Name]) -> list[Name]:
+    """What these need that has recursions of its own: K, and Θ for all that closes but G1 and V."""
+    found = [named("K"), *(name for name in names if name not in CLOSED)]
+    return [*found, named("Theta")] if set(names) & set(CLOSED[2:]) else found
 
 
 def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
@@ -144,8 +175,8 @@ def listed(terms: Expansion) -> list[Term]:
                 test = atom
             else:
                 atoms.append((atom, exponent))
-        found.append(Term(float(value), tuple(atoms), test))
-    return sorted(found, key=str)
+        found.append(Term(value, tuple(atoms), test))
+    return sorted(found, key=lambda term: str((float(term.value), term.atoms, term.test)))
 
 
 def product_of(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:

@@ -13,7 +13,6 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
@@ -27,7 +26,6 @@ from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
-    CLOSED,
     RANKS,
     functional_in,
     subscripts,
@@ -49,7 +47,7 @@ from ..resting import Degenerate
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
-from .derived import Derived, Term, bent_of, derived, product_of
+from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
     Functionals,
     Move,
@@ -62,7 +60,7 @@ from .functionals import (
 )
 from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
-_K, _THETA = map(named, ("K", "Theta"))
+_K = named("K")
 _EQUAL = 1e-9
 """What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
@@ -166,20 +164,13 @@ class TangentLayers:
         m: int,
         order: Sequence[int],
     ) -> None:
-        own = [name for name in names if name in CLOSED]
-        self._layers = [derived(own, scheme, m) for scheme in schemes]
-        self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
-        self.kinds = tuple(k for k in RANKS if any(k in d.functionals for d in self._layers))
+        self._layers, self.own, self.kinds, start = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
-        others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - set(CLOSED[:2]):
-            others.append(_THETA)
-        needed = closures(tuple(dict.fromkeys(others)), schemes)
+        needed = closures(tuple(dict.fromkeys(others(names))), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
-        start = replace(schemes[0], layer=None)
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, schemes[0].sigma, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
@@ -527,7 +518,7 @@ class _Pass:
         """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
         that it has not; its size last."""
         own = rank if self._m > 1 else 1
-        one = np.full((self._copies + 1, *(1,) * own), term.value)
+        one = np.full((self._copies + 1, *(1,) * own), float(term.value))
         parts = (placed(*self._lookup(atom), own) ** exponent for atom, exponent in term.atoms)
         total = multiplied([one, *parts])
         return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)

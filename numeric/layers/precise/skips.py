@@ -1,0 +1,254 @@
+"""Behind skips around one matrix in balls: functionals X(f) as averages over two layers.
+
+Behind a layer X'(f) is a sum of scalar · Y(P ∂^k f) and scalar · ⟨F(y) P ∂^k f⟩, F a product of σ's
+or 1 and P f(z) = E f(γz + ξ) (`derive.engine.tangents`). So with one input, without a series,
+
+    X(f) = Σ c ⟨F(y_j) ∂^k f(z_l)⟩,      j < l,      E z_j z_l = γ_{j+1} … γ_l K_j .
+
+Derived here. `flow` in floats has another road to the same numbers: Hermite coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from math import factorial
+from typing import TypeAlias
+
+from flint import arb
+
+from derive.activations.functions import Activation
+from derive.engine.exchangeable import Pair
+from derive.engine.scheme import Scheme
+from derive.engine.step import closures
+from derive.engine.tangents import MEMBERS, functional_in, over_gaussians
+from derive.engine.tensors import Name, Tensor, identify, named
+from derive.engine.through import Response
+from derive.errors import InputError, Words
+from derive.gaussian.brackets import Bracket
+from derive.weights import WeightEnsemble
+from derive.work.caches import cache
+
+from ..resting import Degenerate, UndefinedError, kink_at_zero
+from ..skips.derived import Term, closed
+from ..vectors import relabelled
+from .averages import Averages
+from .functions import ball, power, sums
+from .geometry import Matrix, Rows
+from .recursions import (
+    Average,
+    Check,
+    Entry,
+    Recursions,
+    number_of,
+    placed_averages,
+    response_of,
+)
+
+Functional: TypeAlias = "dict[tuple[int | None, tuple[Pair, ...], int], arb]"
+"""c by j, F and k; j is None where F is 1."""
+
+_K, _V = named("K"), named("V")
+
+
+class Skips(Recursions):
+    """Recursions of one input with tensors that close on functionals, which stand last.
+
+    Arguments:
+        own: these tensors.
+        names, schemes, order, first: as of `Recursions`, for all others.
+    """
+
+    def __init__(
+        self,
+        own: Sequence[Name],
+        names: Sequence[Sequence[Sequence[Name]]],
+        schemes: Sequence[Scheme],
+        order: Sequence[int],
+        first: WeightEnsemble,
+    ) -> None:
+        super().__init__(names, schemes, order, first, 1)
+        layers, self._own, self._kinds, start = closed(own, schemes, 1)
+        self._derived = [layers[number] for number in order]
+        at_start = closures((_K, *self._own), (start,))
+        self._start = Recursions(at_start, (start,), (), first, 1)
+        sigmas = list(dict.fromkeys(each.sigma for each in layers))
+        if len(sigmas) > 1:
+            got = Words(f"a precision with {', '.join(map(str, sigmas))}")
+            raise InputError("precision", got, "one activation, behind a skip around one matrix")
+        self._sigma = sigmas[0]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """See `Recursions`."""
+        return [*super().entries, *((name, ()) for name in self._own)]
+
+    @property
+    def symbols(self) -> set[str]:
+        """See `Recursions`."""
+        return super().symbols | set(self._start.parameters)
+
+    def completed(
+        self,
+        layers: Sequence[list[arb]],
+        parameters: Mapping[str, Sequence[object]],
+        kernel: Sequence[arb],
+        goal: float,
+        check: Check,
+    ) -> list[list[arb]]:
+        """See `Recursions`."""
+        given = [parameters[name][0] for name in self._start.parameters]
+        values = self._start.first(given, kernel, {})
+        starts = dict(zip((name for name, _ in self._start.entries), values, strict=True))
+        found = [[*layers[0], *(starts[name] for name in self._own)]]
+        state = {kind: _at_first(kind, starts) for kind in self._kinds}
+        variances: list[arb] = []
+        shares: list[arb] = []
+        for layer, derived in enumerate(self._derived):
+            exact = {name: each[layer + 1] for name, each in parameters.items()}
+            tensors = {name: v for (name, _), v in zip(self.entries, found[-1], strict=True)}
+            if exact["C_W"] == exact["C_b"] == 0 and not tensors[_K].is_zero():
+                wanted = "one above 0, for a precision behind a skip around one matrix"
+                raise InputError("C_W, C_b", (0, 0), wanted)
+            scale = arb(1) if derived.scale is None else _response(derived.scale, tensors)
+            variances.append(scale**2 * tensors[_K])
+            shares.append(1 / scale)
+            left = sum(range(layer, len(self._derived))) * len(state)
+            rules = self._sigma, goal, partial(check, left=left)
+            at = _Layer(state, scale, exact, tensors, variances, shares, rules)
+            above = [at.total(derived.tensors.get(name, ())) for name in self._own]
+            order = kink_at_zero(self._sigma)
+            if order is not None and variances[-1].is_zero() and any(a.is_nan() for a in above):
+                raise UndefinedError(Degenerate(0, order)).at(layer + 1, self._own[0])
+            found.append([*layers[layer + 1], *above])
+            gamma = at.total(derived.gamma)
+            state = {k: at.behind(derived.functionals.get(k, ()), gamma) for k in self._kinds}
+            shares = [gamma * share for share in shares]
+        return found
+
+
+def _at_first(kind: str, tensors: Mapping[Name, arb]) -> Functional:
+    """At layer 1 rotations keep the law: of all members the tensor, and of One V thrice."""
+    found: Functional = {}
+    if kind in MEMBERS:
+        name, degree = MEMBERS[kind]
+        found[None, (), degree] = tensors[name] / factorial(degree)
+    if kind == "One":
+        found[None, (), 4] = tensors[_V] / 8
+    return found
+
+
+class _Layer:
+    """One layer: what stands for each atom below it, and what is above.
+
+    Arguments:
+        state: the functionals below.
+        scale: of y = scale · z.
+        parameters, tensors: by name.
+        variances: of y at this layer and those below.
+        shares: of each layer, E y_j z_l over that y's variance.
+        rules: σ, log of the inverse of the error that rules may add, and who is told how long.
+    """
+
+    def __init__(
+        self,
+        state: Mapping[str, Functional],
+        scale: arb,
+        parameters: Mapping[str, object],
+        tensors: Mapping[Name, arb],
+        variances: Sequence[arb],
+        shares: Sequence[arb],
+        rules: tuple[Activation, float, Callable[[float], None]],
+    ) -> None:
+        self._state, self._scale = state, scale
+        self._parameters, self._tensors = parameters, tensors
+        self._variances, self._shares = variances, shares
+        self._sigma, self._goal, self._check = rules
+        self._known: dict[object, arb] = {}
+
+    def total(self, terms: Sequence[Term]) -> arb:
+        """Σ terms."""
+        return sums([self._scalar(term) for term in terms])
+
+    def behind(self, terms: Sequence[Term], gamma: arb) -> Functional:
+        """A functional above."""
+        total: Functional = {}
+        for term in terms:
+            kind, of = term.of
+            layer = len(self._shares) - 1 if of.factors else None
+            below: Functional = {(layer, of.factors, 0): arb(1)}
+            if kind != "Mean":
+                below = {key: c * power(gamma, key[2]) for key, c in self._state[kind].items()}
+            scalar = self._scalar(term)
+            for (j, F, k), c in below.items():
+                key = j, F, k + len(of.tested or ())
+                total[key] = total.get(key, arb(0)) + scalar * c
+        return {key: value for key, value in total.items() if not value.is_zero()}
+
+    def _scalar(self, term: Term) -> arb:
+        """A term without what is of the function on the left."""
+        value = ball(term.value)
+        for atom, exponent in term.atoms:
+            if atom not in self._known:
+                self._known[atom] = self._number(atom)
+            value *= power(self._known[atom], exponent)
+        return value
+
+    def _number(self, atom: object) -> arb:
+        if isinstance(atom, Tensor):
+            return self._tensors[identify(atom)[0]]
+        if isinstance(atom, Response):
+            return _response(atom, self._tensors)
+        if isinstance(atom, Bracket):
+            return self._average(None, atom.factors, (), len(atom.outer))
+        functional = functional_in(atom)
+        if functional is None:
+            return number_of(atom, self._parameters)
+        kind, of = functional
+        f = of.factors or tuple((label, -1) for label in of.labels)
+        parts = [
+            c * power(self._scale, k) * self._average(j, f, F, k)
+            for (j, F, k), c in self._state[kind].items()
+        ]
+        return sums(parts) / power(self._scale, len(of.labels))
+
+    def _average(self, j: int | None, f: Sequence[Pair], F: Sequence[Pair], k: int) -> arb:
+        """⟨F(y_j) ∂^k f(y)⟩."""
+        C = [[self._variances[-1]]]
+        if j is not None:
+            across = self._shares[j] * self._scale * self._variances[j]
+            C = [[self._variances[-1], across], [across, self._variances[j]]]
+        factors = (*((0, order) for _, order in f), *((1, order) for _, order in F))
+        total = arb(0)
+        for (mono, _), value in over_gaussians(factors, (0,) * k).items():
+            term = ball(value)
+            for atom, exponent in mono:
+                if isinstance(atom, Tensor):
+                    a, b = atom.samples
+                    term *= power(C[a][b], exponent)
+                else:
+                    assert isinstance(atom, Bracket)
+                    term *= self._bracket(atom, C)
+            total += term
+        return total
+
+    def _bracket(self, bracket: Bracket, C: Matrix) -> arb:
+        own, samples = relabelled(bracket)
+        places = range(len(C))  # z of two layers are independent, or at rest
+        moving = [int(not C[a][a].is_zero()) for a in places]
+        rows: Rows = tuple(tuple(Fraction(moving[a] * (a == b)) for b in places) for a in places)
+        total = arb(0)
+        for average, count in placed_averages(own, samples, self._sigma).items():
+            (value,) = _averages(self._sigma, average)(C, rows, self._goal, self._check)
+            total += ball(Fraction(count)) * value
+        return total
+
+
+def _response(response: Response, tensors: Mapping[Name, arb]) -> arb:
+    return response_of(response, [tensors[identify(limit)[0]] for _, limit in response.limits])
+
+
+@cache
+def _averages(sigma: Activation, average: Average) -> Averages:
+    return Averages(sigma, [average])
