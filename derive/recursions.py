@@ -271,12 +271,6 @@ def _closed(
     return next((each for each in known if each == canonical(name)), None)
 
 
-def _check_plain(square: bool | None, corrections: int | None) -> None:
-    wanted = "equal widths and variances without corrections, with a skip around one matrix"
-    if square is False or corrections:
-        raise InputError("square, corrections", (square, corrections), wanted)
-
-
 @rests_on("day2025", "roberts2022")
 def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
@@ -331,13 +325,15 @@ def recursion(
     if repeated is not None:
         name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
-            _check_plain(square, corrections)
+            if square is False or corrections:
+                wanted = (
+                    "equal widths and variances without corrections, with a skip around one matrix"
+                )
+                raise InputError("square, corrections", (square, corrections), wanted)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
-            labels = range(1, 2 * len(name.pairing) + 1)
-            samples = tuple(labels)
-            given = name, own, samples, sigma
+            given = name, own, tuple(range(1, 2 * len(name.pairing) + 1)), sigma
             return SequenceRecursion(*given, left_out=left_out, layer=repeated, stage=None)
     made = step(
         tensor_name,

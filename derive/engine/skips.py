@@ -12,13 +12,6 @@ from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
 
 
-def is_plain_skip(stages: Sequence[Stage]) -> bool:
-    """Whether it is a skip around one matrix without a norm, or a dense layer."""
-    if len(stages) == 1 and stages[0].has_dense_equation:
-        return True
-    return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
-
-
 def is_skip(stages: Sequence[Stage]) -> bool:
     """Whether the layer is a skip around one matrix, behind a norm or none: K and Θ close."""
     *before, last = stages

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import factorial
 from typing import NamedTuple
@@ -59,11 +60,10 @@ from .exchangeable import (
     Tangent,
     Together,
     Two,
-    two,
 )
 from .neurons import first_order, leading, moment
 from .norms import norm_of
-from .skips import is_plain_skip, is_skip
+from .skips import is_skip
 from .stages import DENSE, LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import DH, STREAM, Z, automorphisms
@@ -86,51 +86,47 @@ class Left(NamedTuple):
     tangents: tuple[Tangent, ...] = ()
 
 
-SEQUENCES: dict[str, Callable[[Labels], Left]] = {
-    "kappa": lambda of: Left((Local(of[:2]), TEST)),
-    "One": lambda of: Left((TEST,)),
-    "Own": lambda of: Left((TEST,), (Tangent((0, 0), (of[0], of[1])),)),
-    "Apart": lambda of: Left((Local(), TEST), (Tangent((0, 0), (of[0], of[1])),)),
-    "Across": lambda of: Left((Local(of[:1]), TEST), (Tangent((0, 1), (of[1], of[2])),)),
-    "Square": lambda of: Left(
-        (Local(), TEST), (Tangent((0, 1), (of[0], of[1])), Tangent((0, 1), (of[2], of[3])))
-    ),
-    "Together": lambda of: Left(
-        (TEST, Local()), (Tangent((1, 0, 0), of[:3], DH), Tangent((0, 1), of[3:]))
-    ),
-}
-"""The functionals, at samples, as functions f stand behind the layer."""
-RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4, "Together": 5}
-"""At how many samples each is."""
-
-
 BRANCHES: dict[str, tuple[Name, int]] = {
     f"{label}{block}": (named(label), block)
     for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1), ("U", 1))
     for block in range(blocks)
 }
 """Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T and U
-both pairs are alike. A z in the other pair is the first of its samples, those of the tree the
-rest."""
+both pairs are alike."""
+_HOMES: dict[str, tuple[Name, int]] = {
+    kind: (named(label), block)
+    for kind, label, block in (
+        ("kappa", "V", 1),
+        ("One", "G1", 0),
+        ("Own", "Theta1", 0),
+        ("Apart", "D", 0),
+        ("Across", "F", 1),
+        ("Square", "B", 1),
+    )
+} | BRANCHES
+"""The same of all functionals but `Together`."""
 
 
-def _slot_is_z(name: Name, slot: int) -> bool:
-    return name.fields[0] == Z and slot == 0
+def _at_test(kind: str) -> list[int]:
+    """The slots of the z's that f replaces."""
+    name, block = _HOMES[kind]
+    return [slot for slot in name.pairing[block] if slot < name.fields.count(Z)]
 
 
-def _branching(kind: str) -> Callable[[Labels], Left]:
+def _by_slot(kind: str, samples: Labels, of: Labels) -> Labels:
+    """A sample for each slot: `of` for the z's that f replaces, and these for the others."""
+    given, rest = dict(zip(_at_test(kind), of, strict=True)), iter(samples)
+    name, _ = _HOMES[kind]
+    return tuple(given[k] if k in given else next(rest) for k in range(len(name.subscripts)))
+
+
+def _left(kind: str, samples: Labels) -> Left:
     """What `left_of` says of a tensor, with f in the place of what stands at one pair."""
-    name, block = BRANCHES[kind]
-
-    def found(samples: Labels) -> Left:
-        at_test = [slot for slot in name.pairing[block] if _slot_is_z(name, slot)]
-        labels = (*(samples[0] for _ in at_test), *samples)
-        by_slot = {slot: labels[slot] for slot in range(4)}
-        left = left_of(name, [by_slot[slot] for slot in name.subscripts])
-        neurons = [TEST if k == block else each for k, each in enumerate(left.neurons)]
-        return left._replace(neurons=tuple(neurons))
-
-    return found
+    name, block = _HOMES[kind]
+    labels = _by_slot(kind, samples, (1,) * len(_at_test(kind)))
+    left = left_of(name, [labels[slot] for slot in name.subscripts])
+    neurons = [TEST if k == block else each for k, each in enumerate(left.neurons)]
+    return left._replace(neurons=tuple(neurons))
 
 
 def left_of(name: Name, samples: Sequence[int]) -> Left:
@@ -150,9 +146,22 @@ def left_of(name: Name, samples: Sequence[int]) -> Left:
     return Left(tuple(Local(each) for each in labels), tuple(tangents))
 
 
-for _kind in BRANCHES:
-    SEQUENCES[_kind] = _branching(_kind)
-    RANKS[_kind] = 3 if _kind in ("P0", "Q0") else 4
+def _together(of: Labels) -> Left:
+    return Left((TEST, Local()), (Tangent((1, 0, 0), of[:3], DH), Tangent((0, 1), of[3:])))
+
+
+_KINDS = [*(kind for kind in _HOMES if kind not in BRANCHES), "Together", *BRANCHES]
+SEQUENCES: dict[str, Callable[[Labels], Left]] = {
+    kind: partial(_left, kind) if kind in _HOMES else _together for kind in _KINDS
+}
+"""The functionals, at samples, as functions f stand behind the layer."""
+MEMBERS = {kind: (name, len(_at_test(kind))) for kind, (name, _) in _HOMES.items()}
+"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
+RANKS = {
+    kind: len(MEMBERS[kind][0].subscripts) - MEMBERS[kind][1] if kind in MEMBERS else 5
+    for kind in _KINDS
+}
+"""At how many samples each is."""
 
 
 @cache
@@ -198,7 +207,8 @@ def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
     behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer."""
     if len(stages) == 1:
-        return is_plain_skip(stages)
+        (only,) = stages
+        return only.has_dense_equation or (is_skip(stages) and len(only.equations[0][1].right) == 2)
     if len(stages) > 2 or not is_skip(stages):
         return False
     before, last = stages
@@ -301,13 +311,19 @@ class _Reduction:
             known = member_of("Apart", atom.samples, of.labels) if whole else None
             return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
         if isinstance(atom, Two):
-            return self._two(atom)
+            return self._by_parts(atom, (2, 2), lambda _, labels, of: _kappa(labels, of))
         if isinstance(atom, Grown):
-            return self._grown(atom)
+            degrees = atom.places.count(0) % 2, atom.places.count(1) % 2  # that signs ask for
+            return self._by_parts(atom, degrees, partial(_branch, atom))
         if isinstance(atom, Together):  # g's average alone
             together = Together(atom.samples, atom.one, Local())
             return multiply(self._mean_of(atom.other), _alone(together), 0)
-        return self._across(atom) if isinstance(atom, Across) else self._square(atom)
+        if isinstance(atom, Across):  # H_ij is H_ji with its samples exchanged
+            ends = atom.samples[::-1], atom.samples
+            return self._by_parts(atom, (1, 1), lambda at, own, of: _across(ends[at], own, of))
+        a, b, c, d = atom.samples
+        squares = (b, a, d, c), (a, b, c, d)
+        return self._by_parts(atom, (0, 0), lambda at, _, of: _square(squares[at], of))
 
     def _mean(self, of: Local) -> Expansion:
         """⟨:z_S: F⟩ = Π K f ⟨∂ … F⟩ by parts, F being a function of y = f z."""
@@ -381,60 +397,25 @@ class _Reduction:
             return self._scales(labels), Local(labels)
         return constant(1), of
 
-    def _two(self, atom: Two) -> Expansion:
+    def _by_parts(
+        self,
+        atom: Two | Across | Square | Grown,
+        degrees: tuple[int, int],
+        value: Callable[[int, Labels, Local], Expansion],
+    ) -> Expansion:
+        """A functional that has no entries but those of a degree at one of its two places: its
+        value with a function at a place and :z: of labels at the other."""
         (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
-        if (one, other) != (atom.one, atom.other):
-            return multiply_all([scale, more, self._two(two(one, other))], 0)
         total: Expansion = {}
-        for labels, value in self._parts(atom.one, 2):
-            add(total, multiply(value, _kappa(labels, atom.other), 0))
-        if len(atom.one.labels) != 2:
-            for labels, value in self._parts(atom.other, 2):
-                add(total, multiply(value, _kappa(labels, atom.one), 0))
-                for others, bent in self._parts(atom.one, 2):
-                    vertex = _kappa(labels, Local(others))
-                    add(total, multiply_all([value, bent, vertex], 0), -1)
-        return total
-
-    def _across(self, atom: Across) -> Expansion:
-        """H_ij is H_ji with its samples exchanged."""
-        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
-        if (one, other) != (atom.one, atom.other):
-            reduced = self._across(Across(atom.samples, one, other))
-            return multiply_all([scale, more, reduced], 0)
-        total: Expansion = {}
-        a, b = atom.samples
-        for (label,), value in self._parts(atom.one, 1):
-            add(total, multiply(value, _across((a, b), label, atom.other), 0))
-        if not atom.one.labels:
-            for (label,), value in self._parts(atom.other, 1):
-                add(total, multiply(value, _across((b, a), label, atom.one), 0))
-                for bent_by, bent in self._parts(atom.one, 1):
-                    both = _across((b, a), label, Local(bent_by))
-                    add(total, multiply_all([value, bent, both], 0), -1)
-        return total
-
-    def _square(self, atom: Square) -> Expansion:
-        a, b, c, d = atom.samples
-        one, other = self._mean_of(atom.one), self._mean_of(atom.other)
-        total = multiply(one, _square((a, b, c, d), atom.other), 0)
-        add(total, multiply(other, _square((b, a, d, c), atom.one), 0))
-        add(total, multiply_all([one, other, _square((a, b, c, d), Local())], 0), -1)
-        return total
-
-    def _grown(self, atom: Grown) -> Expansion:
-        """Entries of the degree that signs ask for, 0 or 1, at one of the two places."""
-        one, other = (atom.places.count(at) % 2 for at in (0, 1))
-        total: Expansion = {}
-        for labels, value in self._parts(atom.one, one):
-            add(total, multiply(value, _branch(atom, 1, labels, atom.other), 0))
-        if atom.one.factors or atom.one.tested is not None or len(atom.one.labels) != one:
-            for labels, value in self._parts(atom.other, other):
-                add(total, multiply(value, _branch(atom, 0, labels, atom.one), 0))
-                for bent_by, bent in self._parts(atom.one, one):
-                    both = _branch(atom, 0, labels, Local(bent_by))
-                    add(total, multiply_all([value, bent, both], 0), -1)
-        return total
+        for labels, share in self._parts(one, degrees[0]):
+            add(total, multiply(share, value(1, labels, other), 0))
+        if one.factors or one.tested is not None or len(one.labels) != degrees[0]:
+            for labels, share in self._parts(other, degrees[1]):
+                add(total, multiply(share, value(0, labels, one), 0))
+                for bent_by, bent in self._parts(one, degrees[0]):
+                    both = value(0, labels, Local(bent_by))
+                    add(total, multiply_all([share, bent, both], 0), -1)
+        return multiply_all([scale, more, total], 0)
 
     def _mean_of(self, of: Local) -> Expansion:
         """⟨f⟩."""
@@ -457,11 +438,12 @@ def _kappa(labels: Labels, of: Local) -> Expansion:
     return _alone(Two(Local(tuple(sorted(labels))), of))
 
 
-def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:
+def _across(samples: Labels, at: Labels, of: Local) -> Expansion:
     """n E H_ij z_i f(z_j)."""
     if of.labels:
-        return _alone(member_of("Across", (label, *samples), of.labels))
-    return _alone(Across(samples, Local((label,)), of))
+        return _alone(member_of("Across", (*at, *samples), of.labels))
+    a, b = samples
+    return _alone(Across((a, b), Local(at), of))
 
 
 def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
@@ -511,30 +493,10 @@ def functional_in(atom: object) -> tuple[str, Local] | None:
     return None
 
 
-MEMBERS: dict[str, tuple[Name, int]] = {
-    kind: (named(label), degree)
-    for kind, label, degree in (
-        ("kappa", "V", 2),
-        ("One", "G1", 2),
-        ("Own", "Theta1", 0),
-        ("Apart", "D", 2),
-        ("Across", "F", 1),
-        ("Square", "B", 0),
-    )
-}
-for _kind, (_tensor, _block) in BRANCHES.items():
-    MEMBERS[_kind] = _tensor, sum(_slot_is_z(_tensor, slot) for slot in _tensor.pairing[_block])
-"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
-
-
 def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
     """A functional's value at :z_S: with S = `of`, `MEMBERS` of them, as a tensor."""
     name, _ = MEMBERS[kind]
-    if kind in BRANCHES or kind in ("Apart", "Own", "Square", "One"):
-        labels = of + samples
-    else:
-        labels = (*samples[:1], *of, *samples[1:]) if kind == "Across" else samples + of
-    return tensor(name.fields, name.order, name.pairing, labels)
+    return tensor(name.fields, name.order, name.pairing, _by_slot(kind, samples, of))
 
 
 def subscripts(atom: object) -> Labels:

@@ -52,7 +52,7 @@ Terms: TypeAlias = "list[tuple[Fraction, tuple[int, ...]]]"
 """Coefficients, and the places of what they multiply."""
 
 Check: TypeAlias = "Callable[..., None]"
-"""Is told of the seconds of an average, and how many are `left`."""
+"""Is told of seconds."""
 
 Key: TypeAlias = "tuple[str, int]"
 Keys: TypeAlias = "tuple[Key, ...]"
@@ -68,6 +68,7 @@ class Recursions:
         order: which of them layers 2, 3, … have.
         first: the weights of layer 1.
         m: how many inputs.
+        more: tensors beside those, which `completed` computes.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -81,8 +82,9 @@ class Recursions:
         order: Sequence[int],
         first: WeightEnsemble,
         m: int,
+        more: Sequence[Name] = (),
     ) -> None:
-        self.m, single, stream = m, schemes[0].single, names[0][-1]
+        self.m, single, stream = m, schemes[0].single, (*names[0][-1], *more)
         start = schemes[0].first(first)
         (starts,), *steps = map(steps_of, (start, *schemes), ((stream,), *names))
         every = (each for of_layer in steps for of_stage in of_layer for each in of_stage)
@@ -107,11 +109,6 @@ class Recursions:
         return self.first.entries
 
     @property
-    def symbols(self) -> set[str]:
-        """The names of all hyperparameters."""
-        return set(self.parameters)
-
-    @property
     def monomials(self) -> int:
         """How many there are in a layer, at most."""
         return max(sum(each.monomials for each in layer) for layer in self._stages)
@@ -124,18 +121,15 @@ class Recursions:
         self,
         layers: Sequence[list[arb]],
         parameters: Mapping[str, Sequence[object]],
-        kernel: Sequence[arb],
         goal: float,
         check: Check,
     ) -> Sequence[list[arb]]:
-        """The entries at every layer, with what needs several layers at once: nothing here.
+        """The entries at every layer, with those that need several layers at once: none here.
 
         Arguments:
-            layers: the entries that these recursions lead to.
+            layers: what these recursions lead to.
             parameters: the hyperparameters by name, exact, an entry for each layer.
-            kernel: the inputs'.
-            goal: log of the inverse of the error that rules may add.
-            check: is told how long an average takes, before it starts.
+            goal, check: as of `Averages`; `check` is also told how many averages are `left`.
         """
         return layers
 
@@ -327,6 +321,7 @@ class Passage:
             [1 / each if not each.is_zero() else arb.pos_inf() for each in part]
             for part in (given, numbers)
         ]
+        below = below[: len(self.below)]
         vector = [arb(1), *given, *inverses[0], *numbers, *inverses[1], *below]
         vector += [self._response(*each, below) for each in self._responses]
         for label in self.averages:

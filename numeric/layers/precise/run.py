@@ -213,8 +213,7 @@ class _Descent:
                 check_time("precision", working, longest, what, self._limit)
                 self._counted += seconds * _slower(working)
 
-            given = self._parameters, self._kernel(), goal
-            return Outcome(list(recursions.completed(layers, *given, told)))
+            return Outcome(list(recursions.completed(layers, self._parameters, goal, told)))
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
         """Refuse what takes too long, if all layers from this one on take so long, with what all

@@ -11,6 +11,7 @@ Derived here. `flow` in floats has another road to the same numbers: Hermite coe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from math import factorial
@@ -21,7 +22,6 @@ from flint import arb
 from derive.activations.functions import Activation
 from derive.engine.exchangeable import Pair
 from derive.engine.scheme import Scheme
-from derive.engine.step import closures
 from derive.engine.tangents import MEMBERS, functional_in, over_gaussians
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
@@ -30,21 +30,12 @@ from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
-from ..resting import Degenerate, UndefinedError, kink_at_zero
 from ..skips.derived import Term, closed
 from ..vectors import relabelled
 from .averages import Averages
 from .functions import ball, power, sums
 from .geometry import Matrix, Rows
-from .recursions import (
-    Average,
-    Check,
-    Entry,
-    Recursions,
-    number_of,
-    placed_averages,
-    response_of,
-)
+from .recursions import Average, Check, Recursions, number_of, placed_averages, response_of
 
 Functional: TypeAlias = "dict[tuple[int | None, tuple[Pair, ...], int], arb]"
 """c by j, F and k; j is None where F is 1."""
@@ -53,7 +44,7 @@ _K, _V = named("K"), named("V")
 
 
 class Skips(Recursions):
-    """Recursions of one input with tensors that close on functionals, which stand last.
+    """Recursions of one input with tensors that close on functionals.
 
     Arguments:
         own: these tensors.
@@ -68,59 +59,44 @@ class Skips(Recursions):
         order: Sequence[int],
         first: WeightEnsemble,
     ) -> None:
-        super().__init__(names, schemes, order, first, 1)
-        layers, self._own, self._kinds, start = closed(own, schemes, 1)
+        layers, self._own, self._kinds = closed(own, schemes, 1)
+        super().__init__(names, schemes, order, first, 1, self._own)
         self._derived = [layers[number] for number in order]
-        at_start = closures((_K, *self._own), (start,))
-        self._start = Recursions(at_start, (start,), (), first, 1)
-        sigmas = list(dict.fromkeys(each.sigma for each in layers))
-        if len(sigmas) > 1:
-            got = Words(f"a precision with {', '.join(map(str, sigmas))}")
-            raise InputError("precision", got, "one activation, behind a skip around one matrix")
-        self._sigma = sigmas[0]
-
-    @property
-    def entries(self) -> list[Entry]:
-        """See `Recursions`."""
-        return [*super().entries, *((name, ()) for name in self._own)]
-
-    @property
-    def symbols(self) -> set[str]:
-        """See `Recursions`."""
-        return super().symbols | set(self._start.parameters)
+        self._sigma = layers[0].sigma
+        if any(each.sigma != self._sigma for each in layers):
+            wanted = "one activation in all layers, behind a skip around one matrix"
+            raise InputError("precision", Words("a precision with several"), wanted)
 
     def completed(
         self,
         layers: Sequence[list[arb]],
         parameters: Mapping[str, Sequence[object]],
-        kernel: Sequence[arb],
         goal: float,
         check: Check,
     ) -> list[list[arb]]:
         """See `Recursions`."""
-        given = [parameters[name][0] for name in self._start.parameters]
-        values = self._start.first(given, kernel, {})
-        starts = dict(zip((name for name, _ in self._start.entries), values, strict=True))
-        found = [[*layers[0], *(starts[name] for name in self._own)]]
-        state = {kind: _at_first(kind, starts) for kind in self._kinds}
+        names, found = [name for name, _ in self.entries], [layers[0]]
+        starts = dict(zip(names, layers[0], strict=True))
+        state: dict[str, Functional] = {kind: {} for kind in self._kinds}
+        for kind in state.keys() & MEMBERS.keys():  # rotations keep the law of layer 1
+            name, degree = MEMBERS[kind]
+            state[kind][None, (), degree] = starts[name] / factorial(degree)
+        if "One" in state:  # E :zzzz: is V of three pairings, over n
+            state["One"][None, (), 4] = starts[_V] / 8
         variances: list[arb] = []
         shares: list[arb] = []
         for layer, derived in enumerate(self._derived):
             exact = {name: each[layer + 1] for name, each in parameters.items()}
-            tensors = {name: v for (name, _), v in zip(self.entries, found[-1], strict=True)}
+            tensors = dict(zip(names, found[-1], strict=True))
             if exact["C_W"] == exact["C_b"] == 0 and not tensors[_K].is_zero():
-                wanted = "one above 0, for a precision behind a skip around one matrix"
-                raise InputError("C_W, C_b", (0, 0), wanted)
+                raise InputError("C_W, C_b", (0, 0), "one above 0, for a precision behind a skip")
             scale = arb(1) if derived.scale is None else _response(derived.scale, tensors)
             variances.append(scale**2 * tensors[_K])
             shares.append(1 / scale)
-            left = sum(range(layer, len(self._derived))) * len(state)
-            rules = self._sigma, goal, partial(check, left=left)
-            at = _Layer(state, scale, exact, tensors, variances, shares, rules)
+            told = partial(check, left=sum(range(layer, len(self._derived))) * len(state))
+            known = state, scale, exact, tensors, variances, shares
+            at = _Layer(*known, self._sigma, goal, told)
             above = [at.total(derived.tensors.get(name, ())) for name in self._own]
-            order = kink_at_zero(self._sigma)
-            if order is not None and variances[-1].is_zero() and any(a.is_nan() for a in above):
-                raise UndefinedError(Degenerate(0, order)).at(layer + 1, self._own[0])
             found.append([*layers[layer + 1], *above])
             gamma = at.total(derived.gamma)
             state = {k: at.behind(derived.functionals.get(k, ()), gamma) for k in self._kinds}
@@ -128,44 +104,24 @@ class Skips(Recursions):
         return found
 
 
-def _at_first(kind: str, tensors: Mapping[Name, arb]) -> Functional:
-    """At layer 1 rotations keep the law: of all members the tensor, and of One V thrice."""
-    found: Functional = {}
-    if kind in MEMBERS:
-        name, degree = MEMBERS[kind]
-        found[None, (), degree] = tensors[name] / factorial(degree)
-    if kind == "One":
-        found[None, (), 4] = tensors[_V] / 8
-    return found
-
-
+@dataclass(frozen=True, eq=False)
 class _Layer:
     """One layer: what stands for each atom below it, and what is above.
 
-    Arguments:
-        state: the functionals below.
-        scale: of y = scale · z.
-        parameters, tensors: by name.
-        variances: of y at this layer and those below.
-        shares: of each layer, E y_j z_l over that y's variance.
-        rules: σ, log of the inverse of the error that rules may add, and who is told how long.
+    Of y = scale · z there are variances at this layer and those below, and shares, E y_j z_l over
+    them; sigma, goal and check are as of `Averages`.
     """
 
-    def __init__(
-        self,
-        state: Mapping[str, Functional],
-        scale: arb,
-        parameters: Mapping[str, object],
-        tensors: Mapping[Name, arb],
-        variances: Sequence[arb],
-        shares: Sequence[arb],
-        rules: tuple[Activation, float, Callable[[float], None]],
-    ) -> None:
-        self._state, self._scale = state, scale
-        self._parameters, self._tensors = parameters, tensors
-        self._variances, self._shares = variances, shares
-        self._sigma, self._goal, self._check = rules
-        self._known: dict[object, arb] = {}
+    state: Mapping[str, Functional]
+    scale: arb
+    parameters: Mapping[str, object]
+    tensors: Mapping[Name, arb]
+    variances: Sequence[arb]
+    shares: Sequence[arb]
+    sigma: Activation
+    goal: float
+    check: Callable[[float], None]
+    known: dict[object, arb] = field(default_factory=dict)
 
     def total(self, terms: Sequence[Term]) -> arb:
         """Σ terms."""
@@ -176,10 +132,10 @@ class _Layer:
         total: Functional = {}
         for term in terms:
             kind, of = term.of
-            layer = len(self._shares) - 1 if of.factors else None
+            layer = len(self.shares) - 1 if of.factors else None
             below: Functional = {(layer, of.factors, 0): arb(1)}
             if kind != "Mean":
-                below = {key: c * power(gamma, key[2]) for key, c in self._state[kind].items()}
+                below = {key: c * power(gamma, key[2]) for key, c in self.state[kind].items()}
             scalar = self._scalar(term)
             for (j, F, k), c in below.items():
                 key = j, F, k + len(of.tested or ())
@@ -190,35 +146,35 @@ class _Layer:
         """A term without what is of the function on the left."""
         value = ball(term.value)
         for atom, exponent in term.atoms:
-            if atom not in self._known:
-                self._known[atom] = self._number(atom)
-            value *= power(self._known[atom], exponent)
+            if atom not in self.known:
+                self.known[atom] = self._number(atom)
+            value *= power(self.known[atom], exponent)
         return value
 
     def _number(self, atom: object) -> arb:
         if isinstance(atom, Tensor):
-            return self._tensors[identify(atom)[0]]
+            return self.tensors[identify(atom)[0]]
         if isinstance(atom, Response):
-            return _response(atom, self._tensors)
+            return _response(atom, self.tensors)
         if isinstance(atom, Bracket):
             return self._average(None, atom.factors, (), len(atom.outer))
         functional = functional_in(atom)
         if functional is None:
-            return number_of(atom, self._parameters)
+            return number_of(atom, self.parameters)
         kind, of = functional
         f = of.factors or tuple((label, -1) for label in of.labels)
         parts = [
-            c * power(self._scale, k) * self._average(j, f, F, k)
-            for (j, F, k), c in self._state[kind].items()
+            c * power(self.scale, k) * self._average(j, f, F, k)
+            for (j, F, k), c in self.state[kind].items()
         ]
-        return sums(parts) / power(self._scale, len(of.labels))
+        return sums(parts) / power(self.scale, len(of.labels))
 
     def _average(self, j: int | None, f: Sequence[Pair], F: Sequence[Pair], k: int) -> arb:
         """⟨F(y_j) ∂^k f(y)⟩."""
-        C = [[self._variances[-1]]]
+        C = [[self.variances[-1]]]
         if j is not None:
-            across = self._shares[j] * self._scale * self._variances[j]
-            C = [[self._variances[-1], across], [across, self._variances[j]]]
+            across = self.shares[j] * self.scale * self.variances[j]
+            C = [[self.variances[-1], across], [across, self.variances[j]]]
         factors = (*((0, order) for _, order in f), *((1, order) for _, order in F))
         total = arb(0)
         for (mono, _), value in over_gaussians(factors, (0,) * k).items():
@@ -239,8 +195,8 @@ class _Layer:
         moving = [int(not C[a][a].is_zero()) for a in places]
         rows: Rows = tuple(tuple(Fraction(moving[a] * (a == b)) for b in places) for a in places)
         total = arb(0)
-        for average, count in placed_averages(own, samples, self._sigma).items():
-            (value,) = _averages(self._sigma, average)(C, rows, self._goal, self._check)
+        for average, count in placed_averages(own, samples, self.sigma).items():
+            (value,) = _averages(self.sigma, average)(C, rows, self.goal, self.check)
             total += ball(Fraction(count)) * value
         return total
 

@@ -73,7 +73,7 @@ def tensors(
         recursions: Recursions = Skips(closed, needed, schemes, order, first)
     else:
         recursions = Recursions(needed, schemes, order, first, len(inputs))
-    if unknown := sorted(recursions.symbols - parameters.keys()):
+    if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
@@ -77,26 +76,15 @@ class Derived(NamedTuple):
         return list(chain(*self.tensors.values(), *met, *self.functionals.values()))
 
 
-class Closed(NamedTuple):
-    """What closes on functionals under several layers: what is derived of each, the tensors, the
-    kinds of functionals, and the scheme of layer 1."""
-
-    layers: list[Derived]
-    own: tuple[Name, ...]
-    kinds: tuple[str, ...]
-    start: Scheme
-
-
-def closed(names: Sequence[Name], schemes: Sequence[Scheme], m: int) -> Closed:
-    """What these tensors need of layers of m inputs; see `derived`."""
+def closed(
+    names: Sequence[Name], schemes: Sequence[Scheme], m: int
+) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
+    """What is derived of several layers for these tensors, all tensors and kinds of functionals."""
     own = [name for name in names if name in CLOSED]
     layers = [derived(own, scheme, m) for scheme in schemes]
-    return Closed(
-        layers,
-        tuple(each for each in CLOSED if any(each in d.tensors for d in layers)),
-        tuple(kind for kind in RANKS if any(kind in d.functionals for d in layers)),
-        replace(schemes[0], layer=None),
-    )
+    tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
+    kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
+    return layers, tuple(tensors), tuple(kinds)
 
 
 def others(names: Sequence[Name]) -> list[Name]:

@@ -9,23 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply, power
-from derive.engine.exchangeable import (
-    Across,
-    Apart,
-    Grown,
-    Local,
-    Mean,
-    One,
-    Own,
-    Square,
-    Two,
-    two,
-)
+from derive.engine.exchangeable import Apart, Grown, Local, Own, Two, two
 from derive.engine.tangents import Branch
 from derive.engine.tensors import Tensor, tensor
 from derive.engine.through import Response
@@ -69,22 +58,20 @@ def _atom(atom: Any, to: Mapping[int, int]) -> Any:
         return tensor(atom.fields, atom.order, atom.pairing, samples)
     if isinstance(atom, Response):
         return atom._replace(limits=tuple((symbol, _atom(own, to)) for symbol, own in atom.limits))
-    if isinstance(atom, Two):
-        return two(_local(atom.one, to), _local(atom.other, to))
-    if isinstance(atom, Mean | One | Own | Apart | Across | Square):
-        changed: dict[str, Any] = {}
-        for field in fields(atom):
-            value = getattr(atom, field.name)
-            if isinstance(value, Local):
-                changed[field.name] = _local(value, to)
-            else:
-                samples = tuple(to.get(each, each) for each in value)
-                ordered = isinstance(atom, Own | Apart)
-                changed[field.name] = tuple(sorted(samples)) if ordered else samples
-        return replace(atom, **changed)
     if isinstance(atom, Branch | Grown):
         raise TypeError(f"{type(atom).__name__} where samples meet: cumulants of dH are of others")
-    return atom
+    changed: dict[str, Any] = {}
+    for field in fields(atom) if is_dataclass(atom) else ():
+        value = getattr(atom, field.name)
+        if isinstance(value, Local):
+            changed[field.name] = _local(value, to)
+        else:
+            samples = tuple(to.get(each, each) for each in value)
+            changed[field.name] = (
+                tuple(sorted(samples)) if isinstance(atom, Own | Apart) else samples
+            )
+    found = replace(atom, **changed) if changed else atom
+    return two(found.one, found.other) if isinstance(found, Two) else found
 
 
 def _local(of: Local, to: Mapping[int, int]) -> Local:

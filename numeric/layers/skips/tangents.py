@@ -13,6 +13,7 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
@@ -164,13 +165,14 @@ class TangentLayers:
         m: int,
         order: Sequence[int],
     ) -> None:
-        self._layers, self.own, self.kinds, start = closed(names, schemes, m)
+        self._layers, self.own, self.kinds = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
+        start = replace(schemes[0], layer=None)
         at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
         self._start = Layers(at_start, schemes[0].sigma, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
