@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
-from derive.engine.norms import norm_of
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, through
-from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
+from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
 from derive.network import Network
@@ -447,15 +446,6 @@ def _layers(
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
         own = tuple(dict.fromkeys(map(_own, names)))
         if order is not None and set(own) & set(tangents.CLOSED):
-            larger = [name for name in own if name in tangents.LARGER]
-            alone = around_matrices(schemes)
-            normed = any(norm_of(each.stages) for each in alone)
-            kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
-            if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
-                there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
-                what = "a norm" if normed else "a σ with kinks"
-                wanted = f"among {there} behind a skip around one matrix with {what}"
-                raise InputError("tensors", ", ".join(map(str, larger)), wanted)
             return TangentLayers(own, schemes, first, m, order)
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if readouts:

@@ -14,6 +14,7 @@ from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.tangents import (
     CLOSED,
+    LARGER,
     MEMBERS,
     RANKS,
     closes,
@@ -81,6 +82,10 @@ def closed(
 ) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
     """What is derived of several layers for these tensors, all tensors and kinds of functionals."""
     own = [name for name in names if name in CLOSED]
+    larger = ", ".join(str(name) for name in own if name in LARGER)
+    if larger and any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma)):
+        wanted = "σ without kinks behind a skip around one matrix"  # X(σσ'') has no Hermite series
+        raise InputError("tensors", larger, f"{wanted}, for cumulants of dH and ddH")
     layers = [derived(own, scheme, m) for scheme in schemes]
     tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
     kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
