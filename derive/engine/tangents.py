@@ -23,7 +23,7 @@ Derived here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -44,23 +44,7 @@ from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .exchangeable import (
-    TEST,
-    Across,
-    Apart,
-    Atom,
-    Grown,
-    Labels,
-    Local,
-    Mean,
-    One,
-    Own,
-    Pair,
-    Square,
-    Tangent,
-    Together,
-    Two,
-)
+from .exchangeable import TEST, Labels, Local, Moment, Pair, Tangent, mean
 from .neurons import first_order, leading, moment
 from .norms import norm_of
 from .skips import is_skip
@@ -284,7 +268,7 @@ class _Reduction:
         for (mono, at), value in found.items():
             term: Expansion = {(UNIT, at): value}
             for atom, exponent in mono:
-                if isinstance(atom, Atom):
+                if isinstance(atom, Moment):
                     assert exponent > 0
                     for _ in range(exponent):
                         term = multiply(term, self._atom(atom), 1)
@@ -293,35 +277,29 @@ class _Reduction:
             add(total, term)
         return {key: value for key, value in total.items() if value}
 
-    def _atom(self, atom: Atom) -> Expansion:
-        if isinstance(atom, Mean):
-            return self._mean(atom.of)
-        if isinstance(atom, One):
-            scale, of = self._as_labels(atom.of)
-            if len(of.labels) == 1:  # E z = 0
+    def _atom(self, atom: Moment) -> Expansion:
+        kind, of, samples = atom.kind, atom.content[-1], atom.samples
+        if kind == "Mean":
+            return self._mean(of)
+        if kind in ("One", "Own", "Apart"):
+            scale, of = (constant(1), of) if kind == "Own" else self._as_labels(of)
+            if kind == "One" and len(of.labels) == 1:  # E z = 0
                 return {}
-            return multiply(
-                scale, _alone(member_of("One", (), of.labels) if of.labels else atom), 0
-            )
-        if isinstance(atom, Own):
-            return _alone(member_of("Own", atom.samples) if atom.of.is_one else atom)
-        if isinstance(atom, Apart):
-            scale, of = self._as_labels(atom.of)
-            whole = len(of.labels) == 2
-            known = member_of("Apart", atom.samples, of.labels) if whole else None
-            return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
-        if isinstance(atom, Two):
+            own = not of.factors and of.tested is None and len(of.labels) == MEMBERS[kind][1]
+            known = member_of(kind, samples, of.labels) if own else replace(atom, content=(of,))
+            return multiply(scale, _alone(known), 0)
+        if kind == "kappa":
             return self._by_parts(atom, (2, 2), lambda _, labels, of: _kappa(labels, of))
-        if isinstance(atom, Grown):
+        if kind == "Grown":
             degrees = atom.places.count(0) % 2, atom.places.count(1) % 2  # that signs ask for
             return self._by_parts(atom, degrees, partial(_branch, atom))
-        if isinstance(atom, Together):  # g's average alone
-            together = Together(atom.samples, atom.one, Local())
-            return multiply(self._mean_of(atom.other), _alone(together), 0)
-        if isinstance(atom, Across):  # H_ij is H_ji with its samples exchanged
-            ends = atom.samples[::-1], atom.samples
+        if kind == "Together":  # g's average alone
+            together = replace(atom, content=(Local(), of))
+            return multiply(self._mean_of(atom.content[0]), _alone(together), 0)
+        if kind == "Across":  # H_ij is H_ji with its samples exchanged
+            ends = samples[::-1], samples
             return self._by_parts(atom, (1, 1), lambda at, own, of: _across(ends[at], own, of))
-        a, b, c, d = atom.samples
+        a, b, c, d = samples
         squares = (b, a, d, c), (a, b, c, d)
         return self._by_parts(atom, (0, 0), lambda at, _, of: _square(squares[at], of))
 
@@ -330,7 +308,7 @@ class _Reduction:
         if of.is_one:
             return constant(1)
         if of.tested is not None:
-            return _alone(Mean(of))
+            return _alone(mean(of))
         total: Expansion = {}
         for chosen in product(sorted({s for s, _ in of.factors}), repeat=len(of.labels)):
             pairs = zip(of.labels, chosen, strict=True)
@@ -385,7 +363,7 @@ class _Reduction:
             if of.tested is None:
                 value = multiply(self._scales(chosen), self._average(of.factors, chosen), 0)
             else:
-                bent = Mean(of.differentiated(chosen))
+                bent = mean(of.differentiated(chosen))
                 value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
             yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
@@ -399,13 +377,15 @@ class _Reduction:
 
     def _by_parts(
         self,
-        atom: Two | Across | Square | Grown,
+        atom: Moment,
         degrees: tuple[int, int],
         value: Callable[[int, Labels, Local], Expansion],
     ) -> Expansion:
         """A functional that has no entries but those of a degree at one of its two places: its
         value with a function at a place and :z: of labels at the other."""
-        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
+        (scale, one), (more, other) = (
+            self._as_labels(of) if min(degrees) else (constant(1), of) for of in atom.content
+        )
         total: Expansion = {}
         for labels, share in self._parts(one, degrees[0]):
             add(total, multiply(share, value(1, labels, other), 0))
@@ -435,32 +415,23 @@ def _kappa(labels: Labels, of: Local) -> Expansion:
     """Two(:z_a z_b:, f)."""
     if len(of.labels) == 2:
         return _alone(member_of("kappa", labels, of.labels))
-    return _alone(Two(Local(tuple(sorted(labels))), of))
+    return _alone(Moment("kappa", (Local(tuple(sorted(labels))), of)))
 
 
 def _across(samples: Labels, at: Labels, of: Local) -> Expansion:
     """n E H_ij z_i f(z_j)."""
     if of.labels:
         return _alone(member_of("Across", (*at, *samples), of.labels))
-    a, b = samples
-    return _alone(Across((a, b), Local(at), of))
+    return _alone(Moment("Across", (Local(at), of), samples))
 
 
 def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     """n E H_ij H_ij f(z_j)."""
-    return _alone(member_of("Square", samples) if of.is_one else Square(samples, Local(), of))
+    known = member_of("Square", samples) if of.is_one else None
+    return _alone(known or Moment("Square", (Local(), of), samples))
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A functional of one function of a tree larger than H, at samples as `SEQUENCES` has them."""
-
-    kind: str
-    samples: Labels
-    of: Local
-
-
-def _branch(atom: Grown, at: int, labels: Labels, of: Local) -> Expansion:
+def _branch(atom: Moment, at: int, labels: Labels, of: Local) -> Expansion:
     """n E φ f(z), f at one of the places, and :z: of these labels at the other."""
     found = []
     for kind, (name, block) in BRANCHES.items():
@@ -472,25 +443,15 @@ def _branch(atom: Grown, at: int, labels: Labels, of: Local) -> Expansion:
     kind, samples = min(found)
     name, block = BRANCHES[kind]
     if of.factors or of.tested is not None or len(of.labels) != MEMBERS[kind][1]:
-        return _alone(Branch(kind, samples, of))
+        return _alone(Moment(kind, (of,), samples))
     return _alone(member_of(kind, samples, of.labels))
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:
     """Which of `SEQUENCES` an atom is, "Mean" too, and of what function; None for other atoms."""
-    if isinstance(atom, Mean):
-        return "Mean", atom.of
-    if isinstance(atom, Two):
-        return "kappa", atom.other
-    if isinstance(atom, One | Own | Apart):
-        return type(atom).__name__, atom.of
-    if isinstance(atom, Across | Square):
-        return type(atom).__name__, atom.other
-    if isinstance(atom, Branch):
-        return atom.kind, atom.of
-    if isinstance(atom, Together):
-        return "Together", atom.one
-    return None
+    if not isinstance(atom, Moment) or atom.kind == "Grown":
+        return None
+    return atom.kind, atom.content[-1]
 
 
 def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
@@ -501,10 +462,6 @@ def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
 
 def subscripts(atom: object) -> Labels:
     """The samples of a functional, as `SEQUENCES` has them."""
-    if isinstance(atom, Two):
-        return atom.one.labels
-    if isinstance(atom, Own | Apart | Branch | Together):
-        return atom.samples
-    if isinstance(atom, Across):
-        return (*atom.one.labels, *atom.samples)
-    return atom.samples if isinstance(atom, Square) else ()
+    assert isinstance(atom, Moment)
+    beside = atom.content[:-1]
+    return (*(label for each in beside for label in each.labels), *atom.samples)
