@@ -22,7 +22,7 @@ def test_digits_are_those_of_a_sequence_that_ends():
     """σ = z + z²/2, for which κ_b enters V up to b = 4: in rationals, by the printed recursion."""
     sigma, C_W, C_b = activations.polynomial([0, 1, "1/2"]), Fraction(4, 5), Fraction(1, 10)
     net = Network(sigma, Gaussian("4/5"), C_b="1/10", layer="skip(2/3)")
-    found = flow(net, X, 5, ["K", "V"], precision=50)
+    found = flow(net, X, 4, ["K", "V"], precision=50)
     made = recursion("V", layer="skip(2/3)", activation=sigma).single_input()
     square = sympy.Poly(sigma.expr**2, symbols.z)
 
@@ -42,7 +42,7 @@ def test_digits_are_those_of_a_sequence_that_ends():
         sympy.Rational(C_b + C_W * Fraction(5, 8)),
         dict.fromkeys((1, 2, 3, 4), sympy.Integer(0)),
     )
-    for layer in range(5):
+    for layer in range(4):
         for name, value in (("K", K), ("V", kappa[2])):
             digits = sympy.Float(str(found[name].to_numpy()[layer]), 60)
             assert abs(digits - value) <= abs(value) * sympy.Float(10, 60) ** -49
@@ -61,7 +61,7 @@ CASES = [
     ("relu", "skip(9/10)", Orthogonal, ("G1", "V", "Theta1", "D", "F", "A", "B")),
     ("erf", "skip(1/2, norm=rms)", Orthogonal, ("V",)),
     ("relu", "skip(1/2, norm=rms)", Gaussian, ("V", "F", "B")),
-    ("gelu", "skip(1/2)*; dense", Orthogonal, ("V", "B")),
+    pytest.param("gelu", "skip(1/2)*; dense", Orthogonal, ("V", "B"), marks=pytest.mark.slow),
     pytest.param("tanh", "skip(9/10)", Orthogonal, ("P", "U"), marks=pytest.mark.slow),
     pytest.param("gelu", "skip(9/10, norm=layer)", Gaussian, ("V",), marks=pytest.mark.slow),
 ]
