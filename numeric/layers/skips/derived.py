@@ -12,6 +12,7 @@ from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
+from derive.engine.skips import is_skip
 from derive.engine.tangents import (
     CLOSED,
     LARGER,
@@ -115,13 +116,13 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     *before, bound = scheme.stages
     last, weights = unbound(bound, scheme.weights)
     stages, sigma = (*before, last), bound.sigma(0, scheme.sigma)
+    norm = norm_of(stages) if is_skip(stages) else None
     if not closes(stages):
         wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
-    norm = norm_of(stages)
     meet = norm is not None and m > 1 and bool(sigma.kinks)
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
 
