@@ -34,6 +34,7 @@ from .engine.tensors import (
     target,
 )
 from .engine.trees import STREAM
+from .engine.variances import unbound
 from .errors import InputError, flag, listed
 from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
@@ -122,7 +123,7 @@ class SequenceRecursion(Recursion):
     @cached_property
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
-        label = kernel_label(self._stages[-1].argument_kinds[0])
+        label = kernel_label(self.through.argument_kinds[0])
         found = polynomial(self._own_terms, self.symbol)
         if label == "K":
             return Composed(found, {})
@@ -131,7 +132,7 @@ class SequenceRecursion(Recursion):
             scales = self._scale_of(a) * self._scale_of(b)
             return sympy.simplify(scales * self._kernel("K")(a, b))
 
-        if self.activation is None:
+        if self.through.sigma_at(label, self.activation) is None:
             return Composed(found, {label: kernel(1, 1 if self.is_single_input else 2)})
         if self.is_single_input:
             return Composed(found.subs(tensor_symbol(label), kernel(1, 1)), {})
@@ -144,25 +145,26 @@ class SequenceRecursion(Recursion):
         return self._scale_of(self.samples[0])
 
     def _scale_of(self, sample: int) -> sympy.Expr:
-        norm = norm_of(self._stages)
+        norm = norm_of(self.layer_stages)
         return sympy.Integer(1) if norm is None else self.symbol(norm.scale(sample))
 
     @property
     def gamma(self) -> sympy.Expr:
         """γ, the skip."""
-        right = self._stages[-1].equation(STREAM).right
+        right = self.through.equation(STREAM).right
         carried = {(each.parameters, 0): each.coefficient for each in right if not each.weight}
         return polynomial(carried, self.symbol)
 
-    @property
-    def _stages(self) -> tuple[Stage, ...]:
-        assert self.layer is not None
-        return self.layer.stages
+    @cached_property
+    def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
+        """The stages with an open σ, and the law of the matrix."""
+        *before, last = self.layer_stages
+        stage, law = unbound(last, self.weights)
+        return (*before, stage), law
 
     @property
     def _own_terms(self) -> Expansion:
-        name = canonical(self.target)
-        return tangents.recursion_of(name, self._stages, self.weights, self.samples)
+        return tangents.recursion_of(canonical(self.target), *self._open, self.samples)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
@@ -181,7 +183,7 @@ class SequenceRecursion(Recursion):
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
-        return tangents.functional_of(kind, self._stages, self.weights)
+        return tangents.functional_of(kind, *self._open)
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -272,12 +274,6 @@ def _closed(
     return next((each for each in known if each == canonical(name)), None)
 
 
-def _check_plain(square: bool | None, corrections: int | None) -> None:
-    wanted = "equal widths and variances without corrections, with a skip around one matrix"
-    if square is False or corrections:
-        raise InputError("square, corrections", (square, corrections), wanted)
-
-
 @rests_on("day2025", "roberts2022")
 def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
@@ -332,15 +328,16 @@ def recursion(
     if repeated is not None:
         name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
-            _check_plain(square, corrections)
-            repeated.check_open(f"the recursion of {name} behind a skip around one matrix")
+            if square is False or corrections:
+                wanted = (
+                    "equal widths and variances without corrections, with a skip around one matrix"
+                )
+                raise InputError("square, corrections", (square, corrections), wanted)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             check_group(repeated, own.group, own)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
-            labels = range(1, 2 * len(name.pairing) + 1)
-            samples = tuple(labels)
-            given = name, own, samples, sigma
+            given = name, own, tuple(range(1, 2 * len(name.pairing) + 1)), sigma
             return SequenceRecursion(*given, left_out=left_out, layer=repeated, stage=None)
     made = step(
         tensor_name,

@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
-from derive.engine.norms import norm_of
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, read_through
-from derive.engine.tensors import FIRST_ORDER, Name, identify, named, tensor
+from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, Words, whole
 from derive.layers.chain import Laws
 from derive.network import Network
@@ -38,6 +37,7 @@ from .layers.crowds import FEW
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
 from .layers.run import Layers
+from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
 from .layers.start import input_means
@@ -316,8 +316,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     """What a precision must be without; empty where there can be one."""
     if net.layer.input_axes:
         return f"none, with the layer {net.layer}"
-    if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
-        return "none, for what closes on sequences under a skip around one matrix"
+    if samples > 1 and _closed_among(net, depth, samples, names):
+        return "none, for what closes on sequences of several inputs"
     keeps = net.tabulated(depth).keeps_rotations
     return "" if keeps else f"none, with the weights {net.weights}"
 
@@ -327,9 +327,11 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     net, X = asked.net, asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
-    needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
+    closing = _closed_among(net, asked.depth, len(X), asked.names)
+    needs = others(list(map(_own, asked.names))) if closing else [_K, *asked.names]
+    needed = closures(needs, net.schemes(asked.depth, len(X)).distinct)
     try:
-        tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
+        tables = precise.tensors(net, X, needed, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
         raise limits.no_value(net, asked.data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
@@ -445,15 +447,6 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if order is not None and set(own) & set(tangents.CLOSED):
-            larger = [name for name in own if name in tangents.LARGER]
-            alone = around_matrices(schemes)
-            normed = any(norm_of(each.stages) for each in alone)
-            kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
-            if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
-                there = ", ".join(each for each in FIRST_ORDER if each not in (*"PQRSTU",))
-                what = "a norm" if normed else "a σ with kinks"
-                wanted = f"among {there} behind a skip around one matrix with {what}"
-                raise InputError("tensors", ", ".join(map(str, larger)), wanted)
             if readouts:
                 wanted = "K and Theta alone, with a readout and a skip past one matrix"
                 raise InputError("tensors", ", ".join(map(str, own)), wanted)
@@ -474,6 +467,12 @@ def _layers(
 def _closed(net: Network, depth: int, samples: int) -> bool:
     """Whether only permutations keep the law behind one of the layers."""
     return bool(around_matrices(net.schemes(depth, samples).distinct))
+
+
+def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name]) -> list[Name]:
+    """Those of these tensors that close on functionals, if the law makes them."""
+    own = dict.fromkeys(map(_own, names)) if _closed(net, depth, samples) else ()
+    return [name for name in own if name in tangents.CLOSED]
 
 
 def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:

@@ -62,96 +62,28 @@ TEST = Local(tested=())
 
 
 @dataclass(frozen=True)
-class Mean:
-    """⟨f⟩."""
-
-    of: Local
-
-
-@dataclass(frozen=True)
-class One:
-    """One(f)."""
-
-    of: Local
-
-
-@dataclass(frozen=True)
-class Two:
-    """Two(f, g)."""
-
-    one: Local
-    other: Local
-
-
-@dataclass(frozen=True)
-class Own:
-    """n E (H_ii − Θ) f(z_i), of H at two samples."""
-
-    samples: Samples
-    of: Local
-
-
-@dataclass(frozen=True)
-class Apart:
-    """n Cov(H_ii, f(z_j))."""
-
-    samples: Samples
-    of: Local
-
-
-@dataclass(frozen=True)
-class Across:
-    """n E H_ij f(z_i) g(z_j)."""
-
-    samples: Samples
-    one: Local
-    other: Local
-
-
-@dataclass(frozen=True)
-class Square:
-    """n E H_ij H_ij f(z_i) g(z_j), of two H each at two samples."""
-
-    samples: Samples
-    one: Local
-    other: Local
-
-
-@dataclass(frozen=True)
-class Grown:
-    """n E φ f(z_i) g(z_j) of a tree φ = dH or ddH with nodes at both of two neurons.
+class Moment:
+    """n times one of these averages, or of kind "Mean" ⟨f⟩; a tree φ with nodes at both of two
+    neurons is in n E φ f(z_i) g(z_j), of kind "Grown".
 
     Arguments:
+        kind: its name, "kappa" of Two(f, g).
+        content: f; or f and g, but g and f of "Together".
+        samples: of the nodes of H; of "Together" those of dH first, and first that at j.
         tree: φ.
-        places: of each node, 0 at i and 1 at j.
-        samples: of each node.
-        one: f.
-        other: g.
+        places: of each node of φ, 0 at i and 1 at j.
     """
 
-    tree: AnyField
-    places: Labels
-    samples: Samples
-    one: Local
-    other: Local
+    kind: str
+    content: tuple[Local, ...]
+    samples: Samples = ()
+    tree: AnyField = H
+    places: Labels = ()
 
 
-@dataclass(frozen=True)
-class Together:
-    """n E dH_{j;ii} H_ij f(z_i) g(z_j).
-
-    Arguments:
-        samples: of the nodes of dH, that at j first, then of H's at i and at j.
-        one: f.
-        other: g.
-    """
-
-    samples: Samples
-    one: Local
-    other: Local
-
-
-Atom = Mean | One | Two | Own | Apart | Across | Square | Grown | Together
+def mean(of: Local) -> Moment:
+    """⟨f⟩."""
+    return Moment("Mean", (of,))
 
 
 class Tangent(NamedTuple):
@@ -175,7 +107,7 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
     apart = [k for k, each in enumerate(fields) if each.is_apart]
     together = [k for k in range(len(fields)) if k not in apart]
 
-    def put(atom: Atom | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
+    def put(atom: Moment | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
         """The product of an average at places, with these H in it, and of what else there is."""
         factors = [{(monomial([atom]), 1): Fraction(1)}]
         factors += [each for k, each in enumerate(means) if k not in places]
@@ -189,15 +121,15 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
     live = [k for k, each in enumerate(content) if not each.is_one]
     if not apart:
         for k in live:
-            put(One(content[k]), [k], [])
+            put(Moment("One", (content[k],)), [k], [])
         for j, k in combinations(live, 2):
             put(two(content[j], content[k]), [j, k], [])
         for f in together:
             (i, _), samples = fields[f].neurons, tuple(sorted(fields[f].samples))
-            put(Own(samples, content[i]), [i], [f])
+            put(Moment("Own", (content[i],), samples), [i], [f])
             for k in live:
                 if k != i:
-                    put(Apart(samples, content[k]), [k], [f])
+                    put(Moment("Apart", (content[k],), samples), [k], [f])
         for f, g in combinations(together, 2):
             one, other = fields[f], fields[g]
             assert one.neurons != other.neurons, "a variance of H at one neuron"
@@ -209,14 +141,15 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
             _put_together([fields[k] for k in apart], content, apart, put)
     elif len(apart) == 1:
         (i, j), samples, _ = fields[apart[0]]
-        put(Across(samples, content[i], content[j]), [i, j], apart)
+        put(Moment("Across", (content[i], content[j]), samples), [i, j], apart)
     else:
         one, other = (fields[k] for k in apart)
         if other.neurons == one.neurons[::-1]:
             other = Tangent(one.neurons, other.samples[::-1])
         if one.neurons == other.neurons:
             i, j = one.neurons
-            put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
+            both = one.samples + other.samples
+            put(Moment("Square", (content[i], content[j]), both), [i, j], apart)
     return total
 
 
@@ -224,7 +157,7 @@ def _put_grown(
     each: Tangent,
     content: Sequence[Local],
     apart: Sequence[int],
-    put: Callable[[Atom, Sequence[int], Sequence[int]], None],
+    put: Callable[[Moment, Sequence[int], Sequence[int]], None],
 ) -> None:
     """A tree at two neurons, of which one has two nodes; others are of higher order."""
     neurons = sorted(set(each.neurons), key=each.neurons.index)
@@ -232,14 +165,15 @@ def _put_grown(
     if len(neurons) == 2 and 2 in map(each.neurons.count, neurons):
         i, j = neurons
         places = tuple(map(neurons.index, each.neurons))
-        put(Grown(each.tree, places, each.samples, content[i], content[j]), neurons, apart)
+        both = content[i], content[j]
+        put(Moment("Grown", both, each.samples, each.tree, places), neurons, apart)
 
 
 def _put_together(
     trees: Sequence[Tangent],
     content: Sequence[Local],
     apart: Sequence[int],
-    put: Callable[[Atom, Sequence[int], Sequence[int]], None],
+    put: Callable[[Moment, Sequence[int], Sequence[int]], None],
 ) -> None:
     """dH_{j;ii} H_ij, which are of order n^{-1/2} each, as one weight W_ji stands in both; of dH
     and H at other neurons one weight is alone, so that they are of order n^{-2}."""
@@ -248,7 +182,8 @@ def _put_together(
     (j, i, end), (a, b) = large.neurons, small.neurons
     if i == end and {i, j} == {a, b}:
         (at_j, *ends), of_h = large.samples, small.samples[:: 1 if a == i else -1]
-        put(Together((at_j, *sorted(ends), *of_h), content[i], content[j]), [i, j], apart)
+        samples = (at_j, *sorted(ends), *of_h)
+        put(Moment("Together", (content[j], content[i]), samples), [i, j], apart)
 
 
 def _mean(of: Local) -> Expansion:
@@ -257,7 +192,7 @@ def _mean(of: Local) -> Expansion:
         return constant(1)
     if (of.labels and not of.factors) or (of.tested is None and of.is_linear):
         return {}
-    return {(monomial([Mean(of)]), 0): Fraction(1)}
+    return {(monomial([mean(of)]), 0): Fraction(1)}
 
 
 def _theta(each: Tangent) -> Expansion:
@@ -270,9 +205,9 @@ def _paired(samples: Samples) -> Tensor:
     return tensor((H, H), 0, ((0, 1), (2, 3)), samples)
 
 
-def two(one: Local, other: Local) -> Two:
+def two(one: Local, other: Local) -> Moment:
     """Two(f, g), which is symmetric."""
-    return Two(*sorted((one, other), key=_rank))
+    return Moment("kappa", tuple(sorted((one, other), key=_rank)))
 
 
 def _rank(of: Local) -> tuple[bool, Labels, Labels, tuple[Pair, ...]]:

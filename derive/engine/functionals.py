@@ -16,7 +16,7 @@ from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
 from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
-from .exchangeable import Labels, Local, Mean, Pair
+from .exchangeable import Labels, Local, Pair
 from .tangents import BRANCHES, MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {
@@ -178,17 +178,18 @@ def member(
     return sympy.powsimp(common * sympy.factor_terms(total))
 
 
-def special(kind: str, terms: Expansion) -> list[int]:
+def special(of_kind: str, terms: Expansion) -> list[int]:
     """The members beside the tensor whose recursions have terms that others do not have: those of
     means of Wick-ordered products alone, or times one y or two."""
     found = set()
     for mono, _ in terms:
         for atom, _ in mono:
-            if isinstance(atom, Mean) and atom.of.tested is not None:
-                k, factors = len(atom.of.tested), atom.of.factors
+            kind, of = functional_in(atom) or ("", Local())
+            if kind == "Mean" and of.tested is not None:
+                k, factors = len(of.tested), of.factors
                 if all(order < 0 for _, order in factors):
                     found |= {k + len(factors), k + len(factors) % 2}
-    return sorted(found - {0, *(MEMBERS[kind][1:] if kind in MEMBERS else ())})
+    return sorted(found - {0, *(MEMBERS[of_kind][1:] if of_kind in MEMBERS else ())})
 
 
 def _of_test(

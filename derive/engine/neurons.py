@@ -39,7 +39,7 @@ from ..errors import InputError
 from ..groups.pairings import coset_type, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .exchangeable import Labels, Local, Mean, Pair, Tangent
+from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .stages import Stage, linear
 from .sums import Contraction, Sum, Sums
@@ -302,7 +302,7 @@ class _Average:
             return
         for kept in product((True, False), repeat=len(loose)):
             limits = [
-                {(monomial([Mean(Local(factors=_squared(pair)))]), 0): Fraction(-1)}
+                {(monomial([mean(Local(factors=_squared(pair)))]), 0): Fraction(-1)}
                 for pair, whole in zip(loose, kept, strict=True)
                 if not whole
             ]

@@ -38,9 +38,6 @@ class Layered(Grouped, Protocol):
     def readouts(self) -> Sequence[Layered]:
         """The layer that reads its tensors out, if it is not they that are asked for."""
 
-    def check_open(self, function: str) -> None:
-        """Raise InputError, for this function, if the layer has activations or laws of its own."""
-
     @property
     def free_symbols(self) -> set[sympy.Symbol]:
         """The symbols that are no numbers yet."""

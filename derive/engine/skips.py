@@ -7,17 +7,9 @@ was. `neurons` averages behind such a layer, and `tangents` closes its recursion
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
-
-
-def is_plain_skip(stages: Sequence[Stage]) -> bool:
-    """Whether it is a skip around one matrix without a norm, or a dense layer."""
-    if len(stages) == 1 and replace(stages[0], taps=None).has_dense_equation:
-        return True
-    return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
 
 
 def is_skip(stages: Sequence[Stage]) -> bool:

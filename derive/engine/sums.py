@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..arithmetic.polynomials import Expansion, add, constant, monomial, multiply, multiply_all
 from .cumulants import coincidences, ways_of
-from .exchangeable import Local, Mean, Pair, Tangent, distinct
+from .exchangeable import Local, Pair, Tangent, distinct, mean
 from .norms import Norm
 from .through import Summand
 from .trees import STREAM, Placed
@@ -82,7 +82,7 @@ class Sums:
                     if whole:
                         each._put(length)
                     else:
-                        limits.append({(monomial([Mean(Local(factors=length))]), 0): Fraction(-1)})
+                        limits.append({(monomial([mean(Local(factors=length))]), 0): Fraction(-1)})
                 yield multiply_all(limits, 0), each
 
     def copy(self) -> Sums:

@@ -23,8 +23,9 @@ Derived here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import factorial
 from typing import NamedTuple
@@ -43,28 +44,11 @@ from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .exchangeable import (
-    TEST,
-    Across,
-    Apart,
-    Atom,
-    Grown,
-    Labels,
-    Local,
-    Mean,
-    One,
-    Own,
-    Pair,
-    Square,
-    Tangent,
-    Together,
-    Two,
-    two,
-)
+from .exchangeable import TEST, Labels, Local, Moment, Pair, Tangent, mean
 from .neurons import first_order, leading, moment
 from .norms import norm_of
-from .skips import is_plain_skip, is_skip
-from .stages import LEFT, Collective, Product, Stage, Variable
+from .skips import is_skip
+from .stages import DENSE, LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import DH, STREAM, Z, automorphisms
 
@@ -86,51 +70,47 @@ class Left(NamedTuple):
     tangents: tuple[Tangent, ...] = ()
 
 
-SEQUENCES: dict[str, Callable[[Labels], Left]] = {
-    "kappa": lambda of: Left((Local(of[:2]), TEST)),
-    "One": lambda of: Left((TEST,)),
-    "Own": lambda of: Left((TEST,), (Tangent((0, 0), (of[0], of[1])),)),
-    "Apart": lambda of: Left((Local(), TEST), (Tangent((0, 0), (of[0], of[1])),)),
-    "Across": lambda of: Left((Local(of[:1]), TEST), (Tangent((0, 1), (of[1], of[2])),)),
-    "Square": lambda of: Left(
-        (Local(), TEST), (Tangent((0, 1), (of[0], of[1])), Tangent((0, 1), (of[2], of[3])))
-    ),
-    "Together": lambda of: Left(
-        (TEST, Local()), (Tangent((1, 0, 0), of[:3], DH), Tangent((0, 1), of[3:]))
-    ),
-}
-"""The functionals, at samples, as functions f stand behind the layer."""
-RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4, "Together": 5}
-"""At how many samples each is."""
-
-
 BRANCHES: dict[str, tuple[Name, int]] = {
     f"{label}{block}": (named(label), block)
     for label, blocks in (("P", 2), ("Q", 2), ("R", 2), ("S", 2), ("T", 1), ("U", 1))
     for block in range(blocks)
 }
 """Functionals of dH and ddH: a tensor, and at which pair of its slots f stands; of T and U
-both pairs are alike. A z in the other pair is the first of its samples, those of the tree the
-rest."""
+both pairs are alike."""
+_HOMES: dict[str, tuple[Name, int]] = {
+    kind: (named(label), block)
+    for kind, label, block in (
+        ("kappa", "V", 1),
+        ("One", "G1", 0),
+        ("Own", "Theta1", 0),
+        ("Apart", "D", 0),
+        ("Across", "F", 1),
+        ("Square", "B", 1),
+    )
+} | BRANCHES
+"""The same of all functionals but `Together`."""
 
 
-def _slot_is_z(name: Name, slot: int) -> bool:
-    return name.fields[0] == Z and slot == 0
+def _at_test(kind: str) -> list[int]:
+    """The slots of the z's that f replaces."""
+    name, block = _HOMES[kind]
+    return [slot for slot in name.pairing[block] if slot < name.fields.count(Z)]
 
 
-def _branching(kind: str) -> Callable[[Labels], Left]:
+def _by_slot(kind: str, samples: Labels, of: Labels) -> Labels:
+    """A sample for each slot: `of` for the z's that f replaces, and these for the others."""
+    given, rest = dict(zip(_at_test(kind), of, strict=True)), iter(samples)
+    name, _ = _HOMES[kind]
+    return tuple(given[k] if k in given else next(rest) for k in range(len(name.subscripts)))
+
+
+def _left(kind: str, samples: Labels) -> Left:
     """What `left_of` says of a tensor, with f in the place of what stands at one pair."""
-    name, block = BRANCHES[kind]
-
-    def found(samples: Labels) -> Left:
-        at_test = [slot for slot in name.pairing[block] if _slot_is_z(name, slot)]
-        labels = (*(samples[0] for _ in at_test), *samples)
-        by_slot = {slot: labels[slot] for slot in range(4)}
-        left = left_of(name, [by_slot[slot] for slot in name.subscripts])
-        neurons = [TEST if k == block else each for k, each in enumerate(left.neurons)]
-        return left._replace(neurons=tuple(neurons))
-
-    return found
+    name, block = _HOMES[kind]
+    labels = _by_slot(kind, samples, (1,) * len(_at_test(kind)))
+    left = left_of(name, [labels[slot] for slot in name.subscripts])
+    neurons = [TEST if k == block else each for k, each in enumerate(left.neurons)]
+    return left._replace(neurons=tuple(neurons))
 
 
 def left_of(name: Name, samples: Sequence[int]) -> Left:
@@ -150,9 +130,22 @@ def left_of(name: Name, samples: Sequence[int]) -> Left:
     return Left(tuple(Local(each) for each in labels), tuple(tangents))
 
 
-for _kind in BRANCHES:
-    SEQUENCES[_kind] = _branching(_kind)
-    RANKS[_kind] = 3 if _kind in ("P0", "Q0") else 4
+def _together(of: Labels) -> Left:
+    return Left((TEST, Local()), (Tangent((1, 0, 0), of[:3], DH), Tangent((0, 1), of[3:])))
+
+
+_KINDS = [*(kind for kind in _HOMES if kind not in BRANCHES), "Together", *BRANCHES]
+SEQUENCES: dict[str, Callable[[Labels], Left]] = {
+    kind: partial(_left, kind) if kind in _HOMES else _together for kind in _KINDS
+}
+"""The functionals, at samples, as functions f stand behind the layer."""
+MEMBERS = {kind: (name, len(_at_test(kind))) for kind, (name, _) in _HOMES.items()}
+"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
+RANKS = {
+    kind: len(MEMBERS[kind][0].subscripts) - MEMBERS[kind][1] if kind in MEMBERS else 5
+    for kind in _KINDS
+}
+"""At how many samples each is."""
 
 
 @cache
@@ -198,7 +191,8 @@ def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
     behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer."""
     if len(stages) == 1:
-        return is_plain_skip(stages)
+        (only,) = stages
+        return only.has_dense_equation or (is_skip(stages) and len(only.equations[0][1].right) == 2)
     if len(stages) > 2 or not is_skip(stages):
         return False
     before, last = stages
@@ -250,6 +244,11 @@ def _restricted(left: Left, group: set[int]) -> Left:
     )
 
 
+def over_gaussians(factors: tuple[Pair, ...], outer: Labels) -> Expansion:
+    """⟨∂^outer y … y Π σ^{(order)}⟩ of any Gaussian y, by its kernel, called K, and brackets."""
+    return _Reduction((DENSE,))._average(factors, outer)
+
+
 class _Reduction:
     """What averages are by brackets, tensors and functionals of one function."""
 
@@ -269,7 +268,7 @@ class _Reduction:
         for (mono, at), value in found.items():
             term: Expansion = {(UNIT, at): value}
             for atom, exponent in mono:
-                if isinstance(atom, Atom):
+                if isinstance(atom, Moment):
                     assert exponent > 0
                     for _ in range(exponent):
                         term = multiply(term, self._atom(atom), 1)
@@ -278,38 +277,38 @@ class _Reduction:
             add(total, term)
         return {key: value for key, value in total.items() if value}
 
-    def _atom(self, atom: Atom) -> Expansion:
-        if isinstance(atom, Mean):
-            return self._mean(atom.of)
-        if isinstance(atom, One):
-            scale, of = self._as_labels(atom.of)
-            if len(of.labels) == 1:  # E z = 0
+    def _atom(self, atom: Moment) -> Expansion:
+        kind, of, samples = atom.kind, atom.content[-1], atom.samples
+        if kind == "Mean":
+            return self._mean(of)
+        if kind in ("One", "Own", "Apart"):
+            scale, of = (constant(1), of) if kind == "Own" else self._as_labels(of)
+            if kind == "One" and len(of.labels) == 1:  # E z = 0
                 return {}
-            return multiply(
-                scale, _alone(member_of("One", (), of.labels) if of.labels else atom), 0
-            )
-        if isinstance(atom, Own):
-            return _alone(member_of("Own", atom.samples) if atom.of.is_one else atom)
-        if isinstance(atom, Apart):
-            scale, of = self._as_labels(atom.of)
-            whole = len(of.labels) == 2
-            known = member_of("Apart", atom.samples, of.labels) if whole else None
-            return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
-        if isinstance(atom, Two):
-            return self._two(atom)
-        if isinstance(atom, Grown):
-            return self._grown(atom)
-        if isinstance(atom, Together):  # g's average alone
-            together = Together(atom.samples, atom.one, Local())
-            return multiply(self._mean_of(atom.other), _alone(together), 0)
-        return self._across(atom) if isinstance(atom, Across) else self._square(atom)
+            own = not of.factors and of.tested is None and len(of.labels) == MEMBERS[kind][1]
+            known = member_of(kind, samples, of.labels) if own else replace(atom, content=(of,))
+            return multiply(scale, _alone(known), 0)
+        if kind == "kappa":
+            return self._by_parts(atom, (2, 2), lambda _, labels, of: _kappa(labels, of))
+        if kind == "Grown":
+            degrees = atom.places.count(0) % 2, atom.places.count(1) % 2  # that signs ask for
+            return self._by_parts(atom, degrees, partial(_branch, atom))
+        if kind == "Together":  # g's average alone
+            together = replace(atom, content=(Local(), of))
+            return multiply(self._mean_of(atom.content[0]), _alone(together), 0)
+        if kind == "Across":  # H_ij is H_ji with its samples exchanged
+            ends = samples[::-1], samples
+            return self._by_parts(atom, (1, 1), lambda at, own, of: _across(ends[at], own, of))
+        a, b, c, d = samples
+        squares = (b, a, d, c), (a, b, c, d)
+        return self._by_parts(atom, (0, 0), lambda at, _, of: _square(squares[at], of))
 
     def _mean(self, of: Local) -> Expansion:
         """⟨:z_S: F⟩ = Π K f ⟨∂ … F⟩ by parts, F being a function of y = f z."""
         if of.is_one:
             return constant(1)
         if of.tested is not None:
-            return _alone(Mean(of))
+            return _alone(mean(of))
         total: Expansion = {}
         for chosen in product(sorted({s for s, _ in of.factors}), repeat=len(of.labels)):
             pairs = zip(of.labels, chosen, strict=True)
@@ -364,7 +363,7 @@ class _Reduction:
             if of.tested is None:
                 value = multiply(self._scales(chosen), self._average(of.factors, chosen), 0)
             else:
-                bent = Mean(of.differentiated(chosen))
+                bent = mean(of.differentiated(chosen))
                 value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
             yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
@@ -376,60 +375,27 @@ class _Reduction:
             return self._scales(labels), Local(labels)
         return constant(1), of
 
-    def _two(self, atom: Two) -> Expansion:
-        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
-        if (one, other) != (atom.one, atom.other):
-            return multiply_all([scale, more, self._two(two(one, other))], 0)
+    def _by_parts(
+        self,
+        atom: Moment,
+        degrees: tuple[int, int],
+        value: Callable[[int, Labels, Local], Expansion],
+    ) -> Expansion:
+        """A functional that has no entries but those of a degree at one of its two places: its
+        value with a function at a place and :z: of labels at the other."""
+        (scale, one), (more, other) = (
+            self._as_labels(of) if min(degrees) else (constant(1), of) for of in atom.content
+        )
         total: Expansion = {}
-        for labels, value in self._parts(atom.one, 2):
-            add(total, multiply(value, _kappa(labels, atom.other), 0))
-        if len(atom.one.labels) != 2:
-            for labels, value in self._parts(atom.other, 2):
-                add(total, multiply(value, _kappa(labels, atom.one), 0))
-                for others, bent in self._parts(atom.one, 2):
-                    vertex = _kappa(labels, Local(others))
-                    add(total, multiply_all([value, bent, vertex], 0), -1)
-        return total
-
-    def _across(self, atom: Across) -> Expansion:
-        """H_ij is H_ji with its samples exchanged."""
-        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
-        if (one, other) != (atom.one, atom.other):
-            reduced = self._across(Across(atom.samples, one, other))
-            return multiply_all([scale, more, reduced], 0)
-        total: Expansion = {}
-        a, b = atom.samples
-        for (label,), value in self._parts(atom.one, 1):
-            add(total, multiply(value, _across((a, b), label, atom.other), 0))
-        if not atom.one.labels:
-            for (label,), value in self._parts(atom.other, 1):
-                add(total, multiply(value, _across((b, a), label, atom.one), 0))
-                for bent_by, bent in self._parts(atom.one, 1):
-                    both = _across((b, a), label, Local(bent_by))
-                    add(total, multiply_all([value, bent, both], 0), -1)
-        return total
-
-    def _square(self, atom: Square) -> Expansion:
-        a, b, c, d = atom.samples
-        one, other = self._mean_of(atom.one), self._mean_of(atom.other)
-        total = multiply(one, _square((a, b, c, d), atom.other), 0)
-        add(total, multiply(other, _square((b, a, d, c), atom.one), 0))
-        add(total, multiply_all([one, other, _square((a, b, c, d), Local())], 0), -1)
-        return total
-
-    def _grown(self, atom: Grown) -> Expansion:
-        """Entries of the degree that signs ask for, 0 or 1, at one of the two places."""
-        one, other = (atom.places.count(at) % 2 for at in (0, 1))
-        total: Expansion = {}
-        for labels, value in self._parts(atom.one, one):
-            add(total, multiply(value, _branch(atom, 1, labels, atom.other), 0))
-        if atom.one.factors or atom.one.tested is not None or len(atom.one.labels) != one:
-            for labels, value in self._parts(atom.other, other):
-                add(total, multiply(value, _branch(atom, 0, labels, atom.one), 0))
-                for bent_by, bent in self._parts(atom.one, one):
-                    both = _branch(atom, 0, labels, Local(bent_by))
-                    add(total, multiply_all([value, bent, both], 0), -1)
-        return total
+        for labels, share in self._parts(one, degrees[0]):
+            add(total, multiply(share, value(1, labels, other), 0))
+        if one.factors or one.tested is not None or len(one.labels) != degrees[0]:
+            for labels, share in self._parts(other, degrees[1]):
+                add(total, multiply(share, value(0, labels, one), 0))
+                for bent_by, bent in self._parts(one, degrees[0]):
+                    both = value(0, labels, Local(bent_by))
+                    add(total, multiply_all([share, bent, both], 0), -1)
+        return multiply_all([scale, more, total], 0)
 
     def _mean_of(self, of: Local) -> Expansion:
         """⟨f⟩."""
@@ -449,31 +415,23 @@ def _kappa(labels: Labels, of: Local) -> Expansion:
     """Two(:z_a z_b:, f)."""
     if len(of.labels) == 2:
         return _alone(member_of("kappa", labels, of.labels))
-    return _alone(Two(Local(tuple(sorted(labels))), of))
+    return _alone(Moment("kappa", (Local(tuple(sorted(labels))), of)))
 
 
-def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:
+def _across(samples: Labels, at: Labels, of: Local) -> Expansion:
     """n E H_ij z_i f(z_j)."""
     if of.labels:
-        return _alone(member_of("Across", (label, *samples), of.labels))
-    return _alone(Across(samples, Local((label,)), of))
+        return _alone(member_of("Across", (*at, *samples), of.labels))
+    return _alone(Moment("Across", (Local(at), of), samples))
 
 
 def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     """n E H_ij H_ij f(z_j)."""
-    return _alone(member_of("Square", samples) if of.is_one else Square(samples, Local(), of))
+    known = member_of("Square", samples) if of.is_one else None
+    return _alone(known or Moment("Square", (Local(), of), samples))
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A functional of one function of a tree larger than H, at samples as `SEQUENCES` has them."""
-
-    kind: str
-    samples: Labels
-    of: Local
-
-
-def _branch(atom: Grown, at: int, labels: Labels, of: Local) -> Expansion:
+def _branch(atom: Moment, at: int, labels: Labels, of: Local) -> Expansion:
     """n E φ f(z), f at one of the places, and :z: of these labels at the other."""
     found = []
     for kind, (name, block) in BRANCHES.items():
@@ -485,59 +443,25 @@ def _branch(atom: Grown, at: int, labels: Labels, of: Local) -> Expansion:
     kind, samples = min(found)
     name, block = BRANCHES[kind]
     if of.factors or of.tested is not None or len(of.labels) != MEMBERS[kind][1]:
-        return _alone(Branch(kind, samples, of))
+        return _alone(Moment(kind, (of,), samples))
     return _alone(member_of(kind, samples, of.labels))
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:
     """Which of `SEQUENCES` an atom is, "Mean" too, and of what function; None for other atoms."""
-    if isinstance(atom, Mean):
-        return "Mean", atom.of
-    if isinstance(atom, Two):
-        return "kappa", atom.other
-    if isinstance(atom, One | Own | Apart):
-        return type(atom).__name__, atom.of
-    if isinstance(atom, Across | Square):
-        return type(atom).__name__, atom.other
-    if isinstance(atom, Branch):
-        return atom.kind, atom.of
-    if isinstance(atom, Together):
-        return "Together", atom.one
-    return None
-
-
-MEMBERS: dict[str, tuple[Name, int]] = {
-    kind: (named(label), degree)
-    for kind, label, degree in (
-        ("kappa", "V", 2),
-        ("One", "G1", 2),
-        ("Own", "Theta1", 0),
-        ("Apart", "D", 2),
-        ("Across", "F", 1),
-        ("Square", "B", 0),
-    )
-}
-for _kind, (_tensor, _block) in BRANCHES.items():
-    MEMBERS[_kind] = _tensor, sum(_slot_is_z(_tensor, slot) for slot in _tensor.pairing[_block])
-"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
+    if not isinstance(atom, Moment) or atom.kind == "Grown":
+        return None
+    return atom.kind, atom.content[-1]
 
 
 def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
     """A functional's value at :z_S: with S = `of`, `MEMBERS` of them, as a tensor."""
     name, _ = MEMBERS[kind]
-    if kind in BRANCHES or kind in ("Apart", "Own", "Square", "One"):
-        labels = of + samples
-    else:
-        labels = (*samples[:1], *of, *samples[1:]) if kind == "Across" else samples + of
-    return tensor(name.fields, name.order, name.pairing, labels)
+    return tensor(name.fields, name.order, name.pairing, _by_slot(kind, samples, of))
 
 
 def subscripts(atom: object) -> Labels:
     """The samples of a functional, as `SEQUENCES` has them."""
-    if isinstance(atom, Two):
-        return atom.one.labels
-    if isinstance(atom, Own | Apart | Branch | Together):
-        return atom.samples
-    if isinstance(atom, Across):
-        return (*atom.one.labels, *atom.samples)
-    return atom.samples if isinstance(atom, Square) else ()
+    assert isinstance(atom, Moment)
+    beside = atom.content[:-1]
+    return (*(label for each in beside for label in each.labels), *atom.samples)

@@ -153,16 +153,6 @@ class Layer:
         """True if the layer has activations or laws of its own."""
         return any(stage.is_bound for stage in self.stages)
 
-    def check_open(self, function: str) -> None:
-        """Raise InputError for a layer with activations or laws of its own.
-
-        Arguments:
-            function: the name of the function that does not support them yet.
-        """
-        if self.is_bound:
-            wanted = f"the network's own activation and weights in every layer, for {function}"
-            raise InputError("layer", str(self), wanted)
-
     def read_by(self, readouts: tuple[Layer, ...]) -> Layer:
         """The same layer with this readout, or none."""
         made = copy(self)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, layers, recursion
+from derive import Gaussian, Network, Orthogonal, layers, recursion, symbols
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
@@ -194,7 +194,7 @@ def test_what_is_left_out_is_in_the_error(monkeypatch, inputs):
     fine = flow(net, inputs, 5, ["G1", "V"], width=2)
     monkeypatch.setattr(tangents, "DEGREES", (10, 10))
     monkeypatch.setattr(flows, "_layers", flows._layers.__wrapped__)
-    rough = flow(net, inputs, 5, ["G1", "V"], width=2)
+    rough = flow(net, inputs, 5, ["G1", "V"], width=2, seconds=0)  # without balls
     for name in ("G1", "V"):
         off = np.abs(rough[name] - fine[name]).to_numpy()
         error = rough[f"{name}_error"].to_numpy()
@@ -246,7 +246,7 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
     ("layer", "tensor", "says"),
     [
         ("skip(1/2)", "V2", "only permutations keep"),
-        ("skip(1/2, norm=rms)", "P", "with a norm"),
+        ("skip(1/2, norm=rms)", "P", "no norm"),
         ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
         ("skip(gamma)", "V", "numbers for gamma"),
     ],
@@ -256,10 +256,24 @@ def test_what_is_refused(layer, tensor, says):
         flow(Network("tanh", layer=layer), [1.0], 3, tensor)
 
 
-def test_no_precision_and_no_unequal_widths():
+@pytest.mark.parametrize("norm", [None, pytest.param("rms", marks=pytest.mark.slow)])
+def test_a_bound_skip_is_that_of_its_activation_and_law(norm):
+    """The layer's own σ, law and C_W, and the same given beside it."""
+    own = {"weights": Orthogonal("3/2"), "activations": "tanh"}
+    bound = recursion("V", layer=layers.skip("1/2", norm, **own)).single_input()
+    opened = recursion("V", Orthogonal(), activation="tanh", layer=layers.skip("1/2", norm))
+    opened = opened.single_input()
+    pairs = [(each.expr, *each.sequences.values()) for each in (bound, opened)]
+    to = {symbols.C_W: sympy.Rational(3, 2)}
+    pairs = list(zip(*pairs, strict=True))
+    assert all(sympy.expand(one - other.subs(to)) == 0 for one, other in pairs)
+    assert all(pairs[k][1].has(symbols.C_W) for k in (0, -1))
+
+
+def test_no_precision_of_several_inputs_and_no_unequal_widths():
     net = Network("tanh", layer="skip(1/2)")
-    with pytest.raises(InputError, match="precision"):
-        flow(net, [1.0], 3, "V", precision=20)
+    with pytest.raises(InputError, match="several inputs"):
+        flow(net, [[1.0], [2.0]], 3, "V", precision=20)
     with pytest.raises(InputError, match="skip"):
         flow(Network("tanh", layer="skip(1/2)", widths=[2, 8, 9]), [1.0, 1.0], 2, "V")
 

@@ -98,13 +98,6 @@ REASONS = (
         "Spectra of gates are derived only for two Gaussian or two orthogonal matrices.",
     ),
     Reason(
-        "digits of sequences",
-        NOT_YET,
-        "precision",
-        "none, for what closes on sequences",
-        "Behind a skip around one matrix V depends on sequences of tensors; `precision` has none.",
-    ),
-    Reason(
         "written sequences",
         NOT_YET,
         "tensors",
@@ -122,7 +115,7 @@ REASONS = (
         "tower behind norms",
         NOT_YET,
         "tensors",
-        "among K, G1, V, .* behind a skip around one matrix with a norm",
+        "no norm before a skip around one matrix",
         "Behind `skip(γ, norm=…)` there is no closed recursion for the tensors P … U.",
     ),
     Reason(

@@ -90,7 +90,7 @@ def _check_closed(name: Name, layer: Layered) -> None:
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
     if str(name) in FIRST_ORDER:
-        wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
+        wanted += "this one closes on sequences, by `recursion` and `flow` alone"
         if any(field.nodes > 2 for field in name.fields):
             wanted += ", without a norm"
     else:

@@ -9,7 +9,7 @@ Gaussian averages of products of derivatives of σ over distinct inputs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -51,6 +51,9 @@ Average: TypeAlias = "tuple[tuple[int, Group], ...]"
 Terms: TypeAlias = "list[tuple[Fraction, tuple[int, ...]]]"
 """Coefficients, and the places of what they multiply."""
 
+Check: TypeAlias = "Callable[..., None]"
+"""Is told of seconds."""
+
 Key: TypeAlias = "tuple[str, int]"
 Keys: TypeAlias = "tuple[Key, ...]"
 """The part of a vector, and the place in it."""
@@ -65,6 +68,7 @@ class Recursions:
         order: which of them layers 2, 3, … have.
         first: the weights of layer 1.
         m: how many inputs.
+        more: tensors beside those, which `completed` computes.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -78,8 +82,9 @@ class Recursions:
         order: Sequence[int],
         first: WeightEnsemble,
         m: int,
+        more: Sequence[Name] = (),
     ) -> None:
-        self.m, single, stream = m, schemes[0].single, names[0][-1]
+        self.m, single, stream = m, schemes[0].single, (*names[0][-1], *more)
         start = schemes[0].first(first)
         (starts,), *steps = map(steps_of, (start, *schemes), ((stream,), *names))
         every = (each for of_layer in steps for of_stage in of_layer for each in of_stage)
@@ -111,6 +116,22 @@ class Recursions:
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
         return self.first.entry(name, samples)
+
+    def completed(
+        self,
+        layers: Sequence[list[arb]],
+        parameters: Mapping[str, Sequence[object]],
+        goal: float,
+        check: Check,
+    ) -> Sequence[list[arb]]:
+        """The entries at every layer, with those that need several layers at once: none here.
+
+        Arguments:
+            layers: what these recursions lead to.
+            parameters: the hyperparameters by name, exact, an entry for each layer.
+            goal, check: as of `Averages`; `check` is also told how many averages are `left`.
+        """
+        return layers
 
     def at(self, layer: int) -> list[tuple[Stage, Passage]]:
         """The stages of layer 2, 3, …, and what leads through them."""
@@ -257,7 +278,7 @@ class Passage:
         samples = tuple(0 if self._single else to[label] for label in labels)
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
-        for average, count in _placed(bracket, samples, self.sigma(atom.kernel)).items():
+        for average, count in placed_averages(bracket, samples, self.sigma(atom.kernel)).items():
             at = own.setdefault(average, len(own))
             found.append((Fraction(count), (f"average {atom.kernel}", at)))
         return found
@@ -294,37 +315,24 @@ class Passage:
             averages: at each kernel.
         """
         given = [ball(each) for each in parameters]
-        numbers = [self._number(each, parameters) for each in self._values]
+        by_name = dict(zip(self._parameters, parameters, strict=True))
+        numbers = [number_of(each, by_name) for each in self._values]
         inverses = [
             [1 / each if not each.is_zero() else arb.pos_inf() for each in part]
             for part in (given, numbers)
         ]
+        below = below[: len(self.below)]
         vector = [arb(1), *given, *inverses[0], *numbers, *inverses[1], *below]
         vector += [self._response(*each, below) for each in self._responses]
         for label in self.averages:
             vector += averages[label]
         return [_sum(terms, vector) for terms in self._rows]
 
-    def _number(self, value: Value, parameters: Sequence[object]) -> arb:
-        if not value.expr.free_symbols:
-            return ball(value.expr)
-        exact = {
-            PARAMETERS[name]: _rational(each)
-            for name, each in zip(self._parameters, parameters, strict=True)
-            if name in PARAMETERS
-        }
-        return ball(value.expr.subs(exact))
-
     def _response(self, response: Response, inputs: Sequence[int], below: Sequence[arb]) -> arb:
         """A function of collective variables at the entries that are their limits."""
-        symbols = tuple(sympy.Symbol(f"limit_{k}") for k in range(len(response.limits)))
-        renamed = dict(zip((each for each, _ in response.limits), symbols, strict=True))
         to = _labelled(response, inputs)
-        places = (self.below.index(self._moved(limit, to)) for _, limit in response.limits)
-        function = compiled((response.value.xreplace(renamed),), ctx.prec, symbols)
-        (value,) = function(*(below[place] for place in places))
-        found = arb(value)
-        return found if found.is_finite() else arb.pos_inf()  # no unknown: 0 times it is nan
+        places = [self.below.index(self._moved(limit, to)) for _, limit in response.limits]
+        return response_of(response, [below[place] for place in places])
 
     def degenerate(self, below: Sequence[arb]) -> Degenerate | None:
         """The norm or kink that is undefined in the stage at a zero; None if there is none."""
@@ -342,6 +350,27 @@ class Passage:
             if resting := [sample for sample in range(self.m) if K[sample][sample].is_zero()]:
                 return Degenerate(resting[0], order)
         return None
+
+
+def number_of(atom: object, parameters: Mapping[str, object]) -> arb:
+    """A hyperparameter, or an expression in some of them."""
+    if isinstance(atom, Parameter):
+        return ball(parameters[atom.name])
+    assert isinstance(atom, Value)
+    given = {
+        PARAMETERS[each]: _rational(parameters[each])
+        for each in parameters.keys() & PARAMETERS.keys()
+    }
+    return ball(atom.expr.subs(given) if atom.expr.free_symbols else atom.expr)
+
+
+def response_of(response: Response, limits: Sequence[arb]) -> arb:
+    """A function of collective variables at their limits."""
+    symbols = tuple(sympy.Symbol(f"limit_{k}") for k in range(len(response.limits)))
+    renamed = dict(zip((each for each, _ in response.limits), symbols, strict=True))
+    (value,) = compiled((response.value.xreplace(renamed),), ctx.prec, symbols)(*limits)
+    found = arb(value)
+    return found if found.is_finite() else arb.pos_inf()  # no unknown: 0 times it is nan
 
 
 def _labelled(response: Response, inputs: Sequence[int]) -> dict[int, int]:
@@ -382,7 +411,9 @@ def _identified(name: Name, samples: tuple[int, ...]) -> Entry:
 
 
 @cache
-def _placed(bracket: Bracket, samples: tuple[int, ...], activation: Activation) -> Counter[Average]:
+def placed_averages(
+    bracket: Bracket, samples: tuple[int, ...], activation: Activation
+) -> Counter[Average]:
     """A bracket at these inputs, label by label, as averages over distinct inputs.
 
     Derivatives go inside where σ is analytic. For kinks they stay outside, and where labels meet at

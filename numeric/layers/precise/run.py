@@ -207,7 +207,13 @@ class _Descent:
                     if bad is not None and (found := passage.degenerate(below)):
                         raise UndefinedError(found).at(layer, passage.entries[bad][0])
                 layers.append(values)
-        return Outcome(layers)
+
+            def told(seconds: float, left: int) -> None:
+                longest = self._counted + left * seconds * _slower(working)
+                check_time("precision", working, longest, what, self._limit)
+                self._counted += seconds * _slower(working)
+
+            return Outcome(list(recursions.completed(layers, self._parameters, goal, told)))
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
         """Refuse what takes too long, if all layers from this one on take so long, with what all

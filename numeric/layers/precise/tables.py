@@ -35,6 +35,7 @@ def tensors(
     net: Network,
     X: Array,
     needed: Sequence[Sequence[Sequence[Name]]],
+    closed: Sequence[Name],
     parameters: Mapping[str, Sequence[object]],
     names: Sequence[Name],
     digits: int,
@@ -46,6 +47,7 @@ def tensors(
     Arguments:
         X: the inputs, (m, n_0); those that are equal are computed once, but for dropout.
         needed: the tensors behind each stage of each distinct layer, which need no others.
+        closed: those of one input beside them that close on functionals.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
         sizes: the natural size of a tensor, by layer, given all.
@@ -56,6 +58,7 @@ def tensors(
     """
     from .recursions import Recursions  # noqa: PLC0415  (python-flint, which only this needs)
     from .run import run  # noqa: PLC0415
+    from .skips import Skips  # noqa: PLC0415
 
     depth, m = len(parameters["C_b"]), len(X)
     rows = [tuple(Fraction(float(each)) for each in row) for row in X]
@@ -66,7 +69,10 @@ def tensors(
     for scheme in schemes:
         scheme.check_numbers()
     first = net.weights_at(1, depth=depth)
-    recursions = Recursions(needed, schemes, order, first, len(inputs))
+    if closed:
+        recursions: Recursions = Skips(closed, needed, schemes, order, first)
+    else:
+        recursions = Recursions(needed, schemes, order, first, len(inputs))
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,9 +12,12 @@ from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
+from derive.engine.skips import is_skip
 from derive.engine.tangents import (
     CLOSED,
+    LARGER,
     MEMBERS,
+    RANKS,
     closes,
     functional_in,
     functional_of,
@@ -46,7 +50,7 @@ class Term(NamedTuple):
     """A coefficient, atoms with their powers, what is of the function on the left, and the numbers
     of the taps that samples are moved by."""
 
-    value: float
+    value: Fraction
     atoms: tuple[tuple[Any, int], ...]
     test: Any | None
     taps: tuple[int, ...] = ()
@@ -78,6 +82,27 @@ class Derived(NamedTuple):
         return list(chain(*self.tensors.values(), *met, *self.functionals.values()))
 
 
+def closed(
+    names: Sequence[Name], schemes: Sequence[Scheme], m: int
+) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
+    """What is derived of several layers for these tensors, all tensors and kinds of functionals."""
+    own = [name for name in names if name in CLOSED]
+    larger = ", ".join(str(name) for name in own if name in LARGER)
+    if larger and any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma)):
+        wanted = "σ without kinks behind a skip around one matrix"  # X(σσ'') has no Hermite series
+        raise InputError("tensors", larger, f"{wanted}, for cumulants of dH and ddH")
+    layers = [derived(own, scheme, m) for scheme in schemes]
+    tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
+    kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
+    return layers, tuple(tensors), tuple(kinds)
+
+
+def others(names: Sequence[Name]) -> list[Name]:
+    """What these need that has recursions of its own: K, and Θ for all that closes but G1 and V."""
+    found = [named("K"), *(name for name in names if name not in CLOSED)]
+    return [*found, named("Theta")] if set(names) & set(CLOSED[2:]) else found
+
+
 def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
     """The tensors and functionals in terms."""
     names, kinds = set(), set()
@@ -95,13 +120,13 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     *before, bound = scheme.stages
     last, weights = unbound(bound, scheme.weights)
     stages, sigma = (*before, last), bound.sigma(0, scheme.sigma)
+    norm = norm_of(stages) if is_skip(stages) else None
     if not closes(stages):
         wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
-    norm = norm_of(stages)
     meet = norm is not None and m > 1 and bool(sigma.kinks)
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
     taps = range(0, MOVED * MOVED, MOVED)
@@ -151,8 +176,8 @@ def listed(terms: Expansion) -> list[Term]:
             else:
                 atoms.append((atom, exponent))
         taps = tuple(sorted(set(_taps((atoms, test)))))
-        found.append(Term(float(value), tuple(atoms), test, taps))
-    return sorted(found, key=str)
+        found.append(Term(value, tuple(atoms), test, taps))
+    return sorted(found, key=lambda term: str((float(term.value), *term[1:])))
 
 
 def _taps(part: object) -> Iterator[int]:

@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply, power
-from derive.engine.exchangeable import (
-    Across,
-    Apart,
-    Grown,
-    Local,
-    Mean,
-    One,
-    Own,
-    Square,
-    Two,
-    two,
-)
-from derive.engine.tangents import Branch
+from derive.engine.exchangeable import Local, Moment, two
+from derive.engine.tangents import BRANCHES
 from derive.engine.tensors import Tensor, tensor
 from derive.engine.through import Response
+from derive.engine.trees import H
 from derive.gaussian.brackets import Bracket, inside, normal_form
 
 
@@ -69,22 +59,16 @@ def _atom(atom: Any, to: Mapping[int, int]) -> Any:
         return tensor(atom.fields, atom.order, atom.pairing, samples)
     if isinstance(atom, Response):
         return atom._replace(limits=tuple((symbol, _atom(own, to)) for symbol, own in atom.limits))
-    if isinstance(atom, Two):
-        return two(_local(atom.one, to), _local(atom.other, to))
-    if isinstance(atom, Mean | One | Own | Apart | Across | Square):
-        changed: dict[str, Any] = {}
-        for field in fields(atom):
-            value = getattr(atom, field.name)
-            if isinstance(value, Local):
-                changed[field.name] = _local(value, to)
-            else:
-                samples = tuple(to.get(each, each) for each in value)
-                ordered = isinstance(atom, Own | Apart)
-                changed[field.name] = tuple(sorted(samples)) if ordered else samples
-        return replace(atom, **changed)
-    if isinstance(atom, Branch | Grown):
-        raise TypeError(f"{type(atom).__name__} where samples meet: cumulants of dH are of others")
-    return atom
+    if not isinstance(atom, Moment):
+        return atom
+    if atom.tree != H or atom.kind in BRANCHES:
+        raise TypeError(f"{atom.kind} where samples meet: cumulants of dH are of others")
+    content = tuple(_local(each, to) for each in atom.content)
+    if atom.kind == "kappa":
+        return two(*content)
+    samples = tuple(to.get(each, each) for each in atom.samples)
+    ordered = tuple(sorted(samples)) if atom.kind in ("Own", "Apart") else samples
+    return replace(atom, content=content, samples=ordered)
 
 
 def _local(of: Local, to: Mapping[int, int]) -> Local:

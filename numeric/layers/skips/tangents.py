@@ -27,7 +27,6 @@ from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
-    CLOSED,
     RANKS,
     functional_in,
     subscripts,
@@ -51,7 +50,7 @@ from ..run import Layers
 from ..staged import StagedLayers
 from ..tapped import Reader
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
-from .derived import Derived, Term, bent_of, derived, product_of
+from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
     Functionals,
     Move,
@@ -64,7 +63,7 @@ from .functionals import (
 )
 from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
-_K, _THETA = map(named, ("K", "Theta"))
+_K = named("K")
 _EQUAL = 1e-9
 """What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
@@ -168,17 +167,11 @@ class TangentLayers:
         m: int,
         order: Sequence[int],
     ) -> None:
-        own = [name for name in names if name in CLOSED]
-        self._layers = [derived(own, scheme, m) for scheme in schemes]
-        self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
-        self.kinds = tuple(k for k in RANKS if any(k in d.functionals for d in self._layers))
+        self._layers, self.own, self.kinds = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
-        others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - set(CLOSED[:2]):
-            others.append(_THETA)
-        needed = closures(tuple(dict.fromkeys(others)), schemes)
+        needed = closures(tuple(dict.fromkeys(others(names))), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
         start = replace(schemes[0], layer=None)
@@ -558,7 +551,7 @@ class _Pass:
         """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
         that it has not; its size last."""
         own = rank if self._m > 1 else 1
-        value = term.value / self._reader.count ** len(taps)
+        value = float(term.value) / self._reader.count ** len(taps)
         one = np.full((self._copies + 1, *(1,) * own), value)
         atoms = ((*self._lookup(atom), exponent) for atom, exponent in term.atoms)
         parts = (self._placed(each, at, own, taps) ** exponent for each, at, exponent in atoms)

@@ -38,7 +38,7 @@ class InnovatingSampler(LayerSampler):
     def mean_grams(self, draws: NDArray[np.int64]) -> Means:
         """What the vectors' Gram matrices are on average, of these networks."""
         for layer in range(2, self.ensemble.depth + 1):
-            self.ensemble.net.layer_at(layer, self.ensemble.depth).check_open("innovations")
+            assert not self.ensemble.net.layer_at(layer, self.ensemble.depth).is_bound
         noted = Noted(self.ensemble, draws, None)
         for _ in self.passed(noted):
             pass
