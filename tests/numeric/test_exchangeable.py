@@ -246,7 +246,7 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
     ("layer", "tensor", "says"),
     [
         ("skip(1/2)", "V2", "only permutations keep"),
-        ("skip(1/2, norm=rms)", "P", "no norm"),
+        ("skip(1/2, norm=rms)", "P", "with a norm"),
         ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
         ("skip(gamma)", "V", "numbers for gamma"),
     ],

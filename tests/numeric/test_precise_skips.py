@@ -94,7 +94,7 @@ def test_what_is_refused():
     several = Network(["tanh", "relu"], **given)
     with pytest.raises(InputError, match="one activation"):
         flow(several, X, 3, "V", precision=16)
-    with pytest.raises(InputError, match="without kinks"):
+    with pytest.raises(InputError, match="with kinks"):
         flow(Network("relu", **given), X, 3, "P", precision=16)
     fixed = Network("tanh", [Gaussian(1), Gaussian(0)], layer="skip(1/2)")
     with pytest.raises(InputError, match="above 0"):

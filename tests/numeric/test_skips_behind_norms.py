@@ -294,7 +294,7 @@ def test_what_bends_leave_out_is_in_the_error(monkeypatch):
     [
         ("relu", [PAIR[0], PAIR[0] + [1e-7, -1e-7]], "G1", "inputs 0 and 1, too near"),
         ("relu", [[0.8, 0.6], [1.6, 1.2]], "G1", "inputs 0 and 1, too near"),
-        ("tanh", PAIR[0], "P", "no norm"),
+        ("tanh", PAIR[0], "P", "with a norm"),
     ],
 )
 def test_what_a_norm_leaves_out(sigma, inputs, tensor, says):

@@ -115,7 +115,7 @@ REASONS = (
         "tower behind norms",
         NOT_YET,
         "tensors",
-        "no norm before a skip around one matrix",
+        "among K, G1, V, .* behind a skip around one matrix with a norm",
         "Behind `skip(γ, norm=…)` there is no closed recursion for the tensors P … U.",
     ),
     Reason(

@@ -24,7 +24,7 @@ from derive.engine.tangents import (
     recursion_of,
 )
 from derive.engine.taps import MOVED, Taps
-from derive.engine.tensors import Name, Tensor, identify, named
+from derive.engine.tensors import FIRST_ORDER, Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.engine.trees import STREAM
 from derive.engine.variances import unbound
@@ -88,9 +88,12 @@ def closed(
     """What is derived of several layers for these tensors, all tensors and kinds of functionals."""
     own = [name for name in names if name in CLOSED]
     larger = ", ".join(str(name) for name in own if name in LARGER)
-    if larger and any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma)):
-        wanted = "σ without kinks behind a skip around one matrix"  # X(σσ'') has no Hermite series
-        raise InputError("tensors", larger, f"{wanted}, for cumulants of dH and ddH")
+    kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
+    normed = any(is_skip(each.stages) and norm_of(each.stages) for each in schemes)
+    if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
+        there = ", ".join(each for each in FIRST_ORDER if named(each) not in LARGER)
+        wanted = f"among {there} behind a skip around one matrix with "
+        raise InputError("tensors", larger, wanted + ("a norm" if normed else "a σ with kinks"))
     layers = [derived(own, scheme, m) for scheme in schemes]
     tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
     kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
