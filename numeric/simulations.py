@@ -40,7 +40,6 @@ from .layers.limits import NoValueError
 from .runs import chunks
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
-from .samplers.entries import EntriesSampler
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
 from .samplers.innovations import InnovationSampler
@@ -54,8 +53,8 @@ from .tables import layout
 
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
     "lazy": (
-        PathSampler, PairSampler, ForwardSampler, ProbeSampler, EntriesSampler,
-        LayerForwardSampler, ExplicitSampler, ExplicitLayerSampler,
+        PathSampler, PairSampler, ForwardSampler, ProbeSampler, LayerForwardSampler,
+        ExplicitLayerSampler, ExplicitSampler,
     ),
     "paths": (PathSampler, PairSampler),
     "probes": (ForwardSampler, ProbeSampler, LayerForwardSampler),
@@ -111,9 +110,8 @@ def simulate(
             which are averaged exactly given the forward pass: for the tower of one input, without
             ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
             along random directions. A user's field has paths alone, and without them lazy is
-            "explicit". Under weights that permutations alone keep lazy is "entries" for z, which
-            draws a layer's weights and averages the next layer's, and "explicit" for the tower; so
-            it is with dropout.
+            "explicit". Under weights that permutations alone keep lazy is "explicit" too: it
+            builds each layer's matrices and averages the next layer's exactly.
             "products" averages each layer apart and multiplies: without heavy tails at any depth,
             where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU, widths up to
             2048.

@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
     GAUSSIAN: entries N(0, scale²). HAAR: scale times a block of a Haar matrix of dimension `big`.
     DIAGONAL: scale times square roots of the values, over and over. ENTRIES: scale times entries of
-    a law of variance 1 (`entries`), which no vector's product has a simpler law for.
+    a law of variance 1 (`random.entries`), which no vector's product has a simpler law for.
     """
 
     kind: int

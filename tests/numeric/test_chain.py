@@ -311,10 +311,9 @@ def test_what_no_layer_has(make, named):
         make()
 
 
-def test_functions_that_need_the_networks_own_say_so():
-    net = Network("tanh; sin", "gaussian; orthogonal*")
+def test_functions_that_need_the_networks_own_say_so(tmp_path):
     with pytest.raises(InputError, match="one activation for all layers"):
-        spectra.simulate(net, 1.0, 8, 2, 4)
+        write_module(recursion("K"), "tanh; sin", tmp_path / "k.py")
     with pytest.raises(InputError, match="first_weights=None"):
         replace(Network("tanh", first_weights="orthogonal"), weights=["gaussian", "orthogonal"])
 

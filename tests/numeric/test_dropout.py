@@ -42,7 +42,7 @@ def test_what_is_derived_is_sampled(weights):
     theory = flow(net, X[0], 4, tensors)
     samples = [simulate(net, X[0], n, 4, 2000, tensors=tensors, seed=1) for n in (24, 48)]
     found = compare(theory, samples)
-    assert samples[0].attrs["sampler"] == "entries"
+    assert samples[0].attrs["sampler"] == "probes"
     assert found.agrees, str(found)
     dense = flow(Network("tanh", weights, first_weights="gaussian", C_b=0.2), X[0], 4, tensors)
     assert not compare(dense.assign_attrs(theory.attrs), samples).agrees
@@ -153,7 +153,7 @@ def test_layers_narrower_than_the_inputs():
     ]
     lazy, explicit = (run["V"].to_numpy() for run in runs)
     error = np.hypot(*(run["V_se"].to_numpy() for run in runs))
-    assert runs[0].attrs["sampler"] == "entries"
+    assert runs[0].attrs["sampler"] == "probes"
     assert (np.abs(lazy - explicit) <= 5 * error + 1e-9).all()
 
 
