@@ -35,14 +35,7 @@ from numeric import flow, init, plot, training
 
 ACTIVATIONS = ("tanh", "sin", "tanh", "tanh", "sin", "tanh", "tanh", "gelu")
 EVERY = 10
-LONG = (
-    "training.flow",
-    "flow: several inputs",
-    "flow: Theta1, A … F",
-    "flow: P, Q",
-    "spectra: density",
-)
-SHARE = 6
+SHARE = 3
 
 
 def plotted(number: int) -> None:
@@ -86,7 +79,7 @@ def cells() -> list[table.Cell]:
     kinds = table.recorded()
     found = [each for each in kinds if kinds[each] == table.WORKS and not each.is_costly]
     random.Random(39).shuffle(found)
-    long = [each for each in found if each.function in LONG]
+    long = [each for each in found if each.function in table.LONG]
     return [each for each in found if each not in set(long[len(long) // SHARE :])]
 
 

@@ -37,6 +37,15 @@ LIMIT = 75
 """Processor seconds that a combination may take."""
 MOST = 25
 """Processor seconds beyond which a combination is recorded as slow."""
+LONG = (
+    "flow: several inputs",
+    "flow: Theta1, A … F",
+    "flow: P, Q",
+    "spectra: density",
+    "training.flow",
+)
+ALONE = ("Gaussian", "LowRankOrthogonal", "Uniform")
+"""With these laws the suite tries the functions that take long."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +58,19 @@ class Cell:
 
     @property
     def is_costly(self) -> bool:
-        """True if the combination takes seconds that no other one shares.
+        """True if this script alone tries it, once a week: the suite leaves it out.
 
-        Training theory needs all tensors at order 1/n: behind a norm they take 5 to 13 s to derive
-        for each law. Densities of gates take 10 s and more, and so do these tensors at several
-        positions behind a norm and a skip around one matrix. The test tries one combination of that
-        kind, this script all of them.
+        Functions that take long are tried by the suite with one law of each group. Training theory
+        needs all tensors at order 1/n: behind a norm they take 5 to 13 s to derive for each law.
+        Densities of gates take 10 s and more, and so do these tensors at several positions behind a
+        norm and a skip around one matrix.
         """
+        if self.function in LONG and self.law not in ALONE:
+            return True
         if self.function == "spectra: density":
             return self.layer.startswith("gated")
         if self.layer == "around(convolution(2, 3), norm=rms)":
-            return self.function == "flow: Theta1, A … F"
+            return self.law != "Gaussian" or self.function == "flow: Theta1, A … F"
         normed = "norm" in self.layer or self.layer == "Layer(…)"
         tested = self.layer == "normalized(rms)" and self.law == "Gaussian"
         return self.function == "training.flow" and normed and not tested
