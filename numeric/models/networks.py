@@ -10,7 +10,7 @@ C λ_W/f.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -71,6 +71,10 @@ class Structure:
     ending: str | None
 
 
+Ensembles = Callable[[Law, list[str]], weights.WeightEnsemble]
+"""The ensemble of a law, and a remark where another one stands for it."""
+
+
 def structure(graph: Graph) -> Structure:
     """The layers of a graph. Raises InputError for what is no sequence of layers that are known."""
     cuts = graph.cuts()
@@ -111,10 +115,13 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     if plain:
         texts, given = [layers.dense() for _ in numbers], [_ensemble(law, remarks) for law in own]
     else:
-        rotated = [_rotated(law, remarks) for law in own]
-        main = Counter(law.standard for law in rotated[1:]).most_common(1)[0][0]
-        texts = [_layer(made, number, laws, main) for number in numbers]
-        given = [rotated[0], *[main] * len(numbers)]
+        for ensemble in (_ensemble, _rotated):
+            first, *rest = (ensemble(law, remarks) for law in own)
+            main = Counter(law.standard for law in rest).most_common(1)[0][0]
+            texts = [_layer(made, number, laws, main, ensemble) for number in numbers]
+            given = [first, *[main] * len(numbers)]
+            if not any(text.asks_rotations for text in texts):
+                break
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
     biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
@@ -282,11 +289,15 @@ def _is_plain(made: Structure, number: int) -> bool:
 
 
 def _layer(
-    made: Structure, number: int, laws: Mapping[str, Law], main: weights.WeightEnsemble
+    made: Structure,
+    number: int,
+    laws: Mapping[str, Law],
+    main: weights.WeightEnsemble,
+    ensemble: Ensembles,
 ) -> Layer:
     """The equations of layer 2, 3, …, in a network of this standard law."""
     try:
-        return _Writer(made, number, laws, main).layer()
+        return _Writer(made, number, laws, main, ensemble).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
         wanted = error.wanted
@@ -307,8 +318,9 @@ class _Writer:
         number: int,
         laws: Mapping[str, Law],
         law: weights.WeightEnsemble,
+        ensemble: Ensembles,
     ) -> None:
-        self.graph, self.laws = made.graph, laws
+        self.graph, self.laws, self.ensemble = made.graph, laws, ensemble
         self.law, self.own = law, dict[str, weights.WeightEnsemble]()
         self.functions: dict[Activation, str] = {}
         self.main, self.is_plain = _main(made, number, laws), _is_plain(made, number)
@@ -375,7 +387,7 @@ class _Writer:
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
-        own = _rotated(law, []).standard
+        own = self.ensemble(law, []).standard
         if own != self.law and law.C != 0:
             self.own[name] = own
         factor = scale * sympy.sqrt(ratio)
@@ -383,7 +395,7 @@ class _Writer:
         return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
 
     def biases(self, node: Linear, at: int) -> str:
-        """Biases times their factor over that of b[i], whose square λ_b has; empty if it is 0."""
+        """Biases times their factor over that of b[i] (λ_b has its square); empty if it is 0."""
         if node.bias is None or node.bias_scale == 0:
             return ""
         main = _matrix(self.graph, self.main)
