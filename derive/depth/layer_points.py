@@ -187,8 +187,9 @@ def _matched(
         found = []
         for at in sympy.solve(kernel - inner, K):
             for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1, digits):
-                star = at.subs(C_W, weight)
-                bias = star - move.expr.xreplace(known).subs({C_b: 0, K: star, C_W: weight})
+                rest = (at - move.expr.xreplace(known).subs(K, at)).subs(C_W, weight)
+                (bias,) = sympy.solve(rest, C_b) or (sympy.S.NegativeOne,)
+                star = at.subs({C_W: weight, C_b: bias})
                 if not (star > 0 and bias >= 0):
                     continue
                 curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2

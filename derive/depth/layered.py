@@ -185,13 +185,12 @@ def criticality(
     lambda_W are inputs of `Network`, and no rate is derived here.
 
     Arguments:
-        activation: σ, or its name. Of several, "tanh; gelu*", the one that is repeated counts.
+        activation: σ, or its name. For "tanh; gelu*", the repeated one, gelu, is used.
         digits: of K*, C_b and C_W where they are not exact.
         weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
             the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
         layer: what the network repeats; the dense layer by default. Classes of others are in
-            `LayerCriticality`. Of layers that differ, "dense; residual*", those that are repeated
-            count.
+            `LayerCriticality`. For "dense; residual*", the repeated layer, residual, is used.
 
     Of the dense layer, and of others without a norm, ⟨σσ''⟩_K = 0 is solved for all K > 0 where it
     changes sign: on a scan that ends where the average follows its power laws at small and at

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Network, criticality
+from derive import Gaussian, Network, criticality
 from derive.errors import InputError
 from derive.symbols import C_W, C_b
 from numeric import flow
@@ -131,3 +131,13 @@ def test_what_is_critical_nowhere_says_why():
 def test_zeta_of_relu_does_not_depend_on_the_weights():
     found = criticality("relu", layer="residual(skip=1, norm=rms)").exponent
     assert sympy.simplify(found.closed - C_W**2 / (C_W**2 + 2 * C_b)) == 0
+
+
+def test_biases_inside_a_block_enter_the_kernel_that_moves():
+    """The inner kernel C_W K + C_b is at GELU's point; K* and χ stay there, layer by layer."""
+    layer = "around(sequence(dense(activations=linear), dense), skip=1/2)"
+    point = next(each for each in criticality("gelu", layer=layer).points if each.K)
+    net = Network("gelu", Gaussian(point.C_W), C_b=point.C_b, layer=layer)
+    x = sympy.sqrt((point.K - point.C_b) / point.C_W)
+    table = flow(net, [float(x)], 6, ["K"])
+    assert np.allclose(table["K"], float(point.K), rtol=1e-9)
