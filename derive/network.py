@@ -125,7 +125,6 @@ class Network:
 
     def _check(self) -> None:
         """Bring the quantities of the layers to one form; InputError for those that have none."""
-        self._check_groups()
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
             object.__setattr__(self, name, given)
@@ -145,10 +144,11 @@ class Network:
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
 
-    def _check_groups(self) -> None:
-        """Raise InputError for weights that permutations alone keep, where the rest asks more."""
-        if isinstance(self.weights, Laws) and self.weights.function is not None:
-            return  # `tabulated` has them
+    def check_group(self) -> None:
+        """Raise InputError for weights that permutations alone keep, where the rest asks more.
+
+        K and Θ at infinite width do not: they depend on variances alone.
+        """
         check_group(self.layer, self.group, "; ".join(map(str, self.laws.entries)))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -380,7 +380,7 @@ class Network:
         return (STEM,) if layer == 1 else self.layer_at(layer, depth).stages
 
     def read_at(self, layer: int, depth: int) -> tuple[Stage, ...]:
-        """The stages of a layer where z is measured there: those of its readout, if it has one."""
+        """The stages of a layer if measured: those of its readout if it has one, else its own."""
         own = self.layer if layer == 1 else self.layer_at(layer, depth)
         for read in own.readouts:
             return (replace(STEM, taps=read.stages[-1].taps),) if layer == 1 else read.stages

@@ -18,7 +18,7 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
-from .engine.scheme import check_group
+from .engine.scheme import check_group, group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
@@ -91,8 +91,8 @@ class Recursion(Step):
         """The tensor at large depth and criticality, to so many terms (`derive.depth.asymptotics`).
 
         Arguments:
-            activation: σ, or its name; left out, the recursion's own. Of several, "tanh; gelu*",
-                the one that is repeated counts.
+            activation: σ, or its name; by default the recursion's own. For "tanh; gelu*", the
+                repeated one, gelu, is used.
             terms: how many, 1 or more.
             rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
                 `C_b` and `C_W` of a network that is not critical, or `point`, one of
@@ -157,7 +157,7 @@ class SequenceRecursion(Recursion):
 
     @cached_property
     def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
-        """The stages with an open σ, and the law of the matrix."""
+        """The stages with a general σ, and the law of the matrix."""
         *before, last = self.layer_stages
         stage, law = unbound(last, self.weights)
         return (*before, stage), law
@@ -334,7 +334,7 @@ def recursion(
                 )
                 raise InputError("square, corrections", (square, corrections), wanted)
             own = Gaussian() if weights is None else as_weights("weights", weights)
-            check_group(repeated, own.group, own)
+            check_group(repeated, group_of(own, repeated), own)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             given = name, own, tuple(range(1, 2 * len(name.pairing) + 1)), sigma

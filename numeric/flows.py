@@ -465,12 +465,12 @@ def _layers(
 
 
 def _closed(net: Network, depth: int, samples: int) -> bool:
-    """Whether only permutations keep the law behind one of the layers."""
+    """True if only permutations keep the law behind one of the layers."""
     return bool(around_matrices(net.schemes(depth, samples).distinct))
 
 
 def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name]) -> list[Name]:
-    """Those of these tensors that close on functionals, if the law makes them."""
+    """The tensors among these that close on functionals, if only permutations keep the law."""
     own = dict.fromkeys(map(_own, names)) if _closed(net, depth, samples) else ()
     return [name for name in own if name in tangents.CLOSED]
 

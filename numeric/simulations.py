@@ -110,8 +110,8 @@ def simulate(
             which are averaged exactly given the forward pass: for the tower of one input, without
             ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
             along random directions. A user's field has paths alone, and without them lazy is
-            "explicit". Under weights that permutations alone keep lazy is "explicit" too: it
-            builds each layer's matrices and averages the next layer's exactly.
+            "explicit". For laws that only permutations keep, lazy is "explicit", too: it builds
+            each layer's matrices and averages the next layer exactly.
             "products" averages each layer apart and multiplies: without heavy tails at any depth,
             where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU, widths up to
             2048.

@@ -63,13 +63,13 @@ TEST = Local(tested=())
 
 @dataclass(frozen=True)
 class Moment:
-    """n times one of these averages, or of kind "Mean" ⟨f⟩; a tree φ with nodes at both of two
-    neurons is in n E φ f(z_i) g(z_j), of kind "Grown".
+    """n times one of these averages; kind "Mean" is ⟨f⟩ itself. Kind "Grown" is n E φ f(z_i) g(z_j)
+    of a tree φ that has nodes at both neurons.
 
     Arguments:
         kind: its name, "kappa" of Two(f, g).
-        content: f; or f and g, but g and f of "Together".
-        samples: of the nodes of H; of "Together" those of dH first, and first that at j.
+        content: f; or f and g; for "Together" g and f.
+        samples: of the nodes of H; for "Together" first those of dH, beginning with that at j.
         tree: φ.
         places: of each node of φ, 0 at i and 1 at j.
     """

@@ -100,8 +100,8 @@ def moment(
 
 
 def _read(whole: Summand, mark: int) -> Summand:
-    """A term of H' with the samples at summed neurons where taps read: that of a weight is numbered
-    by the weight's sample until it is contracted, that of two derivatives by both samples."""
+    """A term of H' whose samples at summed neurons are those that taps read. Until a weight is
+    contracted, its sample numbers its tap; both samples number the tap of two derivatives."""
     own: dict[int, set[int]] = {}
     for j, sample, *_ in whole.factors:
         own.setdefault(j, set()).add(sample)
@@ -110,12 +110,12 @@ def _read(whole: Summand, mark: int) -> Summand:
 
 
 def _number(first: int, second: int = 0) -> int:
-    """Of the tap at these samples."""
+    """The number of the tap at these samples."""
     return 10 * first + second
 
 
 def _relabelled(whole: Summand, label: Callable[[int, int], int]) -> Summand:
-    """With other labels of the samples at neurons."""
+    """The same term with other labels of the samples at neurons."""
     return whole._replace(
         factors=tuple((j, label(j, sample), order, of) for j, sample, order, of in whole.factors),
         fields=tuple(
@@ -237,7 +237,7 @@ class _Average:
         self._mark = stage.reading.mark
 
     def _tapped(self, given: Sequence[Contraction]) -> tuple[_Average, list[Contraction]]:
-        """The same with one tap for the two weights of each contraction, and these with it."""
+        """A copy in which both weights of a contraction share a tap, and the contractions."""
         samples = {j: sample % MOVED for j, sample, *_ in self._whole.factors}
         taps: dict[int, int] = {}
         pairs, seen = list[Contraction](), Counter[int]()
@@ -371,7 +371,7 @@ def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
 
 
 def _response(atom: Atom, label: Callable[[int], int]) -> Atom:
-    """A function at the limits of a sample, with another label."""
+    """The same function at limits, with other labels of their samples."""
     if not isinstance(atom, Response):
         return atom
     limits = ((s, of._replace(samples=tuple(map(label, of.samples)))) for s, of in atom.limits)

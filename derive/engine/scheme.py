@@ -20,7 +20,7 @@ class Grouped(Protocol):
 
     @property
     def asks_rotations(self) -> str | None:
-        """Why it is derived for laws that rotations keep alone; None where it is not so."""
+        """The reason why the layer needs rotation-invariant laws; None if it does not."""
 
 
 class Layered(Grouped, Protocol):
@@ -46,7 +46,9 @@ class Layered(Grouped, Protocol):
 
 
 def check_group(layer: Grouped, group: str, weights: object) -> None:
-    """Raise InputError for weights that permutations alone keep, in layers that ask for more.
+    """Raise InputError if a layer needs a rotation-invariant law and the weights have another.
+
+    K and Θ at infinite width need no check: they depend on variances alone.
 
     Arguments:
         group: the group that keeps the law of the weights, "O" or "B".
@@ -58,18 +60,10 @@ def check_group(layer: Grouped, group: str, weights: object) -> None:
 
 
 def group_of(weights: WeightEnsemble, layer: Layered | None) -> str:
-    """The group that keeps the laws of all matrices of a layer, "O" or "B".
-
-    Raises InputError if the layer is not derived for that group.
-    """
+    """The group under which the laws of all matrices of a layer are invariant, "O" or "B"."""
     stages = () if layer is None else layer.stages
     own = [matrix.law for stage in stages for matrix in stage.matrices if matrix.law]
-    for law in (weights, *own):
-        if layer is not None:
-            check_group(layer, law.group, law)
-        if law.group != "O":
-            return law.group
-    return "O"
+    return next((law.group for law in (weights, *own) if law.group != "O"), "O")
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ INPUTS = Below("0", "1")
 
 
 class Equation(NamedTuple):
-    """What a variable of a stage is: a sum, and maybe a bias, of this variance."""
+    """A variable of a stage: a sum, and maybe a bias of this variance."""
 
     right: Sum
     bias: bool = False

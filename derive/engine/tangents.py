@@ -88,7 +88,7 @@ _HOMES: dict[str, tuple[Name, int]] = {
         ("Square", "B", 1),
     )
 } | BRANCHES
-"""The same of all functionals but `Together`."""
+"""The same for all functionals except `Together`."""
 
 
 def _at_test(kind: str) -> list[int]:
@@ -98,14 +98,14 @@ def _at_test(kind: str) -> list[int]:
 
 
 def _by_slot(kind: str, samples: Labels, of: Labels) -> Labels:
-    """A sample for each slot: `of` for the z's that f replaces, and these for the others."""
+    """A sample for each slot: `of` for the z's that f replaces, `samples` for the others."""
     given, rest = dict(zip(_at_test(kind), of, strict=True)), iter(samples)
     name, _ = _HOMES[kind]
     return tuple(given[k] if k in given else next(rest) for k in range(len(name.subscripts)))
 
 
 def _left(kind: str, samples: Labels) -> Left:
-    """What `left_of` says of a tensor, with f in the place of what stands at one pair."""
+    """The result of `left_of` for a tensor, with f in place of the content of one pair."""
     name, block = _HOMES[kind]
     labels = _by_slot(kind, samples, (1,) * len(_at_test(kind)))
     left = left_of(name, [labels[slot] for slot in name.subscripts])
@@ -138,14 +138,14 @@ _KINDS = [*(kind for kind in _HOMES if kind not in BRANCHES), "Together", *BRANC
 SEQUENCES: dict[str, Callable[[Labels], Left]] = {
     kind: partial(_left, kind) if kind in _HOMES else _together for kind in _KINDS
 }
-"""The functionals, at samples, as functions f stand behind the layer."""
+"""The functionals at given samples, with f behind the layer."""
 MEMBERS = {kind: (name, len(_at_test(kind))) for kind, (name, _) in _HOMES.items()}
-"""The tensor that is a functional's value at :z^b:, and b; none of `Together`."""
+"""The tensor that a functional gives at :z^b:, and b. `Together` has none."""
 RANKS = {
     kind: len(MEMBERS[kind][0].subscripts) - MEMBERS[kind][1] if kind in MEMBERS else 5
     for kind in _KINDS
 }
-"""At how many samples each is."""
+"""The number of samples of each functional."""
 
 
 @cache
@@ -245,7 +245,7 @@ def _restricted(left: Left, group: set[int]) -> Left:
 
 
 def over_gaussians(factors: tuple[Pair, ...], outer: Labels) -> Expansion:
-    """⟨∂^outer y … y Π σ^{(order)}⟩ of any Gaussian y, by its kernel, called K, and brackets."""
+    """⟨∂^outer y … y Π σ^{(order)}⟩ of any Gaussian y, in terms of its kernel K and brackets."""
     return _Reduction((DENSE,))._average(factors, outer)
 
 
@@ -381,8 +381,8 @@ class _Reduction:
         degrees: tuple[int, int],
         value: Callable[[int, Labels, Local], Expansion],
     ) -> Expansion:
-        """A functional that has no entries but those of a degree at one of its two places: its
-        value with a function at a place and :z: of labels at the other."""
+        """A functional whose only entries have a given degree at one of its two places. `value` is
+        the functional of a function at one place and :z: of labels at the other."""
         (scale, one), (more, other) = (
             self._as_labels(of) if min(degrees) else (constant(1), of) for of in atom.content
         )

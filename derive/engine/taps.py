@@ -4,16 +4,17 @@ A sample is a signal α at a position p. With s independent matrices, one a *tap
 
     z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} mean_{p' ∈ reads_k(p)} σ(z_{j,αp'}) ,
 
-the mean 0 where nothing is read, and it may carry γ z_{i,αp} on. E over the weights joins neural
-indices in pairs, and the two of a pair have one matrix, or both have none. So the coefficient of
-δ_p(i) is a sum over a tap for each pair that has one, of what the dense layer's would be at the
-positions that are read, in which pairs of equal taps share a matrix and others do not. With F_ρ for
-the pairs that share as ρ says, and π a partition of those with a tap, Möbius' inversion gives
+where the mean is 0 if nothing is read. The stage may also carry γ z_{i,αp}. The average over the
+weights joins neural indices in pairs. Both indices of a pair have the same matrix, or neither has
+one. So the coefficient of δ_p(i) is a sum over one tap for each pair with a matrix. Its terms are
+the dense layer's coefficients at the positions that are read: pairs of equal taps share a matrix,
+others do not. Let F_ρ be the coefficient for pairs that share as ρ says, and π a partition of the
+pairs with a tap. Möbius' inversion gives
 
     T' = Σ_π s^{-pairs} Σ_{k_B, B ∈ π} G_π ,    G_π = Σ_{ρ ≤ π} Π_{B ∈ π} (−1)^{r−1} (r−1)! F_ρ ,
 
-r blocks of ρ in B: sums over taps that are free. Of Gaussian matrices F_ρ is the same for each ρ,
-and one G is left; Haar matrices have Weingarten's corrections where taps coincide.
+with r blocks of ρ in B. The sums run over free taps. For Gaussian matrices F_ρ is the same for each
+ρ, and one G remains. Haar matrices have Weingarten's corrections where taps coincide.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ..groups.pairings import mobius, set_partitions
 Body = TypeVar("Body")
 
 Ties = tuple[tuple[int, ...], ...]
-"""Blocks of pairs, by their places in the pairing, each of one tap; other pairs have no matrix."""
+"""Blocks of pairs, by their places in the pairing. Each has one tap; other pairs have no matrix."""
 
 
 MOVED = 1000
-"""A label plus MOVED times a number is its sample where the tap of that number reads."""
+"""label + MOVED·k stands for the sample that tap number k reads for this label."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Taps:
         return by(self, body)
 
     def ties(self, pairs: int) -> Iterator[Ties]:
-        """The partitions π of some of a cumulant's pairs, of one block where there is one tap."""
+        """The partitions π of each subset of a cumulant's pairs; one block if there is one tap."""
         for size in range(pairs + 1):
             for tied in combinations(range(pairs), size):
                 if self.count == 1:
@@ -158,7 +159,7 @@ class Moved(sympy.Expr):
 def moved(
     expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[Sequence[int]], single: bool
 ) -> sympy.Expr:
-    """s^{-pairs} Σ_{k_B} of G_π, as an expression; of the pairs, those that are tied count.
+    """s^{-pairs} Σ_{k_B} G_π as an expression, where only tied pairs count.
 
     Arguments:
         expr: G_π.

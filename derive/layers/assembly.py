@@ -96,7 +96,7 @@ class Assembly:
         *,
         opened: bool = False,
     ) -> None:
-        """From equations; `opened` leaves out the σ that are linear."""
+        """Read equations; `opened` removes each σ that is linear."""
         self.opens = opened
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
@@ -234,7 +234,7 @@ class Assembly:
             yield from self.opened(parts)
 
     def is_linear(self, factor: object) -> bool:
-        """Whether it is σ of variables, and σ is the identity."""
+        """True for σ of variables, if σ is the identity."""
         if not isinstance(factor, Sigma) or not all(each.factors for each in factor.argument):
             return False
         sigma = self.sigma(factor.name) if self.opens else None
@@ -532,8 +532,8 @@ class _StageMaker:
         )
 
     def taps(self, equations: Sequence[Equation]) -> Taps | None:
-        """The positions that all its matrices read; InputError where they read several, and where
-        others than a last one without a skip change how many positions there are."""
+        """The positions that all matrices read. InputError if they read different ones, or if the
+        number of positions changes elsewhere than in a last stage without a skip."""
         found = dict.fromkeys(map(self.whole.taps.get, self.matrices))
         if len(found) > 1:
             wanted = "one kernel size and boundary for all matrices between the same two variables"

@@ -46,7 +46,7 @@ class ByDepth(Along[Layer]):
 
     @property
     def readouts(self) -> tuple[Layer, ...]:
-        """The readout of the last layer, which all layers are measured by, if it has one."""
+        """The readout of the last layer, if any; every layer is measured through it."""
         return next((each.readouts for each in self.entries[-1:]), ())
 
     def at(self, layer: int, depth: int) -> Layer:
@@ -62,7 +62,7 @@ class ByDepth(Along[Layer]):
 
     @property
     def asks_rotations(self) -> str | None:
-        """Why one of its layers is derived for laws that rotations keep alone; None for none."""
+        """The reason why one of the layers needs rotation-invariant laws; None if none does."""
         entries = () if self.function is not None else self.entries
         return next((each.asks_rotations for each in entries if each.asks_rotations), None)
 
@@ -78,7 +78,7 @@ class ByDepth(Along[Layer]):
 
     @property
     def output_axes(self) -> tuple[int, ...]:
-        """The axes along which an input is measured: the same, unless it is read out."""
+        """The axes along which an input is measured: its own, unless a readout changes them."""
         return max((x.read_by(self.readouts).output_axes for x in self.entries), default=())
 
     @property
@@ -126,10 +126,10 @@ def as_layers(given: Given) -> Layers:
 
 
 def as_period(given: Given) -> Layer:
-    """What a deep network of these layers repeats, as one layer.
+    """The layers that a deep network repeats, as one layer.
 
-    A list, or text without *, is a period itself, as for `as_layer`. By definition. Raises
-    InputError for what is no layer, and for a `by_depth(…)` that repeats none.
+    A list, or text without *, is itself a period, as for `as_layer`. By definition. Raises
+    InputError if the argument is no layer, and for a `by_depth(…)` that repeats none.
 
     >>> as_period("dense; (residual; gated)*; dense")
     sequence(residual(skip=1), gated())

@@ -66,7 +66,7 @@ class Activations(Along[Activation]):
     def repeated(cls, given: GivenActivations) -> Activation:
         """The activation that a deep network repeats: gelu of "tanh; gelu*".
 
-        Raises InputError where it repeats none, or several in turn.
+        Raises InputError if it repeats none, or several in turn.
         """
         made = cls.given(given)
         if isinstance(made, Activation):

@@ -99,7 +99,7 @@ def joined(blocks: Sequence[Layer]) -> Layer:
 
 
 def check_no_readout(block: Layer, wanted: str) -> None:
-    """Raise InputError, with what is wanted instead, for a layer with a readout."""
+    """Raise InputError if a layer has a readout; `wanted` says what to use instead."""
     if block.readouts:
         raise InputError("layer", str(block), wanted)
 

@@ -53,7 +53,7 @@ def convolution(
             that a sample is a signal; at layer 1 that of the inputs.
         norm, eps: as those of `normalized`, over the channels at each position by itself; y = z
             without one.
-        law, activations: of its matrices, and σ; by default the network's.
+        law, activations: the law of its matrices, and σ; by default the network's.
 
     K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
     the other tensors are derived here. Raises InputError for sizes and profiles that are none of

@@ -41,7 +41,7 @@ class Layer:
     |---|---|
     | W, W1, W2, … | independent matrices with the network's law, or that of `weights` |
     | b[i] | biases of variance C_b, independent in each equation |
-    | b1[i], b2[i], … | biases likewise, whose variances `C` may give |
+    | b1[i], b2[i], … | more biases, whose variances `C` may set |
     | s(h[a]) | σ, the network's activation, or that of `activations` |
     | tanh(h[a]) | an activation, by its name |
     | a letter in brackets that is not on the left | is summed over |
@@ -59,7 +59,7 @@ class Layer:
         ratio: widths over n of the variables that do not have n neurons.
         variances, ratios, laws, functions: C, ratio, weights and activations, in pairs.
         label: what `str` shows.
-        taps: by matrices, the positions that they read, of those that are convolutions.
+        taps: the positions that a matrix reads, by the names of matrices of convolutions.
         readout: the layer that is measured in place of this one, as with `layers.pooling`.
         tapped, readouts: taps in pairs, and readout as a tuple of one or none.
         keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
@@ -129,7 +129,7 @@ class Layer:
 
     @property
     def asks_rotations(self) -> str | None:
-        """Why it is derived for laws that rotations keep alone; None where it is not so."""
+        """The reason why the layer needs rotation-invariant laws; None if it does not."""
         cause = "others are not derived where z is carried past a function of the same z"
         return cause if _assembled(self)[1] else None
 
@@ -252,13 +252,13 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     for opened in (False, True):
         made = Assembly(*given, opened=opened)
         stages, wrong = made.stages(), made.asymmetries
-        if not wrong or (is_skip(stages) and not layer.keep):
+        if not wrong or (not layer.keep and (opened or is_skip(stages))):
             return stages, next((each.wanted for each in wrong), None)
     raise wrong[0]
 
 
 def _taps(given: Mapping[str, Taps], names: Sequence[str]) -> tuple[tuple[str, Taps], ...]:
-    """The taps of matrices in the order of the equations; InputError for other positions."""
+    """Taps of matrices, ordered as in the equations; InputError if numbers of positions differ."""
     if not isinstance(given, Mapping) or not given.keys() <= set(names):
         raise InputError("taps", given, f"taps by matrices, {', '.join(names)}")
     counts = {each.positions for each in given.values()}

@@ -169,7 +169,7 @@ def _plane(average: Average) -> tuple[int, int]:
 
 
 def step_of(net: Network, layer: int | None = None, depth: int | None = None) -> Step:
-    """The maps into this layer; without one, those of a network that is the same at all of them.
+    """The maps into this layer; without a layer, those of a network whose layers are all alike.
 
     Arguments:
         depth: of the network, if it is more than the layer.

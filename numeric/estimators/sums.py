@@ -1,16 +1,16 @@
 """Moments of z = c + Σ_k W_k s_k + b, each source averaged exactly given all that is before it.
 
-c is carried past the matrices, by a skip: of its law it is known that rotations of its neurons keep
-it, or signed permutations, whatever the s_k are. Each block of M_p's neural indices is made by one
-source at all ends: by biases, by the parameters of a matrix or of the biases on the edge that it
-joins, or by W or c,
+A skip carries c past the matrices. The law of c is invariant under rotations of its neurons, or
+under signed permutations, for any s_k. One source makes all ends of a block of M_p's neural
+indices: biases, the parameters of a matrix or of the biases on the edge that it joins, or W or c.
+W and c contribute
 
     Σ_q C_k(p, q) Π_{B ∈ q} Σ_j Π_{a ∈ B} s_{a;j} ,
     Σ_q Wg_n(p, q) Π_{B ∈ q} Σ_i Π_{a ∈ B} c_{a;i} ,
 
-the weights, and what is carried, over the blocks that this source makes: pairs, and of laws that
-signed permutations alone keep even blocks. One matrix alone is the dense layer (`unbiased`), c
-alone is the pairing estimator. Derived here.
+where p has the blocks that this source makes. These are pairs; for laws that only signed
+permutations keep, they are even blocks. One matrix alone is the dense layer (`unbiased`), c alone
+is the pairing estimator. Derived here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .unbiased import haar_coefficient, weight_coefficient
 
 Vector = tuple[Jet, int]
 Entry = tuple[int, tuple[Vector, ...]]
-"""The mean over the neurons of a product of two vectors of a source, or of more."""
+"""The mean over the neurons of a product of two or more vectors of a source."""
 
 Polynomial = dict[tuple[Entry, ...], float]
 
@@ -66,9 +66,9 @@ class Sum:
 @cache(entries=256)
 def compiled(plan: Plan, given: Sum, probes: Probes) -> tuple[Structure, Array]:
     """The plan's statistics as polynomials in the sources' Gram matrices, one after another, and
-    then in what `larger` lists.
+    then in the means that `larger` lists.
 
-    Of every source the rows are jet·m + sample.
+    The rows of every source are jet·m + sample.
     """
     vectors = _vectors(plan, probes)
     place = {vector: number for number, vector in enumerate(vectors)}
@@ -213,7 +213,7 @@ def _contracted(
 def spectrum(
     weights: WeightEnsemble, rows: Blocks, n_in: int, n_out: int
 ) -> tuple[tuple[float, Blocks], ...]:
-    """C(p, q) with C_W^k in it, and the q, of a p whose points need not be 0, 1, …"""
+    """C(p, q), including C_W^k, and q, for a p whose points need not be 0, 1, …"""
     k = sum(map(len, rows)) // 2
     if isinstance(weights, IndependentEntries | Gaussian):
         cumulants = 1.0
@@ -266,4 +266,4 @@ def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]
 
 
 ELEMENTS: dict[str, Elements] = {"O": _of_rotations, "B": _of_permutations}
-"""By the group."""
+"""The elements of each group."""

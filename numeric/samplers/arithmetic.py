@@ -94,7 +94,7 @@ class Arithmetic:
         return Z
 
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
-        """μ/p of a jet, μ = 1 with chance p and else 0, for each sample and neuron."""
+        """A jet times μ/p, with μ = 1 with chance p, else 0, for each sample and neuron."""
         made = np.array(body)
         masked(made, keep, self.ensemble.generators(self.draws, stream))
         return made

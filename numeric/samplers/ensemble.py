@@ -202,7 +202,7 @@ class Ensemble:
         return number_of(own) if isinstance(own, Value) else C_b, float(self.lambda_b[layer - 1])
 
     def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
-        """The random numbers of each network, one of several streams."""
+        """The generator of random numbers of each network, for one of several streams."""
         k0, k1 = (int(word) for word in self.key)
         counters = ((draw << 128) + (stream << 64) for draw in draws.tolist())
         made = (np.random.Philox(key=k0 + (k1 << 32), counter=each) for each in counters)
@@ -256,7 +256,7 @@ class Ensemble:
         return self.net.stages_at(layer, self.depth)
 
     def read_at(self, layer: int) -> tuple[Stage, ...]:
-        """The stages of this layer where it is measured: those of its readout, if it has one."""
+        """The stages of a layer if measured: those of its readout if it has one, else its own."""
         return self.net.read_at(layer, self.depth)
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
@@ -385,6 +385,7 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
     net.check_skips(depth)
+    net.check_group()
     layers = Layers(net, width, tuple(widths))
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
         getattr(layers, checked)  # computed once, and an InputError where it cannot be

@@ -45,7 +45,7 @@ from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, number_at
 from .probing import Followed
 
 _NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
-"""A stream's layer and, from this bit on, the number of the layer's matrix; biases and masks have
+"""A stream's number has the layer and, from this bit on, the layer's matrix. Biases and masks have
 numbers beyond all matrices."""
 
 State = Mapping[Kind, Array]
@@ -101,8 +101,8 @@ class _Vectors:
 
 
 class Parts(NamedTuple):
-    """The right side of an equation: what is carried, what each matrix meets, and the variance and
-    the learning rate of biases."""
+    """The right side of an equation: the carried part, the vectors that each matrix meets, and the
+    variance and the learning rate of biases."""
 
     carried: _Vectors | None
     bodies: dict[int, _Vectors]
@@ -172,7 +172,7 @@ class LayerSampler(Followed):
     def _down(
         self, stages: Sequence[Stage], layer: int, state: State, arithmetic: Arithmetic
     ) -> tuple[Place, dict[Kind, Parts]]:
-        """Where the last of a layer's stages is, and what each of its equations adds up."""
+        """The place of a layer's last stage, and the parts of each of its equations."""
         place, parts = Place(layer), self._parts(stages[0], Place(layer), state, arithmetic)
         for stage, following in pairwise(stages):
             state = self._after(stage, place, parts, arithmetic)
@@ -322,7 +322,7 @@ def sum_of(
 class Evaluated:
     """A stage's products at given variables; each argument and collective variable once.
 
-    `masked` takes what a matrix meets and p of dropout to μ/p of it.
+    `masked` multiplies the vectors that a matrix meets by μ/p, given dropout's p.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class Part:
 
 
 def stages_at(ensemble: Ensemble, layer: int) -> tuple[Stage, ...]:
-    """What a layer goes through, and the last is read out by where signals are."""
+    """The stages of a layer; for the last layer those of its readout, if it has one."""
     return ensemble.read_at(layer) if layer == ensemble.depth else ensemble.stages_at(layer)
 
 

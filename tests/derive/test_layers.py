@@ -404,9 +404,6 @@ def test_two_blocks_are_one_block_twice():
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (("z[i] = gamma z[i] + W[i,a] s(z[a]) z[a]",), "rotations"),
-        (("h[i] = W1[i,a] s(z[a])", "z[i] = z[i] + W2[i,a] s(h[a])"), "rotations"),
-        (("h[i] = W1[i,a] z[a]", "z[i] = z[i] + W2[i,a] h[a] z[a]"), "rotations"),
         (("m = z[a]/n", "z[i] = z[i]/m"), "vanish"),
         (("q = z[a] z[a]/n", "z[i] = z[i]/sqrt(q - 1/2)"), "vanish"),
         (("q = z[a] z[a]/n", "z[i] = z[i]/(q - q)"), "division by 0"),

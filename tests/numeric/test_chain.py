@@ -480,7 +480,7 @@ def test_a_layers_own_laws_may_be_those_that_permutations_keep():
     one, other = (flow(net, X[0], 3, ["G1", "Theta1"]) for net in (own, given))
     assert largest_difference(one, other, ["G1", "Theta1"]) < 1e-14
     with pytest.raises(InputError, match="wanted rotation-invariant weights in the layer"):
-        Network("tanh", "uniform", layer="skip(1/2)")
+        flow(Network("tanh", "uniform", layer="skip(1/2)"), X[0], 3, "V")
 
 
 def test_kinks_are_those_of_the_activations_that_act():

@@ -88,7 +88,7 @@ REASONS = (
         NOT_YET,
         "network",
         "a network of dense layers, here",
-        "`derive.exact` supports only the dense layer.",
+        "`derive.exact` supports dense layers only.",
     ),
     Reason(
         "spectra of gates",
@@ -102,29 +102,31 @@ REASONS = (
         NOT_YET,
         "tensors",
         "this one closes on sequences",
-        "Behind a skip around one matrix V depends on sequences of tensors; modules have none.",
+        "Behind a skip around one matrix, V depends on sequences of tensors. Written modules do "
+        "not support these. Past a convolution, `recursion` does not either.",
     ),
     Reason(
         "asymptotics of sequences",
         NOT_YET,
         "layer",
         "another layer for asymptotics",
-        "Behind a skip around one matrix V depends on sequences of tensors, without asymptotics.",
+        "Behind a skip around one matrix, V depends on sequences of tensors. Their asymptotics are "
+        "not derived.",
     ),
     Reason(
         "tower behind norms",
         NOT_YET,
         "tensors",
         "among K, G1, V, .* behind a skip around one matrix with a norm",
-        "Behind `skip(γ, norm=…)` there is no closed recursion for the tensors P … U.",
+        "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
     ),
     Reason(
         "filters past a skip",
         NOT_YET,
         "weights",
         "Gaussian weights, beyond K and Theta behind a skip past one convolution",
-        "Behind a skip past one convolution V is derived where no fourth cumulant of the weights "
-        "corrects taps that coincide, as for Gaussian ones.",
+        "Behind a skip past one convolution, V is derived only for weights whose fourth cumulant "
+        "does not contribute where taps coincide, such as Gaussian ones.",
     ),
     Reason(
         "digits of signals",
@@ -152,15 +154,15 @@ REASONS = (
         NOT_YET,
         "layer",
         "one layer: that of one depth",
-        "A module or a series repeats one layer or period, without another first or last layer. "
-        "Take what is repeated, `layers.as_period(…)`.",
+        "Written modules and asymptotics repeat one layer or period, without another first or last "
+        "layer. Use `layers.as_period(…)`, which returns the repeated layers.",
     ),
     Reason(
         "one activation",
         NOT_YET,
         "activation",
         "one activation for all layers",
-        "A written module has one activation for all layers.",
+        "A written module uses one activation of the network in all layers.",
     ),
     Reason(
         "spectra of unequal widths",

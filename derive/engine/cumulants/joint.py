@@ -49,8 +49,8 @@ def layer_cumulant(
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
         progress: called after every average over the weights (`work`).
         stage: of the layer; by default the only one of the dense layer.
-        ties: of the given pairing, which pairs have matrices in common, where the stage has its
-            matrices once for each block of them; the other pairs have none.
+        ties: blocks of pairs of the given pairing. The stage has its matrices once for each block,
+            and the pairs of a block share them; other pairs have no matrix.
         group: the group that keeps the law of the layer below; by default that of the weights.
     """
     slots = slots_of(fields)

@@ -99,7 +99,7 @@ def products(
     block: tuple[int, ...],
     matrix_of: Mapping[int, int] | None = None,
 ) -> Iterator[tuple[Expandable, ...]]:
-    """The products of the equations of the block's fields; those with matrices at these slots."""
+    """The products of the block's equations; with `matrix_of`, those with matrices at its slots."""
     slots = slots_of(fields)
 
     def equation(f: int) -> Iterator[Expandable]:
@@ -119,7 +119,7 @@ def summands(
 ) -> Iterator[Summand]:
     """The terms of a product of this degree in c − c* that have a δ of these pairs.
 
-    `matrix_of` has what is added to the number of each slot's matrix, where one stands for several.
+    `matrix_of` maps a slot to the shift of its matrix's number, if one matrix stands for several.
     """
     for split in compositions(degree, len(parts)):
         expanded = (part.degree(d) for part, d in zip(parts, split, strict=True))
@@ -189,11 +189,11 @@ def renumbered(whole: Summand) -> Summand:
 
 
 def carried_past(whole: Summand, blocks: Blocks) -> Iterator[tuple[int, Summand]]:
-    """The coefficient of δ of these blocks, by averages over distinct neurons, each with its sign.
+    """The coefficient of δ of these blocks, as averages over distinct neurons, each with its sign.
 
-    Where two indices are equal if and only if a block has both, the product is the sum of its
-    coefficients for all partitions within the blocks: Möbius' inversion takes the others off.
-    Each neuron of what is carried is −1 − k, k the part of such a partition.
+    If two indices are equal if and only if a block has both, the product is the sum of its
+    coefficients for all partitions within the blocks. Möbius' inversion subtracts the others.
+    The neuron −1 − k of a carried field stands for part k of such a partition.
     """
     carried = {-1 - j for placed in whole.fields for j in placed.neurons if j < 0}
     own = [block for block in blocks if block[0] in carried]

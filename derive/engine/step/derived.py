@@ -99,8 +99,8 @@ class Step(Shown):
 
     @cached_property
     def parts(self) -> tuple[Self, ...]:
-        """Of a stage with taps a step for each way in which pairs are tied, to be summed over the
-        taps (`taps`); of others this step alone."""
+        """For a stage with taps, one step for each way in which pairs are tied; these are summed
+        over the taps (`taps`). For other stages, this step alone."""
         taps = self.through.taps
         if taps is None or self.ties is not None:
             return (self,)

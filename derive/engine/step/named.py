@@ -11,6 +11,7 @@ from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
 from ..fields import AnyField, Field
 from ..scheme import Layered, Scheme, group_of
+from ..skips import is_skip
 from ..stages import DENSE, Stage
 from ..tensors import FIRST_ORDER, MOST_ORDER, NAMES, Name, canonical, fields_by_name, named, target
 from ..trees import STREAM
@@ -89,7 +90,7 @@ def _check_closed(name: Name, layer: Layered) -> None:
     if layer.reason is None or (not name.order and len(name.pairing) <= 1):
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-    if str(name) in FIRST_ORDER:
+    if str(name) in FIRST_ORDER and is_skip(layer.stages):
         wanted += "this one closes on sequences, by `recursion` and `flow` alone"
         if any(field.nodes > 2 for field in name.fields):
             wanted += ", without a norm"

@@ -65,7 +65,7 @@ def closures(
 def read_through(
     names: Sequence[Name], scheme: Scheme
 ) -> tuple[tuple[Name, ...], tuple[tuple[Name, ...], ...]]:
-    """The tensors of layer ℓ that these need behind a layer; and those behind each stage."""
+    """The tensors of layer ℓ that these need behind the next layer, and those behind each stage."""
     found = [tuple(names)]
     for stage in reversed(scheme.stages):
         needs = {need for name in found[0] for need in through(name, scheme, stage).needs}

@@ -56,7 +56,7 @@ def behind(
 
 
 def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:
-    """True for a matrix or biases of a variance above 0; the default is of the network's."""
+    """True for a variance above 0; the default is the answer for the network's variance."""
     return default if isinstance(variance, Parameter) else variance.expr != 0
 
 

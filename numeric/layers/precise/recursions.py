@@ -52,7 +52,7 @@ Terms: TypeAlias = "list[tuple[Fraction, tuple[int, ...]]]"
 """Coefficients, and the places of what they multiply."""
 
 Check: TypeAlias = "Callable[..., None]"
-"""Is told of seconds."""
+"""A function that is called with estimated seconds."""
 
 Key: TypeAlias = "tuple[str, int]"
 Keys: TypeAlias = "tuple[Key, ...]"
@@ -68,7 +68,7 @@ class Recursions:
         order: which of them layers 2, 3, … have.
         first: the weights of layer 1.
         m: how many inputs.
-        more: tensors beside those, which `completed` computes.
+        more: further tensors, which `completed` computes.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -124,12 +124,12 @@ class Recursions:
         goal: float,
         check: Check,
     ) -> Sequence[list[arb]]:
-        """The entries at every layer, with those that need several layers at once: none here.
+        """The entries at every layer, with those that need several layers at once; here none do.
 
         Arguments:
-            layers: what these recursions lead to.
+            layers: the entries that these recursions give.
             parameters: the hyperparameters by name, exact, an entry for each layer.
-            goal, check: as of `Averages`; `check` is also told how many averages are `left`.
+            goal, check: as in `Averages`; `check` also gets `left`, the number of averages to come.
         """
         return layers
 

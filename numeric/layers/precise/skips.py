@@ -1,11 +1,12 @@
-"""Behind skips around one matrix in balls: functionals X(f) as averages over two layers.
+"""Skips around one matrix in balls: functionals X(f) as averages over two layers.
 
-Behind a layer X'(f) is a sum of scalar · Y(P ∂^k f) and scalar · ⟨F(y) P ∂^k f⟩, F a product of σ's
-or 1 and P f(z) = E f(γz + ξ) (`derive.engine.tangents`). So with one input, without a series,
+Behind a layer, X'(f) is a sum of scalar · Y(P ∂^k f) and scalar · ⟨F(y) P ∂^k f⟩. Here F is 1 or a
+product of σ's, and P f(z) = E f(γz + ξ) (`derive.engine.tangents`). So with one input no series
+is needed:
 
     X(f) = Σ c ⟨F(y_j) ∂^k f(z_l)⟩,      j < l,      E z_j z_l = γ_{j+1} … γ_l K_j .
 
-Derived here. `flow` in floats has another road to the same numbers: Hermite coefficients.
+Derived here. `flow` in floats computes the same numbers from Hermite coefficients.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Skips(Recursions):
 
     Arguments:
         own: these tensors.
-        names, schemes, order, first: as of `Recursions`, for all others.
+        names, schemes, order, first: as in `Recursions`, for all others.
     """
 
     def __init__(
@@ -106,10 +107,10 @@ class Skips(Recursions):
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """One layer: what stands for each atom below it, and what is above.
+    """One layer: the values of the atoms below it, and the functionals above.
 
-    Of y = scale · z there are variances at this layer and those below, and shares, E y_j z_l over
-    them; sigma, goal and check are as of `Averages`.
+    `variances` are those of y = scale · z at this layer and those below, and `shares` are
+    E y_j z_l over them. sigma, goal and check are as in `Averages`.
     """
 
     state: Mapping[str, Functional]
@@ -128,7 +129,7 @@ class _Layer:
         return sums([self._scalar(term) for term in terms])
 
     def behind(self, terms: Sequence[Term], gamma: arb) -> Functional:
-        """A functional above."""
+        """A functional above the layer."""
         total: Functional = {}
         for term in terms:
             kind, of = term.of
@@ -143,7 +144,7 @@ class _Layer:
         return {key: value for key, value in total.items() if not value.is_zero()}
 
     def _scalar(self, term: Term) -> arb:
-        """A term without what is of the function on the left."""
+        """A term without the factor that contains the function on the left."""
         value = ball(term.value)
         for atom, exponent in term.atoms:
             if atom not in self.known:

@@ -47,7 +47,7 @@ def tensors(
     Arguments:
         X: the inputs, (m, n_0); those that are equal are computed once, but for dropout.
         needed: the tensors behind each stage of each distinct layer, which need no others.
-        closed: those of one input beside them that close on functionals.
+        closed: further tensors of one input, which close on functionals.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
         sizes: the natural size of a tensor, by layer, given all.

@@ -11,7 +11,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
-from derive.engine.scheme import Scheme
+from derive.engine.scheme import Scheme, check_group
 from derive.engine.skips import is_skip
 from derive.engine.tangents import (
     CLOSED,
@@ -47,8 +47,8 @@ of them."""
 
 
 class Term(NamedTuple):
-    """A coefficient, atoms with their powers, what is of the function on the left, and the numbers
-    of the taps that samples are moved by."""
+    """A coefficient, atoms with their powers, the factor with the function on the left, and the
+    numbers of the taps that move samples."""
 
     value: Fraction
     atoms: tuple[tuple[Any, int], ...]
@@ -85,7 +85,7 @@ class Derived(NamedTuple):
 def closed(
     names: Sequence[Name], schemes: Sequence[Scheme], m: int
 ) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
-    """What is derived of several layers for these tensors, all tensors and kinds of functionals."""
+    """The recursions of several layers for these tensors, all tensors and kinds of functionals."""
     own = [name for name in names if name in CLOSED]
     larger = ", ".join(str(name) for name in own if name in LARGER)
     kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
@@ -101,7 +101,7 @@ def closed(
 
 
 def others(names: Sequence[Name]) -> list[Name]:
-    """What these need that has recursions of its own: K, and Θ for all that closes but G1 and V."""
+    """The needed tensors with recursions of their own: K, and Θ if more than G1 and V close."""
     found = [named("K"), *(name for name in names if name not in CLOSED)]
     return [*found, named("Theta")] if set(names) & set(CLOSED[2:]) else found
 
@@ -120,6 +120,8 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
 def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
+    if scheme.layer is not None:
+        check_group(scheme.layer, scheme.group, scheme.weights)
     *before, bound = scheme.stages
     last, weights = unbound(bound, scheme.weights)
     stages, sigma = (*before, last), bound.sigma(0, scheme.sigma)

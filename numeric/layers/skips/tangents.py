@@ -386,7 +386,7 @@ class _Pass:
         return total
 
     def _tapped(self, terms: Iterable[Term]) -> Iterator[tuple[Term, dict[int, int]]]:
-        """Terms with the tap of each number."""
+        """Each term with every choice of a tap for each number."""
         for term in terms:
             for taps in product(range(self._reader.count), repeat=len(term.taps)):
                 yield term, dict(zip(term.taps, taps, strict=True))
