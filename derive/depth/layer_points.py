@@ -188,22 +188,22 @@ def _matched(
         for at in sympy.solve(kernel - inner, K):
             for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1, digits):
                 rest = (at - move.expr.xreplace(known).subs(K, at)).subs(C_W, weight)
-                (bias,) = sympy.solve(rest, C_b) or (sympy.S.NegativeOne,)
-                star = at.subs({C_W: weight, C_b: bias})
-                if not (star > 0 and bias >= 0):
-                    continue
-                curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2
-                side = "below" if curvature > 0 else "above"
-                found.append(
-                    CriticalPoint(
-                        C_b=float_to(bias, digits),
-                        C_W=float_to(weight, digits),
-                        K=float_to(star, digits),
-                        coefficient=float_to(curvature, digits),
-                        exponent=sympy.Integer(1),
-                        stability=f"half-stable: attracts from {side}",
+                for bias in sympy.solve(rest, C_b):
+                    star = at.subs({C_W: weight, C_b: bias})
+                    if not (star > 0 and bias >= 0):
+                        continue
+                    curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2
+                    side = "below" if curvature > 0 else "above"
+                    found.append(
+                        CriticalPoint(
+                            C_b=float_to(bias, digits),
+                            C_W=float_to(weight, digits),
+                            K=float_to(star, digits),
+                            coefficient=float_to(curvature, digits),
+                            exponent=sympy.Integer(1),
+                            stability=f"half-stable: attracts from {side}",
+                        )
                     )
-                )
         return found
 
 

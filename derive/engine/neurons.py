@@ -238,6 +238,8 @@ class _Average:
 
     def _tapped(self, given: Sequence[Contraction]) -> tuple[_Average, list[Contraction]]:
         """A copy in which both weights of a contraction share a tap, and the contractions."""
+        if not self._mark:
+            return self, list(given)
         samples = {j: sample % MOVED for j, sample, *_ in self._whole.factors}
         taps: dict[int, int] = {}
         pairs, seen = list[Contraction](), Counter[int]()

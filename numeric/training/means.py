@@ -35,9 +35,7 @@ from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
 from ..samplers.base import Sampler
 from ..samplers.ensemble import Ensemble, checked_ensemble
-from ..samplers.explicit import ExplicitSampler
 from ..samplers.paths import MOST_EDGES, PathSampler, kernels
-from ..samplers.staged import ExplicitLayerSampler
 from ..simulations import make_sampler
 
 BATCHES = 256
@@ -87,7 +85,7 @@ def seconds(ensemble: Ensemble) -> float:
     for group in _groups(ensemble):
         pairs = len(_samples(ensemble, group)) ** 2 * ensemble.depth
         sampler = _sampler(_of_inputs(ensemble, group, ensemble.seed))
-        whole = isinstance(sampler, ExplicitSampler | ExplicitLayerSampler)
+        whole = sampler.name == "explicit"
         per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
         found += _SECONDS + per_neuron * ensemble.width * pairs
     return found
