@@ -205,17 +205,17 @@ def test_kernel_writes_a_module(capsys, tmp_path):
 
 def test_spectra_through_other_layers(capsys):
     """Behind a norm and around a skip all of it; through gates moments and atoms."""
-    words = ["spectrum", "--activation", "relu", "--depth", "3", "--moments", "1", "--layer"]
+    words = ["spectrum", "--activation", "relu", "--depth", "2", "--moments", "1", "--layer"]
     status, out, _ = run(capsys, *words, "normalized(rms)", "--q-star", "2")
     assert status == 0
-    assert "\nm_1 = 0.015625\n" in out  # (C_W/2K)³ at K = 2
+    assert "\nm_1 = 0.0625\n" in out  # (C_W/2K)² at K = 2
     assert "density of JJ' on 0 ... " in out
     words += ["residual(skip=1)", "--q-star", "2"]
     status, out, _ = run(capsys, *words)
     assert status == 0
     _, density, moment, check = out.splitlines()
-    assert density.startswith("density of JJ' on 0.00")
-    assert moment == "m_1 = 3.375"  # (1 + C_W²/2)³
+    assert density.startswith("density of JJ' on 0.01")
+    assert moment == "m_1 = 2.25"  # (1 + C_W²/2)²
     assert "total mass 1 " in check
     words[-3] = "gated(skip=1)"
     words[words.index("relu")] = "tanh"
