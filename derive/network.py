@@ -446,7 +446,7 @@ class Network:
             own, law = self.layer_at(layer, depth), self.weights_at(layer, depth=depth).standard
             return Scheme(
                 law,
-                equal or self._is_square_at(layer, own, law),
+                equal or (not self.is_uniform and self._is_square_at(layer, own, law)),
                 self.corrections,
                 samples == 1,
                 own.staged,
@@ -454,7 +454,7 @@ class Network:
                 group,
             )
 
-        if self.is_uniform and equal:
+        if self.is_uniform:
             return Schemes((scheme(2),), (0,) * (depth - 1))
         schemes = [scheme(layer) for layer in range(2, max(depth, 2) + 1)]
         numbers = {each: number for number, each in enumerate(dict.fromkeys(schemes))}

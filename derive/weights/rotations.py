@@ -274,6 +274,8 @@ class Truncated(Frames):
     Truncated(C_W=1, ratio=2)
     """
 
+    has_rows_of_square: ClassVar[bool] = True
+
     ratio: sympy.Expr | float = field(default=_MISSING, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -308,7 +308,7 @@ def test_variances_that_contradict_or_are_misplaced(call, told):
 
 @pytest.mark.parametrize(
     "law",
-    [Gaussian(), Orthogonal(), Uniform(), LowRankOrthogonal(gamma="1/2"), Truncated(ratio=2)],
+    [Gaussian(), Orthogonal(), Uniform(), Truncated(ratio=2), LowRankOrthogonal(gamma="1/2")],
     ids=str,
 )
 def test_which_laws_have_the_rows_of_square_matrices(law):
