@@ -492,3 +492,18 @@ def test_a_linear_skip_takes_the_vertex_of_another_sigma_on(sigma):
     table = flow(net, PAIR[0], 3, ["K", "V"])
     (K, V), above = (float(table[name][1]) for name in "KV"), float(table["V"][2])
     assert above == pytest.approx(V / 81 + (4 / 9 + 4) * (V + 2 * K**2), rel=1e-12)
+
+
+def test_a_layer_behind_may_have_fewer_neurons():
+    """Its tensors are those of equal widths: rows are alike, and nothing else asks how many."""
+    x, given = [1.0, 0.5], {"layer": "dense; skip(1/2)*; dense", "C_b": 0.1, "lambda_b": 0.3}
+    for law in ("gaussian", "orthogonal"):
+        few, equal = (
+            flow(Network("tanh", law, widths=widths, **given), x, 4, TOWER, width=16)
+            for widths in ((2, 16, 16, 16, 3), None)
+        )
+        for name in TOWER:
+            assert (few[name] == equal[name]).all()
+    wide = Network("tanh", "orthogonal", widths=(2, 16, 16, 16, 17), **given)
+    with pytest.raises(InputError, match="equal widths"):
+        flow(wide, x, 4, "V", width=16)
