@@ -36,7 +36,7 @@ from ..arithmetic.polynomials import (
     power,
 )
 from ..errors import InputError
-from ..groups.pairings import coset_type, pair_partitions, pairings
+from ..groups.pairings import Blocks, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
 from .exchangeable import Labels, Local, Pair, Tangent, mean
@@ -68,7 +68,7 @@ def moment(
     """
     scales: dict[Sum, Expansion] = {}
     mark = stage.reading.mark
-    if mark and _pairings(weights):
+    if mark and _beyond_pairs(weights):
         wanted = "Gaussian weights, beyond K and Theta behind a skip past one convolution"
         raise InputError("weights", str(weights), wanted)
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
@@ -283,10 +283,12 @@ class _Average:
                 continue
             left = [row.left for row in rows]
             found = list(made._wick(left, [pair for pair in pairs if pair not in loose], loose))
+            homes = [place for place, row in enumerate(rows) for _ in row.pairs]
             for kept in combinations(range(len(pairs)), 2):
                 rest = [pair for k, pair in enumerate(pairs) if k not in kept]
                 if not any(pair in loose for pair in rest):
-                    found += made._fourth(left, [pairs[k] for k in kept], rest)
+                    one_row = len({homes[k] for k in kept}) == 1
+                    found += made._fourth(left, [pairs[k] for k in kept], rest, one_row)
             for each, own in found:
                 yield each, multiply(scale, own, 1)
 
@@ -339,28 +341,41 @@ class _Average:
                 yield from sums.changed(self._norm, tuple(changes), tuple(slopes))
 
     def _fourth(
-        self, left: Sequence[Local], pairs: Sequence[Contraction], rest: Sequence[Contraction]
+        self,
+        left: Sequence[Local],
+        pairs: Sequence[Contraction],
+        rest: Sequence[Contraction],
+        one_row: bool,
     ) -> Iterator[tuple[Sum, Expansion]]:
-        """Four weights of whose pairing that of the columns is another, or C(p, q) not n^{-2}."""
-        for q, value in _pairings(self._weights):
+        """Four weights, by what C(p, q) has beyond pairs of equal ones; a block is in one row."""
+        for is_block, q, order, value in _beyond_pairs(self._weights):
+            if is_block and not one_row:
+                continue
             sums = Sums(self._whole, left)
             ends = [sums.column(element) for pair in pairs for element in pair]
-            for a, b in q:
-                sums.identify(ends[a], ends[b])
+            for first, *others in q:
+                for other in others:
+                    sums.identify(ends[first], ends[other])
             for pair in rest:
                 sums.contract(pair)
-            yield sums.canonical(3), value
+            yield sums.canonical(order), value
 
 
 @cache
-def _pairings(weights: WeightEnsemble) -> tuple[tuple[tuple[Pair, ...], Expansion], ...]:
-    """C(p,q) − n^{-2}δ_pq at order n^{-3}, for each q, p being (01)(23), without its n^{-3}."""
-    own = pair_partitions(4)[0]
+def _beyond_pairs(weights: WeightEnsemble) -> tuple[tuple[bool, Blocks, int, Expansion], ...]:
+    """C(p, q) − n^{-2}δ_pq of four weights, through n^{-3}: whether p is (0123) or (01)(23); q; a
+    power of 1/n; and what is before it. A third of that of (0123), which three pairings contain."""
     found = []
-    for pairing in pair_partitions(4):
-        series = weights.expansion(coset_type(own, pairing), 3, True)
-        found.append((pairing, {(m, 0): v for (m, at), v in series.items() if at == 3}))
-    return tuple((pairing, value) for pairing, value in found if value)
+    for p, share in ((pair_partitions(4)[0], Fraction(1)), (((0, 1, 2, 3),), Fraction(1, 3))):
+        for q in weights.columns(p):
+            series = dict(weights.spectrum(p, q, 3, True))
+            if len(p) == 2 and p == q:
+                add(series, constant(1, 2), -1)
+            for order in (2, 3):
+                value = {(m, 0): share * v for (m, at), v in series.items() if at == order and v}
+                if value:
+                    found.append((len(p) == 1, q, order, value))
+    return tuple(found)
 
 
 @cache
