@@ -18,6 +18,7 @@ from derive import (
     Network,
     Orthogonal,
     Rademacher,
+    RegularSparse,
     Uniform,
     layers,
     recursion,
@@ -174,6 +175,87 @@ def test_exact_moments(sigma, coefficients, depth, law):
     vertex = [float(exact.vertex(layer)) for layer in range(1, depth + 1)]
     assert np.allclose(table["V"], vertex, rtol=1e-6, atol=1e-7)
     assert np.allclose(table["G1"], metric, rtol=1e-6, atol=1e-7)
+
+
+TENSORS = ["G1", "V", "Theta1", "D", "F", "A", "B"]
+RATES = {"C_b": 0.1, "lambda_b": 0.3, "lambda_W": 0.8}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("block", "weights", "first"),
+    [
+        ("dense", Rademacher(), Gaussian()),
+        ("dense", RegularSparse("1/2"), Uniform()),
+        ("convolution(2, 2)", Orthogonal(), Gaussian()),
+        ("convolution(2, 2)", Uniform(), Uniform()),
+    ],
+)
+def test_layers_before_a_skip_are_known_otherwise(block, weights, first):
+    """The engine's recursions on pairings and blocks, and those on functionals, are one."""
+    x = np.array([[0.7, -1.2, 0.3, 0.5], [0.4, 0.9, -0.8, 0.1]])
+    mixed = [block, block, layers.around(block, "1/2")]
+    other, own = (Network("tanh", weights, first, layer=layer, **RATES) for layer in (block, mixed))
+    tables = [flow(net, x, depth, TENSORS, width=4) for net, depth in ((other, 3), (own, 4))]
+    for name in TENSORS:
+        one, two = (table[name].to_numpy()[:3] for table in tables)
+        assert np.abs(one).max() > 0
+        assert np.allclose(one, two, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [Orthogonal(), Uniform()])
+def test_taps_divide_what_four_weights_have_beyond_pairs(weights):
+    """Of a constant signal s taps are one matrix, with the s-th part of its fourth cumulants; in
+    them the tensors are linear."""
+    x = np.array([0.7, -1.2, 0.3, 0.5])
+    tables = [
+        [
+            flow(Network("tanh", law, "gaussian", layer=layer, **RATES), inputs, 4, TENSORS)
+            for law in (weights, Gaussian())
+        ]
+        for layer, inputs in (
+            ("skip(1/2)", x),
+            (layers.around("convolution(2, 2)", "1/2"), np.tile(x, (2, 1))),
+        )
+    ]
+    for name in TENSORS:
+        apart, tapped = (
+            np.array([each[name].to_numpy().reshape(4, -1)[:, 0] for each in pair])
+            for pair in tables
+        )
+        assert np.allclose(np.subtract(*apart), 2 * np.subtract(*tapped), atol=1e-12)
+        assert weights == Uniform() or np.abs(np.subtract(*apart)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_independent_entries_in_ensembles():
+    """Behind a norm, G1 of matrices of ±1 less that of Gaussian ones with the same signs, by widths
+    16 and 48: one number within 4 standard errors, 6 of them from 0."""
+    layer, C_W, gamma = layers.skip("3/5", norm="rms", eps="1/10"), 2.0, 0.6
+    nets = [Network("tanh", law(2), Gaussian(2), layer=layer) for law in (Rademacher, Gaussian)]
+    known, plain = (float(flow(net, [1.0], 3, "G1")["G1"][2]) for net in nets)
+    rng, found = np.random.default_rng(3), []
+
+    def normed(z):
+        return np.tanh(z / np.sqrt((z**2).mean(axis=1, keepdims=True) + 0.1))
+
+    for n in (16, 48):
+        parts = []
+        for _ in range(45):
+            W, z = (rng.standard_normal((300, n, k)) for k in (n, 24))  # 24 inputs of each matrix
+            z = np.sqrt(C_W) * z
+            x, y = (each @ normed(z) * np.sqrt(C_W / n) for each in (np.sign(W), W))
+            off = [z * (x - y), x**2 - y**2, z**2 * (x**2 - y**2), normed(z) ** 2 * (x**2 - y**2)]
+            change = normed(gamma * z + x) ** 2 - normed(gamma * z + y) ** 2
+            parts.append(n * np.mean([C_W * change, *off], axis=(2, 3)).T)
+        values, *off = np.concatenate(parts).T  # of mean 0 all but the first
+        values = values - np.linalg.lstsq(np.transpose(off), values, rcond=None)[0] @ off
+        found.append((values.mean(), values.std() / np.sqrt(len(values))))
+    (near, of_near), (far, of_far) = found
+    value, error = 1.5 * far - 0.5 * near, np.hypot(1.5 * of_far, 0.5 * of_near)
+    assert abs(value - (known - plain)) < 4.0 * error
+    assert abs(value) > 6.0 * error
 
 
 @pytest.mark.parametrize("ensemble", WEIGHTS)
