@@ -1,7 +1,7 @@
 """Averages of z and H behind a skip around one matrix, by those of exchangeable neurons below.
 
 `moment` takes the layer's equation, differentiated by `through.lines`, and does the engine's steps
-with it: the weights are averaged, by Wick's theorem and with the ensemble's fourth cumulant of
+with it: the weights are averaged, by Wick's theorem and with what C(p, q) of four has beyond it at
 order 1/n; sums over neurons are split into distinct ones, of which some are those outside; what is
 left are the averages of `exchangeable`. Behind a norm (`norms`) what stands at summed neurons is
 expanded in the norm's fluctuations, and H' has a derivative through each norm.
