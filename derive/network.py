@@ -15,7 +15,7 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .depth.layered import criticality
 from .display.objects import lines_latex, readable
-from .engine.scheme import Scheme, check_group
+from .engine.scheme import Scheme
 from .engine.stages import STEM, Stage
 from .errors import InputError, listed, whole
 from .expressions import as_expression
@@ -143,13 +143,6 @@ class Network:
             object.__setattr__(self, "widths", _checked_widths(self.widths))
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
-
-    def check_group(self) -> None:
-        """Raise InputError for weights that permutations alone keep, where the rest asks more.
-
-        K and Θ at infinite width do not: they depend on variances alone.
-        """
-        check_group(self.layer, self.group, "; ".join(map(str, self.laws.entries)))
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:

@@ -18,7 +18,6 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
-from .engine.scheme import check_group, group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
@@ -334,7 +333,6 @@ def recursion(
                 )
                 raise InputError("square, corrections", (square, corrections), wanted)
             own = Gaussian() if weights is None else as_weights("weights", weights)
-            check_group(repeated, group_of(own, repeated), own)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             given = name, own, tuple(range(1, 2 * len(name.pairing) + 1)), sigma

@@ -1,7 +1,7 @@
 """Averages of z and H behind a skip around one matrix, by those of exchangeable neurons below.
 
 `moment` takes the layer's equation, differentiated by `through.lines`, and does the engine's steps
-with it: the weights are averaged, by Wick's theorem and with the ensemble's fourth cumulant of
+with it: the weights are averaged, by Wick's theorem and with what C(p, q) of four has beyond it at
 order 1/n; sums over neurons are split into distinct ones, of which some are those outside; what is
 left are the averages of `exchangeable`. Behind a norm (`norms`) what stands at summed neurons is
 expanded in the norm's fluctuations, and H' has a derivative through each norm.
@@ -35,8 +35,7 @@ from ..arithmetic.polynomials import (
     multiply_all,
     power,
 )
-from ..errors import InputError
-from ..groups.pairings import coset_type, pair_partitions, pairings
+from ..groups.pairings import Blocks, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
 from .exchangeable import Labels, Local, Pair, Tangent, mean
@@ -68,9 +67,6 @@ def moment(
     """
     scales: dict[Sum, Expansion] = {}
     mark = stage.reading.mark
-    if mark and _pairings(weights):
-        wanted = "Gaussian weights, beyond K and Theta behind a skip past one convolution"
-        raise InputError("weights", str(weights), wanted)
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (
         tuple(
@@ -234,19 +230,23 @@ class _Average:
         }
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
-        self._mark = stage.reading.mark
+        self._mark, self._share = stage.reading.mark, Fraction(1, stage.reading.count)
 
-    def _tapped(self, given: Sequence[Contraction]) -> tuple[_Average, list[Contraction]]:
-        """A copy in which both weights of a contraction share a tap, and the contractions."""
+    def _tapped(
+        self, given: Sequence[Contraction], alike: Sequence[int] = ()
+    ) -> tuple[_Average, list[Contraction]]:
+        """A copy in which both weights of a contraction share a tap, and the contractions; those
+        whose places are alike share one."""
         if not self._mark:
             return self, list(given)
         samples = {j: sample % MOVED for j, sample, *_ in self._whole.factors}
         taps: dict[int, int] = {}
-        pairs, seen = list[Contraction](), Counter[int]()
-        for pair in given:
+        pairs, seen, own = list[Contraction](), Counter[int](), list[int]()
+        for place, pair in enumerate(given):
             ends = [at if of_xi else samples[at] for of_xi, at in pair]
             number = _number(*sorted(ends))
-            tap = self._mark * (number + 100 * seen[number])
+            own.append(self._mark * (number + 100 * seen[number]))
+            tap = own[alike[0]] if place in alike else own[place]
             seen[number] += 1
             weights = (end for (of_xi, _), end in zip(pair, ends, strict=True) if not of_xi)
             taps |= {self._mark * _number(end): tap for end in weights}
@@ -269,37 +269,42 @@ class _Average:
     def all(self) -> Iterator[tuple[Sum, Expansion]]:
         """The sums of every way to contract the weights, with what is before each."""
         for rows in product(*self._rows):
-            made, pairs = self._tapped([pair for row in rows for pair in row.pairs])
-            loose = [pair for pair in pairs if all(of_xi for of_xi, _ in pair)]
+            given = [pair for row in rows for pair in row.pairs]
+            homes = [place for place, row in enumerate(rows) for _ in row.pairs]
+            loose = [k for k, pair in enumerate(given) if all(of_xi for of_xi, _ in pair)]
             if len(loose) > self._fluctuations:
                 continue
-            factors: list[Expansion] = [made._prefactor]
-            factors += [{(UNIT, 0): row.ways} for row in rows]
-            factors += [self._variance] * len(pairs)
-            factors += [self._own] * sum(of_xi for pair in pairs for of_xi, _ in pair)
+            factors: list[Expansion] = [{(UNIT, 0): row.ways} for row in rows]
+            factors += [self._variance] * len(given)
+            factors += [self._own] * sum(of_xi for pair in given for of_xi, _ in pair)
             factors += [self._carried] * sum(len(row.left.labels) for row in rows)
             scale = multiply_all(factors, 0)
             if not scale:
                 continue
             left = [row.left for row in rows]
-            found = list(made._wick(left, [pair for pair in pairs if pair not in loose], loose))
-            for kept in combinations(range(len(pairs)), 2):
-                rest = [pair for k, pair in enumerate(pairs) if k not in kept]
-                if not any(pair in loose for pair in rest):
-                    found += made._fourth(left, [pairs[k] for k in kept], rest)
-            for each, own in found:
-                yield each, multiply(scale, own, 1)
+            made, pairs = self._tapped(given)
+            found = [(made, *each) for each in made._wick(left, pairs, loose)]
+            for kept in combinations(range(len(given)), 2) if _beyond_pairs(self._weights) else ():
+                if set(loose) <= set(kept):
+                    made, pairs = self._tapped(given, kept)
+                    rest = [pair for k, pair in enumerate(pairs) if k not in kept]
+                    one_row = len({homes[k] for k in kept}) == 1
+                    fourth = made._fourth(left, [pairs[k] for k in kept], rest, one_row)
+                    found += [(made, *each) for each in fourth]
+            for made, each, value in found:
+                yield each, multiply_all([scale, made._prefactor, value], 1)
 
     def _wick(
-        self, left: Sequence[Local], pairs: Sequence[Contraction], loose: Sequence[Contraction]
+        self, left: Sequence[Local], given: Sequence[Contraction], places: Sequence[int]
     ) -> Iterator[tuple[Sum, Expansion]]:
         """Pairs of equal weights, 1/n each, and those of ξ less what they are in the limit.
 
         What fluctuates is of order 1/n already, where the rest is not.
         """
-        base = Sums(self._whole, left)
-        for pair in pairs:
-            base.contract(pair)
+        base, loose = Sums(self._whole, left), [given[k] for k in places]
+        for k, pair in enumerate(given):
+            if k not in places:
+                base.contract(pair)
         if base.order > (0 if loose else 1):
             return
         for kept in product((True, False), repeat=len(loose)):
@@ -339,28 +344,41 @@ class _Average:
                 yield from sums.changed(self._norm, tuple(changes), tuple(slopes))
 
     def _fourth(
-        self, left: Sequence[Local], pairs: Sequence[Contraction], rest: Sequence[Contraction]
+        self,
+        left: Sequence[Local],
+        pairs: Sequence[Contraction],
+        rest: Sequence[Contraction],
+        one_row: bool,
     ) -> Iterator[tuple[Sum, Expansion]]:
-        """Four weights of whose pairing that of the columns is another, or C(p, q) not n^{-2}."""
-        for q, value in _pairings(self._weights):
+        """Four weights of one tap, by what C(p, q) has beyond pairs; a block is in one row."""
+        for is_block, q, order, value in _beyond_pairs(self._weights):
+            if is_block and not one_row:
+                continue
             sums = Sums(self._whole, left)
             ends = [sums.column(element) for pair in pairs for element in pair]
-            for a, b in q:
-                sums.identify(ends[a], ends[b])
+            for first, *others in q:
+                for other in others:
+                    sums.identify(ends[first], ends[other])
             for pair in rest:
                 sums.contract(pair)
-            yield sums.canonical(3), value
+            yield sums.canonical(order), multiply(value, {(UNIT, 0): self._share}, 0)
 
 
 @cache
-def _pairings(weights: WeightEnsemble) -> tuple[tuple[tuple[Pair, ...], Expansion], ...]:
-    """C(p,q) − n^{-2}δ_pq at order n^{-3}, for each q, p being (01)(23), without its n^{-3}."""
-    own = pair_partitions(4)[0]
+def _beyond_pairs(weights: WeightEnsemble) -> tuple[tuple[bool, Blocks, int, Expansion], ...]:
+    """C(p, q) − n^{-2}δ_pq of four weights, through n^{-3}: whether p is (0123) or (01)(23); q; a
+    power of 1/n; and what is before it. A third of that of (0123), which three pairings contain."""
     found = []
-    for pairing in pair_partitions(4):
-        series = weights.expansion(coset_type(own, pairing), 3, True)
-        found.append((pairing, {(m, 0): v for (m, at), v in series.items() if at == 3}))
-    return tuple((pairing, value) for pairing, value in found if value)
+    for p, share in ((pair_partitions(4)[0], Fraction(1)), (((0, 1, 2, 3),), Fraction(1, 3))):
+        for q in weights.columns(p):
+            series = dict(weights.spectrum(p, q, 3, True))
+            if len(p) == 2 and p == q:
+                add(series, constant(1, 2), -1)
+            for order in (2, 3):
+                value = {(m, 0): share * v for (m, at), v in series.items() if at == order and v}
+                if value:
+                    found.append((len(p) == 1, q, order, value))
+    return tuple(found)
 
 
 @cache

@@ -15,15 +15,7 @@ from .stages import DENSE, STEM, Stage
 from .taps import Taps
 
 
-class Grouped(Protocol):
-    """A layer, or the layers of a network."""
-
-    @property
-    def asks_rotations(self) -> str | None:
-        """The reason why the layer needs rotation-invariant laws; None if it does not."""
-
-
-class Layered(Grouped, Protocol):
+class Layered(Protocol):
     """What the engine asks of a layer; `derive.layers.Layer` is one."""
 
     @property
@@ -43,20 +35,6 @@ class Layered(Grouped, Protocol):
         """The symbols that are no numbers yet."""
 
     def __hash__(self) -> int: ...
-
-
-def check_group(layer: Grouped, group: str, weights: object) -> None:
-    """Raise InputError if a layer needs a rotation-invariant law and the weights have another.
-
-    K and Θ at infinite width need no check: they depend on variances alone.
-
-    Arguments:
-        group: the group that keeps the law of the weights, "O" or "B".
-        weights: as the error shows them.
-    """
-    if group != "O" and (cause := layer.asks_rotations):
-        wanted = f"rotation-invariant weights in the layer {layer}: {cause}"
-        raise InputError("weights", str(weights), wanted)
 
 
 def group_of(weights: WeightEnsemble, layer: Layered | None) -> str:

@@ -189,10 +189,14 @@ def functional_of(
 
 def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
-    behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer."""
+    behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer; at each
+    position the same."""
     if len(stages) == 1:
         (only,) = stages
-        return only.has_dense_equation or (is_skip(stages) and len(only.equations[0][1].right) == 2)
+        plain = replace(only, taps=None)
+        return plain.has_dense_equation or (
+            is_skip(stages) and len(only.equations[0][1].right) == 2
+        )
     if len(stages) > 2 or not is_skip(stages):
         return False
     before, last = stages

@@ -61,12 +61,6 @@ class ByDepth(Along[Layer]):
         return made
 
     @property
-    def asks_rotations(self) -> str | None:
-        """The reason why one of the layers needs rotation-invariant laws; None if none does."""
-        entries = () if self.function is not None else self.entries
-        return next((each.asks_rotations for each in entries if each.asks_rotations), None)
-
-    @property
     def is_dense(self) -> bool:
         """True if every layer is the dense one; False for a function, which is not known."""
         return self.function is None and all(each.is_dense for each in self.entries)

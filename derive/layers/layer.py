@@ -128,12 +128,6 @@ class Layer:
         return _assembled(self)[1]
 
     @property
-    def asks_rotations(self) -> str | None:
-        """The reason why the layer needs rotation-invariant laws; None if it does not."""
-        cause = "others are not derived where z is carried past a function of the same z"
-        return cause if _assembled(self)[1] else None
-
-    @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
         return (self.stages, self.readouts) == ((DENSE,), ())

@@ -10,7 +10,7 @@ C λ_W/f.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -71,10 +71,6 @@ class Structure:
     ending: str | None
 
 
-Ensembles = Callable[[Law, list[str]], weights.WeightEnsemble]
-"""The ensemble of a law, and a remark where another one stands for it."""
-
-
 def structure(graph: Graph) -> Structure:
     """The layers of a graph. Raises InputError for what is no sequence of layers that are known."""
     cuts = graph.cuts()
@@ -115,13 +111,10 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     if plain:
         texts, given = [layers.dense() for _ in numbers], [_ensemble(law, remarks) for law in own]
     else:
-        for ensemble in (_ensemble, _rotated):
-            first, *rest = (ensemble(law, remarks) for law in own)
-            main = Counter(law.standard for law in rest).most_common(1)[0][0]
-            texts = [_layer(made, number, laws, main, ensemble) for number in numbers]
-            given = [first, *[main] * len(numbers)]
-            if not any(text.asks_rotations for text in texts):
-                break
+        first, *rest = (_ensemble(law, remarks) for law in own)
+        main = Counter(law.standard for law in rest).most_common(1)[0][0]
+        texts = [_layer(made, number, laws, main) for number in numbers]
+        given = [first, *[main] * len(numbers)]
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
     biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
@@ -245,26 +238,15 @@ def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
 def _ensemble(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
     """The ensemble of a matrix's law; a Gaussian one of its variance where there is none."""
     found = law.ensemble()
-    if found is None:
-        _remark(law, remarks)
-    return found or weights.Gaussian(law.C)
-
-
-def _rotated(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
-    """The ensemble of a law that rotations keep; a Gaussian one in the place of others."""
-    if law.keeps_rotations:
-        return _ensemble(law, remarks)
-    _remark(law, remarks)
-    return weights.Gaussian(law.C)
-
-
-def _remark(law: Law, remarks: list[str]) -> None:
+    if found is not None:
+        return found
     told = (
         f"{law.kind} entries: K, V and Θ as of Gaussian ones with their variance, "
         "which is exact at leading order in 1/n; corrections of order 1/n are not those"
     )
     if told not in remarks:
         remarks.append(told)
+    return weights.Gaussian(law.C)
 
 
 def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
@@ -293,11 +275,10 @@ def _layer(
     number: int,
     laws: Mapping[str, Law],
     main: weights.WeightEnsemble,
-    ensemble: Ensembles,
 ) -> Layer:
     """The equations of layer 2, 3, …, in a network of this standard law."""
     try:
-        return _Writer(made, number, laws, main, ensemble).layer()
+        return _Writer(made, number, laws, main).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
         wanted = error.wanted
@@ -318,9 +299,8 @@ class _Writer:
         number: int,
         laws: Mapping[str, Law],
         law: weights.WeightEnsemble,
-        ensemble: Ensembles,
     ) -> None:
-        self.graph, self.laws, self.ensemble = made.graph, laws, ensemble
+        self.graph, self.laws = made.graph, laws
         self.law, self.own = law, dict[str, weights.WeightEnsemble]()
         self.functions: dict[Activation, str] = {}
         self.main, self.is_plain = _main(made, number, laws), _is_plain(made, number)
@@ -387,7 +367,7 @@ class _Writer:
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
-        own = self.ensemble(law, []).standard
+        own = _ensemble(law, []).standard
         if own != self.law and law.C != 0:
             self.own[name] = own
         factor = scale * sympy.sqrt(ratio)

@@ -385,7 +385,6 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
     net.check_skips(depth)
-    net.check_group()
     layers = Layers(net, width, tuple(widths))
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
         getattr(layers, checked)  # computed once, and an InputError where it cannot be

@@ -170,10 +170,6 @@ def test_explicit_matrices_meet_a_skip_past_one_convolution(size: str, norm: str
 
 
 def test_what_a_skip_past_one_convolution_has_not() -> None:
-    net = network(ONE.format("2, 3", ""), weights=Orthogonal(1.5))
-    assert np.isfinite(flow(net, SIGNAL, 2, ["K", "Theta"]).Theta.values).all()
-    with pytest.raises(InputError, match=r"^weights: .*Gaussian weights"):
-        flow(net, SIGNAL, 2, ["V"])
     read = network(f"{ONE.format('2, 3', '')}*; convolution(2, 3, readout=mean)")
     assert flow(read, SIGNAL, 3, ["K", "Theta"]).K.dims == ("layer",)
     with pytest.raises(InputError, match="K and Theta alone, with a readout"):

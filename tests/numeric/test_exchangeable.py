@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import comb, prod
+from math import comb, factorial, prod
 
 import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, layers, recursion, symbols
+from derive import (
+    Gaussian,
+    Independent,
+    Network,
+    Orthogonal,
+    Rademacher,
+    RegularSparse,
+    Uniform,
+    layers,
+    recursion,
+    symbols,
+)
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
@@ -21,9 +33,10 @@ HALF = sympy.sqrt(2) / 2
 WEIGHTS = [Gaussian, Orthogonal]
 
 
-def gaussian_moment(k: int) -> int:
-    """E ξ^k of a unit Gaussian."""
-    return 0 if k % 2 else prod(range(1, k, 2))
+def ways_of_noise(power: int, fours: int) -> int:
+    """The ways to put so many factors into so many fours, and into pairs."""
+    pairs = power // 2 - 2 * fours
+    return factorial(power) // (24**fours * factorial(fours) * 2**pairs * factorial(pairs))
 
 
 class Exact:
@@ -31,11 +44,22 @@ class Exact:
 
     Given z below, z'_i = γ z_i + w_i, where E Π w_i^{c_i} is Q^{k/2} Π (c_i − 1)!!, over n (n + 2)
     … (n + k − 2) times n^{k/2} for a w that is uniform on a sphere, and Q^m = (C_W/n)^m Σ Π σ(z)²
-    is a sum over neurons, some of them i and some alike.
+    is a sum over neurons, some of them i and some alike. Entries with a κ_4 and no other cumulant
+    have beside Q at each neuron κ_4 (C_W/n)² Σ σ(z)⁴; in layer 1 with the n inputs 1 for σ.
     """
 
-    def __init__(self, n: int, sigma: list[Fraction], gamma: Fraction, C_W: Fraction, sphere: bool):
+    def __init__(
+        self,
+        n: int,
+        sigma: list[Fraction],
+        gamma: Fraction,
+        C_W: Fraction,
+        sphere: bool = False,
+        kurtosis: Fraction = Fraction(0),
+        of_first: Fraction = Fraction(0),
+    ):
         self.n, self.gamma, self.C_W, self.sphere = n, gamma, C_W, sphere
+        self.kurtosis, self.of_first = kurtosis, of_first
         terms = [
             sum(
                 (sigma[i] * sigma[k - i] for i in range(k + 1) if i < len(sigma) > k - i),
@@ -46,22 +70,25 @@ class Exact:
         self.squared = {k: value for k, value in enumerate(terms) if value}
         self.at = cache(self._at)
 
-    def _noise(self, powers: tuple[int, ...]) -> Fraction:
-        """E Π w^{c} over Q^{Σ c/2}."""
+    def _noise(
+        self, powers: tuple[int, ...], kurtosis: Fraction, sphere: bool
+    ) -> Iterator[tuple[Fraction, list[int]]]:
+        """The terms of E Π w^{c}: a number, and of each sum over neurons half its power of σ."""
         total = sum(powers)
-        if total % 2 or any(power % 2 for power in powers):
-            return Fraction(0)
-        value = Fraction(prod(map(gaussian_moment, powers)))
-        if self.sphere:
-            value *= Fraction(self.n) ** (total // 2)
-            value /= prod(self.n + 2 * k for k in range(total // 2))
-        return value
+        if any(power % 2 for power in powers):
+            return
+        for fours in product(*(range(power // 4 + 1 if kurtosis else 1) for power in powers)):
+            value = Fraction(prod(map(ways_of_noise, powers, fours))) * kurtosis ** sum(fours)
+            if sphere:
+                value *= Fraction(self.n) ** (total // 2)
+                value /= prod(self.n + 2 * k for k in range(total // 2))
+            yield value, [2] * sum(fours) + [1] * (total // 2 - 2 * sum(fours))
 
-    def _squares(self, own: tuple[int, ...], count: int, layer: int) -> Fraction:
-        """E Π z_i^{a_i} Q^count."""
-        total = Fraction(0)
+    def _sums(self, own: tuple[int, ...], halves: list[int], layer: int) -> Fraction:
+        """E Π z_i^{a_i} Π (C_W/n)^h Σ σ^{2h}."""
+        total, count = Fraction(0), len(halves)
         for blocks in set_partitions(tuple(range(count))) if count else [()]:
-            sizes = [len(block) for block in blocks]
+            sizes = [sum(halves[k] for k in block) for block in blocks]
             for places in product(range(-1, len(own)), repeat=len(sizes)):
                 met = [place for place in places if place >= 0]
                 if len(set(met)) < len(met):
@@ -77,7 +104,7 @@ class Exact:
                             new.append(degree)
                     value = prod((each for _, each in mono), start=Fraction(ways))
                     total += value * self.at(tuple(sorted(powers + new)), layer)
-        return total * (self.C_W / self.n) ** count
+        return total * (self.C_W / self.n) ** sum(halves)
 
     def _power(self, size: int) -> dict[int, Fraction]:
         """σ^{2 size}."""
@@ -91,15 +118,16 @@ class Exact:
 
     def _at(self, powers: tuple[int, ...], layer: int) -> Fraction:
         powers = tuple(power for power in powers if power)
-        if layer == 1:  # Gaussian, of inputs with K0 = 1
-            return Fraction(prod(map(gaussian_moment, powers))) * self.C_W ** (sum(powers) // 2)
+        if layer == 1:  # of inputs with K0 = 1
+            terms = self._noise(powers, self.of_first, False) if sum(powers) % 2 == 0 else ()
+            scales = ((value, Fraction(self.n) ** (len(h) - sum(h))) for value, h in terms)
+            return sum((v * s for v, s in scales), Fraction(0)) * self.C_W ** (sum(powers) // 2)
         total = Fraction(0)
         for kept in product(*(range(power + 1) for power in powers)):
-            noise = self._noise(tuple(a - k for a, k in zip(powers, kept, strict=True)))
-            if noise:
-                ways = prod(comb(a, k) for a, k in zip(powers, kept, strict=True))
-                count = (sum(powers) - sum(kept)) // 2
-                value = self._squares(kept, count, layer - 1)
+            ways = prod(comb(a, k) for a, k in zip(powers, kept, strict=True))
+            free = tuple(a - k for a, k in zip(powers, kept, strict=True))
+            for noise, halves in self._noise(free, self.kurtosis, self.sphere):
+                value = self._sums(kept, halves, layer - 1)
                 total += noise * ways * self.gamma ** sum(kept) * value
         return total
 
@@ -108,23 +136,34 @@ class Exact:
         return self.n * (self.at((2, 2), layer) - self.at((2,), layer) ** 2)
 
 
-@pytest.mark.parametrize("ensemble", WEIGHTS)
+LAWS = {
+    "gaussian": (Gaussian(), Gaussian(), {}),
+    "orthogonal": (Orthogonal(), Gaussian(), {"sphere": True}),
+    "kurtosis": (Independent({4: "-6/5"}), Gaussian(), {"kurtosis": Fraction(-6, 5)}),
+    "first": (Gaussian(), Independent({4: 3}), {"of_first": Fraction(3)}),
+    "both": (Uniform(), Rademacher(), {"kurtosis": Fraction(-6, 5), "of_first": Fraction(-2)}),
+}
+"""Of an entry's cumulants those beyond κ_4 do not enter at order 1/n."""
+CASES = [
+    ("polynomial(0,1,1/2)", (0, 1, "1/2"), 3, ("orthogonal", "both")),
+    ("polynomial(1/3,0,1/2)", ("1/3", 0, "1/2"), 3, ("orthogonal", "kurtosis", "first")),
+    ("linear", (0, 1), 4, ("gaussian", "orthogonal")),
+]
+
+
 @pytest.mark.parametrize(
-    ("sigma", "coefficients", "depth"),
-    [
-        ("polynomial(0,1,1/2)", (0, 1, "1/2"), 3),
-        ("polynomial(1/3,0,1/2)", ("1/3", 0, "1/2"), 3),
-        ("linear", (0, 1), 4),
-    ],
+    ("sigma", "coefficients", "depth", "law"),
+    [(*case, law) for *case, laws in CASES for law in laws],
 )
-def test_exact_moments(ensemble, sigma, coefficients, depth):
+def test_exact_moments(sigma, coefficients, depth, law):
     """At n = 10⁹ what is left of the next order is 10⁻⁹ or so; G1 is the 1/n part of E z²."""
     gamma, C_W = Fraction(3, 5), Fraction(1, 2)
-    weights = ensemble(C_W="1/2"), Gaussian(C_W="1/2")
-    net = Network(sigma, *weights, layer=layers.skip("3/5"))
+    weights, first, given = LAWS[law]
+    laws = weights.scaled_to(sympy.Rational(1, 2)), first.scaled_to(sympy.Rational(1, 2))
+    net = Network(sigma, *laws, layer=layers.skip("3/5"))
     table = flow(net, [1.0], depth, ["K", "G1", "V"])
     n = 10**9
-    exact = Exact(n, list(map(Fraction, coefficients)), gamma, C_W, ensemble is Orthogonal)
+    exact = Exact(n, list(map(Fraction, coefficients)), gamma, C_W, **given)
     means = [exact.at((2,), layer) for layer in range(1, depth + 1)]
     kernel = [sympy.Rational(1, 2)]
     move = recursion("K", layer=layers.skip("3/5"), activation=sigma).single_input().expr
@@ -136,6 +175,87 @@ def test_exact_moments(ensemble, sigma, coefficients, depth):
     vertex = [float(exact.vertex(layer)) for layer in range(1, depth + 1)]
     assert np.allclose(table["V"], vertex, rtol=1e-6, atol=1e-7)
     assert np.allclose(table["G1"], metric, rtol=1e-6, atol=1e-7)
+
+
+TENSORS = ["G1", "V", "Theta1", "D", "F", "A", "B"]
+RATES = {"C_b": 0.1, "lambda_b": 0.3, "lambda_W": 0.8}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("block", "weights", "first"),
+    [
+        ("dense", Rademacher(), Gaussian()),
+        ("dense", RegularSparse("1/2"), Uniform()),
+        ("convolution(2, 2)", Orthogonal(), Gaussian()),
+        ("convolution(2, 2)", Uniform(), Uniform()),
+    ],
+)
+def test_layers_before_a_skip_are_known_otherwise(block, weights, first):
+    """The engine's recursions on pairings and blocks, and those on functionals, are one."""
+    x = np.array([[0.7, -1.2, 0.3, 0.5], [0.4, 0.9, -0.8, 0.1]])
+    mixed = [block, block, layers.around(block, "1/2")]
+    other, own = (Network("tanh", weights, first, layer=layer, **RATES) for layer in (block, mixed))
+    tables = [flow(net, x, depth, TENSORS, width=4) for net, depth in ((other, 3), (own, 4))]
+    for name in TENSORS:
+        one, two = (table[name].to_numpy()[:3] for table in tables)
+        assert np.abs(one).max() > 0
+        assert np.allclose(one, two, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [Orthogonal(), Uniform()])
+def test_taps_divide_what_four_weights_have_beyond_pairs(weights):
+    """Of a constant signal s taps are one matrix, with the s-th part of its fourth cumulants; in
+    them the tensors are linear."""
+    x = np.array([0.7, -1.2, 0.3, 0.5])
+    tables = [
+        [
+            flow(Network("tanh", law, "gaussian", layer=layer, **RATES), inputs, 4, TENSORS)
+            for law in (weights, Gaussian())
+        ]
+        for layer, inputs in (
+            ("skip(1/2)", x),
+            (layers.around("convolution(2, 2)", "1/2"), np.tile(x, (2, 1))),
+        )
+    ]
+    for name in TENSORS:
+        apart, tapped = (
+            np.array([each[name].to_numpy().reshape(4, -1)[:, 0] for each in pair])
+            for pair in tables
+        )
+        assert np.allclose(np.subtract(*apart), 2 * np.subtract(*tapped), atol=1e-12)
+        assert weights == Uniform() or np.abs(np.subtract(*apart)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_independent_entries_in_ensembles():
+    """Behind a norm, G1 of matrices of ±1 less that of Gaussian ones with the same signs, by widths
+    16 and 48: one number within 4 standard errors, 6 of them from 0."""
+    layer, C_W, gamma = layers.skip("3/5", norm="rms", eps="1/10"), 2.0, 0.6
+    nets = [Network("tanh", law(2), Gaussian(2), layer=layer) for law in (Rademacher, Gaussian)]
+    known, plain = (float(flow(net, [1.0], 3, "G1")["G1"][2]) for net in nets)
+    rng, found = np.random.default_rng(3), []
+
+    def normed(z):
+        return np.tanh(z / np.sqrt((z**2).mean(axis=1, keepdims=True) + 0.1))
+
+    for n in (16, 48):
+        parts = []
+        for _ in range(45):
+            W, z = (rng.standard_normal((300, n, k)) for k in (n, 24))  # 24 inputs of each matrix
+            z = np.sqrt(C_W) * z
+            x, y = (each @ normed(z) * np.sqrt(C_W / n) for each in (np.sign(W), W))
+            off = [z * (x - y), x**2 - y**2, z**2 * (x**2 - y**2), normed(z) ** 2 * (x**2 - y**2)]
+            change = normed(gamma * z + x) ** 2 - normed(gamma * z + y) ** 2
+            parts.append(n * np.mean([C_W * change, *off], axis=(2, 3)).T)
+        values, *off = np.concatenate(parts).T  # of mean 0 all but the first
+        values = values - np.linalg.lstsq(np.transpose(off), values, rcond=None)[0] @ off
+        found.append((values.mean(), values.std() / np.sqrt(len(values))))
+    (near, of_near), (far, of_far) = found
+    value, error = 1.5 * far - 0.5 * near, np.hypot(1.5 * of_far, 0.5 * of_near)
+    assert abs(value - (known - plain)) < 4.0 * error
+    assert abs(value) > 6.0 * error
 
 
 @pytest.mark.parametrize("ensemble", WEIGHTS)

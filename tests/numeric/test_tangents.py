@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, layers, recursion
+from derive import Gaussian, Independent, Network, Orthogonal, layers, recursion
 from derive.errors import InputError
 from numeric import compare, flow, flows, simulate
 from numeric.layers.skips import tangents
@@ -39,15 +39,23 @@ def times(*polynomials: Polynomial) -> Polynomial:
 
 
 class Exact:
-    """E H_ij Π z_r^{a_r} at width n for polynomial σ and Gaussian weights, by rational arithmetic.
+    """E H_ij Π z_r^{a_r} at width n for polynomial σ, independent weights, by rational arithmetic.
 
     Given z and H below, z'_i = γ z_i + w_i with independent w_i of variance Q = (C_W/n) Σ σσ, and
     of H'_ij = δ_ij (λ_b + λ_W Σ σσ/n) + Σ J_ia J_jb H_ab, J = γ + W σ', each W is contracted with
     a w or with the other W. What is left are sums over neurons, some of them outside or alike.
+    With a κ_4 four of one row may be alike, once: other terms of it are beyond order 1/n.
     """
 
-    def __init__(self, n: int, sigma: list[Fraction], gamma: Fraction, C_W: Fraction) -> None:
-        self.n, self.gamma, self.C_W = n, gamma, C_W
+    def __init__(
+        self,
+        n: int,
+        sigma: list[Fraction],
+        gamma: Fraction,
+        C_W: Fraction,
+        kurtosis: Fraction = Fraction(0),
+    ) -> None:
+        self.n, self.gamma, self.C_W, self.kurtosis = n, gamma, C_W, kurtosis
         self.rates = Fraction(1, 3), Fraction(2, 3)
         self.sigma = {k: value for k, value in enumerate(sigma) if value}
         self.slope = {k - 1: k * value for k, value in self.sigma.items() if k}
@@ -63,13 +71,24 @@ class Exact:
         for kept in product(*(range(power + 1) for power in powers)):
             ways = prod(comb(a, k) for a, k in zip(powers, kept, strict=True))
             free = tuple(a - k for a, k in zip(powers, kept, strict=True))
-            for value, left, sums, legs, squares in self._terms(tangent, free):
-                if all(each % 2 == 0 for each in left):
-                    noise = prod(map(gaussian_moment, left))
-                    count = squares + sum(left) // 2
-                    found = self._summed(kept, count, sums, legs, layer - 1)
-                    total += ways * self.gamma ** sum(kept) * value * noise * found
+            for each in self._terms(tangent, free):
+                for value, left, sums, legs, squares in (each, *self._alike(each)):
+                    if all(power % 2 == 0 for power in left):
+                        noise = prod(map(gaussian_moment, left))
+                        count = squares + sum(left) // 2
+                        found = self._summed(kept, count, sums, legs, layer - 1)
+                        total += ways * self.gamma ** sum(kept) * value * noise * found
         return total
+
+    def _alike(self, term: tuple) -> Iterator[tuple]:
+        """A term with four of the w that are left at one neuron alike."""
+        value, left, sums, legs, squares = term
+        fourth = self.kurtosis * (self.C_W / self.n) ** 2
+        for k, power in enumerate(left):
+            if fourth and power >= 4:
+                rest = (*left[:k], power - 4, *left[k + 1 :])
+                four = times(*[self.sigma] * 4)
+                yield value * fourth * comb(power, 4), rest, [*sums, four], legs, squares
 
     def _terms(
         self, tangent: tuple[int, int] | None, free: tuple[int, ...]
@@ -89,6 +108,9 @@ class Exact:
             yield b, free, [], None, 0
             yield w / self.C_W, free, [], None, 1
             yield one, free, [times(self.slope, self.slope)], (-1, -1), 0
+            if self.kurtosis and free[i] > 1:
+                number = self.kurtosis * one**2 * comb(free[i], 2)
+                yield number, less(i, i), [times(both, both)], (-1, -1), 0
         yield self.gamma**2, free, [], (i, j), 0
         for k, other in ((i, (-1, j)), (j, (i, -1))):
             if free[k]:
@@ -147,19 +169,21 @@ class Exact:
 
 
 @pytest.mark.parametrize(
-    ("sigma", "coefficients", "depth"),
+    ("sigma", "coefficients", "depth", "kurtosis"),
     [
-        ("polynomial(0,1,1/2)", (0, 1, "1/2"), 3),
-        ("polynomial(1/3,0,1/2)", ("1/3", 0, "1/2"), 3),
-        ("linear", (0, 1), 4),
+        ("polynomial(0,1,1/2)", (0, 1, "1/2"), 3, 3),
+        ("polynomial(1/3,0,1/2)", ("1/3", 0, "1/2"), 3, 0),
+        ("linear", (0, 1), 4, 0),
     ],
 )
-def test_exact_moments(sigma, coefficients, depth):
+def test_exact_moments(sigma, coefficients, depth, kurtosis):
     """At n = 10⁹, where the next order is 10⁻⁹ or so; Θ1 is the 1/n part of E H_ii."""
     layer, rates = layers.skip("3/5"), {"lambda_b": "1/3", "lambda_W": "2/3"}
-    net = Network(sigma, Gaussian(C_W="1/2"), layer=layer, **rates)
+    weights = Independent({4: kurtosis}, C_W="1/2") if kurtosis else Gaussian(C_W="1/2")
+    net = Network(sigma, weights, Gaussian(C_W="1/2"), layer=layer, **rates)
     table = flow(net, [1.0], depth, ["K", "Theta", "Theta1", "D", "F"])
-    exact = Exact(10**9, list(map(Fraction, coefficients)), Fraction(3, 5), Fraction(1, 2))
+    given = list(map(Fraction, coefficients)), Fraction(3, 5), Fraction(1, 2)
+    exact = Exact(10**9, *given, Fraction(kurtosis))
     given = {"C_W": sympy.Rational(1, 2), "C_b": 0, "lambda_b": "1/3", "lambda_W": "2/3"}
     kernel, tangent = sympy.Rational(1, 2), sympy.Integer(1)
     moves = [

@@ -40,14 +40,6 @@ class Reason:
 
 REASONS = (
     Reason(
-        "entries beside a skip",
-        NOT_YET,
-        "weights",
-        "others are not derived where z is carried past a function of the same z",
-        "Laws without rotation invariance, such as `Uniform`, are not derived behind a skip around "
-        "one matrix.",
-    ),
-    Reason(
         "layer 1 beyond K0",
         NOT_YET,
         "first_weights|fields",
@@ -119,14 +111,6 @@ REASONS = (
         "tensors",
         "among K, G1, V, .* behind a skip around one matrix with a norm",
         "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
-    ),
-    Reason(
-        "filters past a skip",
-        NOT_YET,
-        "weights",
-        "Gaussian weights, beyond K and Theta behind a skip past one convolution",
-        "Behind a skip past one convolution, V is derived only for weights whose fourth cumulant "
-        "does not contribute where taps coincide, such as Gaussian ones.",
     ),
     Reason(
         "digits of signals",

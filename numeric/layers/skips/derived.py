@@ -11,7 +11,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
-from derive.engine.scheme import Scheme, check_group
+from derive.engine.scheme import Scheme
 from derive.engine.skips import is_skip
 from derive.engine.tangents import (
     CLOSED,
@@ -120,8 +120,6 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
 def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
-    if scheme.layer is not None:
-        check_group(scheme.layer, scheme.group, scheme.weights)
     *before, bound = scheme.stages
     last, weights = unbound(bound, scheme.weights)
     stages, sigma = (*before, last), bound.sigma(0, scheme.sigma)

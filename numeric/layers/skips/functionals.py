@@ -26,6 +26,8 @@ from .hermite import Basis, Contraction, basis, block, of_tensor, raised, remova
 
 Pairs = Sequence[tuple[int, int]]
 """Pairs of inputs, each once, the first of a pair no later one than the second."""
+BLOCK = named("kappa(z,z,z,z|0123)")
+"""Of one neuron, beyond V of the three pairings."""
 _WITHOUT_MEAN = ("kappa", "One", "Apart")
 """Those that are 0 at f = 1."""
 
@@ -75,7 +77,7 @@ def _at(tensor: Array, pair: tuple[int, int], count: int) -> Array:
 def at_first(
     kinds: Sequence[str], K: Array, tensors: Mapping[Name, Array], pairs: Pairs, degree: int
 ) -> Functionals:
-    """At layer 1, where rotations keep the law, and H is no random number.
+    """At layer 1, where H is no random number.
 
     Arguments:
         kinds: which functionals.
@@ -93,9 +95,10 @@ def at_first(
     }
     beyond = {kind: [np.zeros(shape)] * len(bases) for kind, shape in shapes.items()}
     found = Functionals(bases, values, beyond, beyond).with_members(tensors, pairs)
-    if "One" in values:  # E :zzzz: is V of three pairings, over n
+    if "One" in values:  # E :zzzz: is V of three pairings, and of a law without rotations more
         V = tensors[named("V")]
         quartic = V + V.transpose(0, 1, 3, 2, 4) + V.transpose(0, 1, 4, 3, 2)
+        quartic = quartic + tensors.get(BLOCK, 0.0)
         for own, each, pair in zip(bases, values["One"], pairs, strict=True):
             each[..., block(own.rank, 4)] = of_tensor(own, _at(quartic, pair, 4), 4)
     return found

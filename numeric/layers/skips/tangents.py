@@ -13,7 +13,6 @@ added to what the copies of `accuracy` are disturbed by, so that a tensor's erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement, product
 from typing import Any
@@ -46,12 +45,14 @@ from .. import averages as of
 from ..accuracy import CAUTION, RUNS
 from ..program import multiplied
 from ..resting import Degenerate
-from ..run import Layers
 from ..staged import StagedLayers
+from ..start import Start
+from ..steps import parameters_of, steps_of
 from ..tapped import Reader
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
+    BLOCK,
     Functionals,
     Move,
     at_first,
@@ -156,9 +157,6 @@ class TangentLayers:
     Raises InputError for layers of other kinds among them, and tensors other than these.
     """
 
-    orders = (2,)
-    """Of the inputs' means that layer 1 depends on: their kernel alone."""
-
     def __init__(
         self,
         names: tuple[Name, ...],
@@ -174,10 +172,13 @@ class TangentLayers:
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
         self._plain = StagedLayers(needed, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
-        start = replace(schemes[0], layer=None)
-        at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
-        self._start = Layers(at_start, schemes[0].sigma, start, first, m)
-        self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
+        start = schemes[0].first(first)
+        self._block = (BLOCK,) * (start.group != "O")
+        (steps,) = steps_of(start, ((*self.own, *self._block),))
+        self._at_start = parameters_of(steps)
+        self._start = Start(steps, self._at_start, m)
+        self.orders = self._start.orders
+        self.parameters = sorted({*self._plain.parameters, *self._at_start})
         terms: dict[Activation, list[Term]] = {}
         for each in self._layers:
             terms.setdefault(each.sigma, []).extend(each.every)
@@ -198,11 +199,8 @@ class TangentLayers:
         values, sizes = self._plain.first(
             kernel, _columns(parameters, self.parameters, self._plain.parameters)
         )
-        found = self._start.first(
-            kernel, _columns(parameters, self.parameters, self._start.parameters)
-        )
-        places = [self._start.names.index(each) for each in self.own]
-        own, of_own = ([part[place] for place in places] for part in found)
+        columns = _columns(parameters, self.parameters, self._at_start)
+        own, of_own = self._start(kernel, columns)
         return [*values, *own], [*sizes, *of_own]
 
     def degenerate(
@@ -228,7 +226,8 @@ class TangentLayers:
         plain, of_plain = self._plain.descend(
             head, columns, noise[:, :count], rounding[:, :known], lambda layers: None
         )
-        own, of_own = begun((start[0][known:], start[1][known:]), len(parameters))
+        end = known + len(self.own)
+        own, of_own = begun((start[0][known:end], start[1][known:end]), len(parameters))
         below = dict(zip(self._plain.names, plain, strict=True))
         averages = {sigma: rules.average() for sigma, rules in self._rules.items()}
 
@@ -237,7 +236,9 @@ class TangentLayers:
             return {name: self._over_samples(name, each[layer]) for name, each in every.items()}
 
         at = tensors(0)
-        state = at_first(self.kinds, at[_K][0], at, self.pairs, self.degree)
+        blocks = zip(self._block, start[0][end:], strict=True)
+        of_first = at | {name: self._over_samples(name, each) for name, each in blocks}
+        state = at_first(self.kinds, at[_K][0], of_first, self.pairs, self.degree)
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
             given = dict(zip(self.parameters, parameters[layer].T, strict=True))
@@ -248,7 +249,7 @@ class TangentLayers:
                 for part in (*own, *of_own):
                     part[layer:] = np.nan
                 break
-            put((own, of_own), layer, found.tensors(own), rounding[:, known:])
+            put((own, of_own), layer, found.tensors(own), rounding[:, known:end])
             at = tensors(layer)
             if np.isfinite(at[_K][0]).all():
                 state = found.after(at[_K][0]).with_members(at, self.pairs)
