@@ -26,9 +26,10 @@ run: $(INSTALLED)
 test: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist loadscope
 
-# New processes for the slow tests: what one holds grows with the kernels that it compiled.
+# New processes for the slow tests, twice: what one holds grows with the kernels that it compiled.
 test-all: test
-	$(PY) -m pytest -n auto --dist loadscope -m slow
+	$(PY) -m pytest -n auto --dist loadscope -m slow tests/numeric
+	$(PY) -m pytest -n auto --dist loadscope -m slow --ignore=tests/numeric
 
 # The frameworks that models come from: some 3 GB, in an environment of their own.
 test-models:

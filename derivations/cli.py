@@ -32,8 +32,10 @@ from .commands import (
 from .files import check_file, make_directory, stdout_shared, tell, write_text
 
 if TYPE_CHECKING:
+    import numpy as np
     import sympy
     import xarray
+    from numpy.typing import NDArray
 
     from derive import Network
 
@@ -179,19 +181,22 @@ def _depth(arguments: argparse.Namespace, net: Network) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
     from numeric import compare, flow, simulate
 
     check_file("--csv", arguments.csv)
-    net, inputs = options.network(arguments), options.inputs(arguments.input)
-    if arguments.compare:
-        _check_extrapolation(net, inputs.shape[-1], arguments.width, arguments.tensors)
+    net, given = options.network(arguments), options.inputs(arguments.input)
+    depth, widths = _depth(arguments, net), arguments.width
+    inputs, n_0 = [given] * len(widths), given.shape[-1]
+    if arguments.compare and _depends_on_size(net, n_0, depth, widths, arguments.tensors):
+        inputs = _in_proportion(given, widths)
     if arguments.run is not None:
         make_directory("--run", arguments.run)
-    depth = _depth(arguments, net)
     sampled = [
         simulate(
             net,
-            inputs,
+            each,
             width,
             depth,
             arguments.draws,
@@ -202,41 +207,52 @@ def _simulate(arguments: argparse.Namespace) -> int:
             run=arguments.run if arguments.run is None else f"{arguments.run}/width-{width}",
             progress=arguments.progress,
         )
-        for width in arguments.width
+        for each, width in zip(inputs, widths, strict=True)
     ]
     _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
     if not arguments.compare:
         return OK
-    flowed = flow(net, inputs, depth, arguments.tensors, width=max(arguments.width))
+    most = int(np.argmax(widths))
+    flowed = flow(net, inputs[most], depth, arguments.tensors, width=widths[most])
     comparison = compare(flowed, sampled)
     print(f"\n{comparison}" if arguments.csv is None else comparison)
+    if inputs[most] is not given:
+        sizes = ", ".join(str(each.shape[-1]) for each in inputs)
+        print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
     return OK if comparison.agrees else FAILED
 
 
-def _check_extrapolation(
-    net: Network, n_0: int, widths: Sequence[int], tensors: Sequence[str]
-) -> None:
-    """A first layer that depends on n_0/n is no series in 1/n."""
+def _depends_on_size(
+    net: Network, n_0: int, depth: int, widths: Sequence[int], tensors: Sequence[str]
+) -> bool:
+    """Whether layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
     from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
     from derive.engine.scheme import Scheme
     from derive.engine.step import closure, through
     from derive.recursions import wanted
 
-    scheme = Scheme(net.weights_at(2))
-    first = scheme.first(net.weights_at(1))
+    scheme = Scheme(net.weights_at(2, depth=depth), group=net.tabulated(depth).group)
+    first = scheme.first(net.weights_at(1, depth=depth))
     found = {
         atom
         for name in closure(wanted(tensors), scheme)
         for atom in through(name, first).atoms(Parameter)
     }
-    if len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0)):
-        other = "" if R_IN in found else f"{n_0} or more each, the inputs' size, or "
-        raise InputError(
-            "--width",
-            widths,
-            f"{other}--first-weights gaussian, to extrapolate: layer 1 of these weights depends "
-            "on the inputs' size over the width",
+    return len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0))
+
+
+def _in_proportion(inputs: NDArray[np.float64], widths: Sequence[int]) -> list[NDArray[np.float64]]:
+    """The inputs for each width, repeated so that n_0/n is the same: so are x·x'/n_0 and means."""
+    import numpy as np
+
+    least = min(widths)
+    if any(width % least for width in widths):
+        wanted = (
+            f"multiples of {least}, as inputs are repeated in proportion, or --first-weights "
+            "gaussian: layer 1 of these weights depends on the inputs' size over the width"
         )
+        raise InputError("--width", widths, wanted)
+    return [np.concatenate([inputs] * (width // least), axis=-1) for width in widths]
 
 
 # What is shown

@@ -364,6 +364,14 @@ class Network:
         layers = range(1, 2 if same else depth + 1)
         return all(self.width_ratio_at(layer) == 1 for layer in layers)
 
+    def _is_square_at(self, layer: int, own: Layer, law: WeightEnsemble) -> bool:
+        """Whether a layer has the recursions of equal widths: it reads n neurons and has n, or
+        fewer where its matrices' rows are those of square ones."""
+        before, behind = (self.width_ratio_at(at) for at in (layer - 1, layer))
+        matrices = (each.law or law for stage in own.stages for each in stage.matrices)
+        cut = all(each.has_rows_of_square for each in matrices)
+        return bool(before == 1 and (behind == 1 or (cut and (1 - behind).is_positive)))
+
     def layer_at(self, layer: int, depth: int) -> Layer:
         """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
         return self.layer.at(layer, depth)
@@ -425,13 +433,13 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
-        square, group = self.has_equal_widths(depth), self.tabulated(depth).group
+        equal, group = self.has_equal_widths(depth), self.tabulated(depth).group
 
         def scheme(layer: int) -> Scheme:
-            own = self.layer_at(layer, depth)
+            own, law = self.layer_at(layer, depth), self.weights_at(layer, depth=depth).standard
             return Scheme(
-                self.weights_at(layer, depth=depth).standard,
-                square,
+                law,
+                equal or (not self.is_uniform and self._is_square_at(layer, own, law)),
                 self.corrections,
                 samples == 1,
                 own.staged,

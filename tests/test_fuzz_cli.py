@@ -197,7 +197,7 @@ def test_calls(words):
 
 
 @pytest.mark.slow
-@settings(FUZZING, max_examples=400)
+@settings(FUZZING, max_examples=200)
 @given(words=calls())
-def test_four_hundred_calls(words):
+def test_two_hundred_calls(words):
     check(words)

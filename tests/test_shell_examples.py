@@ -53,6 +53,7 @@ CUT = {
     r"--draws \d+": "--draws 300",
     r"wickgarten check (002|layers)": "wickgarten check 004",
     r"wickgarten check(?! \d)": "wickgarten check 004",
+    r"wickgarten figure 003:3": "wickgarten figure 001:6",
     r"--examples 25": "--examples 1",
     r"--width 32 64 128": "--width 8 16 32",
     r"(wickgarten train --layer .*)$": r"\1 --depth 2 --train 2 --test 1",
@@ -60,7 +61,8 @@ CUT = {
     r"(wickgarten train --data .*)--depth 4": r"\1--depth 2",
     r"wickgarten check 004 --(fresh|json \w+\.json)": "wickgarten check 004 --fresh --json c.json",
 }
-"""Sizes that are cut: the ensembles, the book to its shortest chapter, `verify` to one network.
+"""Sizes that are cut: the ensembles, the book to its shortest chapter, a
+figure of networks to one of maps, `verify` to one network.
 
 A chapter's check is hundreds of claims, which `tests/test_book.py` runs."""
 

@@ -90,6 +90,8 @@ class PermutationInvariant(WeightEnsemble):
 class IndependentEntries(PermutationInvariant):
     """Independent entries √(C_W/n_in) x, of a law of x with mean 0 and variance 1."""
 
+    has_rows_of_square: ClassVar[bool] = True
+
     @abstractmethod
     def standard_moment(self, k: int) -> sympy.Expr:
         """E[x^k]; InputError where it is infinite or not known."""

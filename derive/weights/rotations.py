@@ -103,6 +103,9 @@ class WeightEnsemble(ABC):
         that a rectangular layer is cut from is r_big·n.
         """
 
+    has_rows_of_square: ClassVar[bool] = False
+    """True if a matrix with fewer rows than columns has the law of as many rows of a square one."""
+
     group: ClassVar[str] = "O"
     """What keeps the law, of the rows and of the columns: rotations, or "B", signed permutations,
     of which pairings are set partitions into even blocks."""
@@ -175,6 +178,8 @@ class Gaussian(WeightEnsemble):
     Gaussian(C_W=1/3)
     """
 
+    has_rows_of_square: ClassVar[bool] = True
+
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
         """n_in^{-k} on the diagonal, nothing off it."""
         if any(part > 1 for part in coset):
@@ -200,6 +205,8 @@ class Orthogonal(WeightEnsemble):
     >>> sympy.factor(Orthogonal().coefficient((2,), n, n))
     -1/(n*(n - 1)*(n + 2))
     """
+
+    has_rows_of_square: ClassVar[bool] = True
 
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
         """(N/n_in)^k Wg_N(coset)."""
@@ -266,6 +273,8 @@ class Truncated(Frames):
     >>> Truncated(ratio=2)
     Truncated(C_W=1, ratio=2)
     """
+
+    has_rows_of_square: ClassVar[bool] = True
 
     ratio: sympy.Expr | float = field(default=_MISSING, kw_only=True)
 

@@ -205,17 +205,17 @@ def test_kernel_writes_a_module(capsys, tmp_path):
 
 def test_spectra_through_other_layers(capsys):
     """Behind a norm and around a skip all of it; through gates moments and atoms."""
-    words = ["spectrum", "--activation", "relu", "--depth", "3", "--moments", "1", "--layer"]
+    words = ["spectrum", "--activation", "relu", "--depth", "2", "--moments", "1", "--layer"]
     status, out, _ = run(capsys, *words, "normalized(rms)", "--q-star", "2")
     assert status == 0
-    assert "\nm_1 = 0.015625\n" in out  # (C_W/2K)³ at K = 2
+    assert "\nm_1 = 0.0625\n" in out  # (C_W/2K)² at K = 2
     assert "density of JJ' on 0 ... " in out
     words += ["residual(skip=1)", "--q-star", "2"]
     status, out, _ = run(capsys, *words)
     assert status == 0
     _, density, moment, check = out.splitlines()
-    assert density.startswith("density of JJ' on 0.00")
-    assert moment == "m_1 = 3.375"  # (1 + C_W²/2)³
+    assert density.startswith("density of JJ' on 0.01")
+    assert moment == "m_1 = 2.25"  # (1 + C_W²/2)²
     assert "total mass 1 " in check
     words[-3] = "gated(skip=1)"
     words[words.index("relu")] = "tanh"
@@ -293,13 +293,19 @@ def test_objects_in_npy_files_are_refused(capsys, tmp_path):
     assert (status, err.count("\n")) == (2, 1)
 
 
-def test_extrapolation_needs_widths_that_hold_the_inputs(capsys):
-    status, _, err = run(
-        capsys, "simulate", "--weights", "orthogonal", "--width", "20", "40", "--input",
-        "random:0:40", "--draws", "50", "--depth", "2", "--compare",
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("weights", "size"), [("orthogonal", 40), ("uniform", 20), ("rademacher; gaussian*", 20)]
+)
+def test_inputs_are_repeated_where_layer_1_depends_on_their_size(capsys, weights, size):
+    """n_0/n is the same at both widths: 2 or 1. Without that G1 at layer 2 would be wrong."""
+    words = ["simulate", "--weights", weights, "--input", f"random:0:{size}", "--draws", "300"]
+    words += ["--depth", "2", "--compare", "--width"]
+    status, out, _ = run(capsys, *words, "20", "40")
+    assert (status, f"to {size}, {2 * size} numbers" in out) == (0, True)
+    assert "at n = 20, 40, extrapolated" in out
+    status, _, err = run(capsys, *words, "20", "30")
     assert status == 2
-    assert "40 or more" in err
+    assert "wanted multiples of 20" in err
 
 
 @pytest.mark.parametrize("command", ["check", "derive", "kernel", "flow", "simulate"])

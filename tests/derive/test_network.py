@@ -12,8 +12,10 @@ import sympy
 from derive import (
     Gaussian,
     InputError,
+    LowRankOrthogonal,
     Network,
     Orthogonal,
+    Truncated,
     Uniform,
     activations,
     recursion,
@@ -302,3 +304,17 @@ def test_the_variance_of_weights_by_name(net, same):
 def test_variances_that_contradict_or_are_misplaced(call, told):
     with pytest.raises(InputError, match=told):
         call()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [Gaussian(), Orthogonal(), Uniform(), Truncated(ratio=2), LowRankOrthogonal(gamma="1/2")],
+    ids=str,
+)
+def test_which_laws_have_the_rows_of_square_matrices(law):
+    """V behind n neurons by the general recursion, with n/2 neurons, and by that of n and n."""
+    given = dict.fromkeys(("r_in", "r_big"), 1) | {"r_out": sympy.Rational(1, 2)}
+    general = recursion("V", law, square=False).single_input().expr
+    square = recursion("V", law, square=True).single_input().expr
+    values = {symbol: given.get(symbol.name, symbol) for symbol in general.free_symbols}
+    assert (sympy.expand(general.subs(values) - square) == 0) == law.has_rows_of_square

@@ -533,7 +533,7 @@ def test_explicit_networks_agree_with_theory(name):
     for width in widths:
         x = np.ones(int(width))
         theory = flow(net, x, 3, ["K", "G1", "V"], width=int(width)).isel(layer=-1)
-        made = simulate(net, x, int(width), 3, 12000, tensors=["K", "G1", "V"], seed=int(width))
+        made = simulate(net, x, int(width), 3, 8000, tensors=["K", "G1", "V"], seed=int(width))
         samples.append(made.isel(layer=-1))
     for tensor in ("K", "G1", "V"):
         y = np.array([float(each[tensor]) for each in samples])

@@ -228,11 +228,11 @@ def test_ensembles_meet_the_recursions(activation, weights, layer) -> None:
 
 @pytest.mark.slow
 def test_ensembles_resolve_V() -> None:
-    found = ensembles(*ENSEMBLES[1], FIRST, (16, 32, 64), 130_000)
+    found = ensembles(*ENSEMBLES[1], FIRST, (16, 32, 64), 80_000)
     assert found.agrees, found.worst
     V = [row for row in found.rows if row.tensor == "V" and row.layer > 1]
     largest = max(abs(row.theory) for row in V)
-    assert max(row.se for row in V) < 0.017 * largest
+    assert max(row.se for row in V) < 0.022 * largest
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_a_layer_costs_the_same_for_any_number_of_layers(quantity):
     assert max(few, many) <= most
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [60, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("quantity", ["flow of V", "an ensemble's V", "an ensemble's D"])
 def test_memory_is_flat(quantity, number):
     """A tenth of a table per call at most: NumPy keeps some blocks of each size, once."""

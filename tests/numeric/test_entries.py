@@ -121,7 +121,7 @@ def test_a_skewed_law_with_an_odd_activation():
     theory without κ_4 is refused."""
     net = Network("tanh", SKEWED, first_weights="gaussian", C_b=0.1)
     theory = flow(net, X[0], 4, TENSORS)
-    samples = [simulate(net, X[0], n, 4, 2000, tensors=TENSORS, seed=2) for n in (24, 48)]
+    samples = [simulate(net, X[0], n, 4, 1000, tensors=TENSORS, seed=2) for n in (24, 48)]
     found = compare(theory, samples)
     assert found.agrees, str(found)
     gaussian = flow(Network("tanh", Gaussian(2), C_b=0.1), X[0], 4, TENSORS)
@@ -165,7 +165,7 @@ def test_the_tower_is_sampled():
     net = Network("tanh", Sparse("1/2", C_W=2), first_weights=Gaussian(2))
     tensors = ["Theta", "D", "F", "kappa(z,z,H|0123)", "kappa(H,H|0123)"]
     theory = flow(net, X[0], 3, tensors)
-    samples = [simulate(net, X[0], n, 3, 10_000, tensors=tensors, seed=5) for n in (12, 24, 48)]
+    samples = [simulate(net, X[0], n, 3, 2500, tensors=tensors, seed=5) for n in (12, 24, 48)]
     found = compare(theory.isel(layer=slice(1, None)), samples)
     assert found.agrees, str(found)
     assert samples[0].attrs["sampler"] == "explicit"

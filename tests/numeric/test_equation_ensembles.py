@@ -70,7 +70,7 @@ def exact_values(made, net, layer, inputs, n, rate):
 @pytest.mark.parametrize("weights", [Gaussian(1.2), Orthogonal(0.8)], ids=["gaussian", "haar"])
 @pytest.mark.parametrize(
     ("name", "inputs", "draws"),
-    [("paths", ONE, 30_000), ("paths", TWO, 10_000), ("explicit", TWO, 8000)],
+    [("paths", ONE, 30_000), ("paths", TWO, 6000), ("explicit", TWO, 5000)],
 )
 def test_cumulants_at_finite_width_are_exact(name, inputs, draws, weights):
     """Layer 2 of a polynomial network, all samples: 150 scores in all, under 5."""

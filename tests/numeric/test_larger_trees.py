@@ -48,7 +48,7 @@ def test_dense_layers_have_the_recursions_of_the_engine(name, weights):
 
 
 @pytest.mark.parametrize("inputs", [[0.8, 0.6], [[0.8, 0.6], [-0.5, 1.0]]])
-@pytest.mark.parametrize("ensemble", [Gaussian, Orthogonal])
+@pytest.mark.parametrize("ensemble", [Orthogonal])
 def test_linear_skips_keep_rotations(ensemble, inputs):
     """With σ = z the law is invariant, and the engine's own recursions hold."""
     given = {"C_b": 0.1, "weights": ensemble(C_W=0.7), "lambda_b": 0.3, "lambda_W": 0.8}

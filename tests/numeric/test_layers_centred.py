@@ -138,6 +138,6 @@ def test_patterns_are_set_partitions() -> None:
 @pytest.mark.slow
 def test_ensembles_of_two_inputs_agree() -> None:
     net = Network("relu", "orthogonal", layer="normalized(layer)", C_b=0.1)
-    sizes = ((12, 20000), (24, 10000), (48, 5000))
+    sizes = ((12, 10000), (24, 5000), (48, 2500))
     samples = [simulate(net, INPUTS, n, 3, draws, tensors=TOWER, seed=5) for n, draws in sizes]
     assert compare(flow(net, INPUTS, 3, TOWER), samples).agrees

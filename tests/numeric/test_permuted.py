@@ -141,7 +141,7 @@ def test_the_tower_is_sampled():
     net = Network("tanh", LAWS["columns"], first_weights="gaussian")
     tensors = ["Theta", "D", "F", "kappa(z,z,H|0123)"]
     theory = flow(net, X[0], 3, tensors)
-    samples = [simulate(net, X[0], size, 3, 4000, tensors=tensors, seed=5) for size in (12, 24, 48)]
+    samples = [simulate(net, X[0], size, 3, 1500, tensors=tensors, seed=5) for size in (12, 24, 48)]
     found = compare(theory.isel(layer=slice(1, None)), samples)
     assert found.agrees, str(found)
 

@@ -45,9 +45,12 @@ def network(sigma: str, norm: str, eps: object = "1/10", weights=Gaussian, **giv
     return Network(sigma, weights(C_W=0.7), C_b=0.1, layer=layer, **(RATES | given))
 
 
-@pytest.mark.parametrize("ensemble", WEIGHTS)
 @pytest.mark.parametrize(
-    ("inputs", "names"), [(PAIR[0], ["G1", "V", *TOWER]), (PAIR, ["K", "G1", "V"])]
+    ("ensemble", "inputs", "names"),
+    [
+        *((each, PAIR[0], ["K", "G1", "V", *TOWER]) for each in WEIGHTS),
+        (Orthogonal, PAIR, ["K", "G1", "V"]),
+    ],
 )
 def test_linear_skips_keep_rotations(ensemble, inputs, names):
     """With σ = y the law is invariant, and the engine's own recursions hold."""
@@ -128,8 +131,8 @@ def test_inputs_that_are_alike_are_one():
             assert np.allclose(other[:, *at], value, rtol=0.1, atol=2e-2)
 
 
-NEAR = [2.6207413942e-5, 6e-6, 1.6244350107e-5, 3.06635246e-5, *np.geomspace(1e-7, 1e-1, 4)]
-"""Distances; at the first four 1 − ρ² of a K[a, b] and of its K[b, a] differ by a rounding."""
+NEAR = [2.6207413942e-5, 6e-6, *np.geomspace(1e-7, 1e-3, 3)]
+"""Distances; at the first two 1 − ρ² of a K[a, b] and of its K[b, a] differ by a rounding."""
 
 
 def test_errors_hold_where_inputs_are_nearly_alike():
@@ -154,7 +157,7 @@ def test_errors_hold_where_inputs_are_nearly_alike():
         compared += 1
         assert abs(value - np.polyval(reference, distance)) <= CAUTION * error + 1e-10, distance
         assert error <= 1e-6
-    assert compared >= len(NEAR) - 2
+    assert compared >= len(NEAR) - 1
 
 
 def test_averages_with_kinks_are_the_same_in_either_order_of_samples():

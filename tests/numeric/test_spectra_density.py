@@ -137,9 +137,9 @@ def test_bernoulli_limit_is_lamberts() -> None:
 )
 def test_against_mpmath_from_another_start(activation, weights, depth, q, tolerance) -> None:
     s = spectra.jacobian(activation, weights, depth, q)
-    for point in (0.7 + 0.2j, 1.3 + 0.05j):
-        oracle = complex(symbolic.generating_function(s.law, mpmath.mpc(point), 15))
-        assert complex(s.generating_function(point)) == pytest.approx(oracle, rel=tolerance)
+    point = 1.3 + 0.05j
+    oracle = complex(symbolic.generating_function(s.law, mpmath.mpc(point), 15))
+    assert complex(s.generating_function(point)) == pytest.approx(oracle, rel=tolerance)
 
 
 def test_zero_padded_and_layered_against_mpmath() -> None:
@@ -249,8 +249,8 @@ def test_no_wrong_branch_where_it_was_lost_once(seed: int, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_no_wrong_branch_in_fifty_configurations() -> None:
-    _check_branches(12, range(50))
+def test_no_wrong_branch_in_thirty_configurations() -> None:
+    _check_branches(12, range(30))
 
 
 @pytest.mark.parametrize(

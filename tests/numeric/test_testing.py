@@ -26,7 +26,13 @@ from numeric.examples import Example
 from numeric.verify import verify
 
 HALF = sympy.Rational(1, 2)
-FEW = testing.settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+
+
+def settings_of(examples):
+    return testing.settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
+
+
+FEW = settings_of(8)
 
 
 def test_hypothesis_is_imported_only_when_used():
@@ -35,7 +41,7 @@ def test_hypothesis_is_imported_only_when_used():
     assert made.stdout.split() == [b"False"]
 
 
-@FEW
+@settings_of(4)
 @given(net=testing.networks(), width=st.sampled_from((7, 10, 13)))
 def test_networks_can_be_sampled(net, width):
     table = simulate(net, [0.3, -0.2], width, 2, 64, tensors="K")

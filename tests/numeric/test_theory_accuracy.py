@@ -105,7 +105,7 @@ def test_kernels_know_their_errors() -> None:
 
 @pytest.mark.slow
 def test_kernels_of_many_networks_know_their_errors() -> None:
-    hold(propagated(10, seed=2))
+    hold(propagated(7, seed=2))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_spectra_know_their_errors() -> None:
 
 @pytest.mark.slow
 def test_spectra_of_many_laws_know_their_errors() -> None:
-    hold(spectral(12, seed=4))
+    hold(spectral(7, seed=4))
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "smooth"])
@@ -221,7 +221,7 @@ def test_digits_meet_the_resolvents_own_road() -> None:
     """M of tanh's Jacobian off the real line by mpmath, and the density that comes of it."""
     s = spectra.jacobian("tanh", Orthogonal(), 3, "1/2")
     values, error = s.generating_function([1 + 1j]), s.generating_function_error([1 + 1j])
-    exact = generating_function(s.law, 1 + 1j, 25)
+    exact = generating_function(s.law, 1 + 1j, 16)
     assert abs(mpmath.mpc(values[0]) - exact) <= 10 * error[0] <= 1e-11
 
 

@@ -273,7 +273,7 @@ def test_trained_ensembles_agree_with_theory():
     theta = tensors_of(net, x, 3, "Theta")["Theta"].to_numpy()[-1]
     eta, steps = 0.5 / np.linalg.eigvalsh(theta)[-1], [0, 1, 20]
     theory = flow(net, x, y, TESTS, 3, eta, steps)
-    made = [simulate(net, x, y, TESTS, n, 3, eta, steps, 300, seed=3) for n in (32, 64)]
+    made = [simulate(net, x, y, TESTS, n, 3, eta, steps, 150, seed=3) for n in (32, 64)]
     scores = compare(theory, made, degree=1)
     assert scores.agrees, scores.table
     names = "prediction1", "covariance1", "ntk1"

@@ -56,8 +56,8 @@ SIGMAS: dict[str, Callable[[Array], Array]] = {
 }
 ROTATIONS = (Gaussian, Orthogonal, LowRankGaussian, LowRankOrthogonal)
 ENTRIES = (Uniform, Rademacher, Sparse)
-CUMULANTS = {Uniform: (-6 / 5, 48 / 7), Rademacher: (-2.0, 16.0), Sparse: (3.0, 0.0)}
-"""The fourth and the sixth of entries of variance 1; of `Sparse`, p = 1/2."""
+CUMULANTS = {Uniform: (-6 / 5, 48 / 7), Rademacher: (-2.0, 16.0)}
+"""The fourth and the sixth of entries of variance 1."""
 VARIANCES = ("3/4", 1, "5/4")
 
 
@@ -176,14 +176,22 @@ class Known(NamedTuple):
         return Known(even, c**2 + 2 * c * two + self.pairs)
 
 
+def cumulants(law: object) -> tuple[float, float]:
+    """The fourth and the sixth of entries of variance 1: x = μ g/√p of sparse ones."""
+    if isinstance(law, Sparse):
+        p = float(law.p)
+        return 3 / p - 3, 15 / p**2 - 45 / p + 30
+    return CUMULANTS[type(law)]
+
+
 def known(law: object, v: Array) -> Known:
     """Of W v."""
     kind, n, C = type(law), v.shape[1], float(law.C_W)
     q = C * (v**2).mean(axis=1, keepdims=True)
-    if kind in CUMULANTS:
+    if kind in ENTRIES:
         four, six = (
             cumulant * (C / n) ** (k / 2) * (v**k).sum(axis=1, keepdims=True)
-            for cumulant, k in zip(CUMULANTS[kind], (4, 6), strict=True)
+            for cumulant, k in zip(cumulants(law), (4, 6), strict=True)
         )
         return Known((q, 3 * q**2 + four, 15 * q**3 + 15 * q * four + six), q**2)
     whole, part = (np.array([_rising(a, k) / a**k for k in (1, 2, 3)]) for a in (n, n // 2))
@@ -200,8 +208,8 @@ def _rising(n: int, k: int) -> int:
 def applied(law: object, v: Array, rng: np.random.Generator) -> Array:
     """W v with a matrix for each row of v; low ranks are n/2."""
     kind, n, size = type(law), v.shape[1], (len(v), 1)
-    if kind in CUMULANTS:
-        return _entries(kind, v * math.sqrt(float(law.C_W) / n), rng)
+    if kind in ENTRIES:
+        return _entries(law, v * math.sqrt(float(law.C_W) / n), rng)
     g, r = rng.standard_normal(v.shape), n // 2
     if kind is not Gaussian:
         g *= np.sqrt(n / (g**2).sum(axis=1, keepdims=True))
@@ -212,19 +220,24 @@ def applied(law: object, v: Array, rng: np.random.Generator) -> Array:
     return g * np.sqrt(float(law.C_W) * (v**2).mean(axis=1, keepdims=True))
 
 
-def _entries(kind: type, v: Array, rng: np.random.Generator) -> Array:
+def _entries(law: object, v: Array, rng: np.random.Generator) -> Array:
     """With entries of variance 1, drawn one by one."""
     shape = len(v), v.shape[1], v.shape[1]
-    if kind is Uniform:
+    if isinstance(law, Uniform):
         W = (rng.random(shape, np.float32) - np.float32(0.5)) * np.float32(math.sqrt(12))
+    elif isinstance(law, Rademacher):
+        W = 2 * _bits(shape, rng) - 1
     else:
-        bits = np.frombuffer(rng.bytes(math.prod(shape) // 8), np.uint8)
-        W = np.unpackbits(bits).reshape(shape).astype(np.float32)
-        if kind is Rademacher:
-            W = 2 * W - 1
-        else:
-            W *= rng.standard_normal(shape, np.float32) * np.float32(math.sqrt(2))
+        W = rng.standard_normal(shape, np.float32) / np.float32(math.sqrt(law.p))
+        for _ in range(round(-math.log2(law.p))):
+            W *= _bits(shape, rng)
     return (W @ v.astype(np.float32)[..., None])[..., 0].astype(float)
+
+
+def _bits(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """0 or 1, each with a chance of a half."""
+    bits = np.frombuffer(rng.bytes(math.prod(shape) // 8), np.uint8)
+    return np.unpackbits(bits).reshape(shape).astype(np.float32)
 
 
 Field = tuple[Array, Known]
