@@ -350,7 +350,6 @@ REFUSED = {
     "a moment": lambda: recursion(KAPPA, StudentT(3)).expr,
     "a skew": lambda: recursion("K", Independent({3: 1})).expr,
     "a skew of scipy": lambda: recursion("K", Independent(scipy.stats.expon(-1))).expr,
-    "a layer": lambda: recursion("V", Uniform(), layer="skip(1/2)"),
     "exact moments": lambda: exact.vertex(Network("relu", Uniform()), 2),
     "inputs": lambda: exact.cumulant("V", Network(activations.polynomial([0, 1]), Uniform()), 2),
     "unequal lists": lambda: Uniform().moment([1], [1, 1], 3),

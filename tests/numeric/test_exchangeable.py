@@ -376,6 +376,20 @@ def test_what_is_refused(layer, tensor, says):
         flow(Network("tanh", layer=layer), [1.0], 3, tensor)
 
 
+def test_the_kurtosis_is_in_the_sequence_of_one_neuron_alone():
+    """κ_4(z_i') has C_W² κ_4 ⟨σ⁴⟩ more; of a symbol there are no numbers."""
+    law = Independent({4: sympy.Symbol("kappa_4")})
+    with_it, plain = (
+        recursion("G1", each, layer="skip(1/2)").single_input() for each in (law, Gaussian())
+    )
+    assert with_it.expr == plain.expr
+    pairs = zip(with_it.sequences.values(), plain.sequences.values(), strict=True)
+    (more,) = {sympy.expand(one - other) for one, other in pairs} - {0}
+    assert str(more) == "C_W**2*kappa_4*⟨σ⁴⟩"
+    with pytest.raises(InputError, match="a number for kappa_4"):
+        flow(Network("tanh", law, "gaussian", layer="skip(1/2)"), [1.0], 3, "G1")
+
+
 @pytest.mark.parametrize("norm", [None, pytest.param("rms", marks=pytest.mark.slow)])
 def test_a_bound_skip_is_that_of_its_activation_and_law(norm):
     """The layer's own σ, law and C_W, and the same given beside it."""

@@ -178,7 +178,9 @@ class TangentLayers:
         self._at_start = parameters_of(steps)
         self._start = Start(steps, self._at_start, m)
         self.orders = self._start.orders
-        self.parameters = sorted({*self._plain.parameters, *self._at_start})
+        atoms = {atom for own in self._layers for term in own.every for atom, _ in term.atoms}
+        inside = {atom.name for atom in atoms if isinstance(atom, Parameter)}
+        self.parameters = sorted({*self._plain.parameters, *self._at_start, *inside})
         terms: dict[Activation, list[Term]] = {}
         for each in self._layers:
             terms.setdefault(each.sigma, []).extend(each.every)
