@@ -70,13 +70,6 @@ REASONS = (
         "Training theory supports rotation-invariant weights only.",
     ),
     Reason(
-        "digits of entries",
-        NOT_YET,
-        "precision",
-        "none, with the weights",
-        "`precision` supports rotation-invariant weights only.",
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
