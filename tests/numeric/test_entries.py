@@ -22,7 +22,6 @@ from derive import (
 from numeric import compare, flow, simulate, write_module
 from numeric.random.entries import entries
 from numeric.random.matrices import weight_matrix
-from numeric.training import flow as training_flow
 
 KAPPA = "kappa(z,z,z,z|0123)"
 TENSORS = ["K", "G1", "V", KAPPA]
@@ -176,8 +175,6 @@ def test_the_tower_is_sampled():
     [
         lambda net: simulate(net, X[0], 8, 2, 10, sampler="probes"),
         lambda net: simulate(net, X[0], 8, 2, 10, sampler="paths"),
-        lambda net: flow(net, X[0], 2, precision=30),
-        lambda net: training_flow(net, X, [[1.0], [0.0]], depth=2, eta=0.1, steps=1),
         lambda net: simulate(Network("tanh"), X[0], 8, 2, 10, tensors=[KAPPA]),
         lambda net: simulate(Network("tanh", Independent({4: 1})), X[0], 8, 2, 10),
         lambda net: simulate(Network("tanh", StudentT(sympy.Symbol("nu"))), X[0], 8, 2, 10),
