@@ -48,27 +48,6 @@ REASONS = (
         'on more. Use `first_weights="gaussian"`.',
     ),
     Reason(
-        "spectra of entries",
-        NOT_YET,
-        "weights",
-        "an ensemble of derive.weights, or a Law",
-        "The law of WᵀW is not derived for weights without rotation invariance.",
-    ),
-    Reason(
-        "training of entries",
-        NOT_YET,
-        "weights",
-        "pairings of neurons alone are averaged",
-        "Training theory supports rotation-invariant weights only.",
-    ),
-    Reason(
-        "digits of entries",
-        NOT_YET,
-        "precision",
-        "none, with the weights",
-        "`precision` supports rotation-invariant weights only.",
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
