@@ -149,7 +149,7 @@ def test_stable_approach_is_at_the_rate():
         solved = recursion(name).asymptotics(a.tanh, C_b=0.1, C_W=1.2)
         rate = float(solved.system.rate)
         assert rate == pytest.approx(float(criticality(a.tanh).chi_parallel(
-            solved.system.around.K.value, 1.2)), rel=1e-12)  # fmt: skip
+            solved.system.fixed.value, 1.2)), rel=1e-12)  # fmt: skip
         away = [table[name].sel(layer=n).item() - solved.evaluate(n) for n in (24, 25)]
         assert away[1] / away[0] == pytest.approx(rate, rel=1e-6)
         assert 0.01 < abs(away[1]) / solved.error(25) < 100
