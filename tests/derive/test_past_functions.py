@@ -57,7 +57,7 @@ def test_kernels_depend_on_variances_alone():
 def test_they_are_sampled(laws):
     net = network(laws)
     names = ["K", "Theta"]
-    samples = [simulate(net, X, n, 3, 1000, tensors=names, seed=1) for n in (32, 64)]
+    samples = [simulate(net, X, n, 3, 500, tensors=names, seed=1) for n in (32, 64)]
     assert compare(flow(net, X, 3, names), samples).agrees
 
 
