@@ -297,9 +297,13 @@ class StagedSystem(System):
         A norm divides by powers of K, so that where K is a polynomial in ℓ so may be a tensor, of
         which then no further terms are found. Raises InputError where they are fewer at another K.
         """
+        counts: list[int] = []
         for extent in range(2 + isqrt(count) // 2, count + MOST):
             series = quantity(self.solve(extent))
             if len(series.terms) > count or series.order is EXACT:
+                return series
+            counts.append(len(series.terms))
+            if self.head and counts[-3:] == counts[-1:] * 3:
                 return series
         if len(series.terms) < count and not (self.grows or self.head):
             raise InputError("terms", count, f"{len(series.terms)}: all to order {series.order}")
@@ -538,10 +542,7 @@ class _Solver:
             for exponent, known in terms.items():
                 total = total + self._power(kernel, exponent).scaled(self.ring.ball(*known))
             return total.truncated(end * lowest)
-        if not sigma.is_scale_invariant:
-            wanted = f"last layers of scale-invariant activations, not of {sigma}: every K is fixed"
-            raise InputError("activation", str(sigma), wanted)
-        power, value = _monomial(scale_invariant(sigma, bracket._replace(kernel="K")))
+        power, value = _monomial(_invariant(sigma, bracket))
         return kernel.power(power, self.extent).scaled(self.ring(value))
 
     def _cut(self, bracket: Bracket, lowest: sympy.Expr) -> sympy.Expr:
@@ -625,7 +626,7 @@ class _Solver:
         for sigma, bracket in brackets:
             assert sigma is not None
             if system.neutral:
-                found = scale_invariant(sigma, bracket._replace(kernel="K"))
+                found = _invariant(sigma, bracket)
                 held += [_monomial(found)[1], found]
                 continue
             expansion = around_zero(sigma, bracket, self._cut(bracket, 1 / system.point.exponent))
@@ -666,6 +667,14 @@ def _sum(one: Form, other: Form) -> Form:
     for part, series in other.items():
         total[part] = total[part] + series if part in total else series
     return total
+
+
+def _invariant(sigma: Activation, bracket: Bracket) -> sympy.Expr:
+    """The bracket where every K is fixed."""
+    if not sigma.is_scale_invariant:
+        wanted = "last layers of scale-invariant activations, where every K is fixed"
+        raise InputError("activation", str(sigma), wanted)
+    return scale_invariant(sigma, bracket._replace(kernel="K"))
 
 
 def _monomial(value: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:

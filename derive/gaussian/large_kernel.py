@@ -25,9 +25,9 @@ from .brackets import Bracket
 from .oracle import Enclosure
 from .small_kernel import half_line_moment
 
-_DIGITS = 110
+_DIGITS = 80
 """Of the arithmetic: r z^k loses those of z^k."""
-_ENDS = 0, 2, 8, 32, 240
+_ENDS = 0, 2, 8, 32, 120
 """Beyond the last r counts as 0: it falls as e^{−z} or faster."""
 _KNOWN = 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from itertools import accumulate
@@ -57,6 +57,8 @@ class Module:
         spans: of each layer the places of its stages among them.
     """
 
+    decorator = ""
+
     def __init__(
         self,
         layers: Sequence[Sequence[Recursions]],
@@ -88,6 +90,18 @@ class Module:
         """The numbers of the first layers, of those that repeat, and of the last."""
         return (*self.pattern.stem, *self.pattern.block, *self.pattern.head)
 
+    def lines(self, stage: int) -> Iterator[str]:
+        """The lines that compute the tensors behind a stage."""
+        raise NotImplementedError
+
+    def _function(self, called: str, span: range) -> str:
+        """The function that leads through one of the layers."""
+        names, arguments = ", ".join(self.names), ", ".join(self.arguments)
+        lines = [line for stage in span for line in self.lines(stage)]
+        results = ", ".join(self.behind(span[-1], name) for name in self.names)
+        body = "\n    ".join([f"def {called}({names}, {arguments}):", *lines, f"return {results},"])
+        return f"{self.decorator}{body}\n"
+
     @property
     def drawn(self) -> dict[str, object]:
         """What the templates of all modules have."""
@@ -98,6 +112,7 @@ class Module:
         return {
             "kind": printer.filled(KIND, order=self.order, **known) if len(self.spans) > 1 else [],
             "check": printer.filled(TOO_FEW, **few) if self.least > 1 else [],
+            "steps": "\n\n".join(self._function(name, span) for name, _, span in self.layers),
             "prelude": modules.PRELUDE,
             "averages": "\n\n".join(each.source for each in self.averages.values()),
             "tensors": self.names,

@@ -20,6 +20,8 @@ from .module import Module, tensors_of
 class SingleModule(Module):
     """One input: scalars."""
 
+    decorator = "@driver\n"
+
     @cached_property
     def shapes(self) -> dict[Activation, tuple[SingleShape, ...]]:
         """Of each σ's brackets, in their order; those at any kernel are computed at each."""
@@ -53,8 +55,8 @@ class SingleModule(Module):
         tensors = (atom for each in self.first.values() for atom in each.atoms(Tensor))
         return {**self._atoms(), **dict.fromkeys(tensors, "K0")}
 
-    def _stage(self, stage: int) -> Iterator[str]:
-        """The lines that compute the tensors behind a stage."""
+    def lines(self, stage: int) -> Iterator[str]:
+        """See `Module`."""
 
         def average(number: int, place: int) -> str:
             return f"average_{place}" if len(self.groups) == 1 else f"average_{number}_{place}"
@@ -98,32 +100,11 @@ class SingleModule(Module):
         return printer.filled(
             _MODULE,
             **self.drawn,
-            functions="\n\n".join(map(self._function, range(len(self.layers)))),
             starts=[f"{k} = {self.expression(each, at_inputs)}" for k, each in self.first.items()],
             step=steps if len(steps) == 1 else ["kind = kind_of(layer, C_W.size)", *several],
             stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
             rows=len(self.names),
         )
-
-    def _function(self, number: int) -> str:
-        """The function that leads through one of the layers."""
-        called, _, span = self.layers[number]
-        return printer.filled(
-            _LAYER,
-            called=called,
-            names=", ".join(self.names),
-            arguments=", ".join(self.arguments),
-            steps=[line for stage in span for line in self._stage(stage)],
-            results=", ".join(self.behind(span[-1], name) for name in self.names),
-        )
-
-
-_LAYER = """\
-@driver
-def $called($names, $arguments):
-    $steps
-    return $results,
-"""
 
 
 _MODULE = """\
@@ -143,7 +124,7 @@ def first_layer(K0, $arguments):
     return $names,
 
 
-$functions
+$steps
 
 $kind
 

@@ -104,8 +104,8 @@ class MultiModule(Module):
         ]
         return ", ".join([*self.tensors_before(stage), *tables, *self.arguments])
 
-    def _lines(self, stage: int) -> Iterator[str]:
-        """What computes the tensors behind a stage."""
+    def lines(self, stage: int) -> Iterator[str]:
+        """See `Module`."""
         for group, tables in zip(self.groups, self.called, strict=True):
             if group.stage == stage:
                 for shape, name in tables.items():
@@ -142,20 +142,7 @@ class MultiModule(Module):
             most=MAX_INPUTS,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
-            steps="\n\n".join(map(self._function, range(len(self.layers)))),
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
-        )
-
-    def _function(self, number: int) -> str:
-        """The function that leads through one of the layers."""
-        called, _, span = self.layers[number]
-        return printer.filled(
-            _LAYER,
-            called=called,
-            names=", ".join(self.names),
-            arguments=", ".join(self.arguments),
-            steps=[line for stage in span for line in self._lines(stage)],
-            results=", ".join(self.behind(span[-1], name) for name in self.names),
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
@@ -325,12 +312,6 @@ if __name__ == "__main__":
         for layer, value in enumerate(values, start=1):
             print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
 '''
-
-_LAYER = """\
-def $called($names, $arguments):
-    $steps
-    return $results,
-"""
 
 _KERNEL = """\
 @driver

@@ -113,21 +113,6 @@ REASONS = (
         "Spectra are not derived for convolutions.",
     ),
     Reason(
-        "one layer",
-        NOT_YET,
-        "layer",
-        "one layer: that of one depth",
-        "Written modules and asymptotics repeat one layer or period, without another first or last "
-        "layer. Use `layers.as_period(…)`, which returns the repeated layers.",
-    ),
-    Reason(
-        "one activation",
-        NOT_YET,
-        "activation",
-        "one activation for all layers",
-        "A written module uses one activation of the network in all layers.",
-    ),
-    Reason(
         "spectra of unequal widths",
         NOT_YET,
         "layer",
