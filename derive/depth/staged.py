@@ -48,13 +48,13 @@ from ..engine.tensors import Tensor, identify
 from ..engine.through import Response
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
-from ..gaussian.large_kernel import around_infinity
 from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer, dense
 from ..symbols import K, ell
 from .around import DIGITS, half_stable, stable
 from .criticality import Criticality
+from .large_kernel import around_infinity
 from .layer_functions import LayerFunction, functions
 from .layered import LayerCriticality, criticality
 from .points import CriticalPoint

@@ -19,11 +19,11 @@ import sympy
 from ..activations.functions import Activation
 from ..arithmetic.hermite import hermite
 from ..errors import InputError
+from ..gaussian.brackets import Bracket
+from ..gaussian.oracle import Enclosure
+from ..gaussian.small_kernel import half_line_moment
 from ..symbols import z
 from ..work.caches import cache
-from .brackets import Bracket
-from .oracle import Enclosure
-from .small_kernel import half_line_moment
 
 _DIGITS = 80
 """Of the arithmetic: r z^k loses those of z^k."""
