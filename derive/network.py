@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import lcm
 from typing import Any, NamedTuple
 
 import sympy
@@ -39,6 +40,25 @@ class Schemes(NamedTuple):
 
     distinct: tuple[Scheme, ...]
     order: tuple[int, ...]
+
+
+class Pattern(NamedTuple):
+    """Under what the recursions of a network of any depth are derived.
+
+    `distinct` are the schemes. `stem` and `head` have the numbers of those of the first layers
+    (behind layer 1) and of the last, and `block` of those that repeat in between.
+    """
+
+    distinct: tuple[Scheme, ...]
+    stem: tuple[int, ...]
+    block: tuple[int, ...]
+    head: tuple[int, ...]
+
+    @property
+    def ends(self) -> tuple[tuple[Scheme, ...], tuple[Scheme, ...]]:
+        """The schemes of the first layers, and of the last."""
+        first, last = (tuple(map(self.distinct.__getitem__, end)) for end in (self.stem, self.head))
+        return first, last
 
 
 @dataclass(frozen=True, init=False)
@@ -453,6 +473,26 @@ class Network:
         numbers = {each: number for number, each in enumerate(dict.fromkeys(schemes))}
         order = tuple(numbers[each] for each in schemes[: depth - 1])
         return Schemes(tuple(numbers), order)
+
+    def pattern(self, samples: int) -> Pattern:
+        """The schemes of the first layers, of those that repeat, and of the last ones.
+
+        Raises InputError for layers, activations or laws none of which repeats.
+        """
+        given = (self.layer, self.activation, self.weights)
+        along = [each for each in given if isinstance(each, Along)]
+        stem = max(0, *(len(each.stem) + each.first + each.spared - 2 for each in along), 0)
+        head = max((len(each.head) for each in along), default=0)
+        for each in along:
+            if not each.block:
+                wanted = f"one that repeats at any depth, such as {each.example!r}"
+                raise InputError(each.argument, str(each), wanted)
+            if len(each.block) > 1 and len(each.head) < head:
+                wanted = f"an entry for each of the {head} last layers, as several repeat"
+                raise InputError(each.argument, str(each), wanted)
+        behind = stem + lcm(*(len(each.block) for each in along))
+        distinct, order = self.schemes(1 + behind + head, samples)
+        return Pattern(distinct, order[:stem], order[stem:behind], order[behind:])
 
     @property
     def is_uniform(self) -> bool:

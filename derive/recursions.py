@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -38,13 +38,15 @@ from .errors import InputError, flag, listed
 from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
-from .layers import Layer, as_layer, dense
+from .layers import Layer, as_period, dense
+from .layers.by_depth import ByDepth, Given, as_layers
 from .layers.chain import Activations, GivenActivations
-from .network import Network
+from .network import Network, Pattern
 from .symbols import tensor as tensor_symbol
 from .weights import Gaussian, WeightEnsemble, as_weights
 
 
+@dataclass(frozen=True, repr=False)
 class Recursion(Step):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
@@ -60,6 +62,7 @@ class Recursion(Step):
         stage: the stage that it leads through, None for all of those of the layer.
         ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
         group: the group that keeps the law of all layers: rotations "O" or signed permutations "B".
+        along: the layers of the network, where its first or last ones are not those that repeat.
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on
@@ -67,6 +70,8 @@ class Recursion(Step):
     >>> vertex.expr
     C_W**2*(V*⟨(σ²)''⟩**2/4 - ⟨σ²⟩**2 + ⟨σ⁴⟩)
     """
+
+    along: ByDepth | None = None
 
     @property
     def first_layer(self) -> bool:
@@ -91,7 +96,7 @@ class Recursion(Step):
 
         Arguments:
             activation: σ, or its name; by default the recursion's own. For "tanh; gelu*", the
-                repeated one, gelu, is used.
+                repeated one, gelu, is used; "gelu*; tanh" ends in a layer that applies tanh.
             terms: how many, 1 or more.
             rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
                 `C_b` and `C_W` of a network that is not critical, or `point`, one of
@@ -102,7 +107,19 @@ class Recursion(Step):
         sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
-        return asymptotics(self, Activations.repeated(sigma), terms, **rates)
+        repeated = Activations.repeated(sigma)
+        stem, head = self.single_input().pattern(sigma).ends
+        return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
+
+    def pattern(self, activation: GivenActivations) -> Pattern:
+        """The schemes of a network of these layers and activations, at any depth."""
+        layers = self.along or self.layer or dense()
+        assert isinstance(layers, Layer | ByDepth)
+        net = Network(activation, self.weights, layer=layers)
+        found = net.pattern(1 if self.is_single_input else 2)
+        square, corrections = self.square, self.corrections
+        own = (replace(x, square=square, corrections=corrections) for x in found.distinct)
+        return found._replace(distinct=tuple(own))
 
 
 class SequenceRecursion(Recursion):
@@ -284,7 +301,7 @@ def recursion(
     first_layer: bool = False,
     square: bool | None = None,
     corrections: int | None = None,
-    layer: Layer | str | None = None,
+    layer: Given | None = None,
 ) -> Recursion:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
@@ -307,7 +324,8 @@ def recursion(
         corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
             000, eq. 5.28).
         layer: what the network repeats, of `derive.layers`, or its text, such as
-            "residual(skip=1, norm=rms)"; the dense layer by default.
+            "residual(skip=1, norm=rms)"; the dense layer by default. Of "dense; residual*; dense"
+            it is the residual one; asymptotics and written modules take the others, too.
 
     Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
 
@@ -319,7 +337,9 @@ def recursion(
     >>> recursion(["z", "z", "H"], pairing="02 13").name
     'F'
     """
-    repeated = None if layer is None else as_layer(layer).staged
+    repeated = None if layer is None else as_period(layer).staged
+    layers = as_layers(layer) if isinstance(layer, str) else layer
+    along = layers if isinstance(layers, ByDepth) and layers.block != layers.entries else None
     stage = STEM if flag("first_layer", first_layer) else None
     if stage is not None and repeated is not None:
         wanted = "no layer with first_layer=True: layer 1 is always z = b + W x"
@@ -348,7 +368,8 @@ def recursion(
         layer=repeated,
         stage=stage,
     )
-    return Recursion(**{each.name: getattr(made, each.name) for each in fields(made)})
+    known = {each.name: getattr(made, each.name) for each in fields(made)}
+    return Recursion(**known, along=along if along and along.block else None)
 
 
 Wanted: TypeAlias = "str | Name | Recursion"

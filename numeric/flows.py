@@ -318,13 +318,12 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
         return f"none, with the layer {net.layer}"
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
-    keeps = net.tabulated(depth).keeps_rotations
-    return "" if keeps else f"none, with the weights {net.weights}"
+    return ""
 
 
 def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Entries]:
     """`flow` with a precision."""
-    net, X = asked.net, asked.data.X
+    net, X = _without_skew(asked.net, asked), asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
     closing = _closed_among(net, asked.depth, len(X), asked.names)

@@ -11,9 +11,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from derivations.training.data import digits
 from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.runs.totals import Rows
-from numeric.runs.work import Work
+from numeric.runs.work import Sharing, Work
 from numeric.tables.drawing import points
 
 
@@ -129,21 +128,13 @@ class Stacks(Work):
         sizes = {"channels": CHANNELS, "layers": LAYERS, "batch": BATCH, "chunk": self.chunk}
         return {"sampler": "convolutions on digits", **own, **sizes}
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """V of these networks, by layer."""
         side = self.pixels
         images = digits().coarser(8 // side).pixels.reshape(-1, side, side)
         found = np.empty(self.shape(stop - start))
         for network in range(start, stop):
-            if given_up is not None and given_up.is_set():
+            if shared and shared.given_up.is_set():
                 raise CancelledError
             rng = np.random.default_rng([self.seed, network])
             batch = images[rng.choice(len(images), BATCH, replace=False)] / 16

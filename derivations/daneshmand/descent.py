@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.runs.directory import digest
 from numeric.runs.totals import Rows
-from numeric.runs.work import Work
+from numeric.runs.work import Sharing, Work
 from numeric.training.arguments import checked_rate
 from numeric.training.losses import per_input
 
@@ -176,15 +175,7 @@ class _Descents(Work):
             "batch": self.batch, "epochs": self.epochs, "seed": self.seed,
         }  # fmt: skip
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """Losses and gaps of these networks."""
         found = np.empty(self.shape(stop - start))
         targets = np.eye(int(self.labels.max()) + 1)[self.labels]
@@ -200,7 +191,7 @@ class _Descents(Work):
                     break
                 order = rng.permutation(len(self.images))
                 for at in range(0, len(order) - self.batch + 1, self.batch):
-                    if given_up is not None and given_up.is_set():
+                    if shared and shared.given_up.is_set():
                         raise CancelledError
                     chosen = order[at : at + self.batch]
                     x, y = self.images[chosen], targets[chosen]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +18,7 @@ from numeric.propagation.drawing import BLOCK
 from numeric.propagation.sampling import Forward
 from numeric.random import lazy
 from numeric.runs import chunks
+from numeric.runs.work import Sharing
 from numeric.samplers.ensemble import Ensemble
 
 
@@ -176,15 +175,7 @@ class _Back(Forward):
         loss = repr(self.loss) if isinstance(self.loss, CrossEntropy) else "squares"
         return {**super().manifest(), "sampler": "propagation back", "loss": loss}
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """Forward and back through these draws; `start` begins a block."""
         found = np.empty(self.shape(stop - start))
         with drawing.silent():

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Event
 from typing import Any
 
 import numba
@@ -25,7 +24,7 @@ from numeric import checks
 from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.runs.totals import Rows
-from numeric.runs.work import Work
+from numeric.runs.work import Sharing, Work
 from numeric.samplers.ensemble import Ensemble, checked_ensemble
 from numeric.training.arguments import checked_rate, checked_steps
 from numeric.training.losses import LOSSES, per_input
@@ -201,15 +200,7 @@ class _Curves(Work):
             "probe": self.probe,
         }
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """What these networks come to, (draws, numbers)."""
         networks = Networks(self, np.arange(start, stop))
         passes = -(-len(self.targets) // self.batch)
@@ -217,7 +208,7 @@ class _Curves(Work):
         found, epoch = [], 0
         for until in self.epochs:
             while epoch < until:
-                if given_up is not None and given_up.is_set():
+                if shared and shared.given_up.is_set():
                     raise CancelledError
                 further = min(pause, until - epoch)
                 networks.descend(further * passes)

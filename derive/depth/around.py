@@ -1,4 +1,4 @@
-"""A network around a fixed point K* > 0, in numbers: K*, C_W, C_b and the brackets, each a ball.
+"""The dense layer's fixed points K* > 0, in numbers, each with its error.
 
 No such K* is rational in general, nor are Gaussian averages there. By Price's theorem,
 d⟨F⟩_K/dK = ½⟨F''⟩_K, a bracket is a power series in δ = K − K* with averages at K* for
@@ -16,15 +16,12 @@ coefficients. Two kinds of fixed point let depth act in a way that can be solved
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 import mpmath
 import sympy
 
 from ..activations.functions import Activation
-from ..arithmetic.ballring import BallRing, Polynomial
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..gaussian.oracle import Enclosure
@@ -38,41 +35,12 @@ ValueAndSlope: TypeAlias = Callable[[mpmath.mpf], tuple[Enclosure, Enclosure]]
 DIGITS = 50
 """Of K* and of the averages there."""
 _FIRST = 15
-_SIGMA, _SLOPE, _BALANCE = (Bracket(((1, a), (1, b))) for a, b in ((0, 0), (1, 1), (0, 2)))
-
-
-@dataclass(frozen=True)
-class FixedNetwork:
-    """σ, K* and its error, and the variances where they are given."""
-
-    activation: Activation
-    K: Enclosure
-    given: tuple[sympy.Expr, sympy.Expr] | None = None
-
-    def bracket(self, bracket: Bracket, count: int) -> list[Enclosure]:
-        """Its first coefficients in powers of K − K*, with what K*'s own error makes of them."""
-        found = around_point(self.activation, bracket, self.K.value, count + 1, DIGITS)
-        return [
-            Enclosure(here.value, here.radius + (k + 1) * abs(above.value) * self.K.radius)
-            for k, (here, above) in enumerate(pairwise(found))
-        ]
-
-    def kernel(self, ring: BallRing) -> Polynomial:
-        """K*."""
-        return ring.ball(*self.K)
-
-    def variances(self, ring: BallRing) -> dict[str, Polynomial]:
-        """C_W and C_b: as given, or those that make K* critical."""
-        if self.given is not None:
-            return {"C_b": ring(self.given[0]), "C_W": ring(self.given[1])}
-        weight = ring.power(ring.ball(*self.bracket(_SLOPE, 1)[0]), sympy.Integer(-1))
-        square = ring.ball(*self.bracket(_SIGMA, 1)[0])
-        return {"C_W": weight, "C_b": self.kernel(ring) - weight * square}
+_SIGMA, _BALANCE = (Bracket(((1, 0), (1, b))) for b in (0, 2))
 
 
 @cache(entries=2**8)
-def half_stable(activation: Activation, point: CriticalPoint) -> FixedNetwork:
-    """The network at an isolated critical K*, to 50 digits."""
+def half_stable(activation: Activation, point: CriticalPoint) -> Enclosure:
+    """An isolated critical K*, to 50 digits."""
     with mpmath.workdps(DIGITS + 20):
         near = mpmath.mpf(sympy.N(point.K, DIGITS + 10))
 
@@ -80,12 +48,12 @@ def half_stable(activation: Activation, point: CriticalPoint) -> FixedNetwork:
             value, slope = around_point(activation, _BALANCE, at, 2, DIGITS + 5)
             return value, slope
 
-        return FixedNetwork(activation, _sharpened(balance, near))
+        return _sharpened(balance, near)
 
 
 @cache(entries=2**8)
-def stable(activation: Activation, C_b: sympy.Expr, C_W: sympy.Expr) -> FixedNetwork:
-    """The network at the one K* > 0 that attracts at these variances, to 50 digits.
+def stable(activation: Activation, C_b: sympy.Expr, C_W: sympy.Expr) -> Enclosure:
+    """The one K* > 0 that attracts at these variances, to 50 digits.
 
     Raises InputError where none does, or several.
     """
@@ -108,7 +76,7 @@ def stable(activation: Activation, C_b: sympy.Expr, C_W: sympy.Expr) -> FixedNet
             miss = Enclosure(bias + weight * value.value - at, weight * value.radius)
             return miss, Enclosure(weight * slope.value - 1, weight * slope.radius)
 
-        return FixedNetwork(activation, _sharpened(excess, near), (C_b, C_W))
+        return _sharpened(excess, near)
 
 
 def _sharpened(function: ValueAndSlope, near: mpmath.mpf) -> Enclosure:

@@ -18,18 +18,19 @@ from .. import symbols
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.logseries import LogSeries
 from ..citations import rests_on
-from ..engine.step import Step, step
+from ..engine.scheme import Scheme
+from ..engine.step import Step, closures, step, through
 from ..errors import InputError, whole
 from ..expressions import as_expression
 from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import ell
 from ..weights import Gaussian, WeightEnsemble
-from . import staged
 from .expansions import MOST_TERMS, Asymptotics
 from .falling import FallingSystem, falls
 from .layer_functions import functions
 from .points import CriticalPoint
-from .systems import Quantity, Solution, System, closed_set, quotient
+from .staged import StagedSystem
+from .systems import Solution, System, closed_set, quotient
 from .terms import Term
 
 __all__ = ["Asymptotics", "Term", "asymptotics", "counterterm", "ell", "together"]
@@ -46,6 +47,8 @@ def asymptotics(
     C_b: sympy.Expr | float | None = None,
     C_W: sympy.Expr | float | None = None,
     point: CriticalPoint | None = None,
+    stem: Sequence[Scheme] = (),
+    head: Sequence[Scheme] = (),
 ) -> Asymptotics:
     """Solve a derived recursion, with all that it needs, at large depth and a fixed point of K.
 
@@ -68,6 +71,9 @@ def asymptotics(
             norm and a skip of 1, whose K grows linearly, takes any values. With a norm and a skip
             below 1, C_W alone implies the critical C_b.
         point: another of `criticality(activation).points` than the class's own.
+        stem, head: of the first and of the last layers, where these are others than the
+            recursion's. The first ones change the free constants alone; the last ones are steps of
+            the series, and ℓ is the depth of the network with them.
 
     Raises:
         InputError: for an activation without a critical point, where none is given; where depth
@@ -90,14 +96,18 @@ def asymptotics(
             raise InputError("C_W", C_W, wanted)
         C_W = None if C_b is None else 1
     given = _variances(C_b, C_W, layer is not None)
-    system = _system(made, activation, lambda_b, lambda_W, given, point)
+    ends = tuple(stem), tuple(head)
+    system = _system(made, activation, lambda_b, lambda_W, given, point, *ends)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
-    name = system.recursions[-1].name
-    made.weights.scaled_to(system.C_W)  # refuses another C_W, which would have no use
-    return _solved(
-        Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
-    )
+    made.weights.scaled_to(system.given[1])  # refuses another C_W, which would have no use
+    return _expansion(made.name, system, terms)
+
+
+def _expansion(name: str, system: System, terms: int) -> Asymptotics:
+    """A tensor's asymptotics, behind the last layers."""
+    tensor = symbols.tensor(name)
+    return _solved(Asymptotics(tensor, system, terms, lambda solved: solved.last[name]))
 
 
 def _solved(found: Asymptotics) -> Asymptotics:
@@ -126,16 +136,7 @@ def together(
     if len({system.weights for system in systems}) != 1:
         raise InputError("recursions", list(map(str, recursions)), "some, all of the same weights")
     system = replace(systems[0], recursions=closed_set(*recursions), _solved={})
-
-    def solution(name: str) -> Quantity:
-        return lambda solved: solved.tensors[name]
-
-    return {
-        made.name: _solved(
-            Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
-        )
-        for made in recursions
-    }
+    return {made.name: _expansion(made.name, system, terms) for made in recursions}
 
 
 def counterterm(
@@ -165,6 +166,8 @@ def _system(
     lambda_W: PerLayer,
     variances: tuple[sympy.Expr | None, sympy.Expr] | None = None,
     point: CriticalPoint | None = None,
+    stem: tuple[Scheme, ...] = (),
+    head: tuple[Scheme, ...] = (),
 ) -> System:
     wanted = "a derived one between hidden layers of equal width"
     if not isinstance(made, Step) or not made.square:
@@ -172,16 +175,20 @@ def _system(
     made.check_repeats("recursion", made, wanted)
     activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
-    if made.layer is not None:
-        if point is not None:
-            raise InputError("point", point, "none, with a layer")
-        return staged.StagedSystem(staged.closed_set(made), activation, *rates, variances)
+    if made.layer is not None and point is not None:
+        raise InputError("point", point, "none, with a layer")
     if point is not None and (variances or not isinstance(point, CriticalPoint)):
         wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"
         raise InputError("point", point, wanted)
-    if variances is None and point is None and falls(activation):
+    if made.layer is None and variances is None and point is None and falls(activation):
+        if head:
+            wanted = "no other last layers, where K falls like 1/log ℓ"
+            raise InputError("layer", str(head[-1].layer or "dense()"), wanted)
         return FallingSystem(closed_set(made), activation, *rates)
-    return System(closed_set(made), activation, *rates, variances, point)
+    scheme = Scheme(made.weights, layer=made.layer, single=True, group=made.group)
+    names = closures([made.target], [scheme, *head])[0][-1] if head else ()
+    recursions = closed_set(made, *(through(name, scheme) for name in names))
+    return StagedSystem(recursions, activation, *rates, variances, point, stem=stem, head=head)
 
 
 def _variances(

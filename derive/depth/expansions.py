@@ -22,9 +22,9 @@ from ..errors import InputError
 from ..symbols import K, ell
 from ..weights import WeightEnsemble
 from ..work.progress import telling
-from . import staged
 from .falling import FallingSystem
 from .kernel_series import KernelSeries
+from .staged import StagedSystem
 from .systems import Quantity, Solution, System, quotient
 from .terms import DIGITS, Term, number, printed
 
@@ -117,16 +117,17 @@ class Asymptotics(Shown):
 
     def _meaning(self, name: str) -> str:
         symbol = self.system.constants[name]
+        before = " before the last layers" if self._head else ""
         if symbol == K:
-            return "the kernel, the same at every layer"
+            return f"the kernel, the same at every layer{before}"
         for extent in range(2, 20):
             series = self.system.solve(extent).tensors[name]
             for (exponent, log), value in series.ordered():
                 if symbol in series.ring.expr(value).free_symbols and not log:
                     if not exponent:
-                        return f"the constant term of {name}"
+                        return f"the constant term of {name}{before}"
                     power = printed(ell ** -number(exponent))
-                    return f"the coefficient of {power} in {name}"
+                    return f"the coefficient of {power} in {name}{before}"
         raise ArithmeticError(f"{symbol} is not among the terms of {name}")
 
     @cached_property
@@ -136,10 +137,10 @@ class Asymptotics(Shown):
         A tree of r derivatives on m nodes has the dimension Θ^r K^{m/2−r} (source 000, eqs. 3.9,
         6.9–6.16).
         """
-        made = self.system.recursions[-1]
-        if self.label != symbols.tensor(made.name) or made.name in {"K", "Theta"}:
+        targets = {symbols.tensor(made.name): made.target for made in self.system.recursions}
+        if self.label not in targets or str(self.label) in {"K", "Theta"}:
             raise InputError("normalised", str(self.label), "a tensor other than K and Theta")
-        kernel, tangent = dimension(made.target)
+        kernel, tangent = dimension(targets[self.label])
         return self.over({"K": kernel, "Theta": tangent})
 
     def over(self, scale: Mapping[str, sympy.Rational | int]) -> Asymptotics:
@@ -156,7 +157,7 @@ class Asymptotics(Shown):
         def divided(solution: Solution) -> LogSeries:
             total = own(solution)
             for name, power in powers.items():
-                below = solution.tensors[name]
+                below = solution.last[name]
                 if isinstance(total, KernelSeries):
                     total = total.quotient(below, power)
                 else:
@@ -242,6 +243,7 @@ class Asymptotics(Shown):
     def _left_out(self) -> tuple[Term, ...]:
         """The omitted terms, through the first power of ℓ of which none is shown."""
         last = self._largest[-1].exponent if self._largest else -sympy.oo
+        before = -1
         for more in range(0, MOST_TERMS, 2):
             series = self.system.expand(self._quantity, self.count + more)
             beyond = series.ordered()[self.count :]
@@ -250,6 +252,9 @@ class Asymptotics(Shown):
                 for (exponent, log), value in beyond
             )
             further = [term.exponent for term in found if size(term.exponent) > size(last)]
+            if len(beyond) == before:  # no more terms are found
+                return (Term(sympy.S.One, series.order, 0, False),)
+            before = len(beyond)
             if further:
                 return tuple(t for t in found if size(t.exponent) <= size(further[0]))
         raise InputError("terms", self.count, "fewer, so that the next power of ℓ is found")
@@ -312,6 +317,10 @@ class Asymptotics(Shown):
         Raises InputError where the solution is not exact.
         """
         system = self.system
+        ends = (*system.stem, *system.head) if isinstance(system, StagedSystem) else ()
+        if ends:
+            wanted = "no other first or last layers, for constants that layer 1 fixes"
+            raise InputError("layer", str(ends[0].layer or "dense()"), wanted)
         if not self.is_exact or not system.neutral:
             raise InputError("activation", str(system.activation), "one with an exact solution")
         weights = system.weights if first_weights is None else first_weights
@@ -331,6 +340,12 @@ class Asymptotics(Shown):
             rest = _expression(solved[made.name]).subs(ell, 1) - constant
             fixed[constant] = sympy.expand(first.subs(named_values) - rest.subs(fixed))
         return sympy.factor(self.expr.subs(fixed))
+
+    @property
+    def _head(self) -> list[str]:
+        """The last layers, with their activations."""
+        head = self.system.head if isinstance(self.system, StagedSystem) else ()
+        return [f"{each.layer or 'dense()'} of {each.sigma}" for each in head]
 
     @property
     def _error(self) -> sympy.Expr:
@@ -365,7 +380,7 @@ class Asymptotics(Shown):
             joined += f" + O({printed(self._error)})"
         lines = [
             f"{self.label} = {joined}",
-            f"  {system.activation} {_place(system)}, "
+            f"  {system.activation} {system.place}, "
             f"{system.weights.name} weights, λ_b = {printed(system.lambda_b)}, "
             f"λ_W = {printed(system.lambda_W)}",
         ]
@@ -376,6 +391,8 @@ class Asymptotics(Shown):
             if self._all_powers:
                 return str(system.law)
             lines.append(f"  with K of layer ℓ, {_printed_law(system)}")
+        if self._head:
+            lines.append(f"  behind the last layers {'; '.join(self._head)}")
         lines += [
             f"  of the input and the first layers: {symbol}, {meaning}"
             for symbol, meaning in self.constants.items()
@@ -425,26 +442,6 @@ def _floats(known: Mapping[sympy.Symbol, Any]) -> dict[sympy.Symbol, sympy.Expr]
     }
 
 
-def _place(system: System) -> str:
-    """At which fixed point, in words."""
-    if isinstance(system, staged.StagedSystem):
-        return system.place
-    if system.variances is not None and system.around is not None:
-        C_b, C_W = map(_as_given, system.variances)
-        return (
-            f"at K* = {printed(sympy.Float(system.around.K.value, 20))} (C_W = {C_W}, C_b = {C_b})"
-        )
-    point = system.point
-    kind = "any K" if system.neutral else f"K* = {printed(sympy.sympify(point.K))}"
-    C_b, C_W = printed(point.C_b), printed(point.C_W)
-    return f"at criticality ({kind}, C_W = {C_W}, C_b = {C_b})"
-
-
 def _printed_law(system: FallingSystem) -> str:
     """The law of K without σ's name."""
     return str(system.law).partition(": ")[2]
-
-
-def _as_given(value: sympy.Expr) -> str:
-    """A float in as few digits as tell it apart, as Python prints it."""
-    return str(float(value)) if value.is_Float else str(value)

@@ -113,11 +113,6 @@ class FallingSystem(System):
     shift = constant("K")
     """s, by how many layers the inputs' K is ahead."""
 
-    @property
-    def rate(self) -> sympy.Expr:
-        """0: nothing falls exponentially."""
-        return ZERO
-
     def known(
         self, layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> dict[sympy.Symbol, sympy.Expr]:
@@ -165,11 +160,8 @@ class FallingSystem(System):
                 break
         return found
 
-    def solve(self, extent: int) -> Solution:
-        """Every tensor, through relative order K^extent or a little less."""
-        if extent not in self._solved:
-            self._solved[extent] = _Solver(self, extent).run()
-        return self._solved[extent]
+    def _solution(self, extent: int) -> Solution:
+        return _Solver(self, extent).run()
 
 
 class _Solver:
@@ -204,7 +196,8 @@ class _Solver:
         tensors = {"K": kernel}
         for made in self.system.recursions[1:]:
             tensors[made.name] = self._solved(made, tensors)
-        return Solution(cast("dict[str, LogSeries]", tensors), {})
+        solved = cast("dict[str, LogSeries]", tensors)
+        return Solution(solved, {}, solved)
 
     def _depth(self, loss: LogSeries) -> LogSeries:
         """n of ℓ = n/ρ, from K' − K = −ρ·loss."""

@@ -1,9 +1,9 @@
-"""Closed sets of single-input recursions, solved at criticality as series in 1/ℓ and log ℓ.
+"""Closed sets of single-input recursions, to be solved at large depth.
 
 The set is triangular: the kernel moves by itself, every other tensor is linear in itself and driven
-by those before it. Around the fixed point the brackets are power series in K (`kernel_series`), so
-K(ℓ) is solved first, then T(ℓ+1) = a(ℓ) T(ℓ) + s(ℓ) for one tensor after the other (`logseries`).
-Around K* > 0 they are powers of K − K*, with numbers for coefficients (`around`).
+by those before it. So K(ℓ) is solved first, then T(ℓ+1) = a(ℓ) T(ℓ) + s(ℓ) for one tensor after the
+other: in powers of ℓ and log ℓ by `staged`, in powers of K where that falls like 1/log ℓ by
+`falling`.
 """
 
 from __future__ import annotations
@@ -11,37 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isqrt
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
-from sympy.polys.polyerrors import CoercionFailed
 
 from ..activations.functions import Activation
-from ..arithmetic.ballring import BallRing
-from ..arithmetic.logseries import (
-    EXACT,
-    ONE,
-    ZERO,
-    LogSeries,
-    plus,
-    solve_driven,
-    solve_kernel,
-    solve_linear,
-)
+from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus
 from ..arithmetic.parameters import Parameter
-from ..arithmetic.rings import Element, Ring, ring
+from ..arithmetic.rings import Ring
 from ..display.objects import Shown, lines_latex
-from ..engine.step import Step, step
-from ..engine.tensors import NAMES, Name, Tensor, identify
+from ..engine.scheme import Scheme
+from ..engine.step import Step, through
+from ..engine.tensors import NAMES, Tensor, identify
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
-from ..gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
 from ..symbols import K, constant, ell
 from ..weights import WeightEnsemble
-from .around import FixedNetwork, half_stable, stable
-from .criticality import criticality
 from .points import CriticalPoint
+from .terms import printed
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""
@@ -54,11 +41,13 @@ SQUARE = Bracket(((1, 0), (1, 0)))
 class Solution(NamedTuple):
     """Every tensor of a system, and each recursion's right-hand side by what its parts multiply.
 
-    steps[T][T] is a and steps[T][""] is s of T(ℓ+1) = a T(ℓ) + s.
+    steps[T][T] is a and steps[T][""] is s of T(ℓ+1) = a T(ℓ) + s. `last` are the tensors behind the
+    last layers of the network.
     """
 
     tensors: dict[str, LogSeries]
     steps: dict[str, dict[str, LogSeries]]
+    last: dict[str, LogSeries]
 
 
 Quantity: TypeAlias = Callable[[Solution], LogSeries]
@@ -66,12 +55,13 @@ Quantity: TypeAlias = Callable[[Solution], LogSeries]
 
 @dataclass(frozen=True, repr=False)
 class System(Shown):
-    """The recursions a tensor needs, at the critical point of an activation.
+    """The recursions a tensor needs, and where their kernel tends.
 
     Attributes:
         recursions: single-input, each after those it needs; K first.
         lambda_b, lambda_W: learning rates at layer `ell`; a step ℓ → ℓ+1 takes those of ℓ+1.
-        variances: C_b and C_W of a stable K* > 0; None at criticality.
+        variances: C_b and C_W where they are given, C_b None on a critical line; None at
+            criticality.
         at: another critical point than the one of the activation's class.
     """
 
@@ -83,64 +73,25 @@ class System(Shown):
     at: CriticalPoint | None = None
     _solved: dict[int, Solution] = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
+    @property
     def point(self) -> CriticalPoint:
-        """The critical point of the activation's class.
-
-        Raises InputError where there is none, and where K falls slower than every power of ℓ.
-        """
-        if self.at is not None:
-            return _attracting(self.activation, self.at)
-        found = criticality(self.activation)
-        if found.universality_class == "none":
-            wanted = f"one that is critical, or C_b and C_W: {found.reason}"
-            raise InputError("activation", str(self.activation), wanted)
-        point = found.points[0]
-        if point.K is not None and not point.coefficient:
-            wanted = (
-                "one whose critical kernel falls as a power of ℓ: this one, linear up to a kink "
-                "at d, has K ~ d²/(2 log ℓ)"
-            )
-            raise InputError("activation", str(self.activation), wanted)
-        return point
+        """The critical point at which it is solved where no variances are given."""
+        raise NotImplementedError
 
     @property
-    def C_W(self) -> sympy.Expr:
-        """The variance of the weights: the given one, or the critical one."""
-        return self.variances[1] if self.variances is not None else self.point.C_W
+    def given(self) -> tuple[sympy.Expr, sympy.Expr]:
+        """C_b and C_W: the given ones, or the critical ones."""
+        return self.point.C_b, self.point.C_W
 
     @property
     def neutral(self) -> bool:
         """Whether every K is a fixed point."""
         return self.variances is None and self.point.K is None
 
-    @cached_property
-    def around(self) -> FixedNetwork | None:
-        """The network in numbers around K* > 0; None at K* = 0 and where every K is fixed."""
-        if self.variances is not None:
-            return stable(self.activation, *self.variances)
-        return half_stable(self.activation, self.point) if self.point.K else None
-
     @property
     def rate(self) -> sympy.Expr:
         """What is left out of the limits at a stable K* falls as rate^ℓ; 0 for other points."""
-        if self.variances is None:
-            return sympy.S.Zero
-        return max(abs(each) for each in self.factors.values() if abs(each) < 1)
-
-    @cached_property
-    def factors(self) -> dict[str, sympy.Expr]:
-        """At a stable K*, a of every T(ℓ+1) = a T(ℓ) + s: χ_∥ of K, χ_⊥ of Θ, …"""
-        steps = self.solve(2).steps
-        found = {
-            name: step[name].ring.expr(step[name].coefficient(ZERO))
-            for name, step in steps.items()
-            if name != "K"
-        }
-        assert self.around is not None
-        sigma = self.around.bracket(Bracket(((1, 0), (1, 0))), 2)[1]
-        assert self.variances is not None
-        return {"K": sympy.Float(sigma.value, 30) * self.variances[1], **found}
+        return ZERO
 
     @property
     def weights(self) -> WeightEnsemble:
@@ -162,23 +113,27 @@ class System(Shown):
         return {ell: sympy.sympify(layer)}
 
     def solve(self, extent: int) -> Solution:
-        """Every tensor, through relative order ℓ^{−extent} or a little less."""
+        """Every tensor, through this relative order of what it is expanded in, or a little less."""
         if extent not in self._solved:
-            self._solved[extent] = _Solver(self, extent).run()
+            self._solved[extent] = self._solution(extent)
         return self._solved[extent]
 
+    def _solution(self, extent: int) -> Solution:
+        raise NotImplementedError
+
     def expand(self, quantity: Quantity, count: int) -> LogSeries:
-        """A function of the solution with more than `count` terms known, or as many as are found.
+        """A function of the solution with more than `count` terms known, or as many as there are.
 
         Raises InputError where they are fewer than `count`.
         """
-        for extent in range(2 + isqrt(count) // 2, count + MOST):
-            series = quantity(self.solve(extent))
-            if len(series.terms) > count or series.order is EXACT:
-                return series
-        if len(series.terms) < count:
-            raise InputError("terms", count, f"{len(series.terms)}: all to order {series.order}")
-        return series
+        raise NotImplementedError
+
+    @property
+    def place(self) -> str:
+        """At which fixed point, in words."""
+        kind = "any K" if self.neutral else f"K* = {printed(sympy.sympify(self.point.K))}"
+        C_b, C_W = map(printed, self.given)
+        return f"at criticality ({kind}, C_W = {C_W}, C_b = {C_b})"
 
     def latex(self) -> str:
         """The recursions in LaTeX, one a line."""
@@ -192,6 +147,8 @@ def closed_set(*wanted: Step) -> tuple[Step, ...]:
     """The single-input recursions that these need, K first and each after those it needs: one alone
     is the last."""
     found: dict[str, Step] = {}
+    made = wanted[0]
+    scheme = Scheme(made.weights, made.square, made.corrections, True, made.layer)
 
     def visit(each: Step, above: tuple[str, ...]) -> None:
         for name in each.needs:
@@ -199,17 +156,13 @@ def closed_set(*wanted: Step) -> tuple[Step, ...]:
                 allowed = f"one that needs itself through {each.name} no more"
                 raise InputError("recursion", name.label, allowed)
             if name.label not in found and name.label != each.name:
-                visit(_single(name, wanted[0].weights), (*above, each.name))
+                visit(through(name, scheme), (*above, each.name))
         found[each.name] = each
 
-    visit(_single(NAMES["K"], wanted[0].weights), ())
-    for made in wanted:
-        visit(made.single_input(), ())
+    visit(through(NAMES["K"], scheme), ())
+    for each in wanted:
+        visit(each.single_input(), ())
     return tuple(found.values())
-
-
-def _single(name: Name, weights: WeightEnsemble) -> Step:
-    return step(name, weights).single_input()
 
 
 def in_field(series: LogSeries) -> LogSeries:
@@ -239,215 +192,6 @@ def powers_of(parameters: Mapping[str, sympy.Expr], recursions: Iterable[Step]) 
         for atom, power in mono
         if isinstance(atom, Parameter) and atom.name in parameters
     ]
-
-
-class _Solver:
-    """One solution of a system, through a given relative order."""
-
-    def __init__(self, system: System, extent: int) -> None:
-        self.system, self.extent = system, sympy.Integer(extent)
-        self.around, self.moves = system.around, not system.neutral and system.variances is None
-        self.inverse = 1 / system.point.exponent if self.moves else ONE
-        brackets = {each for made in system.recursions for each in made.atoms(Bracket)}
-        self.ring: Any
-        if self.around is None:
-            self.expansions = {bracket: self._expansion(bracket) for bracket in brackets}
-            self.leading = K
-            if self.moves:
-                self.leading = (-system.point.coefficient / self.inverse) ** -self.inverse
-            self.parameters = self._parameters()
-            self.ring = self._ring()
-            self.fixed = LogSeries(self.ring, {})
-        else:
-            self.ring = self._numbers()
-            self.expansions = {bracket: self._numeric(bracket) for bracket in brackets}
-            self.parameters = self._parameters() | self.around.variances(self.ring)
-            self.fixed = LogSeries.monomial(self.ring, self.around.kernel(self.ring))
-        self.rates = {name: self._rate(name) for name in ("lambda_b", "lambda_W")}
-        self._set_kernel(LogSeries(self.ring, {}))
-
-    def run(self) -> Solution:
-        """Solve one recursion after the other."""
-        solution = Solution({"K": self._kernel()}, {})
-        for made in self.system.recursions:
-            step = self._step(made, solution.tensors)
-            solution.steps[made.name] = step
-            if made.name == "K":
-                continue
-            solution.tensors[made.name] = self._solved(made.name, step[made.name], step[""])
-        return solution
-
-    def _solved(self, name: str, factor: LogSeries, source: LogSeries) -> LogSeries:
-        constant = self.ring(self.system.constants[name])
-        if self.system.variances is not None:
-            gain = factor.coefficient(ZERO)
-            rests = not self.ring.is_zero(self.ring.domain.one - gain)
-            size = self.ring.expr(gain)
-            if rests and abs(size) >= 1:
-                wanted = f"those at which {name} settles: it grows {_short(size)}-fold a layer"
-                raise InputError("C_b, C_W", self.system.variances, wanted)
-            if rests:
-                return solve_driven(factor, source, self.extent)
-        try:
-            return solve_linear(factor, source, constant, self.extent)
-        except ArithmeticError as error:
-            wanted = f"one for which {name} moves by powers of ℓ: {error}"
-            raise InputError("activation", str(self.system.activation), wanted) from None
-
-    def _kernel(self) -> LogSeries:
-        constant = self.ring(self.system.constants["K"])
-        made = self.system.recursions[0]
-
-        def move(kernel: LogSeries) -> LogSeries:
-            self._set_kernel(kernel)
-            return self._step(made, {})[""] - self.fixed
-
-        if self.system.neutral:
-            kernel = LogSeries.monomial(self.ring, constant)
-        elif not self.moves:
-            kernel = LogSeries(self.ring, {})
-        else:
-            leading = LogSeries.monomial(self.ring, self._leading(), self.inverse)
-            exponent = plus(ONE, self.inverse)
-            kernel = solve_kernel(move, leading, exponent, constant, self.extent)
-        self._set_kernel(kernel)
-        return self.fixed + kernel
-
-    def _leading(self) -> Element:
-        """Of K − K*: from K' − K* = ΔK + c ΔK^{1+e}, −1/c where e = 1."""
-        if self.around is None:
-            return self.ring(self.leading)
-        square = next(each for each in self.expansions if each == SQUARE)
-        curvature = self.parameters["C_W"] * self.expansions[square][0][2 * ONE]
-        return -self.ring.power(curvature, -ONE)
-
-    def _set_kernel(self, kernel: LogSeries) -> None:
-        """K − K*, in whose powers the brackets are."""
-        self.kernel = kernel
-        self._powers: dict[sympy.Rational, LogSeries] = {}
-        self._brackets: dict[Bracket, LogSeries] = {}
-
-    def _step(self, made: Step, solved: Mapping[str, LogSeries]) -> dict[str, LogSeries]:
-        """The right-hand side by what its parts multiply: the tensor itself, C_W1, …, or ""."""
-        parts = {name: LogSeries(self.ring, {}) for name in (made.name, "", *CORRECTIONS)}
-        for (mono, _), value in made.terms.items():
-            term = LogSeries.monomial(self.ring, self.ring(value))
-            part = ""
-            for atom, power in mono:
-                name = label_of(atom)
-                if name in parts and name:
-                    if part or power != 1:
-                        raise InputError("recursion", made.name, f"one that is linear in {name}")
-                    part = name
-                else:
-                    term = term * self._power_of(atom, power, solved)
-            parts[part] = parts[part] + term
-        return parts
-
-    def _power_of(self, atom: object, power: int, solved: Mapping[str, LogSeries]) -> LogSeries:
-        if isinstance(atom, Parameter) and atom.name in self.parameters:
-            known = self.parameters[atom.name]
-            if isinstance(known, sympy.Expr):
-                return LogSeries.monomial(self.ring, self.ring(known**power))
-            return LogSeries.monomial(self.ring, self.ring.power(known, ONE * power))
-        if isinstance(atom, Bracket):
-            found = self._bracket(atom)
-        elif isinstance(atom, Tensor):
-            found = solved[label_of(atom)]
-        else:
-            found = self.rates[label_of(atom)]
-        return found.power(ONE * power, self.extent)
-
-    def _bracket(self, bracket: Bracket) -> LogSeries:
-        if bracket not in self._brackets:
-            expansion, cut = self.expansions[bracket]
-            total = LogSeries(self.ring, {})
-            for exponent, value in expansion.items():
-                element = self.ring(value) if isinstance(value, sympy.Expr) else value
-                total = total + self._power(exponent).scaled(element)
-            self._brackets[bracket] = total if cut is EXACT else total.truncated(cut * self.inverse)
-        return self._brackets[bracket]
-
-    def _power(self, exponent: sympy.Rational) -> LogSeries:
-        """K^exponent, from the nearest lower power."""
-        if exponent == 0:
-            return LogSeries.monomial(self.ring, self.ring.domain.one)
-        if exponent not in self._powers:
-            extent = plus(self.extent, ONE)
-            if exponent > 1:
-                made = self._power(exponent - 1) * self._power(ONE)
-            else:
-                made = self.kernel.power(exponent, extent)
-            self._powers[exponent] = made.truncated(plus(exponent * self.inverse, extent))
-        return self._powers[exponent]
-
-    def _expansion(self, bracket: Bracket) -> tuple[PowerSeries, sympy.Expr]:
-        """The bracket in powers of K, and the power from which on it is cut."""
-        activation = self.system.activation
-        if self.system.neutral:
-            return {ZERO: scale_invariant(activation, bracket)}, EXACT
-        bare = sum(order == 0 for _, order in bracket.factors) - len(bracket.outer)
-        further = sympy.ceiling((self.extent + 1) * self.system.point.exponent)
-        cut = max(ZERO, sympy.Rational(bare, 2)) + further
-        return around_zero(activation, bracket, cut), cut + sympy.Rational(1, 2)
-
-    def _numeric(self, bracket: Bracket) -> tuple[dict[sympy.Rational, Element], sympy.Expr]:
-        """The bracket in powers of K − K* as numbers, and the power from which on it is cut."""
-        assert self.around is not None
-        count = int(self.extent) + 2 if self.moves else 1
-        found = self.around.bracket(bracket, count)
-        terms = {ONE * k: self.ring.ball(*value) for k, value in enumerate(found)}
-        return terms, ONE * count if self.moves else EXACT
-
-    def _numbers(self) -> BallRing:
-        system = self.system
-        symbols = {*system.constants.values(), *system.weights.free_symbols}
-        for rate in (system.lambda_b, system.lambda_W):
-            symbols |= rate.free_symbols - {ell}
-        return BallRing(tuple(sorted(symbols, key=str)))
-
-    def _parameters(self) -> dict[str, Any]:
-        """The hyperparameters that are the same at every layer."""
-        system, known = self.system, {str(each): each for each in self.system.weights.free_symbols}
-        critical = system.variances or (system.point.C_b, system.point.C_W)
-        known |= dict(zip(("C_b", "C_W"), critical, strict=True))
-        atoms = {each.name for made in system.recursions for each in made.atoms(Parameter)}
-        unknown = atoms - known.keys() - {"lambda_b", "lambda_W", *CORRECTIONS}
-        if unknown:
-            wanted = f"one without {', '.join(sorted(unknown))}"
-            raise InputError("recursion", system.recursions[-1].name, wanted)
-        return known
-
-    def _ring(self) -> Ring:
-        system = self.system
-        held = [value for found, _ in self.expansions.values() for value in found.values()]
-        held += [self.leading, *system.constants.values()]
-        if any(not power.is_Integer for found, _ in self.expansions.values() for power in found):
-            held.append(sympy.sqrt(self.leading))
-        held += [*without_layer(system.lambda_b), *without_layer(system.lambda_W)]
-        held += powers_of(self.parameters, system.recursions)
-        return ring(held)
-
-    def _rate(self, name: str) -> LogSeries:
-        """λ at layer ℓ+1."""
-        given = getattr(self.system, name)
-        try:
-            here = in_layers(given, self.ring, self.extent)
-        except (CoercionFailed, ValueError):
-            raise InputError(name, given, "sums of powers of ℓ and of log ℓ") from None
-        return here.shifted(plus(here.lowest, self.extent))
-
-
-def _attracting(activation: Activation, point: CriticalPoint) -> CriticalPoint:
-    if point not in criticality(activation).points:
-        raise InputError("point", point, f"one of criticality({activation}).points")
-    if point.decay(ell) is None:
-        raise InputError("point", point, "one that attracts, from one side at least, by a power")
-    return point
-
-
-def _short(value: sympy.Expr) -> str:
-    return str(sympy.N(value, 6))
 
 
 def label_of(atom: object) -> str:

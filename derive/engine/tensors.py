@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
-from ..groups.pairings import MOST_POINTS, Blocks, even_partitions, ordered, pair_partitions
+from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
 from ..work.caches import cache
 from .meaning import meaning, normalisation
 from .trees import (
@@ -333,11 +333,7 @@ def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Block
     total = sum(field.nodes for field in fields)
     _check_points(fields, total)
     found: dict[Tensor, Blocks] = {}
-    larger = (
-        () if group == "O" else (p for p in even_partitions(range(total)) if 2 * len(p) < total)
-    )
-    every = (*pair_partitions(total), *larger)
-    for pairing in every:
+    for pairing in partitions(total, group):
         found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
     return tuple(found.values())
 

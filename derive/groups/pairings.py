@@ -182,6 +182,13 @@ def even_partitions(points: Sequence[int]) -> Iterator[Blocks]:
                 yield ((first, *others), *tail)
 
 
+def partitions(points: int, group: str) -> Iterator[Blocks]:
+    """What averages over a group are sums over: pairings, and with "B" larger even blocks too."""
+    yield from pair_partitions(points)
+    if group != "O":
+        yield from (p for p in even_partitions(range(points)) if 2 * len(p) < points)
+
+
 def mobius(blocks: int) -> int:
     """(−1)^{r−1} (r−1)!: the weight in a joint cumulant of a partition into r blocks."""
     return factorial(blocks - 1) if blocks % 2 else -factorial(blocks - 1)

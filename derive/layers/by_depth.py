@@ -129,6 +129,8 @@ def as_period(given: Given) -> Layer:
     sequence(residual(skip=1), gated())
     """
     made = as_layers(given) if isinstance(given, str) else given
+    if isinstance(made, Layer):
+        return made
     if isinstance(made, ByDepth) and made.block:
         return sequence(*made.block)
     if isinstance(given, ByDepth) or callable(given):

@@ -3,6 +3,10 @@
 Derived from two facts: the S-transform of a free product is the product, and compressing X by a
 free projector of trace τ, seen in the projector's own corner, turns S(w) into S(τw) (because
 S_{PX} = S_X · (1 + w)/(τ + w) and M_corner = M/τ).
+
+Independent entries of any law have the limit of normal ones: of centred entries of variance C/n
+only the variance enters, and W is free from D as a Gaussian matrix is. `RegularSparse` has entries
+that are independent given their places, p n in each row and column, so that it has this limit too.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from ..errors import InputError
 from ..weights import (
     BiInvariant,
     Gaussian,
+    IndependentEntries,
     LowRankGaussian,
     LowRankOrthogonal,
     Orthogonal,
+    RegularSparse,
     Truncated,
     WeightEnsemble,
     as_weights,
@@ -34,8 +40,10 @@ def weight_law(weights: WeightEnsemble | str | Law) -> Law:
             these squared singular values, C_W being the law's mean).
 
     A law given by its moments alone (`BiInvariant`) has series, but no density; its m_k is
-    C_W^k p_k/p_1^k, since C_W sets the mean whatever p_1 is. Derived here; source 002, Table 2, and
-    001, Table 1, A.10 and A.11, state most of them. Raises InputError for what is no ensemble.
+    C_W^k p_k/p_1^k, since C_W sets the mean whatever p_1 is. Independent, sparse and regularly
+    sparse entries have the law of normal ones (`universal`). Derived here; source 002, Table 2, and
+    001, Table 1, A.10 and A.11, state most of them. Raises InputError for what is no ensemble, and
+    for `Permuted` weights, whose five moments do not tell it.
 
     >>> weight_law("gaussian").S()
     1/(w + 1)
@@ -44,7 +52,7 @@ def weight_law(weights: WeightEnsemble | str | Law) -> Law:
     """
     if isinstance(weights, Law):
         return weights
-    weights = as_weights("weights", weights)
+    weights = universal(as_weights("weights", weights))
     C = sympy.sympify(weights.C_W)
     match weights:
         case Orthogonal():
@@ -61,7 +69,18 @@ def weight_law(weights: WeightEnsemble | str | Law) -> Law:
             return corner(projected(Rational(C / trace), trace), trace)
         case BiInvariant():
             return Scaled(Moments(weights.ratios(len(weights.moments) or MAX_ORDER)), C)
-    raise InputError("weights", str(weights), "an ensemble of derive.weights, or a Law")
+    wanted = "weights with a known law of WᵀW, or this Law; averages of four weights do not tell it"
+    raise InputError("weights", str(weights), wanted)
+
+
+def universal(weights: WeightEnsemble) -> WeightEnsemble:
+    """The ensemble whose spectra and freeness these weights share at infinite width.
+
+    >>> universal(as_weights("weights", "uniform(C_W=2)"))
+    Gaussian(C_W=2)
+    """
+    known = isinstance(weights, IndependentEntries | RegularSparse)
+    return Gaussian(weights.C_W) if known else weights
 
 
 def gaussian(variance: sympy.Expr) -> Rational:

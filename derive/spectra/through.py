@@ -29,7 +29,7 @@ from ..errors import InputError
 from ..gaussian.brackets import GaussianAverage
 from ..layers import Layer
 from ..weights import Gaussian, Orthogonal, WeightEnsemble
-from .ensembles import weight_law
+from .ensembles import universal, weight_law
 from .gates import Gates, HaarGates
 from .laws import Law, Rational, Scaled
 from .laws import Product as FreeProduct
@@ -209,7 +209,8 @@ class _Reader:
                 raise InputError("layer", str(self._layer), wanted)
             return _node(before[variables[0].kind]).times(scale)
         matrix = stage.matrices[term.weight[0]]
-        variance, weights = self._number(matrix.variance), matrix.law or self._weights.standard
+        variance = self._number(matrix.variance)
+        weights = universal(matrix.law or self._weights.standard)
         law = _scaled(weight_law(weights), variance * scale**2)
         own = frozenset({(number, term.weight[0])})
         if len(functions) <= 1 and len(functions) + len(variables) == 1:

@@ -1,4 +1,7 @@
-"""The averages over initializations that say what training does, to order 1/n."""
+"""The averages over initializations that say what training does, to order 1/n.
+
+Each is one for a group that keeps the law of the outputs: rotations "O", or permutations "B".
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ class Average(NamedTuple):
 
 
 @cache
-def prediction() -> Average:
+def prediction(group: str = "O") -> Average:
     """Of z − y."""
-    return _average(1, ((history,) for k in range(EDGES + 1) for history in residuals(k)))
+    return _average(1, ((history,) for k in range(EDGES + 1) for history in residuals(k)), group)
 
 
 @cache
-def covariance() -> Average:
+def covariance(group: str = "O") -> Average:
     """Of z with z, less the product of the averages."""
     pairs = (
         pair
@@ -39,29 +42,30 @@ def covariance() -> Average:
         for a, b in compositions(k, 2)
         for pair in product(residuals(a), residuals(b))
     )
-    return _average(2, pairs)
+    return _average(2, pairs, group)
 
 
 @cache
-def ntk() -> Average:
+def ntk(group: str = "O") -> Average:
     """Of the tangent kernel H."""
-    return _average(2, ((history,) for k in range(EDGES + 1) for history in fields(H, k)))
+    return _average(2, ((history,) for k in range(EDGES + 1) for history in fields(H, k)), group)
 
 
-def _average(free: int, histories: Iterable[tuple[History, ...]]) -> Average:
+def _average(free: int, histories: Iterable[tuple[History, ...]], group: str) -> Average:
     given = list(histories)
     orders = (
-        tuple(each for chosen in given for each in diagrams(chosen, order)) for order in (0, 1)
+        tuple(each for chosen in given for each in diagrams(chosen, order, group))
+        for order in (0, 1)
     )
     return Average(free, tuple(orders))
 
 
 @cache
-def tensors() -> tuple[Name, ...]:
+def tensors(group: str = "O") -> tuple[Name, ...]:
     """The tensors of the last layer at initialization that the averages are made of."""
     names = {
         factor.name.label: factor.name
-        for average in (prediction(), covariance(), ntk())
+        for average in (prediction(group), covariance(group), ntk(group))
         for order in average.orders
         for each in order
         for factor in each.tensors

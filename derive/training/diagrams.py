@@ -3,12 +3,13 @@
 A history (`histories`) is a product of z − y and of fields at initialization. Its average is a sum
 over the ways to split them into joint cumulants: pairs ⟨zz⟩ = K, single −y, and at order 1/n one
 cumulant of four neural indices, or the 1/n part of one of two. Each is a sum over pairings of its
-neural indices; these, and the sums over outputs, join into lines that end at free outputs or at y.
+neural indices, and of laws that permutations alone keep over a block of all four; these, and the
+sums over outputs, join into lines that end at free outputs or at y.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from ..engine.tensors import Name, identify, tensor
 from ..engine.trees import Field, Z
-from ..groups.pairings import pair_partitions
+from ..groups.pairings import Blocks, partitions
 from .histories import History
 
 _NODES = 4
@@ -24,9 +25,10 @@ _NODES = 4
 
 
 class Line(NamedTuple):
-    """A line of neural indices: each end is ("free", number), or ("target", label); none of a loop.
+    """Neural indices that are equal, by their ends: two, as many as a block joins, none of a loop.
 
-    A free end is an output of the observable, counted from 0; a target end is a y of that label.
+    An end ("free", number) is an output of the observable, counted from 0; ("target", label) is a y
+    of that label.
     """
 
     ends: tuple[tuple[str, int], ...]
@@ -80,8 +82,12 @@ class _Item(NamedTuple):
     whole: bool = False
 
 
-def diagrams(histories: Sequence[History], order: int) -> Iterator[Diagram]:
-    """The average of a product of histories at this order, 0 or 1; of two, what connects them."""
+def diagrams(histories: Sequence[History], order: int, group: str) -> Iterator[Diagram]:
+    """The average of a product of histories at this order, 0 or 1; of two, what connects them.
+
+    Arguments:
+        group: the group that keeps the law of the outputs, "O" or "B".
+    """
     items = []
     for owner, (history, offset) in enumerate(zip(histories, _offsets(histories), strict=True)):
         items += [_Item(Z, (a + offset,), owner) for a in history.legs]
@@ -97,7 +103,9 @@ def diagrams(histories: Sequence[History], order: int) -> Iterator[Diagram]:
             joined = [block, *pairs]
             if len(histories) > 1 and all(len({items[k].owner for k in b}) < 2 for b in joined):
                 continue
-            yield from _with_pairings(tuple(histories), items, block, relative, pairs, single)
+            yield from _with_pairings(
+                tuple(histories), items, block, relative, pairs, single, group
+            )
 
 
 def _blocks(
@@ -138,6 +146,7 @@ def _with_pairings(
     relative: int,
     pairs: Sequence[tuple[int, int]],
     single: Sequence[int],
+    group: str,
 ) -> Iterator[Diagram]:
     weight = Fraction((-1) ** len(single))
     for history in histories:
@@ -146,8 +155,8 @@ def _with_pairings(
     kernels = [_factor([items[a], items[b]], 0, ((0, 1),)) for a, b in pairs]
     slots = [(k, node) for k in block for node in range(items[k].field.nodes)]
     own = [items[k] for k in block]
-    for pairing in pair_partitions(len(slots)):
-        links = [(slots[a], slots[b]) for a, b in pairing]
+    for pairing in partitions(len(slots), group):
+        links: list[Sequence[_End]] = [[slots[a] for a in equal] for equal in pairing]
         links += [((a, 0), (b, 0)) for a, b in pairs]
         tensors = [*([_factor(own, relative, pairing)] if own else []), *kernels]
         lines = _lines(items, ends, links, single, histories)
@@ -155,7 +164,7 @@ def _with_pairings(
         yield Diagram(histories, weight, order, tuple(tensors), lines)
 
 
-def _factor(items: Sequence[_Item], relative: int, pairing: tuple[tuple[int, int], ...]) -> Factor:
+def _factor(items: Sequence[_Item], relative: int, pairing: Blocks) -> Factor:
     samples = tuple(a for item in items for a in item.labels)
     fields = tuple(item.field for item in items)
     return Factor(*identify(tensor(fields, relative, pairing, samples)))
@@ -167,41 +176,30 @@ _End = tuple[int, int]
 def _lines(
     items: Sequence[_Item],
     ends: Sequence[_End],
-    links: Sequence[tuple[_End, _End]],
+    links: Sequence[Sequence[_End]],
     single: Sequence[int],
     histories: Sequence[History],
 ) -> tuple[Line, ...]:
     """The lines of neural indices: a label is at two ends, or at one, where it is free."""
-    paired = {a: b for link in links for a, b in (link, link[::-1])}
     by_label: dict[int, list[_End]] = {}
     for k, node in ends:
         by_label.setdefault(items[k].labels[node], []).append((k, node))
-    summed = {
-        a: b for at in by_label.values() if len(at) == 2 for a, b in (tuple(at), tuple(at[::-1]))
-    }
-    loose = {by_label[label][0]: ("free", number) for number, label in enumerate(_free(histories))}
-    fixed = {(k, 0): ("target", items[k].labels[0]) for k in single}
-    found, unseen = [], set(ends)
-    for begin in (*loose, *fixed):
-        if begin not in unseen:
-            continue
-        first = loose.get(begin) or fixed[begin]
-        here, by_pair = begin, begin in loose
-        while True:
-            unseen.discard(here)
-            over = paired if by_pair else summed
-            if here not in over:
-                break
-            here, by_pair = over[here], not by_pair
-        last = (fixed if by_pair else loose)[here]
-        found.append(Line((first, last)))
-    while unseen:
-        here, by_pair = min(unseen), True
-        while here in unseen or not by_pair:
-            unseen.discard(here)
-            here, by_pair = (paired if by_pair else summed)[here], not by_pair
-        found.append(Line(()))
-    return tuple(found)
+    loose = [(by_label[label][0], ("free", k)) for k, label in enumerate(_free(histories))]
+    fixed = [((k, 0), ("target", items[k].labels[0])) for k in single]
+    return lines_of([*links, *by_label.values()], [*loose, *fixed])
+
+
+def lines_of(
+    equal: Iterable[Iterable[Hashable]], ends: Sequence[tuple[Hashable, tuple[str, int]]]
+) -> tuple[Line, ...]:
+    """The lines of indices that are equal in these groups, in the order of their ends."""
+    lines: list[set[Hashable]] = []
+    for group in equal:
+        met = [line for line in lines if not line.isdisjoint(group)]
+        lines = [line for line in lines if line not in met] + [set(group).union(*met)]
+    found = ([k for k, (index, _) in enumerate(ends) if index in line] for line in lines)
+    ordered = sorted(found, key=lambda own: own or [len(ends)])
+    return tuple(Line(tuple(ends[k][1] for k in own)) for own in ordered)
 
 
 def _free(histories: Sequence[History]) -> tuple[int, ...]:

@@ -20,9 +20,9 @@ from ..display.objects import Shown, lines_latex
 from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
 from ..errors import InputError, whole
-from ..groups.pairings import pair_partitions
+from ..groups.pairings import Blocks, partitions
 from ..work.caches import cache
-from .diagrams import Factor, Line
+from .diagrams import Factor, Line, lines_of
 from .expressions import LatexStyle, Style
 
 FREE = {"prediction": 1, "covariance": 2}
@@ -52,8 +52,12 @@ class Term:
 
 
 @cache
-def terms(name: str, order: int) -> tuple[tuple[Term, Fraction], ...]:
-    """The terms of a cumulant of the outputs given data, in the eigenbasis of C, with weights."""
+def terms(name: str, order: int, group: str = "O") -> tuple[tuple[Term, Fraction], ...]:
+    """The terms of a cumulant of the outputs given data, in the eigenbasis of C, with weights.
+
+    Arguments:
+        group: the group that keeps the law of the outputs, "O" or "B".
+    """
     free = FREE[name]
     if order == 0:
         own = Term(2, (Factor(*identify(tensor((Z, Z), 0, ((0, 1),), (0, 1)))),), (), _ONE_LINE)
@@ -63,7 +67,7 @@ def terms(name: str, order: int) -> tuple[tuple[Term, Fraction], ...]:
         for at_free in permutations(range(legs), free):
             others = [leg for leg in range(legs) if leg not in at_free]
             for joined, single in _matchings(others):
-                for pairing in pair_partitions(legs):
+                for pairing in partitions(legs, group):
                     each = _term(legs, relative, pairing, at_free, joined, single)
                     weight = Fraction((-1) ** len(joined), factorial(legs))
                     found[each] = found.get(each, Fraction(0)) + weight
@@ -91,7 +95,7 @@ def _matchings(
 def _term(
     legs: int,
     relative: int,
-    pairing: tuple[tuple[int, int], ...],
+    pairing: Blocks,
     at_free: tuple[int, ...],
     joined: tuple[tuple[int, int], ...],
     single: tuple[int, ...],
@@ -108,7 +112,8 @@ def _term(
         samples = tuple(label[leg] for leg in range(legs))
         factor = Factor(*identify(tensor((Z,) * legs, relative, pairing, samples)))
         inverses = tuple(range(len(at_free), len(at_free) + len(groups)))
-        lines = tuple(sorted(_lines(pairing, joined, ends)))
+        lines = lines_of([*pairing, *joined], list(ends.items()))
+        lines = tuple(sorted(Line(tuple(sorted(line.ends))) for line in lines))
         named.append(Term(len(at_free), (factor,), inverses, lines))
     return min(named, key=_key)
 
@@ -116,29 +121,6 @@ def _term(
 def _key(term: Term) -> tuple[object, ...]:
     shown = tuple((each.name.label, each.labels) for each in term.tensors)
     return shown, term.lines
-
-
-def _lines(
-    pairing: Sequence[tuple[int, int]],
-    joined: Sequence[tuple[int, int]],
-    ends: dict[int, tuple[str, int]],
-) -> Iterator[Line]:
-    paired = {a: b for pair in pairing for a, b in (pair, pair[::-1])}
-    beyond = {a: b for pair in joined for a, b in (pair, pair[::-1])}
-    unseen = set(paired)
-    for begin in (*ends, *beyond):
-        if begin not in unseen:
-            continue
-        here, met = begin, [ends[begin]] if begin in ends else []
-        while here in unseen:
-            unseen.discard(here)
-            here = paired[here]
-            unseen.discard(here)
-            if here in ends:
-                met.append(ends[here])
-                break
-            here = beyond[here]
-        yield Line(tuple(sorted(met)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

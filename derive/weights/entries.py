@@ -147,7 +147,7 @@ class IndependentEntries(PermutationInvariant):
         )
 
     def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
-        """Π_B κ_{|B|} (r_in n)^{-k}; irrational cumulants to 60 digits."""
+        """Π_B κ_{|B|} (r_in n)^{-k}."""
         self.check_symmetric()
         k = sum(map(len, rows)) // 2
         if sorted(rows) != sorted(columns) or k > order:

@@ -456,8 +456,8 @@ def are_moments(moments: Sequence[sympy.Expr]) -> bool:
 
 
 def fraction(number: sympy.Expr) -> Fraction:
-    """A number as a fraction, an irrational one to 60 digits."""
-    exact = number if number.is_Rational else sympy.Rational(sympy.N(number, 60))
+    """A number as a fraction, an irrational one to more digits than `flow` has with a precision."""
+    exact = number if number.is_Rational else sympy.Rational(sympy.N(number, 1100))
     return Fraction(int(exact.p), int(exact.q))
 
 

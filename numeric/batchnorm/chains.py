@@ -6,11 +6,10 @@ square 1 (source 003, appendix G). No weight matrix is built (`chain_kernels`).
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from threading import Event
 from types import ModuleType
 
 import numba
@@ -29,6 +28,7 @@ from ..checks import checked_inputs
 from ..emit import fastmath, printer
 from ..emit.kernels import load_kernels
 from ..random import lazy, philox
+from ..runs.work import Sharing
 from . import chain_kernels
 
 _RATE = 1e9
@@ -163,21 +163,14 @@ class Chain:
         return philox.stream_key(self.seed, self.width, self.batch)
 
     def run(
-        self,
-        start: int,
-        stop: int,
-        keep: bool,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
+        self, start: int, stop: int, keep: bool, shared: Sharing | None = None
     ) -> tuple[Array, Array]:
         """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n).
 
         Arguments:
             start, stop: the draws start … stop − 1.
             keep: whether Gram matrices are.
-            pool: of this many threads, to share the draws among.
-            given_up: set to have this leave soon, with a CancelledError.
+            shared: who computes them.
         """
         gaps = np.empty((stop - start, self.depth))
         shape = (stop - start if keep else 0, self.depth, self.batch, self.batch)
@@ -189,7 +182,8 @@ class Chain:
 
         budget = max(1, int(_BREATH / self._use_seconds))
         advance, activate = _chain().advance, self.module.activate
-        given_up = given_up or Event()
+        shared = shared or Sharing()
+        pool, given_up = shared.pool, shared.given_up
 
         def part(rows: NDArray[np.int64]) -> None:
             found = gaps[rows], grams[rows] if keep else grams
@@ -207,7 +201,7 @@ class Chain:
             if pool is None:
                 part(rows)
             else:
-                list(pool.map(part, np.array_split(rows, threads)))
+                list(pool.map(part, np.array_split(rows, shared.threads)))
         except BaseException:
             given_up.set()  # Ctrl-C, which else would wait for all of them
             raise

@@ -12,7 +12,6 @@ import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
-from threading import Event
 from typing import Any
 
 import numba
@@ -31,7 +30,7 @@ from ..arrays import Array
 from ..runs import chunks
 from ..runs.directory import digest
 from ..runs.totals import Means, Rows
-from ..runs.work import Work
+from ..runs.work import Sharing, Work
 from ..tables import layout
 from .chains import Chain, checked_chain, explicit_grams, gap_squared, smallest_eigenvalues
 
@@ -131,19 +130,11 @@ class _Observed(Work):
             "step": self.step,
         }
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """What is observed of these draws, one below the other."""
         chain = self.chain
         if self.sampler == "gram":
-            gaps, kept = chain.run(start, stop, self._keep, pool, threads, given_up)
+            gaps, kept = chain.run(start, stop, self._keep, shared)
         else:
             kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
             gaps = np.array([[gap_squared(C) for C in layers] for layers in kept])

@@ -88,3 +88,15 @@ static void brackets(double K, double *total) {{
     }}
 }}
 """
+
+FLOW = """\
+{flow} {{
+    if (depth < {least}) {{
+        for (long k = 0; k < depth * {count}; k++) out[k] = NAN;
+        return;
+    }}
+    {start};
+    for (long layer = 1; layer < depth; layer++)
+        {step}
+}}
+"""

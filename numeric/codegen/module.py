@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
+from itertools import accumulate
 from typing import NamedTuple
 
 import sympy
@@ -15,17 +16,19 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.factored import polynomial
-from derive.engine.scheme import Layered
+from derive.engine.scheme import Scheme
 from derive.engine.step import Step
 from derive.engine.tensors import Tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
+from derive.network import Pattern
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ..emit import printer
+from ..emit import modules, printer
 from ..emit.naming import Apart
 from ..hyperparameters import KNOWN, symbols_of
+from . import usage
 
 Recursions = dict[str, Step]
 """By the tensor's identifier."""
@@ -44,23 +47,87 @@ class Module:
     """What the modules of one and of several inputs share.
 
     Arguments:
-        stages: the recursions through each stage of the layer; the dense one has one.
+        layers: of each distinct layer the recursions through its stages; the dense one has one.
         first: those of layer 1.
-        activation: σ, where the layer has none of its own.
-        ensembles: the weights' of hidden layers, and of layer 1.
-        layer: what the network repeats, None for the dense layer.
+        pattern: the schemes of these layers, and at which depths each stands.
+        first_weights: the ensemble of layer 1.
+
+    Attributes:
+        stages: those of all layers, one after another.
+        spans: of each layer the places of its stages among them.
     """
+
+    decorator = ""
 
     def __init__(
         self,
-        stages: Sequence[Recursions],
+        layers: Sequence[Sequence[Recursions]],
         first: Recursions,
-        activation: Activation,
-        ensembles: tuple[WeightEnsemble, WeightEnsemble],
-        layer: Layered | None = None,
+        pattern: Pattern,
+        first_weights: WeightEnsemble,
     ) -> None:
-        self.stages, self.steps, self.first = tuple(stages), stages[-1], first
-        self.activation, self.ensembles, self.layer = activation, ensembles, layer
+        self.first, self.pattern, self.first_weights = first, pattern, first_weights
+        self.stages = tuple(stage for layer in layers for stage in layer)
+        self.steps = self.stages[-1]
+        ends = accumulate(map(len, layers))
+        self.spans = [range(end - len(part), end) for end, part in zip(ends, layers, strict=True)]
+
+    @property
+    def layers(self) -> Sequence[tuple[str, Scheme, range]]:
+        """Of each distinct layer the function that leads through it, its scheme and its stages."""
+        several = len(self.spans) > 1
+        ends = (f"_{1 + k}" if several else "" for k in range(len(self.spans)))
+        names = [f"next_layer{end}" for end in ends]
+        return tuple(zip(names, self.pattern.distinct, self.spans, strict=True))
+
+    @property
+    def least(self) -> int:
+        """The smallest depth: all first and last layers."""
+        return 1 + len(self.pattern.stem) + len(self.pattern.head)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of the first layers, of those that repeat, and of the last."""
+        return (*self.pattern.stem, *self.pattern.block, *self.pattern.head)
+
+    def lines(self, stage: int) -> Iterator[str]:
+        """The lines that compute the tensors behind a stage."""
+        raise NotImplementedError
+
+    def _function(self, called: str, span: range) -> str:
+        """The function that leads through one of the layers."""
+        names, arguments = ", ".join(self.names), ", ".join(self.arguments)
+        lines = [line for stage in span for line in self.lines(stage)]
+        results = ", ".join(self.behind(span[-1], name) for name in self.names)
+        body = "\n    ".join([f"def {called}({names}, {arguments}):", *lines, f"return {results},"])
+        return f"{self.decorator}{body}\n"
+
+    @property
+    def drawn(self) -> dict[str, object]:
+        """What the templates of all modules have."""
+        first, last, block = self.place
+        stem, head = len(self.pattern.stem), len(self.pattern.head)
+        known = {"stem": stem, "head": head, "first": first, "last": last, "block": block}
+        few = {"least": self.least}
+        return {
+            "kind": printer.filled(KIND, order=self.order, **known) if len(self.spans) > 1 else [],
+            "check": printer.filled(TOO_FEW, **few) if self.least > 1 else [],
+            "steps": "\n\n".join(self._function(name, span) for name, _, span in self.layers),
+            "prelude": modules.PRELUDE,
+            "averages": "\n\n".join(each.source for each in self.averages.values()),
+            "tensors": self.names,
+            "parameters": self.parameters,
+            "names": ", ".join(self.names),
+            "arguments": ", ".join(self.arguments),
+            "at_first": ", ".join(f"{name}[0]" for name in self.arguments),
+            "demonstrated": ", ".join(usage.columns(self.parameters, max(10, self.least))),
+        }
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Where a layer stands in `order`: if among the first, among the last, or else."""
+        stem, period, total = len(self.pattern.stem), len(self.pattern.block), len(self.order)
+        return "layer - 1", f"{total} - depth + layer", f"{stem} + (layer - {1 + stem}) % {period}"
 
     def text(self) -> str:
         """The whole module."""
@@ -106,16 +173,18 @@ class Module:
         for stage, steps in enumerate(self.stages):
             found = {atom for each in steps.values() for atom in each.atoms(Bracket)}
             kernels = {made.target.label: name for name, made in self.stages[stage - 1].items()}
+            default = next(scheme.sigma for _, scheme, span in self.layers if stage in span)
             for label in sorted({each.kernel for each in found}):
                 own = tuple(sorted(each for each in found if each.kernel == label))
-                sigma = next(iter(steps.values())).sigma_at(label, self.activation)
-                groups.append(Group(stage, self.behind(stage - 1, kernels[label]), own, sigma))
+                sigma = next(iter(steps.values())).sigma_at(label, default)
+                groups.append(Group(stage, self.before(stage, kernels[label]), own, sigma))
         return tuple(groups)
 
     @cached_property
     def sigmas(self) -> tuple[Activation, ...]:
         """Each activation that is averaged; the network's own where there is no average."""
-        return tuple(dict.fromkeys(group.sigma for group in self.groups)) or (self.activation,)
+        found = tuple(dict.fromkeys(group.sigma for group in self.groups))
+        return found or (self.pattern.distinct[0].sigma,)
 
     @cached_property
     def suffixes(self) -> dict[Activation, str]:
@@ -134,12 +203,17 @@ class Module:
         raise NotImplementedError
 
     def behind(self, stage: int, name: str) -> str:
-        """What a tensor behind this stage is called in the source; −1 for those of layer l."""
-        return name if stage < 0 else f"{name}_behind_{1 + stage}"
+        """What a tensor behind this stage is called in the source."""
+        return f"{name}_behind_{1 + stage}"
+
+    def before(self, stage: int, name: str) -> str:
+        """What a tensor before this stage is called: of layer l, behind which a layer starts, T."""
+        within = any(stage in span[1:] for span in self.spans)
+        return self.behind(stage - 1, name) if within else name
 
     def tensors_before(self, stage: int) -> list[str]:
         """What the tensors before this stage are called, in their order."""
-        return [self.behind(stage - 1, name) for name in self.stages[stage - 1]]
+        return [self.before(stage, name) for name in self.stages[stage - 1]]
 
     def expression(self, made: Step, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
@@ -173,22 +247,22 @@ class Module:
 
     def header(self, digest: str) -> str:
         """The docstring: what is computed, from which network, and how to call it."""
-        weights, first = self.ensembles
+        weights = type(self.pattern.distinct[0].weights).__name__
         lines = [
             f"{', '.join(self.names)} of a network with {self.sigma_names}, layer by layer.",
             "",
-            f"weights: {type(weights).__name__}; first layer: {type(first).__name__};",
+            f"weights: {weights}; first layer: {type(self.first_weights).__name__};",
             *(f"activation: {sigma.expr}" for sigma in self.sigmas),
-            *([] if self.layer is None else textwrap.wrap(f"layer: {self.layer}", 96)),
+            *(line for text in self.shown for line in textwrap.wrap(text, 96)),
             "",
             *self.usage(),
             "",
             *self.examples(),
             "",
             "At layer l+1, in terms of layer l:"
-            if len(self.stages) == 1
+            if len(self.stages) == len(self.spans)
             else "Through the stages of layer l+1, each in terms of the one before:",
-            *(line for stage in self.stages for line in self.equations(stage)),
+            *(line for name, _, span in self.layers for line in self._of_layer(name, span)),
             "At layer 1, in terms of the inputs' K0 = x.x/n_0:",
             *self.equations(self.first),
             "",
@@ -199,6 +273,25 @@ class Module:
             f"Generated by wickgarten {version('wickgarten')}; content {digest}.",
         ]
         return "\n".join(lines).replace("\\", "\\\\") + "\n"
+
+    def _of_layer(self, name: str, span: range) -> list[str]:
+        """The equations of one layer, behind its name if there are several."""
+        head = [f"  {name}:"] if len(self.spans) > 1 else []
+        return head + [line for stage in span for line in self.equations(self.stages[stage])]
+
+    @property
+    def shown(self) -> list[str]:
+        """The layers, and where each stands if they are several."""
+        if len(self.spans) == 1:
+            return [f"layer: {each.layer}" for _, each, _ in self.layers if each.layer is not None]
+        found = [
+            f"{name}: {each.layer or 'dense()'} of {each.sigma.name}"
+            for name, each, _ in self.layers
+        ]
+        names = [self.layers[number][0] for number in self.order]
+        stem, head = len(self.pattern.stem), len(self.pattern.head)
+        names[stem : len(names) - head] = [f"({'; '.join(names[stem : len(names) - head])})*"]
+        return [*found, f"layers 2, 3, ...: {'; '.join(names)}"]
 
     def equations(self, recursions: Recursions) -> list[str]:
         """The recursions as the engine prints them, one a paragraph."""
@@ -217,6 +310,28 @@ class Module:
     def examples(self) -> list[str]:
         """Calls from Python, from compiled code and from a GPU, where that can be."""
         raise NotImplementedError
+
+
+KIND = """\
+
+ORDER = $order
+
+
+@scalar
+def kind_of(layer, depth):
+    if layer <= $stem:
+        return ORDER[$first]
+    if depth - layer <= $head:
+        return ORDER[$last]
+    return ORDER[$block]
+
+"""
+"""The number of the function that leads from layer l to l + 1 in a network of this depth."""
+
+TOO_FEW = """\
+if C_W.size < $least:
+    raise ValueError("a depth below $least: first and last layers would meet")
+"""
 
 
 def right_side(made: Step, symbols: Mapping[Atom, sympy.Symbol]) -> sympy.Expr:

@@ -12,13 +12,15 @@ from derive.gaussian.shapes import SingleShape
 
 from ..brackets import module as brackets
 from ..brackets.shapes import shape_of
-from ..emit import modules, printer
+from ..emit import printer
 from . import usage
 from .module import Module, tensors_of
 
 
 class SingleModule(Module):
     """One input: scalars."""
+
+    decorator = "@driver\n"
 
     @cached_property
     def shapes(self) -> dict[Activation, tuple[SingleShape, ...]]:
@@ -42,7 +44,7 @@ class SingleModule(Module):
             for bracket in group.brackets
         }
         components: dict[Atom, str] = {
-            atom: self.behind(stage - 1, identify(atom)[0].identifier)
+            atom: self.before(stage, identify(atom)[0].identifier)
             for each in self.stages[stage].values()
             for atom in tensors_of(each)
         }
@@ -53,8 +55,8 @@ class SingleModule(Module):
         tensors = (atom for each in self.first.values() for atom in each.atoms(Tensor))
         return {**self._atoms(), **dict.fromkeys(tensors, "K0")}
 
-    def _stage(self, stage: int) -> Iterator[str]:
-        """The lines that compute the tensors behind a stage."""
+    def lines(self, stage: int) -> Iterator[str]:
+        """See `Module`."""
 
         def average(number: int, place: int) -> str:
             return f"average_{place}" if len(self.groups) == 1 else f"average_{number}_{place}"
@@ -74,7 +76,10 @@ class SingleModule(Module):
         tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
         return [
             f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1, of one input",
-            f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
+            *(
+                f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
+                for name, *_ in self.layers
+            ),
             f"flow(K0, {parameters}) -> array (depth, {len(self.names)}); each parameter an array",
             "    (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
@@ -82,27 +87,21 @@ class SingleModule(Module):
 
     def examples(self) -> list[str]:
         """See `usage.single`."""
-        return usage.single(
-            self.names, self.parameters, on_device=all(sigma.is_smooth for sigma in self.sigmas)
-        )
+        step = self.layers[self.pattern.block[0]][0]
+        device = all(sigma.is_smooth for sigma in self.sigmas)
+        return usage.single(self.names, self.parameters, step, on_device=device)
 
     def source(self) -> str:
         """The module after its docstring."""
-        at_inputs, last = self.atoms_at_inputs(), len(self.stages) - 1
+        at_inputs, names = self.atoms_at_inputs(), ", ".join(self.names)
+        entries = ", ".join([names, *(f"{name}[layer]" for name in self.arguments)])
+        steps = [f"{names}, = {step}({entries})" for step, *_ in self.layers]
+        several = (f"{'el' * (k > 0)}if kind == {k}:\n    {step}" for k, step in enumerate(steps))
         return printer.filled(
             _MODULE,
-            prelude=modules.PRELUDE,
-            averages="\n\n".join(each.source for each in self.averages.values()),
-            tensors=self.names,
-            parameters=self.parameters,
-            names=", ".join(self.names),
-            arguments=", ".join(self.arguments),
-            entries=", ".join(f"{name}[layer]" for name in self.arguments),
-            at_first=", ".join(f"{name}[0]" for name in self.arguments),
-            demonstrated=", ".join(usage.columns(self.parameters)),
+            **self.drawn,
             starts=[f"{k} = {self.expression(each, at_inputs)}" for k, each in self.first.items()],
-            steps=[line for stage in range(len(self.stages)) for line in self._stage(stage)],
-            results=", ".join(self.behind(last, name) for name in self.names),
+            step=steps if len(steps) == 1 else ["kind = kind_of(layer, C_W.size)", *several],
             stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
             rows=len(self.names),
         )
@@ -125,18 +124,17 @@ def first_layer(K0, $arguments):
     return $names,
 
 
-@driver
-def next_layer($names, $arguments):
-    $steps
-    return $results,
+$steps
 
+$kind
 
 @driver
 def layers($names, $arguments):
+    $check
     out = np.empty((C_W.size, $rows))
     for layer in range(C_W.size):
         if layer > 0:
-            $names, = next_layer($names, $entries)
+            $step
         $stores
     return out
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from derive.activations.functions import Activation, as_activation, z
+from derive.activations.functions import Activation, z
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures, through
 from derive.engine.tensors import Name
 from derive.errors import InputError, instance, listed
+from derive.layers.chain import Activations, GivenActivations
+from derive.network import Pattern
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
@@ -30,7 +33,7 @@ from .several_inputs import MultiModule
 
 def write_module(
     made: Recursion | Sequence[Recursion],
-    activation: Activation | str | None = None,
+    activation: GivenActivations | None = None,
     path: str | os.PathLike[str] = "kernel.py",
     first_weights: WeightEnsemble | None = None,
 ) -> Path:
@@ -39,13 +42,15 @@ def write_module(
     Arguments:
         made: from `derive.recursion`; single-input ones give scalar kernels, multi-input ones
             arrays T[a, b, …] over samples.
-        activation: σ or its name, where the recursion is not specialised already.
+        activation: σ or its name, where the recursion is not specialised already; or those of a
+            network, "tanh; gelu*", of which some repeat.
         path: the file, written whole or not at all.
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
     The module has `first_layer`, `next_layer`, `layers`, `flow` and `PARAMETERS`, and says in its
-    docstring how to call them. Returns the path. The equations are derived here, from source 000,
-    eqs. (3.1)–(3.8).
+    docstring how to call them. If layers differ, as of a recursion with layer="dense; residual*",
+    it has `next_layer_1`, `next_layer_2`, …, and `flow` takes each at its depth. Returns the path.
+    The equations are derived here, from source 000, eqs. (3.1)–(3.8).
 
     Raises:
         InputError: for recursions that do not go together, for an activation with no kernel, and
@@ -66,7 +71,7 @@ def write_module(
 
 def planned(
     made: Recursion | Sequence[Recursion],
-    activation: Activation | str | None,
+    activation: GivenActivations | None,
     first_weights: WeightEnsemble | None,
 ) -> SingleModule | MultiModule:
     """What is to be printed; arguments and errors of `write_module`."""
@@ -78,31 +83,28 @@ def planned(
         wanted = "a weight ensemble such as Orthogonal(), or None"
         instance("first_weights", first_weights, WeightEnsemble, wanted)
     head = recursions[0]
-    sigma = head.activation if activation is None else activation
-    sigma = as_activation(sigma)
+    given = Activations.given(head.activation if activation is None else activation)
     wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
     for each in recursions:
         each.check_repeats("made", each, wanted)
-        if (each.weights, each.square, each.is_single_input, each.layer) != (
-            head.weights,
-            head.square,
-            head.is_single_input,
-            head.layer,
-        ):
+        same = replace(each, target=head.target, samples=head.samples, corrections=head.corrections)
+        if same != head or each.is_single_input != head.is_single_input:
             raise InputError("made", each, wanted)
-    corrections = max(each.corrections for each in recursions)
-    scheme = Scheme(head.weights, head.square, corrections, head.is_single_input, head.layer)
-    scheme.check_numbers()
-    _check_known(sigma)
-    targets = [each.target for each in recursions]
-    (closed,) = closures(["K", *targets], [scheme], most_factors=MAX_POSITIONS)
-    return _planned(closed, sigma, scheme, first_weights)
+    most = max(recursions, key=lambda each: each.corrections)
+    pattern = most.pattern(given)
+    for scheme in pattern.distinct:
+        scheme.check_numbers()
+        _check_known(scheme.sigma)
+    targets = ["K", *(each.target for each in recursions)]
+    closed = closures(targets, pattern.distinct, most_factors=MAX_POSITIONS)
+    return _planned(closed, pattern, first_weights or head.weights)
 
 
 def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:
     """The module's text, of tensors that `closure` gave. Everything in it is derived."""
     _check_known(activation)
-    return _planned((names,), activation, scheme).text()
+    pattern = Pattern((replace(scheme, activation=activation),), (), (0,), ())
+    return _planned(((names,),), pattern, scheme.weights).text()
 
 
 def _check_known(activation: Activation) -> None:
@@ -111,24 +113,24 @@ def _check_known(activation: Activation) -> None:
 
 
 def _planned(
-    names: Sequence[Sequence[Name]],
-    activation: Activation,
-    scheme: Scheme,
-    first_weights: WeightEnsemble | None = None,
+    names: Sequence[Sequence[Sequence[Name]]], pattern: Pattern, first: WeightEnsemble
 ) -> SingleModule | MultiModule:
-    first = first_weights or scheme.weights
+    """The module of these tensors behind each stage of each distinct layer."""
     if first.group != "O":
         wanted = "weights of layer 1 that depend on the inputs through xᵀx alone, to be written"
         raise InputError("first_weights", str(first), wanted)
-    emit = SingleModule if scheme.single else MultiModule
-    start = scheme.first(first)
-    at_first, *stages = (
-        {name.identifier: through(name, each, stage) for name in behind}
-        for each, of_layer in ((start, names[-1:]), (scheme, names))
-        for stage, behind in zip(each.stages, of_layer, strict=True)
+    start = pattern.distinct[0].first(first)
+    (at_first,), *layers = (
+        [
+            {name.identifier: through(name, scheme, stage) for name in behind}
+            for stage, behind in zip(scheme.stages, of_layer, strict=True)
+        ]
+        for scheme, of_layer in ((start, names[0][-1:]), *zip(pattern.distinct, names, strict=True))
     )
-    for stage, steps in zip(scheme.stages, stages, strict=True):
-        check_all_finite(steps, partial(stage.sigma_at, default=activation))
-    if not scheme.single:
-        check_kinks([list(steps.values()) for steps in stages], scheme, activation)
-    return emit(stages, at_first, activation, (scheme.weights, first), scheme.layer)
+    for scheme, stages in zip(pattern.distinct, layers, strict=True):
+        for stage, steps in zip(scheme.stages, stages, strict=True):
+            check_all_finite(steps, partial(stage.sigma_at, default=scheme.sigma))
+        if not scheme.single:
+            check_kinks([list(steps.values()) for steps in stages], scheme, scheme.sigma)
+    emit = SingleModule if start.single else MultiModule
+    return emit(layers, at_first, pattern, first)

@@ -15,7 +15,7 @@ from derive.gaussian.shapes import Shape
 from ..brackets import module as brackets
 from ..brackets import several_inputs
 from ..brackets.shapes import MAX_INPUTS, positions_of
-from ..emit import modules, printer
+from ..emit import printer
 from . import usage
 from .module import Module, tensors_of
 
@@ -39,7 +39,10 @@ class MultiModule(Module):
         tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
         return [
             f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1; K0 (m, m) = x.x/n_0",
-            f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
+            *(
+                f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
+                for name, *_ in self.layers
+            ),
             f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1;",
@@ -101,8 +104,8 @@ class MultiModule(Module):
         ]
         return ", ".join([*self.tensors_before(stage), *tables, *self.arguments])
 
-    def _lines(self, stage: int) -> Iterator[str]:
-        """What computes the tensors behind a stage."""
+    def lines(self, stage: int) -> Iterator[str]:
+        """See `Module`."""
         for group, tables in zip(self.groups, self.called, strict=True):
             if group.stage == stage:
                 for shape, name in tables.items():
@@ -113,8 +116,8 @@ class MultiModule(Module):
 
     def source(self) -> str:
         """The module after its docstring."""
-        names, arguments = ", ".join(self.names), ", ".join(self.arguments)
-        last = len(self.stages) - 1
+        arguments = ", ".join(self.arguments)
+        steps = [name for name, *_ in self.layers]
         kernels = {pair: self._kernel_of(*pair) for pair in self._fills}
         called = {
             (name, len(shape.orders), bool(more)) for (_, shape), (name, more) in kernels.items()
@@ -134,20 +137,12 @@ class MultiModule(Module):
         ]
         return printer.filled(
             _MODULE,
-            prelude=modules.PRELUDE,
-            averages="\n\n".join(each.source for each in self.averages.values()),
-            tensors=self.names,
-            parameters=self.parameters,
+            **self.drawn,
             functions="\n\n".join(functions),
             most=MAX_INPUTS,
-            names=names,
-            arguments=arguments,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
-            at_first=", ".join(f"{name}[0]" for name in self.arguments),
-            demonstrated=", ".join(usage.columns(self.parameters)),
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
-            steps=[line for stage in range(last + 1) for line in self._lines(stage)],
-            results=", ".join(self.behind(last, name) for name in self.names),
+            step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
@@ -172,7 +167,7 @@ class MultiModule(Module):
             known[atom] = f"({known[atom]}{shared})" if shared else known[atom]
         for component in tensors_of(made):
             tensor, labels = identify(component)
-            array = self.behind(stage - 1, f"{tensor.identifier}{made.through.below.mark}")
+            array = self.before(stage, f"{tensor.identifier}{made.through.below.mark}")
             known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         samples = arguments.split(",", maxsplit=1)[0]
@@ -201,7 +196,7 @@ class MultiModule(Module):
 
     def _keep(self, stage: int) -> Value | None:
         """p of dropout."""
-        return None if self.layer is None or stage < 0 else self.layer.stages[stage].keep
+        return None if stage < 0 else next(iter(self.stages[stage].values())).through.keep
 
     def _shared(self, stage: int, labels: Sequence[str]) -> str:
         """With dropout a factor 1/p for each of a bracket's samples that is one before it: their
@@ -294,15 +289,15 @@ def first_layer(K0, $arguments):
     )
 
 
-def next_layer($names, $arguments):
-    $steps
-    return $results,
+$steps
 
+$kind
 
 def layers($names, $arguments):
+    $check
     rows = [checked(($names,), 1)]
     for layer in range(1, C_W.size):
-        rows.append(checked(next_layer(*rows[-1], $entries), layer + 1))
+        rows.append(checked($step(*rows[-1], $entries), layer + 1))
     return tuple(np.stack(tensor) for tensor in zip(*rows))
 
 

@@ -17,7 +17,9 @@ def columns(parameters: Sequence[str], depth: int = 10) -> list[str]:
     return [f"np.full({depth}, {number})" for number in numbers(parameters)]
 
 
-def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool) -> list[str]:
+def single(
+    tensors: Sequence[str], parameters: Sequence[str], step: str, *, on_device: bool
+) -> list[str]:
     """One input: the loop over layers; a step in a compiled loop; a step per thread."""
     names, given = ", ".join(tensors), ", ".join(numbers(parameters))
     entries = ", ".join(f"{name}[i]" for name in tensors)
@@ -30,7 +32,7 @@ def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool
         "    @numba.njit",
         f"    def last({names}, depth):",
         "        for _ in range(depth):",
-        f"            {names}, = kernel.next_layer({names}, {given})",
+        f"            {names}, = kernel.{step}({names}, {given})",
         f"        return {names},",
     ]
     if not on_device:
@@ -44,29 +46,31 @@ def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool
         f"    def step({names}):",
         "        i = cuda.grid(1)",
         f"        if i < {tensors[0]}.size:",
-        f"            {entries}, = kernel.next_layer({entries}, {given})",
+        f"            {entries}, = kernel.{step}({entries}, {given})",
     ]
 
 
-def c_program(stem: str, tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """A C program that calls the flow of <stem>.c, with four layers, C_W = 1 and no biases."""
-    arrays = ", ".join(f"{name}[4]" for name in parameters)
+def c_program(
+    stem: str, tensors: Sequence[str], parameters: Sequence[str], depth: int
+) -> list[str]:
+    """A C program that calls the flow of <stem>.c, with so many layers, C_W = 1 and no biases."""
+    arrays = ", ".join(f"{name}[{depth}]" for name in parameters)
     filled = " ".join(
         f"{name}[l] = {number};"
         for name, number in zip(parameters, numbers(parameters), strict=True)
     )
-    entries = ", ".join(f"out[3][{place}]" for place in range(len(tensors)))
+    entries = ", ".join(f"out[{depth - 1}][{place}]" for place in range(len(tensors)))
     return [
         "#include <stdio.h>",
         "",
         f'#include "{stem}.h"',
         "",
         "int main(void) {",
-        f"    double {arrays}, out[4][{len(tensors)}];",
-        "    for (int l = 0; l < 4; l++) {",
+        f"    double {arrays}, out[{depth}][{len(tensors)}];",
+        f"    for (int l = 0; l < {depth}; l++) {{",
         f"        {filled}",
         "    }",
-        f"    {stem}_flow(1.0, 4, {', '.join(parameters)}, out[0]);",
+        f"    {stem}_flow(1.0, {depth}, {', '.join(parameters)}, out[0]);",
         f'    printf("{", ".join(f"{name} = %.6f" for name in tensors)}\\n", {entries});',
         "    return 0;",
         "}",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from ..arrays import Array
 from ..estimators import moments
 from ..random.lazy import COLUMN
 from ..random.philox import padded
+from ..runs.work import Sharing
 from ..samplers.base import Sampler
 from ..samplers.paths import PathSampler
 from ..samplers.probing import ProbeSampler
@@ -60,15 +59,7 @@ class _OnDevice(Sampler):
         """One: the GPU is busy with a chunk at a time."""
         return 1
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products)."""
         sums, about = cuda.to_device(np.zeros(self.shape(stop - start))), cuda.to_device(reference)
         chain, room = sent(self.plan.chain), Rooms()

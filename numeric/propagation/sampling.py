@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,7 @@ from ..checks import checked_inputs
 from ..hyperparameters import hyperparameters
 from ..runs import chunks
 from ..runs.totals import Rows
-from ..runs.work import Work
+from ..runs.work import Sharing, Work
 from ..samplers.ensemble import Ensemble
 from ..tables import layout
 from . import drawing
@@ -144,15 +143,7 @@ class Forward(Work):
         own = {"sampler": "propagation", "biases": self.biases, "chunk": self.chunk}
         return {**self.ensemble.manifest(), **own, "block": BLOCK, "generator": "SFC64"}
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """K and b of these draws; `start` begins a block."""
         ensemble, m, ranks = self.ensemble, len(self.ensemble.inputs), drawing.ranks(self.ensemble)
         found = np.empty(self.shape(stop - start))

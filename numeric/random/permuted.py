@@ -11,7 +11,8 @@ Given the layer below, two neurons are normal of covariance w_i·w_k but for Σ_
 and each x is of order 1/n on average. An average over them is its Taylor series up to x, but for
 E x^{3/2} ≤ (E x E x²)^{1/2} = o(1/n) where x is small, and for E x elsewhere. Otherwise a part 1/n
 of the rows, or of the pairs, is another in the limit, and all its cumulants are of order 1/n.
-Derived here.
+Columns may differ by any amount: with squared lengths c_j at C_W = 1, six weights bring at most
+n^{-3} Σ_j c_j³ = O(n^{-3/2}), as `column` of order n^{-2} has Σ_j c_j² = O(n). Derived here.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _LARGE, _FEW = 0.5, 0.1
 than any power in their absence; what of it may be there."""
 _STAYS, _RARE = 0.7, 0.05
 """What of that is left at the next width, and of n at most, if it is said to be constant."""
+_OFF = 4.5
+"""Standard errors by which a row is off in each half of the matrices."""
 _ROUNDING = 1e-6
 """Of a moment, or of 1/n_in² where that is larger: what single precision may bring."""
 
@@ -108,6 +111,9 @@ _TAILS = (
 )
 
 
+_FIXED = tuple(f"{name}, the same ones in all matrices" for name in _TAILS[:2])
+
+
 def check_limit(law: FourMoments, r_in: float, r_out: float) -> None:
     """Raise InputError where W₀ is drawn and more than its moments of four enters at order 1/n.
 
@@ -149,19 +155,21 @@ def _check_limit(law: Permuted, r_in: float, r_out: float) -> None:
                 "be told at this width (independent sparse entries are Sparse(p), without matrix)"
             )
             raise InputError("matrix", got, wanted)
-    n, more = (sizes[1] for sizes in widths[len(found) - 2 : len(found)])
-    for name, one, other in zip(_TAILS, found[-2][0], found[-1][0], strict=True):
-        if other > max(_FALLS * one, _NOTHING):
-            got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
-            raise InputError("matrix", got, _FALLING)
+    last = len(found) - 2
+    for names, at, part in ((_FIXED, 0, 2), (_TAILS, last, 0)):
+        (_, n), (_, more) = widths[at : at + 2]
+        for name, one, other in zip(names, found[at][part], found[at + 1][part], strict=True):
+            if other > max(_FALLS * one, _NOTHING):
+                got = f"n E x²/(1 + x) = {one:.3g} at n = {n}, {other:.3g} at {more} for x = {name}"
+                raise InputError("matrix", got, _FALLING)
 
 
 _FALLING = "one that falls as 1/n: else moments of six weights and more enter at order 1/n"
 
 
-def _told(found: list[tuple[Array, Array]], widths: list[tuple[int, int]]) -> bool:
+def _told(found: list[tuple[Array, Array, Array]], widths: list[tuple[int, int]]) -> bool:
     """Whether there are no large x at the last width; InputError where they stay as they are."""
-    (_, before), (_, large) = found[-2:]
+    (_, before, _), (_, large, _) = found[-2:]
     n, more = (sizes[1] for sizes in widths[len(found) - 2 : len(found)])
     for name, one, other in zip(_TAILS, before, large, strict=True):
         if other > max(_STAYS * one, _FEW) and other < _RARE * more:
@@ -171,11 +179,26 @@ def _told(found: list[tuple[Array, Array]], widths: list[tuple[int, int]]) -> bo
     return bool((large <= _FEW).all())
 
 
-def _looked_at(law: Permuted, n_in: int, n_out: int, count: int) -> tuple[Array, Array]:
-    """n_out times the averages of `tails` over so many matrices."""
-    each = [tails(W) for W in _drawn(law, n_in, n_out, count)]
+def _looked_at(law: Permuted, n_in: int, n_out: int, count: int) -> tuple[Array, Array, Array]:
+    """n_out times the averages of `tails` over so many matrices, and those of x² over the rows that
+    are off in all of them (`_FIXED`)."""
+    each, rows = [], []
+    for W in _drawn(law, n_in, n_out, count):
+        each.append(tails(W))
+        rows.append([(W**2).sum(axis=1), (W**4).sum(axis=1)])
     smooth, large = n_out * np.mean(each, axis=0)
-    return smooth, large
+    lengths, fourths = (fixed(values) for values in np.swapaxes(rows, 0, 1))
+    return smooth, large, np.array([(lengths**2).sum(), fourths.sum()])
+
+
+def fixed(values: Array) -> Array:
+    """δ² of each row whose average over matrices, (matrices, rows), is off the others' by δ; 0 of a
+    row that is not in both halves of the matrices. Their chances do not correlate."""
+    halves = [each.mean(axis=0) for each in np.array_split(values, 2)]
+    off = np.array([each - each.mean() for each in halves])
+    error = np.sqrt(2.0 * values.var(axis=0, ddof=1).mean() / len(values))
+    seen = (abs(off) > _OFF * error).all(axis=0)
+    return np.asarray(np.where(seen, off.prod(axis=0).clip(0.0), 0.0))
 
 
 def _drawn(law: Permuted, n_in: int, n_out: int, count: int) -> Iterator[Array]:

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from pathlib import Path
-from threading import Event
 from time import monotonic
 
 from tqdm import tqdm
@@ -38,7 +37,7 @@ from . import directory as directories
 from . import kept
 from .directory import Directory, manifest
 from .totals import Total
-from .work import Work
+from .work import Sharing, Work
 
 _SAVE_EVERY = 5.0  # seconds
 _SAVE_SHARE = 20  # and so many times what it took to save
@@ -239,12 +238,12 @@ def _computed_here(
     threads, missing = work.threads, list(missing)
     shared = len(missing) % threads if threads > 1 else len(missing)
     apart, last = missing[: len(missing) - shared], missing[len(missing) - shared :]
-    given_up, pool = Event(), _pool(threads) if threads > 1 else None
+    alone, pool = Sharing(), _pool(threads) if threads > 1 else None
     if pool is not None and apart:
         under_way: set[Future[Array]] = set()
 
         def submit(start: int, stop: int) -> Future[Array]:
-            chunk = pool.submit(work.sums, start, stop, reference, given_up=given_up)
+            chunk = pool.submit(work.sums, start, stop, reference, alone)
             under_way.add(chunk)
             chunk.add_done_callback(under_way.discard)
             return chunk
@@ -252,7 +251,7 @@ def _computed_here(
         try:
             yield from _in_order(sitting, apart, submit, 2 * threads)
         except BaseException:
-            given_up.set()
+            alone.given_up.set()
             raise
         finally:
             wait(list(under_way))
@@ -260,7 +259,7 @@ def _computed_here(
         if sitting.waits(number):
             yield number, sitting.waited(number)
         else:
-            yield number, work.sums(*chunks.span(number), reference, pool, threads)
+            yield number, work.sums(*chunks.span(number), reference, Sharing(pool, threads))
 
 
 @constant("its threads may be at work")

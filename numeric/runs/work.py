@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
@@ -11,6 +12,21 @@ import numpy as np
 
 from ..arrays import Array
 from .totals import Total
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Who computes a chunk: this thread, and others with it.
+
+    Attributes:
+        pool: of this many threads but one, or more. If one of them fails, or Ctrl-C comes, all
+            leave soon.
+        given_up: set to have all leave soon, with a CancelledError.
+    """
+
+    pool: Executor | None = None
+    threads: int = 1
+    given_up: Event = field(default_factory=Event)
 
 
 class Work(ABC):
@@ -53,20 +69,5 @@ class Work(ABC):
         """What tells its runs from those of others: numbers, texts and lists."""
 
     @abstractmethod
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
-        """What the draws start … stop − 1 come to.
-
-        Arguments:
-            reference: what the run is about.
-            pool: of this many threads but one, or more, to share the work with this one. If one of
-                them fails, or Ctrl-C comes, all leave soon.
-            given_up: set to have this leave soon, with a CancelledError.
-        """
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
+        """What the draws start … stop − 1 come to; `reference` is what the run is about."""

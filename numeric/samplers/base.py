@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from abc import abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Executor, Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +31,7 @@ from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..runs.totals import Sums
-from ..runs.work import Work
+from ..runs.work import Sharing, Work
 from .ensemble import Ensemble, Layers
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
@@ -146,45 +146,34 @@ class Sampler(Work):
             found[:, layer : layer + len(values)] = values.swapaxes(0, 1)
         return found
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products).
 
-        Arguments:
-            reference: X⁰, (depth, statistics).
-            pool: of this many threads but one, or more, to share the work with this one. If one of
-                them fails, or Ctrl-C comes, all leave at their next batch.
-            given_up: set to have this leave at its next batch, with a CancelledError.
+        `reference` is X⁰, (depth, statistics); who is to leave does so at the next batch.
         """
+        shared = shared or Sharing()
         keep_memory()
         sums = np.zeros(self.shape(stop - start))
         chunk = np.arange(start, stop)
-        stripe = chunk % moments.BLOCKS % threads  # a block's draws stay in one thread, in order
-        parts = [chunk[stripe == part] for part in range(threads)]
-        given_up = given_up or Event()
+        stripe = (
+            chunk % moments.BLOCKS % shared.threads
+        )  # a block's draws stay in one thread, in order
+        parts = [chunk[stripe == part] for part in range(shared.threads)]
         others: list[Future[None]] = []
         try:
-            if pool is not None:
+            if shared.pool is not None:
                 parts, beside = parts[:1], parts[1:]
-                others = [
-                    pool.submit(self._add, part, reference, sums, given_up) for part in beside
-                ]
+                given = reference, sums, shared.given_up
+                others = [shared.pool.submit(self._add, part, *given) for part in beside]
             for part in parts:
-                self._add(part, reference, sums, given_up)
+                self._add(part, reference, sums, shared.given_up)
             for other in others:
                 other.result()
         except BaseException:
-            given_up.set()
+            shared.given_up.set()
             wait(others)
             raise
-        if given_up.is_set():
+        if shared.given_up.is_set():
             raise CancelledError
         return sums
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from ..random import matrices
 from ..random.lazy import steps
 from ..runs import chunks
 from ..runs.totals import Rows
-from ..runs.work import Work
+from ..runs.work import Sharing, Work
 from ..tables import layout as tables
 from . import innovations as innovating
 from . import tilting
@@ -279,15 +278,7 @@ class _Jacobians(Work):
             "chunk": self.chunk,
         }
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The rows of these draws."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.array([self._row(draw) for draw in range(start, stop)])

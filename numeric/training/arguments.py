@@ -16,7 +16,7 @@ from derive.errors import InputError, Words, listed, whole
 from derive.network import Network
 
 from ..arrays import Array
-from ..checks import check_rotations, checked_inputs, numbers, real
+from ..checks import checked_inputs, numbers, real
 from ..flows import around_matrices
 
 
@@ -45,13 +45,12 @@ class Data(NamedTuple):
         return len(self.targets) // self.places
 
 
-def checked_network(net: object, depth: int | None) -> Network:
-    """The network, if what follows from pairings of neurons is all of the law of its outputs; or
-    InputError."""
+def checked_network(net: object, depth: int | None) -> tuple[int, str]:
+    """The depth, and the group that keeps the law of the outputs, "O" or "B"; InputError if more
+    than averages over this group enters at order 1/n."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     deep = depth_of(net, depth)
-    check_rotations(net, deep, "pairings of neurons alone are averaged")
     if net.has_dropout(deep):
         wanted = "none with dropout, whose masks are random numbers beside the parameters: "
         raise InputError("layer", str(net.layer), wanted + "training.simulate trains it")
@@ -61,7 +60,7 @@ def checked_network(net: object, depth: int | None) -> Network:
         wanted += "behind it are neurons of a law that only permutations keep, and averages "
         wanted += "at one neuron no sums over pairings there"
         raise InputError("layer", str(last), wanted)
-    return net
+    return deep, net.tabulated(deep).group
 
 
 def depth_of(net: Network, depth: int | None) -> int:

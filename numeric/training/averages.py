@@ -167,18 +167,19 @@ def joined(
         first: the label of the first free output.
         targets: (values of the label, outputs) of a label.
     """
-    operands, loops = [], 0
+    operands: list[tuple[Array, list[int]]] = []
+    loops = 0
     for line in lines:
-        kinds, numbers = zip(*line.ends, strict=True) if line.ends else ((), ())
-        if not kinds:
-            loops += 1
-        elif kinds == ("free", "free"):
-            operands.append((np.eye(outputs), [first + k for k in numbers]))
-        elif kinds == ("free", "target"):
-            operands.append((targets(numbers[1]), [numbers[1], first + numbers[0]]))
+        free = [first + number for kind, number in line.ends if kind == "free"]
+        own = [number for kind, number in line.ends if kind == "target"]
+        of_targets = [(targets(k), [k, free[0] if free else first]) for k in own]
+        operands += [(np.eye(outputs), [free[0], other]) for other in free[1:]]
+        if free:
+            operands += of_targets
+        elif own:
+            operands.append((contracted(of_targets, own), own))
         else:
-            one, other = (targets(k) for k in numbers)
-            operands.append((one @ other.T, list(numbers)))
+            loops += 1
     return operands, outputs**loops
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from threading import Event
 from typing import Any, NamedTuple
 
 import numba
@@ -18,7 +17,7 @@ from derive.errors import InputError, Words
 from ..arrays import Array
 from ..runs.directory import digest
 from ..runs.totals import Rows
-from ..runs.work import Work
+from ..runs.work import Sharing, Work
 from ..samplers.ensemble import Ensemble
 from .networks import Networks
 from .optimizers import Optimizer
@@ -230,15 +229,7 @@ class Training(Work):
             "patience": self.patience and [digest(self.patience.targets), self.patience.steps],
         }
 
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """What these networks come to, (draws, numbers)."""
         made = Networks if self.compiled else StagedNetworks
         networks = made(self, self.first + np.arange(start, stop))
@@ -249,7 +240,7 @@ class Training(Work):
             if sign:
                 networks.begin(initial)
                 networks.mirror()
-            parts += self._descended(networks, given_up)
+            parts += self._descended(networks, shared or Sharing())
         rows = np.concatenate(parts, axis=1)
         if not np.isfinite(rows).all():
             networks.begin(initial)
@@ -259,14 +250,14 @@ class Training(Work):
             raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
         return rows
 
-    def _descended(self, networks: Networks, given_up: Event | None) -> list[Array]:
+    def _descended(self, networks: Networks, shared: Sharing) -> list[Array]:
         """What these networks are at each step."""
         stopping = None if self.patience is None else Stopping(networks, self.patience)
         found, step, last = {}, 0, max(self.steps)
         most = max(1, int(_UNINTERRUPTED / (self.seconds * len(networks.parameters)) * last))
         for until in sorted(set(self.steps)):
             while step < until:
-                if given_up is not None and given_up.is_set():
+                if shared.given_up.is_set():
                     raise CancelledError
                 further = min(most, until - step)
                 if stopping is None:

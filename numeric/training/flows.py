@@ -28,7 +28,6 @@ from .arguments import (
     checked_network,
     checked_rate,
     checked_steps,
-    depth_of,
     given,
 )
 from .averages import Basis, Descended
@@ -96,7 +95,7 @@ def flow(
            [1.]]), array([[0.],
            [0.]]))
     """
-    deep = depth_of(checked_network(net, depth), depth)
+    deep, group = checked_network(net, depth)
     if bent := next((each for each in net.activations_to(deep) if not each.is_smooth), None):
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", bent.name, wanted)
@@ -108,7 +107,7 @@ def flow(
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"
     with telling(what, data.samples**4 * 1e-4):
-        names = averages.tensors()
+        names = averages.tensors(group)
         table = tensors_of(net, data.X, depth, names, width=width)
         last = table.isel(layer=-1)
         values = {name.label: last[name.label].to_numpy() for name in names}
@@ -118,7 +117,7 @@ def flow(
         _check_sizes(theta, scaled)
         _check_stable(theta, scaled, eta, half)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
+            found = with_errors(values, errors, lambda moved: _averages(moved, scaled, group))
         if not all(np.isfinite(each).all() for each in found.values()):
             if rate * theta.max() >= 2:
                 wanted = f"below {_least(theta, half):.6g}, or fewer steps: descent diverges"
@@ -200,13 +199,13 @@ def _sizes(
     return sizes
 
 
-def _averages(values: dict[str, Array], problem: _Problem) -> dict[str, Array]:
+def _averages(values: dict[str, Array], problem: _Problem, group: str) -> dict[str, Array]:
     made = Descended(values, *problem)
     found = {}
     for order, ending in enumerate(("", "1")):
-        found[f"prediction{ending}"] = made.average(averages.prediction(), order)
-        found[f"covariance{ending}"] = made.average(averages.covariance(), order)
-        found[f"ntk{ending}"] = made.average(averages.ntk(), order)
+        found[f"prediction{ending}"] = made.average(averages.prediction(group), order)
+        found[f"covariance{ending}"] = made.average(averages.covariance(group), order)
+        found[f"ntk{ending}"] = made.average(averages.ntk(group), order)
     training = slice(made.training)
     off = found["prediction"][:, training]
     found["prediction"] = made.leading

@@ -12,6 +12,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
+from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.network import Network
 from derive.training import inference
@@ -74,25 +75,28 @@ def posterior(
     >>> table["prediction"].to_numpy().round(4), table["prediction1"].to_numpy().round(4)
     (array([1.    , 0.9174]), array([0.    , 0.0038]))
     """
-    checked_network(net, depth)
+    _, group = checked_network(net, depth)
     data = given(net, inputs, targets, test, outputs)
     variance = _checked_noise(noise)
-    names = {
+    names = {"K": named("K")} | {
         factor.name.label: factor.name
         for each in inference.FREE
-        for term, _ in inference.terms(each, 1)
+        for term, _ in inference.terms(each, 1, group)
         for factor in term.tensors
     }
     with telling(f"inference from {len(data.targets)} samples", data.samples**4 * 1e-5):
-        table = tensors_of(net, data.X, depth, ["K", *names.values()], width=width)
+        table = tensors_of(net, data.X, depth, list(names.values()), width=width)
         last = table.isel(layer=-1)
         values, errors = (
-            {name: last[f"{name}{ending}"].to_numpy() for name in ("K", *names)}
+            {name: last[f"{name}{ending}"].to_numpy() for name in names}
             for ending in ("", "_error")
         )
         if data.samples == 1:
             values, errors = (
-                {name: each.reshape((1,) * _RANKS[name]) for name, each in part.items()}
+                {
+                    name: each.reshape((1,) * len(names[name].subscripts))
+                    for name, each in part.items()
+                }
                 for part in (values, errors)
             )
         basis = _Basis.of(values["K"], len(data.targets), variance)
@@ -101,7 +105,7 @@ def posterior(
             raise InputError("noise", noise, wanted)
         with np.errstate(over="ignore", invalid="ignore"):
             found = with_errors(
-                values, errors, lambda moved: _moments(moved, data.targets, variance)
+                values, errors, lambda moved: _moments(moved, data.targets, variance, group)
             )
         if not all(np.isfinite(each).all() for pair in found.values() for each in pair):
             largest = float(abs(data.targets).max())
@@ -110,9 +114,6 @@ def posterior(
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
     return layout.dataset(net, data.X, data.targets, None, arrays, about)
-
-
-_RANKS = {"K": 2, "G1": 2, "V": 4}
 
 
 def _checked_noise(noise: object) -> float:
@@ -152,7 +153,9 @@ class _Basis(NamedTuple):
         return cls(values, np.concatenate([eigenvectors, left]), pulls)
 
 
-def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[str, Array]:
+def _moments(
+    tensors: dict[str, Array], targets: Array, noise: float, group: str
+) -> dict[str, Array]:
     training = len(targets)
     basis = _Basis.of(tensors["K"], training, noise)
     y = basis.into[:training, :training] @ targets
@@ -167,7 +170,7 @@ def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[st
         found[called] = sum(
             (
                 float(weight) * _term(term, moved, y, basis.values)
-                for term, weight in inference.terms(name, order)
+                for term, weight in inference.terms(name, order, group)
             ),
             np.zeros(()),
         )

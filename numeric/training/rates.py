@@ -74,11 +74,11 @@ def learning_rate(
     >>> table["stable"].to_numpy().round(4), table["stable_variance"].to_numpy().round(4)
     (array([1.2308, 0.9067]), array([0.    , 0.3858]))
     """
-    checked_network(net, depth)
+    _, group = checked_network(net, depth)
     X = inputs_of(net, inputs)
     samples = len(X) * math.prod(net.layer.output_axes)
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
-    names |= {factor.name.label: factor.name for factor in fluctuations()}
+    names |= {factor.name.label: factor.name for factor in fluctuations(group)}
     table = tensors_of(net, X, depth, list(names.values()), width=width)
     every = list(map(int, table["layer"].to_numpy()))
     layers = sorted(set(every).difference(skips(net, every[-1])))
@@ -95,7 +95,7 @@ def learning_rate(
             for ending in ("", "_error")
         )
         _check_moves(values["Theta"], X, layer)
-        rows.append(with_errors(values, errors, partial(_rates, layer=layer)))
+        rows.append(with_errors(values, errors, partial(_rates, layer=layer, group=group)))
     arrays = {}
     for name in rows[0]:
         dims = ("layer", "level")[: 1 + rows[0][name][0].ndim]
@@ -129,11 +129,11 @@ def _check_moves(theta: Array, X: Array, layer: int) -> None:
     raise InputError("inputs", Words("0 alone, and λ_b = 0"), f"inputs, or λ_b, {wanted}")
 
 
-def _rates(tensors: Mapping[str, Array], layer: int) -> dict[str, Array]:
+def _rates(tensors: Mapping[str, Array], layer: int, group: str) -> dict[str, Array]:
     values, U = np.linalg.eigh(tensors["Theta"])
     values, U = values[::-1], U[:, ::-1]
     pairs = np.zeros((len(values),) * 4)
-    for factor in fluctuations():
+    for factor in fluctuations(group):
         own = tensors[factor.name.label]
         for _ in range(4):
             own = np.tensordot(own, U, axes=(0, 0))

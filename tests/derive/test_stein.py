@@ -283,7 +283,7 @@ def test_relu_with_two_inputs(orders, outer):
                         for _ in range(times))  # fmt: skip
     softened = outward(Average(list(zip((1, 2), orders, strict=True)), derivatives))
     form = kernel_form(softened, (1, 2))
-    expected = float(oracle.bracket(activations.relu, Shape(orders, outer), kernel, 15).value)
+    expected = float(oracle.bracket(activations.relu, Shape(orders, outer), kernel, 10).value)
     inverse = np.linalg.inv(kernel)
     names = {1: sympy.Symbol("z_1"), 2: sympy.Symbol("z_2")}
     images = {}

@@ -235,10 +235,12 @@ def test_averages_go_as_far_as_doubles():
 def test_a_growing_kernel_is_followed_and_its_end_is_explained():
     sigma = activations.from_expr("2*log(1+exp(z))-2*log(2)")
     net = Network(sigma, Orthogonal(C_W=1))
-    K = flow(net, [1.0], 300, ["K", "V", "D"])["K"].to_numpy()
+    K = flow(net, [1.0], 300, ["K"])["K"].to_numpy()
     assert K[-1] > 1e80
     assert K[-1] / K[-2] == pytest.approx(2, rel=1e-12)
-    with pytest.raises(InputError, match=r"whose D is not finite at layer \d+: .* beyond doubles"):
+    with pytest.raises(
+        InputError, match=r"whose D is not finite at layer [345]\d\d: .* beyond doubles"
+    ):
         flow(net, [1.0], 600, ["K", "V", "D"])
     with pytest.raises(InputError, match=r"whose K is not finite at layer 2: σ varies too fast"):
         flow(Network(activations.sin), [1e6], 3, ["K"])

@@ -312,7 +312,7 @@ def test_what_no_layer_has(make, named):
 
 
 def test_functions_that_need_the_networks_own_say_so(tmp_path):
-    with pytest.raises(InputError, match="one activation for all layers"):
+    with pytest.raises(InputError, match="one that repeats at any depth"):
         write_module(recursion("K"), "tanh; sin", tmp_path / "k.py")
     with pytest.raises(InputError, match="first_weights=None"):
         replace(Network("tanh", first_weights="orthogonal"), weights=["gaussian", "orthogonal"])

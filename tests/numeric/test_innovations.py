@@ -13,6 +13,7 @@ from derive.recursions import wanted
 from derive.weights import Gaussian, LowRankGaussian, Orthogonal, Truncated
 from numeric import simulate
 from numeric.estimators.observables import plan_of
+from numeric.runs.work import Sharing
 from numeric.samplers import innovations
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.innovations import InnovationSampler
@@ -139,7 +140,7 @@ def test_the_bits_are_the_seeds(weights):
     reference = sampler.reference
     alone = sampler.sums(0, 101, reference)
     for threads in (3, 5, 16):
-        assert (sampler.sums(0, 101, reference, threads=threads) == alone).all()
+        assert (sampler.sums(0, 101, reference, Sharing(threads=threads)) == alone).all()
     together = sampler.statistics(np.arange(9))
     for draw in range(9):
         assert (sampler.statistics(np.arange(draw, draw + 1))[0] == together[draw]).all()

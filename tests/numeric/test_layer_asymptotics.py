@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 import sympy
+from derive.gaussian.large_kernel import around_infinity
+from mpmath import mpf
 
-from derive import Gaussian, Network, Orthogonal, criticality, recursion
+from derive import Gaussian, Network, Orthogonal, activations, criticality, recursion
 from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
+from derive.gaussian.small_kernel import average_at
 from derive.symbols import ell
 from numeric import flow
 
@@ -170,3 +174,61 @@ def test_layers_whose_own_variances_are_fixed():
 def test_what_has_no_limit_is_refused_at_the_call(layer, given, why):
     with pytest.raises(InputError, match=why):
         recursion("V", layer=layer).asymptotics("tanh", **given)
+
+
+ENDS = {
+    "K* = 0": ("dense; dense*; residual(skip=1/2)", "tanh", {}),
+    "another last activation": ("dense", "tanh*; sin", {}),
+    "K* > 0": ("residual(skip=1/2, norm=rms, eps=1/10)*; gated", "tanh", {"C_b": 0.5, "C_W": 0.5}),
+    "growth": ("gated; residual(norm=rms)*; dense", "tanh", {"C_b": 0.1, "C_W": 1.2}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDS)
+def test_first_and_last_layers_are_followed_by_the_flow_to_what_is_left_out(name):
+    """Constants matched before the last layer, and four times deeper an error that is far less."""
+    layer, sigma, given = ENDS[name]
+    C_b, C_W = given.values() if given else criticality("tanh", layer=layer).critical
+    net = Network(sigma, Gaussian(C_W), C_b=C_b, layer=layer)
+    found = recursion("V", layer=layer).asymptotics(sigma, 3, **given)
+    misses = []
+    for depth in (100, 400):
+        table = flow(net, [1.0, 0.3], depth, ("K", "V"), seconds=0)
+        values = {each.name: float(table[each.name][-2]) for each in found.system.recursions}
+        constants = {c: float(v) for c, v in found.matched(values, depth - 1, 5).items()}
+        flowed = float(table["V"][-1])
+        misses.append(abs(found.evaluate(depth, constants) - flowed))
+        assert misses[-1] < 5 * found.error(depth, constants) + 1e-13 * abs(flowed)
+    assert misses[1] < misses[0] / 8 + 1e-14
+    assert misses[1] < 1e-3 * abs(flowed)
+
+
+def test_first_and_last_layers_that_are_those_that_repeat_change_nothing():
+    one = recursion("V").asymptotics("tanh", 3)
+    for layer, sigma in (("dense; dense*; dense", "tanh"), ("dense", "gelu; tanh*; tanh")):
+        other = recursion("V", layer=layer).asymptotics(sigma, 3)
+        assert other.expr == one.expr
+        assert other.normalised.expr == one.normalised.expr
+    block, head = "dense(activations=sin)", "; dense(activations=tanh)"
+    own = recursion("K", layer=f"{block}*{head}").asymptotics("relu", 3)
+    assert own.expr == recursion("K").asymptotics("sin*; tanh", 3).expr
+    with pytest.raises(InputError, match="no other first or last layers"):
+        recursion("V", layer="gated; dense*").asymptotics("relu").at_inputs()
+    with pytest.raises(InputError, match="layers of scale-invariant activations"):
+        recursion("V").asymptotics("relu*; tanh")
+    with pytest.raises(InputError, match="K falls like 1/log"):
+        recursion("V").asymptotics("hard_tanh*; tanh")
+
+
+def test_averages_at_large_kernels_are_their_power_series():
+    bracket = Bracket(((1, 0), (1, 1)), (1,))
+    terms, end = around_infinity(activations.tanh, bracket, 5)
+    misses = []
+    for at in (100, 400):
+        total = sum(float(each.value) * at ** float(power) for power, each in terms.items())
+        misses.append(abs(total - float(average_at(activations.tanh, (0, 1), 1, mpf(at), 25))))
+    assert misses[0] < 1e-10
+    assert misses[1] / misses[0] == pytest.approx(4 ** float(end), rel=0.2)
+    with pytest.raises(InputError, match="tends to a line"):
+        around_infinity(activations.sin, bracket, 2)

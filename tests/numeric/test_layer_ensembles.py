@@ -18,6 +18,7 @@ from numeric.estimators import unbiased
 from numeric.estimators.observables import Plan
 from numeric.estimators.probes import Probes, needed
 from numeric.runs import chunks
+from numeric.runs.work import Sharing
 from numeric.samplers import jets
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.probing import ProbeSampler
@@ -273,7 +274,7 @@ def test_a_network_is_the_same_in_any_batch_and_thread(kind):
     together = made.statistics(np.arange(6))
     np.testing.assert_array_equal(made.statistics(np.array([4]))[0], together[4])
     with ThreadPoolExecutor(2) as pool:
-        shared = made.sums(0, 40, made.reference, pool, 2)
+        shared = made.sums(0, 40, made.reference, Sharing(pool, 2))
     np.testing.assert_array_equal(shared, made.sums(0, 40, made.reference))
 
 

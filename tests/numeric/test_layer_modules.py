@@ -56,6 +56,31 @@ def flowed(layer, sigma, inputs, names):
     return flow(net, inputs, DEPTH, names)
 
 
+def written(names, layer, sigma, path):
+    """A C source and its header, and what the compiled flow gives, by the tensors' names."""
+    source, header = write_c(made(names, layer), sigma, path)
+    library, stem = source.with_suffix(".so"), source.stem
+    strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared"]
+    subprocess.run([COMPILER, *strict, "-o", library, source, "-lm"], check=True)
+    text = header.read_text()
+    tensors = text.partition("of a network")[0].removeprefix("/* ").strip().split(", ")
+    signature = text.partition(f"{stem}_first_layer(double K0, ")[2].partition(", double *out")[0]
+    parameters = [each.removeprefix("double ") for each in signature.split(", ")]
+    pointer, run = (
+        ctypes.POINTER(ctypes.c_double),
+        getattr(ctypes.CDLL(str(library)), f"{stem}_flow"),
+    )
+
+    def flow_of(depth):
+        out = np.zeros((depth, len(tensors)))
+        columns = [np.full(depth, NUMBERS.get(name, 1.0)) for name in parameters]
+        given = [each.ctypes.data_as(pointer) for each in (*columns, out)]
+        run(ctypes.c_double(np.square(ONE).mean()), ctypes.c_long(depth), *given)
+        return dict(zip(tensors, out.T, strict=True))
+
+    return flow_of
+
+
 def test_a_compiled_module_runs_the_stages(tmp_path):
     path = write_module(made(["V", "G1"], OWN), "tanh", tmp_path / "compiled.py")
     found = run(path, ONE, compiled=True)
@@ -102,23 +127,51 @@ def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_pat
     ("layer", "sigma"), [(OWN, "tanh"), (BOUND, "gelu"), ("residual(norm=layer)", "relu")]
 )
 def test_c_runs_the_stages(layer, sigma, tmp_path):
-    source, _ = write_c(made(["V", "G1"], layer), sigma, tmp_path / "clayer.c")
-    library = source.with_suffix(".so")
-    strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared"]
-    subprocess.run([COMPILER, *strict, "-o", library, source, "-lm"], check=True)
-    header = source.with_suffix(".h").read_text()
-    names = header.partition("of a network")[0].removeprefix("/* ").strip().split(", ")
-    signature = header.partition("clayer_first_layer(double K0, ")[2].partition(", double *out")[0]
-    parameters = [each.removeprefix("double ") for each in signature.split(", ")]
-    columns = [np.full(DEPTH, NUMBERS.get(name, 1.0)) for name in parameters]
-    pointer, out = ctypes.POINTER(ctypes.c_double), np.zeros((DEPTH, len(names)))
-    given = [each.ctypes.data_as(pointer) for each in (*columns, out)]
-    K0 = np.square(ONE).mean()
-    ctypes.CDLL(str(library)).clayer_flow(ctypes.c_double(K0), ctypes.c_long(DEPTH), *given)
+    found = written(["V", "G1"], layer, sigma, tmp_path / "clayer.c")(DEPTH)
     expected = flowed(layer, sigma, ONE, ["V", "G1"])
     for name in ("V", "G1"):
-        values = out[:, names.index(name)]
-        np.testing.assert_allclose(values, expected[name], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-13)
+
+
+ENDS = "dense; (residual(norm=rms); gated)*; dense"
+
+
+def test_a_module_takes_each_layer_at_its_depth(tmp_path):
+    """Three first or last layers and a period of two, each of another activation; C in one case."""
+    sigma, names = "tanh; gelu*; relu", ["V", "G1"]
+    path = write_module(made(names, ENDS), sigma, tmp_path / "ends.py")
+    found, expected = run(path, ONE), flowed(ENDS, sigma, ONE, names)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-13, atol=1e-13)
+    head = path.read_text(encoding="utf-8").split('"""')[1]
+    assert "layers 2, 3, ...: next_layer_1; (next_layer_2; next_layer_3)*; next_layer_4" in head
+    with pytest.raises(ValueError, match="a depth below 3"):
+        sys.modules["ends"].flow(1.0, *[np.ones(2)] * 3)
+    if COMPILER is None:
+        return
+    in_c = written(names, ENDS, sigma, tmp_path / "cends.c")
+    for name, values in in_c(DEPTH).items():
+        np.testing.assert_allclose(values, found[name], rtol=1e-13, atol=1e-13)
+    assert np.isnan(in_c(2)["V"]).all()
+
+
+def test_a_module_of_several_inputs_takes_each_layer_at_its_depth(tmp_path):
+    for layer, sigma in (("dense", "tanh; gelu*"), ("residual(norm=rms)*; dense", "tanh")):
+        path = write_module(made(["Theta"], layer, single=False), sigma, tmp_path / "two.py")
+        found, expected = run(path, TWO), flowed(layer, sigma, TWO, ["K", "Theta"])
+        for name in ("K", "Theta"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-13, atol=1e-13)
+
+
+def test_layers_that_are_all_alike_are_one(tmp_path):
+    one, other = (
+        write_module(made(["V"], layer), "tanh", tmp_path / f"{name}.py").read_text("utf-8")
+        for name, layer in (("one", "dense"), ("other", "dense; dense*; dense"))
+    )
+    assert one == other
+    for layer, sigma in (("dense", ["tanh", "gelu"]), ("gated; (dense; gated)*", "tanh*; relu")):
+        with pytest.raises(InputError, match="repeat"):
+            write_module(made(["V"], layer), sigma, tmp_path / "x.py")
 
 
 def test_a_modules_docstring_names_the_layer_and_its_stages(tmp_path):

@@ -42,8 +42,9 @@ FAULTS = [
 
 HOST = """
 import json, os, sys
-import pytest, scipy.stats
-import derivations.cli, numeric.flows, numeric.simulations, numeric.tables.compare
+import hypothesis, pytest, scipy.stats
+import derivations.cli, derive, numeric, numeric.spectra.simulations, numeric.training.rates
+numeric.compare, numeric.simulate, numeric.flow(derive.Network("tanh"), [1.0], 2, ["V", "Theta"])
 assert not [name for name in sys.modules if name.startswith("numeric.models")]
 out, sys.stdout = os.dup(1), open(os.devnull, "w")
 os.dup2(sys.stdout.fileno(), 1)
@@ -51,6 +52,7 @@ for line in sys.stdin:
     tests, words = json.loads(line)
     if not (child := os.fork()):
         chosen = ["-k", words, "-m", "slow or not slow", "-p", "no:cacheprovider"]
+        chosen += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         os._exit(pytest.main(["-q", "-x", *tests, *chosen]))
     os.write(out, b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

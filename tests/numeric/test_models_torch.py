@@ -149,6 +149,12 @@ def test_a_perceptron_with_torchs_own_weights():
     assert any("dropout 0.1" in each for each in made.remarks)
 
 
+def test_layers_have_activations_of_their_own():
+    parts = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)
+    network = models.read(nn.Sequential(*parts)).network
+    assert [str(network.activation_at(at, 3)) for at in (1, 2)] == ["relu", "tanh"]
+
+
 def test_an_instance_is_initialized_by_its_modules():
     made = models.read(nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)))
     assert "reset_parameters" in made.reading.how
@@ -371,12 +377,6 @@ class Branching(nn.Module):
         return self.a(x) if x.sum() > 0 else x
 
 
-def two_functions():
-    return nn.Sequential(
-        nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)
-    )  # fmt: skip
-
-
 class Scaled(nn.Module):
     """A factor that is drawn at random, and a module that forward does not call."""
 
@@ -585,7 +585,6 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)), "softmax"),
         (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten()), "0: no layer here is a Conv2d"),
         (Branching, r"test_models_torch.py, line \d+, in forward: torch.fx cannot trace"),
-        (two_functions, "relu before layer 2, tanh"),
         (lambda: Body(None), "output: got None; .* meant: 0, 1"),
         (Dropped, "dropout that is on in evaluation"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: .* Unflatten"),

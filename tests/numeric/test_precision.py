@@ -14,7 +14,17 @@ from agreement import close
 from flint import ctx
 
 from derivations import cli
-from derive import Gaussian, InputError, Network, Orthogonal, activations
+from derive import (
+    Gaussian,
+    Independent,
+    InputError,
+    Network,
+    Orthogonal,
+    RegularSparse,
+    TruncatedNormal,
+    Uniform,
+    activations,
+)
 from derive.gaussian import oracle
 from derive.gaussian.shapes import Shape
 from numeric import compare, flow, normalise, plot, simulate
@@ -64,6 +74,44 @@ def test_errors_hold(sigma: str, K: float) -> None:
             assert distance <= sum(map(Fraction, bounds))
             assert distance <= abs(Fraction(b)) * Fraction(10) ** -19
             assert bounds[1] <= abs(float(b)) * 1e-39
+
+
+KAPPA = "kappa(z,z,z,z|0123)"
+
+
+@pytest.mark.parametrize("layer", ["dense", "residual(skip=1/2)"])
+def test_floats_agree_with_independent_entries(layer: str) -> None:
+    for law in (Uniform(C_W="6/5"), RegularSparse("1/2")):
+        close(Network("tanh", law, layer=layer), [1.0, 0.5], 3, ["K", "G1", "V", "A", KAPPA], 20)
+    mixed = Network("relu", Gaussian(C_W=2), "uniform", layer=layer, C_b="1/10")
+    close(mixed, TWO, 3, ["K", "G1", "V", KAPPA], 20)
+
+
+def test_independent_entries_of_a_square() -> None:
+    """σ = z²: E z⁴ = 3K² + (6K G1 + 3V + κ)/n, and n = n_0 = 2."""
+    square = Network(activations.polynomial([0, 0, 1]), Uniform(C_W=1))
+    table = flow(square, [1.0, 2.0], 3, ["K", "G1", "V", KAPPA], precision=30)
+    fourth, K, V = Fraction(-6, 5), [Fraction(5, 2), Fraction(75, 4)], 96 * Fraction(5, 2) ** 4
+    kappa = [fourth * Fraction(17, 2), fourth * 105 * K[0] ** 4]
+    G1 = [Fraction(0), kappa[0], 6 * K[1] * kappa[0] + 3 * V + kappa[1]]
+    assert [Fraction(each) for each in table["G1"].to_numpy()] == G1
+    assert [Fraction(each) for each in table[KAPPA].to_numpy()[:2]] == kappa
+    assert Fraction(table["V"].to_numpy()[1]) == V
+
+
+def test_cumulants_of_entries_keep_all_digits() -> None:
+    """κ_4 = 0 is the Gaussian law; odd cumulants of an odd σ do not enter; an irrational κ_4."""
+    tensors, given = ["K", "G1", "V", "Theta1"], ([1.0, 0.5], 3)
+    skewed = Independent({3: "1/2", 4: 0})
+    tables = [
+        flow(Network("tanh", law, "gaussian"), *given, tensors, precision=25)
+        for law in (Gaussian(), Independent({4: 0}), skewed)
+    ]
+    for name in tensors:
+        assert len({tuple(table[name].to_numpy()) for table in tables}) == 1, name
+    law = TruncatedNormal()
+    found = flow(Network("tanh", law), [1.0, 3.0], 1, KAPPA, precision=120)[KAPPA].item()
+    assert abs(sympy.Rational(str(found)) / 41 - law.cumulant(4)).evalf(10) < 1e-119
 
 
 def C_W_of(sigma: str) -> Gaussian:

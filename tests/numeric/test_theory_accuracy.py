@@ -114,7 +114,6 @@ def test_kernels_of_many_networks_know_their_errors() -> None:
         ("relu", 1, "1/10"),
         ("tanh", "3/2", "1/10"),
         ("tanh", 3, 0),
-        ("tanh", 3, "1/10"),
         ("hard_tanh", "3/2", "1/10"),
         ("tanh", 1 + 1e-6, 0),
         ("relu", 2 - 1e-9, 1),

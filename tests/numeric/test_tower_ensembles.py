@@ -31,6 +31,7 @@ from numeric.estimators import observables, unbiased
 from numeric.estimators.probes import Probes, needed, spare
 from numeric.random.lazy import HAAR, steps
 from numeric.random.philox import fill_signs, stream_key
+from numeric.runs.work import Sharing
 from numeric.samplers import explicit, pairs, path_averages, probing
 from numeric.samplers import paths as conditional
 from numeric.samplers.ensemble import checked_ensemble
@@ -458,7 +459,7 @@ def test_products_of_tangent_kernels_have_the_same_bits_in_any_company(m):
     for k in (0, 7, 18):
         assert np.array_equal(sampler.statistics(draws[k : k + 1]), together[k : k + 1])
     with ThreadPoolExecutor(2) as pool:
-        shared = sampler.sums(0, 40, sampler.reference, pool, 2)
+        shared = sampler.sums(0, 40, sampler.reference, Sharing(pool, 2))
     assert np.array_equal(sampler.sums(0, 40, sampler.reference), shared)
 
 

@@ -192,10 +192,11 @@ def test_what_is_done_again_is_what_is_done_anew(layer):
     assert np.array_equal(again.observed(), anew.observed())
 
 
+@pytest.mark.parametrize("weights", ["gaussian", "rademacher"])
 @pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(2, 2, readout=mean)"])
-def test_theory_begins_with_the_network_and_ends_with_the_targets(layer):
+def test_theory_begins_with_the_network_and_ends_with_the_targets(layer, weights):
     """One signal of two positions: K, G1, Θ and Θ1 of `numeric.flow`, and z = y."""
-    net = Network("linear", C_b=0.1, lambda_b=0.3, layer=layer)
+    net = Network("linear", weights, C_b=0.1, lambda_b=0.3, layer=layer)
     x, read = SIGNALS[0, :2], bool(net.layer.readouts)
     y = np.array(0.5 if read else [1.0, -1.0])
     theory = flow(net, x, y, None, 2, 0.05, [0, np.inf])

@@ -1,74 +1,118 @@
 """Trained networks by theory: against exact averages at finite n, and what holds at the ends."""
 
 import math
-from fractions import Fraction
+from collections import Counter
+from functools import cache, partial, reduce
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
 from sympy import QQ, ring
 
-from derive import Gaussian, Network, Orthogonal, activations
+from derive import Gaussian, Network, Orthogonal, Rademacher, Sparse, activations
 from derive.errors import InputError
 from numeric import compare, flow
 from numeric.training import flow as trained
 
-_RING, _Z, _A, _B, _I = ring("z a b i", QQ)
-"""With w = √n W₂ and u = W₁ x: z = w·u/√n, a = |w|²/n, b = |u|²/n, and i = 1/n."""
+_RING, _Z1, _Z2, _A11, _A12, _A22, _B, _I = ring("z1 z2 a11 a12 a22 b i", QQ)
+"""With w_j = √n (W₂)_j and u = W₁ x: z_j = w_j·u/√n, a_jk = w_j·w_k/n, b = |u|²/n, and i = 1/n."""
+_Z, _A = (_Z1, _Z2), {(0, 0): _A11, (0, 1): _A12, (1, 1): _A22}
+_BOTH, _PAIRS = (0, 1), ((0, 0), (0, 1), (1, 0), (1, 1))
+_C_W, _KAPPA, _ETA, _LAMBDA, _Y = QQ(3, 2), QQ(5, 8), QQ(1, 5), QQ(3, 4), (QQ(4, 5), QQ(-3, 10))
 
 
-def _linear_orders(orthogonal, C_W, kappa, lam, eta, target, steps):
-    """E z, E z² and E H of z = W₂ W₁ x after so many steps, as limits and coefficients of 1/n.
-
-    Descent moves z, a and b by polynomials; their averages at initialization are those of two
-    norms and an angle.
-    """
-    C_W, kappa, lam, eta, target = (
-        QQ(*x.as_integer_ratio()) for x in (C_W, kappa, lam, eta, target)
-    )
-    z, a, b = _Z, _A, _B
+@cache
+def _descended(steps):
+    """z, z z and H of W₂ W₁ x after so many steps, which move z, a and b by polynomials."""
+    z, a, b = list(_Z), [[_A11, _A12], [_A12, _A22]], _B
     for _ in range(steps):
-        step = eta * lam * (z - target)
-        z, a, b = (
-            z - step * (b + kappa * a) + kappa * step**2 * z * _I,
-            a - 2 * step * z * _I + step**2 * b * _I,
-            b - 2 * kappa * step * z * _I + kappa**2 * step**2 * a * _I,
-        )
-
-    def average(polynomial):
-        """Its limit and its coefficient of 1/n: each moment is c (1 + d/n + …)."""
-        limit, first = QQ(0), QQ(0)
-        for (j, k, m, i), coefficient in polynomial.terms():
-            if j % 2 or i > 1:
-                continue
-            value, slope = coefficient, QQ(-j // 2 * (j // 2 - 1))  # of 1/Π (1 + 2 i/n)
-            for odd in range(1, j, 2):
-                value *= odd
-            for power, size in ((k + j // 2, C_W), (m + j // 2, C_W * kappa)):
-                value *= size**power
-                slope += 0 if orthogonal else power * (power - 1)
-            limit += value if i == 0 else 0
-            first += value if i == 1 else value * slope
-        return float(limit), float(first)
-
-    return [average(each) for each in (z, z**2, lam * (b + kappa * a))]
+        s = [_ETA * _LAMBDA * (z[j] - _Y[j]) for j in _BOTH]
+        pull = [s[0] * a[j][0] + s[1] * a[j][1] for j in _BOTH]
+        push, own = s[0] * z[0] + s[1] * z[1], s[0] * pull[0] + s[1] * pull[1]
+        less = [[s[j] * z[k] + s[k] * z[j] - s[j] * s[k] * b for k in _BOTH] for j in _BOTH]
+        z = [z[j] - s[j] * b - _KAPPA * (pull[j] - s[j] * push * _I) for j in _BOTH]
+        a = [[a[j][k] - less[j][k] * _I for k in _BOTH] for j in _BOTH]
+        b += _KAPPA * (_KAPPA * own - 2 * push) * _I
+        z = [each.rem(_I**2) for each in z]  # all that is of order 1/n
+    H = [_LAMBDA * (_KAPPA * a[j][k] + (j == k) * b) for j, k in _PAIRS]
+    return z, [(z[j] * z[k]).rem(_I**2) for j, k in _PAIRS], H
 
 
-@pytest.mark.parametrize("weights", [Gaussian(C_W="3/2"), Orthogonal(C_W="3/2")])
+def _fluctuations(kurtosis, haar):
+    """Derivatives and coefficients: the joint cumulants of z, a and b at order 1/n, where w has
+    independent entries of this excess kurtosis, and u normal ones, or both matrices are Haar."""
+    s_w, s_u, half = _C_W, _C_W * _KAPPA, QQ(1, 2)
+
+    def alike(*at):
+        return len(set(at)) == 1
+
+    def crossed(j, k, p, q):
+        pairs = (j == p) * (k == q) + (j == q) * (k == p)
+        return s_w**2 * (pairs + kurtosis * alike(j, k, p, q))
+
+    if not haar:
+        yield (_B, _B), s_u**2
+        for (p, one), (q, other) in product(_A.items(), repeat=2):
+            yield (one, other), half * crossed(*p, *q)
+        for j, k in _PAIRS:
+            yield (_Z[j], _Z[k], _B), (j == k) * s_w * s_u**2
+            for p, one in _A.items():
+                yield (_Z[j], _Z[k], one), half * s_u * crossed(j, k, *p)
+    for j, k, p, q in product(_BOTH, repeat=4):
+        pairs = (j == k) * (p == q) + (j == p) * (k == q) + (j == q) * (k == p)
+        joint = -2 * pairs if haar else 2 * pairs + 3 * kurtosis * alike(j, k, p, q)
+        yield (_Z[j], _Z[k], _Z[p], _Z[q]), QQ(1, 24) * (s_w * s_u) ** 2 * joint
+
+
+def _orders(polynomial, fluctuations):
+    """The limit and the coefficient of 1/n of an average at initialization."""
+
+    def average(part):
+        """At 1/n = 0, with normal z and with a and b at their limits."""
+        total, s_u = QQ(0), _C_W * _KAPPA
+        for (p, q, a11, a12, a22, b, order), value in part.terms():
+            if not (p % 2 or q % 2 or a12 or order):
+                odd = prod(range(1, p, 2)) * prod(range(1, q, 2))
+                total += (
+                    value * odd * _C_W ** ((p + q) // 2 + a11 + a22) * s_u ** ((p + q) // 2 + b)
+                )
+        return total
+
+    leading = polynomial.rem(_I)
+    first = average(polynomial.diff(_I))
+    for by, coefficient in fluctuations.items():
+        first += coefficient * average(reduce(lambda each, x: each.diff(x), by, leading))
+    return np.array([average(leading), first], dtype=float)
+
+
 @pytest.mark.parametrize("steps", [1, 2])
-def test_two_linear_layers_agree_with_exact_averages(weights, steps):
-    x, y, eta, lam = np.array([1.0, 0.5]), Fraction(4, 5), Fraction(1, 5), Fraction(3, 4)
-    kappa = Fraction(5, 8)
-    net = Network(activations.linear, weights, lambda_b=0, lambda_W=lam)
-    table = trained(net, x, float(y), depth=2, eta=float(eta), steps=steps, width=2).isel(step=0)
-    given = (Fraction(3, 2), kappa, lam, eta, y, steps)
-    mean, square, kernel = _linear_orders(isinstance(weights, Orthogonal), *given)
-    variance = square[0] - mean[0] ** 2, square[1] - 2 * mean[0] * mean[1]
-    for order, ending in enumerate(("", "1")):
-        for name, exact in (("prediction", mean), ("covariance", variance), ("ntk", kernel)):
-            value = table[f"{name}{ending}"].item()
-            assert value == pytest.approx(exact[order], rel=1e-11, abs=1e-13)
-            assert abs(value - exact[order]) <= table[f"{name}{ending}_error"].item() + 1e-15
-    loss = square[1] / 2 - float(y) * mean[1]
+@pytest.mark.parametrize(
+    ("weights", "kurtosis"),
+    [(Gaussian, 0), (Orthogonal, 0), (Rademacher, -2), (partial(Sparse, "1/4"), 9)],
+)
+def test_two_linear_layers_agree_with_exact_averages(weights, kurtosis, steps):
+    """The kurtosis of W₁ brings nothing of order 1/n here; that of W₂ ties all of an output."""
+    x, y = np.array([1.0, 0.5]), np.array([_Y], dtype=float)
+    net = Network(activations.linear, weights(C_W="3/2"), lambda_b=0, lambda_W="3/4")
+    table = trained(net, x, y, depth=2, eta=0.2, steps=steps, width=2).isel(step=0)
+    cumulants = Counter()
+    for by, coefficient in _fluctuations(kurtosis, weights is Orthogonal):
+        cumulants[tuple(sorted(by, key=str))] += coefficient
+    z, squares, kernel = (
+        np.array([_orders(each, cumulants) for each in part]).T for part in _descended(steps)
+    )
+    leading, first = (np.multiply.outer(z[0], each).ravel() for each in z)
+    first = first + np.multiply.outer(z[1], z[0]).ravel()
+    exact = {"prediction": z, "covariance": squares - [leading, first], "ntk": kernel}
+    for name, orders in exact.items():
+        for value, ending in zip(orders, ("", "1"), strict=True):
+            found, error = (
+                table[f"{name}{end}"].to_numpy().ravel() for end in (ending, f"{ending}_error")
+            )
+            assert found == pytest.approx(value, rel=1e-11, abs=1e-13), name
+            assert (abs(found - value) <= error + 1e-15).all(), name
+    loss = squares[1][[0, 3]].sum() / 2 - y.ravel() @ z[1]
     assert table["loss1"].item() == pytest.approx(loss, rel=1e-11)
 
 

@@ -118,6 +118,18 @@ def test_one_target_is_met_and_outputs_are_tied():
     assert two["covariance"].to_numpy()[1, 1, 0, 1] == 0
 
 
+def test_independent_entries_of_one_layer():
+    """z = W x: rows are independent, and Edgeworth's series has κ_4 of r = z_t − (K_t1/K_11) z."""
+    x, t, y = np.array([1.0, -0.3, 0.2]), np.array([0.4, 0.5, -0.9]), np.array([0.7, -1.1])
+    two = posterior(Network("tanh", "rademacher"), x, y[None], t, 1)
+    K, cross = x @ x / 3, x @ t / (x @ x)
+    fourths = [-2 * (t - cross * x) ** k @ x ** (4 - k) / 3 for k in (1, 2)]
+    mean = fourths[0] / 6 * (y**3 / K**3 - 3 * y / K**2)
+    assert two["prediction1"].to_numpy()[1] == pytest.approx(mean, rel=1e-12)
+    spread = np.diag(fourths[1] / 2 * (y**2 / K**2 - 1 / K))
+    assert two["covariance1"].to_numpy()[1, 1] == pytest.approx(spread, rel=1e-12, abs=1e-15)
+
+
 def test_expressions():
     assert str(formula("covariance", 0)) == "Cov[z_i, z_j|y]_ab = δ_ij K_ab"
     assert "y_ic y_jd V_acbd c_c^-1 c_d^-1" in str(formula("covariance"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from derive import Gaussian, Network, Orthogonal
+from derive import Gaussian, Network, Orthogonal, Rademacher
 from derive.errors import InputError
 from numeric import flow as flow_of
 from numeric.training import flow, learning_rate
@@ -90,6 +90,15 @@ def test_one_input_is_contracted_in_a_step():
     assert variance == pytest.approx(table["stable_variance"].to_numpy() / 4)
     assert (variance[1:] > 0).all()
     assert variance[0] == 0
+
+
+def test_the_kurtosis_of_the_weights_moves_the_tangent_kernel():
+    """Of W₂ W₁ x it is 1 + |W₁x|²/n + |W₂|² (1 + |x|²/n_0)."""
+    q = X[0] @ X[0] / 3
+    for law, kurtosis in ((Gaussian, 0), (Rademacher, -2)):
+        table = learning_rate(Network("linear", law(C_W="3/2")), X[0], 2).sel(layer=2)
+        exact = 1.5**2 * (2 * q**2 + (2 + kurtosis) * (1 + q) ** 2)
+        assert table["eigenvalue_variance"].item() == pytest.approx(exact, rel=1e-12)
 
 
 def test_eigenvalues_that_meet_are_named():

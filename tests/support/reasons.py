@@ -48,27 +48,6 @@ REASONS = (
         'on more. Use `first_weights="gaussian"`.',
     ),
     Reason(
-        "spectra of entries",
-        NOT_YET,
-        "weights",
-        "an ensemble of derive.weights, or a Law",
-        "The law of WᵀW is not derived for weights without rotation invariance.",
-    ),
-    Reason(
-        "training of entries",
-        NOT_YET,
-        "weights",
-        "pairings of neurons alone are averaged",
-        "Training theory supports rotation-invariant weights only.",
-    ),
-    Reason(
-        "digits of entries",
-        NOT_YET,
-        "precision",
-        "none, with the weights",
-        "`precision` supports rotation-invariant weights only.",
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
@@ -132,21 +111,6 @@ REASONS = (
         "layer",
         "one without positions, for the spectra of Jacobians",
         "Spectra are not derived for convolutions.",
-    ),
-    Reason(
-        "one layer",
-        NOT_YET,
-        "layer",
-        "one layer: that of one depth",
-        "Written modules and asymptotics repeat one layer or period, without another first or last "
-        "layer. Use `layers.as_period(…)`, which returns the repeated layers.",
-    ),
-    Reason(
-        "one activation",
-        NOT_YET,
-        "activation",
-        "one activation for all layers",
-        "A written module uses one activation of the network in all layers.",
     ),
     Reason(
         "spectra of unequal widths",

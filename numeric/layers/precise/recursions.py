@@ -72,7 +72,7 @@ class Recursions:
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
-        first: from the inputs' kernel to layer 1.
+        first: from means of products of the inputs to layer 1.
     """
 
     def __init__(
@@ -99,9 +99,10 @@ class Recursions:
             for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
         ]
         self.layers, self._order = [scheme.stages for scheme in schemes], order
-        kernel = (named("K"),)
+        means = {identify(atom)[0] for each in starts for atom in each.atoms(Tensor)}
+        inputs = sorted({named("K"), *means}, key=repr)
         (stem,) = start.stages
-        self.first = Passage(kernel, starts, start.sigma, self.parameters, m, stem, single=single)
+        self.first = Passage(inputs, starts, start.sigma, self.parameters, m, stem, single=single)
 
     @property
     def entries(self) -> list[Entry]:

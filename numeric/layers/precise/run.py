@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -181,7 +182,7 @@ class _Descent:
         what = f"running through the layers with {working} digits"
         with ctx.workprec(_bits(working)), telling(what, total=self.depth) as progress:
             recursions, goal = self.recursions, working * math.log(10.0)
-            layers = [recursions.first(self._hyperparameters(0), self._kernel(), {})]
+            layers = [recursions.first(self._hyperparameters(0), self._means(), {})]
             each = recursions.monomials * _TERM + _LAYER
             self._check(working, each, 0)
             for layer in range(1, self.depth):
@@ -228,13 +229,16 @@ class _Descent:
     def _hyperparameters(self, layer: int) -> list[object]:
         return [self._parameters[name][layer] for name in self.recursions.parameters]
 
-    def _kernel(self) -> list[arb]:
-        """The inputs' kernel, entry by entry."""
-        inputs, n_0 = self._inputs, len(self._inputs[0])
-        return [
-            ball(sum((x * y for x, y in zip(inputs[a], inputs[b], strict=True)), Fraction(0)) / n_0)
-            for _, (a, b) in ((name, at or (0, 0)) for name, at in self.recursions.first.below)
-        ]
+    def _means(self) -> list[arb]:
+        """Means of products of the inputs, (1/n_0) Σ_k Π_a x_ak, entry by entry."""
+        columns = list(zip(*self._inputs, strict=True))
+
+        def mean(at: Sequence[int]) -> Fraction:
+            products = (prod((column[a] for a in at), start=Fraction(1)) for column in columns)
+            return sum(products, Fraction(0)) / len(columns)
+
+        entries = self.recursions.first.below
+        return [ball(mean(at or (0,) * len(name.subscripts))) for name, at in entries]
 
 
 def _all_rows(
