@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, activations, layers, recursion, symbols
+from derive import Gaussian, Network, Orthogonal, Uniform, activations, layers, recursion, symbols
 from derive.engine.functionals import KAPPA, B, Derivative
 from derive.errors import InputError
 from numeric import flow
@@ -57,7 +57,7 @@ def test_digits_are_those_of_a_sequence_that_ends():
 
 
 CASES = [
-    ("tanh", "skip(1/2)", Gaussian, ("G1", "V")),
+    ("tanh", "skip(1/2)", Uniform, ("G1", "V")),
     ("relu", "skip(9/10)", Orthogonal, ("G1", "V", "Theta1", "D", "F", "A", "B")),
     ("erf", "skip(1/2, norm=rms)", Orthogonal, ("V",)),
     ("relu", "skip(1/2, norm=rms)", Gaussian, ("V", "F", "B")),

@@ -32,6 +32,7 @@ from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
 from ..skips.derived import Term, closed
+from ..skips.functionals import BLOCK
 from ..vectors import relabelled
 from .averages import Averages
 from .functions import ball, power, sums
@@ -61,7 +62,8 @@ class Skips(Recursions):
         first: WeightEnsemble,
     ) -> None:
         layers, self._own, self._kinds = closed(own, schemes, 1)
-        super().__init__(names, schemes, order, first, 1, self._own)
+        self._at_first = *self._own, *(BLOCK,) * (schemes[0].group != "O")
+        super().__init__(names, schemes, order, first, 1, self._at_first)
         self._derived = [layers[number] for number in order]
         self._sigma = layers[0].sigma
         if any(each.sigma != self._sigma for each in layers):
@@ -79,11 +81,11 @@ class Skips(Recursions):
         names, found = [name for name, _ in self.entries], [layers[0]]
         starts = dict(zip(names, layers[0], strict=True))
         state: dict[str, Functional] = {kind: {} for kind in self._kinds}
-        for kind in state.keys() & MEMBERS.keys():  # rotations keep the law of layer 1
+        for kind in state.keys() & MEMBERS.keys():
             name, degree = MEMBERS[kind]
             state[kind][None, (), degree] = starts[name] / factorial(degree)
-        if "One" in state:  # E :zzzz: is V of three pairings, over n
-            state["One"][None, (), 4] = starts[_V] / 8
+        if "One" in state:  # E :zzzz: is V of three pairings, and of a law without rotations more
+            state["One"][None, (), 4] = starts[_V] / 8 + starts.get(BLOCK, arb(0)) / 24
         variances: list[arb] = []
         shares: list[arb] = []
         for layer, derived in enumerate(self._derived):
@@ -97,7 +99,7 @@ class Skips(Recursions):
             told = partial(check, left=sum(range(layer, len(self._derived))) * len(state))
             known = state, scale, exact, tensors, variances, shares
             at = _Layer(*known, self._sigma, goal, told)
-            above = [at.total(derived.tensors.get(name, ())) for name in self._own]
+            above = [at.total(derived.tensors.get(name, ())) for name in self._at_first]
             found.append([*layers[layer + 1], *above])
             gamma = at.total(derived.gamma)
             state = {k: at.behind(derived.functionals.get(k, ()), gamma) for k in self._kinds}
