@@ -52,7 +52,8 @@ def jacobian(
 
     Arguments:
         activation: φ or its name, or the law of D² = φ'(h)².
-        weights: an ensemble, W_ij of variance C_W/n, or its name; or the law of WᵀW.
+        weights: an ensemble, W_ij of variance C_W/n, or its name; or the law of WᵀW. Independent
+            entries are taken as normal ones, whose limit they have (`derive.spectra.weight_law`).
         depth: L, from 1 to 10⁶: the number of factors D W, or ∂z'/∂z, of J.
         q_star: the variance of the preactivations, a number; not needed where φ'(h)² does not
             depend on it. `derive.criticality(activation).K_star` is that of a critical network.
@@ -120,7 +121,8 @@ def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectru
         q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l}        (source 002, eq. 3)
 
     Arguments:
-        net: the network, with numbers for its parameters, of equal widths.
+        net: the network, with numbers for its parameters, of equal widths. Independent entries are
+            taken as normal ones, whose limit they have.
         q_first: the variance q^1 of the first preactivations, C_W |x|²/n_0 + C_b.
         depth: L, 2 to 1001: layers of preactivations, as in `numeric.flow`. J has L − 1 factors.
 

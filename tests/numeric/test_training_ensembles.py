@@ -85,11 +85,11 @@ def test_trained_ensembles_see_the_kurtosis_of_the_weights():
     layer, given, draws = (
         "convolution(2, 3, readout=mean)",
         ([SIGNAL], [[0.5]], -SIGNAL[::-1]),
-        4000,
+        1500,
     )
     normal, sparse = (
         Network("tanh", law, "gaussian(C_W=3/2)", C_b=0.1, layer=layer)
-        for law in ("gaussian(C_W=3/2)", "sparse(1/4, C_W=3/2)")
+        for law in ("gaussian(C_W=3/2)", "sparse(1/8, C_W=3/2)")
     )
     wrong, right = (flow(net, *given, 2, 0.15, [1, 3]) for net in (normal, sparse))
     made = [simulate(sparse, *given, n, 2, 0.15, [1, 3], draws, seed=n) for n in (48, 96)]
