@@ -15,9 +15,9 @@ The last layers of a network, if they are others, are further steps of the solve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise, product
+from itertools import pairwise
 from math import isqrt
 from typing import Any, TypeAlias
 
@@ -48,13 +48,13 @@ from ..engine.tensors import Tensor, identify
 from ..engine.through import Response
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
+from ..gaussian.large_kernel import around_infinity
 from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer, dense
 from ..symbols import K, ell
 from .around import DIGITS, half_stable, stable
 from .criticality import Criticality
-from .large_kernel import around_infinity
 from .layer_functions import LayerFunction, functions
 from .layered import LayerCriticality, criticality
 from .points import CriticalPoint
@@ -79,8 +79,6 @@ Stages: TypeAlias = Sequence[Sequence[Step]]
 """The steps through each stage of a layer."""
 
 _LINE = 45  # digits of a C_b on a critical line
-_SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
-_MULTIPLES = 5
 _LEAST = mpmath.mpf("1e-10")
 """The smallest K* > 0 that is found; the largest is its inverse."""
 _CLOSE = mpmath.mpf("1e-12")
@@ -88,26 +86,6 @@ _CLOSE = mpmath.mpf("1e-12")
 _MARGIN = mpmath.mpf("1e-4")
 """K counts as settled if |χ_∥| is below 1 by this margin."""
 _SLOPE = Bracket(((1, 1), (1, 1)))
-
-
-@dataclass(frozen=True)
-class _Numbers(BallRing):
-    """Balls among whose exponents a multiple of an earlier one, as Θ² has, is known as one."""
-
-    known: list[sympy.Expr] = field(default_factory=list, compare=False)
-
-    def exponent(self, element: Polynomial) -> sympy.Expr:
-        """A number as an exponent; a small multiple of an earlier one and an integer as that."""
-        found = super().exponent(element)
-        if found.q < _SIMPLE:
-            return found
-        for base, multiple in product(self.known, range(1, _MULTIPLES)):
-            rest = found - multiple * base
-            whole = sympy.Integer(round(rest))
-            if abs(rest - whole) < sympy.Rational(1, 10 ** (_LINE - 5)):
-                return multiple * base + whole
-        self.known.append(found)
-        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -603,7 +581,7 @@ class _Solver:
             number = mpmath.mpf(sympy.N(value, DIGITS + 20))
             return self.ring.ball(number, abs(number) * self.system.off)
 
-    def _numbers(self) -> _Numbers:
+    def _numbers(self) -> BallRing:
         system = self.system
         symbols = {*system.constants.values(), *system.of_laws}
         for rate in (system.lambda_b, system.lambda_W):
@@ -611,7 +589,7 @@ class _Solver:
         if system.layer is not None and system.layer.free_symbols:
             free = ", ".join(sorted(map(str, system.layer.free_symbols)))
             raise InputError("layer", str(system.layer), f"numbers for {free}")
-        return _Numbers(tuple(sorted(symbols, key=str)))
+        return BallRing(tuple(sorted(symbols, key=str)))
 
     def _exact_ring(self) -> Ring:
         system, steps = self.system, self.system.steps

@@ -30,6 +30,9 @@ from ..emit import outputs
 from .one_input import SingleModule
 from .several_inputs import MultiModule
 
+_SHARED = "weights", "square", "is_single_input", "layer", "along"
+"""What the recursions of one module have in common."""
+
 
 def write_module(
     made: Recursion | Sequence[Recursion],
@@ -87,8 +90,7 @@ def planned(
     wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
     for each in recursions:
         each.check_repeats("made", each, wanted)
-        same = replace(each, target=head.target, samples=head.samples, corrections=head.corrections)
-        if same != head or each.is_single_input != head.is_single_input:
+        if any(getattr(each, name) != getattr(head, name) for name in _SHARED):
             raise InputError("made", each, wanted)
     most = max(recursions, key=lambda each: each.corrections)
     pattern = most.pattern(given)

@@ -16,14 +16,14 @@ from typing import Any
 import mpmath
 import sympy
 
-from ..activations.functions import Activation
 from ..arithmetic.hermite import hermite
 from ..errors import InputError
-from ..gaussian.brackets import Bracket
-from ..gaussian.oracle import Enclosure
-from ..gaussian.small_kernel import half_line_moment
 from ..symbols import z
 from ..work.caches import cache
+from .brackets import Bracket
+from .oracle import Enclosure
+from .pieces import Pieces
+from .small_kernel import half_line_moment
 
 _DIGITS = 80
 """Of the arithmetic: r z^k loses those of z^k."""
@@ -33,7 +33,7 @@ _KNOWN = 40
 
 
 def around_infinity(
-    activation: Activation, bracket: Bracket, count: int
+    activation: Pieces, bracket: Bracket, count: int
 ) -> tuple[dict[sympy.Rational, Enclosure], sympy.Rational]:
     """The bracket in powers of K, and the first power that is left out.
 
@@ -65,7 +65,7 @@ def around_infinity(
     return found, -sympy.Rational(outer + outer % 2 + 1, 2) - count
 
 
-def _far(activation: Activation, side: int, orders: tuple[int, ...]) -> list[mpmath.mpf]:
+def _far(activation: Pieces, side: int, orders: tuple[int, ...]) -> list[mpmath.mpf]:
     """The coefficients of p^±, the product of the derivatives of the line to which σ tends."""
     slope, start = _line(activation, side)
     product = [mpmath.mpf(1)]
@@ -80,7 +80,7 @@ def _far(activation: Activation, side: int, orders: tuple[int, ...]) -> list[mpm
 
 
 @cache
-def _line(activation: Activation, side: int) -> tuple[mpmath.mpf, mpmath.mpf]:
+def _line(activation: Pieces, side: int) -> tuple[mpmath.mpf, mpmath.mpf]:
     """(a, b) of the line a z + b to which σ tends."""
     with mpmath.workdps(_DIGITS):
         at = [mpmath.mpf(side * _ENDS[-1] * k) for k in (1, 2, 3)]
@@ -93,7 +93,7 @@ def _line(activation: Activation, side: int) -> tuple[mpmath.mpf, mpmath.mpf]:
 
 
 @cache
-def _function(activation: Activation, orders: tuple[int, ...]) -> Callable[[mpmath.mpf], Any]:
+def _function(activation: Pieces, orders: tuple[int, ...]) -> Callable[[mpmath.mpf], Any]:
     """Π σ^{(orders)} of mpmath's numbers."""
     product = sympy.prod([activation.derivative(order) for order in orders])
     made: Callable[[mpmath.mpf], Any] = sympy.lambdify(z, product, "mpmath")
@@ -101,7 +101,7 @@ def _function(activation: Activation, orders: tuple[int, ...]) -> Callable[[mpma
 
 
 @cache
-def _moment(activation: Activation, orders: tuple[int, ...], power: int) -> mpmath.mpf:
+def _moment(activation: Pieces, orders: tuple[int, ...], power: int) -> mpmath.mpf:
     """∫ r z^power dz over both sides."""
     with mpmath.workdps(_DIGITS):
         total, function = mpmath.mpf(0), _function(activation, orders)
