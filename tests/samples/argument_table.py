@@ -898,6 +898,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "point": With(
                 Own(lambda _: derive.criticality("gelu").points[1]), activation=activations.gelu
             ),
+            "stem": Apart("that of the recursion"),
+            "head": Apart("that of the recursion"),
         },
     ),
     "Recursion.kernel_form": ({"self": VERTEX}, {"self": KERNEL, "data": (1, 2)}),
