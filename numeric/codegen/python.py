@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -87,8 +87,7 @@ def planned(
     wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
     for each in recursions:
         each.check_repeats("made", each, wanted)
-        same = replace(each, target=head.target, samples=head.samples, corrections=head.corrections)
-        if same != head or each.is_single_input != head.is_single_input:
+        if _shared(each) != _shared(head):
             raise InputError("made", each, wanted)
     most = max(recursions, key=lambda each: each.corrections)
     pattern = most.pattern(given)
@@ -98,6 +97,13 @@ def planned(
     targets = ["K", *(each.target for each in recursions)]
     closed = closures(targets, pattern.distinct, most_factors=MAX_POSITIONS)
     return _planned(closed, pattern, first_weights or head.weights)
+
+
+def _shared(made: Recursion) -> list[object]:
+    """What recursions of one module have in common, also if one closes on sequences."""
+    apart = {"target", "samples", "corrections", "left_out"}
+    own = {each.name for each in fields(Recursion)} - apart
+    return [made.is_single_input, *(getattr(made, name) for name in sorted(own))]
 
 
 def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:
