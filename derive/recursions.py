@@ -18,6 +18,7 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
+from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
@@ -356,7 +357,10 @@ def recursion(
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             given = name, own, tuple(range(1, 2 * len(name.pairing) + 1)), sigma
-            return SequenceRecursion(*given, left_out=left_out, layer=repeated, stage=None)
+            group = group_of(own, repeated)
+            return SequenceRecursion(
+                *given, left_out=left_out, layer=repeated, stage=None, group=group
+            )
     made = step(
         tensor_name,
         weights,
