@@ -132,9 +132,10 @@ def test_what_is_repeated_is_one_layer():
     assert criticality("tanh; gelu*").activation == criticality("gelu").activation
     with pytest.raises(InputError, match="that is repeated"):
         criticality("(tanh; gelu)*")
-    for made in (layers.as_layer, lambda layer: recursion("V", layer=layer)):
-        with pytest.raises(InputError, match=r"one layer: that of one depth.*as_period"):
-            made(by_depth(block="gated", head="dense"))
+    ends = by_depth(block="gated", head="dense")
+    assert recursion("V", layer=ends).expr == recursion("V", layer="gated").expr
+    with pytest.raises(InputError, match=r"one layer: that of one depth.*as_period"):
+        layers.as_layer(ends)
     for given in (growing, by_depth("gated", head="dense")):
         with pytest.raises(InputError, match="a layer that is repeated"):
             layers.as_period(given)
