@@ -132,10 +132,10 @@ def test_what_is_repeated_is_one_layer():
     assert criticality("tanh; gelu*").activation == criticality("gelu").activation
     with pytest.raises(InputError, match="that is repeated"):
         criticality("(tanh; gelu)*")
+    ends = by_depth(block="gated", head="dense")
+    assert recursion("V", layer=ends).expr == recursion("V", layer="gated").expr
     with pytest.raises(InputError, match=r"one layer: that of one depth.*as_period"):
-        layers.as_layer(by_depth(block="gated", head="dense"))
-    made = recursion("V", layer="normalized(rms)*; dense")
-    assert str(made.stages[-1].expr) == str(recursion("V", layer="normalized(rms)").stages[-1].expr)
+        layers.as_layer(ends)
     for given in (growing, by_depth("gated", head="dense")):
         with pytest.raises(InputError, match="a layer that is repeated"):
             layers.as_period(given)
