@@ -22,6 +22,7 @@ from sympy import log
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.day_kahn_roberts.tower_figures import deep_figure
+from derivations.moments.depths import optimal_aspect_ratio
 from derivations.section import show
 from derive import activations, recursion, symbols
 from derive.activations.functions import Activation
@@ -34,7 +35,7 @@ from derive.depth.asymptotics import (
     together,
 )
 from derive.depth.breakdown import breakdown
-from derive.depth.information import mutual_information, optimal_aspect_ratio, v
+from derive.depth.information import mutual_information, v
 from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network
 from derive.symbols import K

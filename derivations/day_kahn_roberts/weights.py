@@ -20,11 +20,12 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
+from derivations.moments.gram import gram_matrix
 from derivations.section import show
 from derive import symbols
 from derive.groups.moments import haar_moment
 from derive.groups.pairings import coset_type, pair_partitions
-from derive.groups.weingarten import gram_matrix, series, weingarten
+from derive.groups.weingarten import series, weingarten
 from derive.weights import (
     BiInvariant,
     Gaussian,

@@ -24,6 +24,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.moments.gram import gram_matrix
 from derivations.moments.isotropic import (
     ANY,
     direction_moment,
@@ -36,7 +37,7 @@ from derive import symbols
 from derive.arithmetic.rational import RationalFunction, Term
 from derive.groups.moments import haar_moment
 from derive.groups.pairings import coset_type, pair_partitions
-from derive.groups.weingarten import class_size, gram_matrix, table, weingarten
+from derive.groups.weingarten import class_size, table, weingarten
 from derive.groups.zonal import partitions
 from derive.symbols import C_W, K0, n
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble

@@ -1,4 +1,4 @@
-"""Information in a layer at finite width: between its neurons, and the depth that has the most.
+"""Information in a layer at finite width, between its neurons.
 
 With one input the preactivations of a layer are rotation invariant. Around the Gaussian p_0 of
 variance K, the density of N of them is a series of Laguerre polynomials in t = |z|²/2K,
@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import sympy
 
-from ..activations.functions import Activation
-from ..engine.step import step
 from ..errors import InputError
 from ..expressions import as_expression
-from ..symbols import Symbol, ell, v
-from ..weights import Gaussian, WeightEnsemble
+from ..symbols import Symbol, v
 from ..work.caches import cache
-from .asymptotics import asymptotics
 
-__all__ = ["entropy_deficit", "mutual_information", "optimal_aspect_ratio", "v"]
+__all__ = ["entropy_deficit", "mutual_information", "v"]
 
 _N = Symbol("N", positive=True)
 
@@ -55,26 +51,6 @@ def mutual_information(first: sympy.Expr | int, second: sympy.Expr | int) -> sym
     one, two = _neurons("first", first), _neurons("second", second)
     shared = entropy_deficit(one + two) - entropy_deficit(one) - entropy_deficit(two)
     return sympy.factor(sympy.expand(shared))
-
-
-def optimal_aspect_ratio(
-    activation: Activation, weights: WeightEnsemble | None = None, outputs: sympy.Expr | int = 1
-) -> sympy.Expr | None:
-    """The L/n at which deep critical networks with so many outputs have the most information.
-
-    `mutual_information` is largest at one v, and v = ν L/n with ν from the vertex at large depth
-    (`asymptotics`). None where V/K² does not grow with depth, as under orthogonal weights:
-    then depth brings no more information and costs none (source 000, §5.5).
-    """
-    vertex = asymptotics(step("V", weights or Gaussian()), activation, 1).normalised
-    slope = sympy.limit(vertex.expr / ell, ell, sympy.oo)
-    if not slope.is_positive:
-        return None
-    one, two = sympy.symbols("N_1 N_2", positive=True)
-    shared = mutual_information(one, two)
-    best = next(root for root in sympy.solve(sympy.diff(shared, v), v) if root != 0)
-    total = _neurons("outputs", outputs)
-    return sympy.simplify(best.subs(two, total - one) / slope)
 
 
 def _neurons(name: str, count: sympy.Expr | int) -> sympy.Expr:

@@ -1,4 +1,4 @@
-"""Recursions in the papers' form ⟨σσ(zz − K)⟩K⁻¹K⁻¹, and back to outer derivatives.
+"""Recursions in the papers' form ⟨σσ(zz − K)⟩K⁻¹K⁻¹.
 
 Integrating by parts against z ~ N(0, K) k times (Stein's identity) gives
 
@@ -36,7 +36,7 @@ from .brackets import (
 )
 from .pieces import Pieces
 
-__all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
+__all__ = ["HermiteAverage", "InverseKernel", "kernel_form", "outward"]
 
 Entry = Callable[[int, int], sympy.Expr]
 
@@ -187,31 +187,6 @@ def kernel_form(
     return _inserted(_specialised(general.expr, given.activation, data), general.kernels)
 
 
-def derivative_form(expression: sympy.Expr) -> sympy.Expr:
-    """Every factor :z z …: as outer derivatives: the inverse of `kernel_form`.
-
-    A lowered z_β comes back as Σ_a K_βa ∂_a over the samples a of its σ.
-    """
-
-    def derivatives(average: HermiteAverage) -> sympy.Expr:
-        if average.raised:
-            return _differentiated(average.factors, average.indices, average.kernel)
-        if average._is_single:
-            power = len(average.indices)
-            bracket = Bracket(average.factors, average.indices, average.kernel)
-            return _variance(average.kernel) ** power * unspecified(bracket)
-        entry = _entries(average.kernel)
-        return sympy.Add(
-            *(
-                prod(map(entry, average.indices, ends), start=sympy.S.One)
-                * _differentiated(average.factors, ends, average.kernel)
-                for ends in product(average.samples, repeat=len(average.indices))
-            )
-        )
-
-    return _replaced(expression, HermiteAverage, derivatives)
-
-
 def outward(average: Average) -> sympy.Expr:
     """The bracket with derivatives of σ beyond the first moved outside, by the product rule:
 
@@ -347,14 +322,6 @@ def _integrals(average: Average, activation: Pieces, data: Sequence[int] | None)
 
 _OPEN = (Average, GaussianAverage)
 """What `specialise` leaves where it knows no closed form."""
-
-
-def _differentiated(
-    factors: Sequence[tuple[int, int]], outer: Sequence[int], kernel: str
-) -> sympy.Expr:
-    if not set(outer) <= {sample for sample, _ in factors}:
-        return sympy.S.Zero
-    return unspecified(Bracket(tuple(factors), tuple(sorted(outer)), kernel))
 
 
 def _label(kernel: Any) -> sympy.Symbol:

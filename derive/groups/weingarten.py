@@ -225,21 +225,6 @@ def class_size(partition: Sequence[int], group: str = "O") -> int:
     return type_class_size(as_partition(partition), alpha_of(group))
 
 
-def gram_matrix(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Matrix:
-    """The Gram matrix of the δ's, n^{loops(p,q)} (U: n^{cycles}), with Wg its (pseudo-)inverse.
-
-    Rows and columns run over `pair_partitions(2k)`; for U over the permutations of 0 … k−1 in
-    lexicographic order. For Sp the pairings carry signs, (−1)^k (−n)^{loops}. For S and B they run
-    over the set partitions of k points; |π∨σ| are the loops there.
-    """
-    size = dimension(n, group)
-    sign, base = (sympy.Integer((-1) ** k), -size) if group == "Sp" else (sympy.Integer(1), size)
-    elements = elements_of(k, group)
-    return sympy.Matrix(
-        [[sign * base ** len(by_permutations.join(p, q)) for q in elements] for p in elements]
-    )
-
-
 def elements_of(k: int, group: str = "O") -> tuple[Blocks, ...]:
     """The pairings that index the Gram matrix: all of 2k points, for U those that pair the
     U's 0 … k−1 with the Ū's k … 2k−1; for S and B set partitions of k points."""

@@ -85,17 +85,6 @@ class Law(Shown, ABC):
         """The coefficients of w^0 … w^order in S(w)."""
         return [sympy.expand(c) / self.mean for c in powerseries.exponential(self.log_s(order))]
 
-    def R_series(self, order: int) -> list[sympy.Expr]:
-        """The free cumulants: the coefficients of g^0 … g^order in R(g).
-
-        With w = g R(g), R = 1/S(w): Lagrange's theorem for w S(w) = g.
-        """
-        s = powerseries.exponential(self.log_s(order))
-        found = []
-        for n in range(1, order + 2):
-            found.append(sympy.expand(self.mean**n * powerseries.power(s, -n)[n - 1] / n))
-        return found
-
     def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
         """M at a number off the law's support, in mpmath's working precision."""
         return _evaluate(self.M(z), z, point)

@@ -99,7 +99,7 @@ def diagrams(histories: Sequence[History], order: int, group: str) -> Iterator[D
     legs = [k for k, item in enumerate(items) if item.field == Z]
     for block, relative in _blocks(items, inserted, legs, order):
         others = [k for k in legs if k not in block]
-        for pairs, single in _matchings(others):
+        for pairs, single in matchings(others):
             joined = [block, *pairs]
             if len(histories) > 1 and all(len({items[k].owner for k in b}) < 2 for b in joined):
                 continue
@@ -124,7 +124,7 @@ def _blocks(
             yield (*chosen, *inserted), relative
 
 
-def _matchings(
+def matchings(
     items: Sequence[int],
 ) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[int, ...]]]:
     """Some of them in pairs, the others single."""
@@ -132,10 +132,10 @@ def _matchings(
         yield (), ()
         return
     first, *rest = items
-    for pairs, single in _matchings(rest):
+    for pairs, single in matchings(rest):
         yield pairs, (first, *single)
     for partner in rest:
-        for pairs, single in _matchings([each for each in rest if each != partner]):
+        for pairs, single in matchings([each for each in rest if each != partner]):
             yield ((first, partner), *pairs), single
 
 

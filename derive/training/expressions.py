@@ -233,6 +233,10 @@ class Style:
     outputs = "n_out"
     delta = "δ_ij"
     steps = ("t", "s", "s'", "s''", "s'''")
+    target = staticmethod("y_{1}{0}".format)  # a component of a target, by label and output
+    targets = staticmethod("(y·y)_{}{}".format)  # Σ_j y_j y_j
+    total = staticmethod("Σ_{{{}<{}}} {}".format)  # over steps, below a step, of what is added
+    change = staticmethod("Δ_{1}[{0}]".format)  # what a function of the step gains in one
 
     def lines(self, lines: Iterable[Line], letters: Mapping[int, str]) -> list[str]:
         """What ties the outputs together: each line's factor, its labels as letters."""
@@ -253,14 +257,6 @@ class Style:
         shown = {"prediction": "E[z_i]_a", "covariance": "Cov[z_i, z_j]_ab", "ntk": "E[H_ij]_ab"}
         return shown[name] + (f"{{{order}}}" if order else "")
 
-    def target(self, label: str, output: str) -> str:
-        """A target's component."""
-        return f"y_{output}{label}"
-
-    def targets(self, one: str, other: str) -> str:
-        """Σ_j y_j y_j."""
-        return f"(y·y)_{one}{other}"
-
     def tensor(self, name: str, labels: Sequence[str]) -> str:
         """A component of a tensor."""
         return f"{name}_{''.join(labels)}"
@@ -268,14 +264,6 @@ class Style:
     def rate(self, label: str, power: str) -> str:
         """m of a label to a power."""
         return f"m_{label}^{power}"
-
-    def total(self, step: str, below: str, inner: str) -> str:
-        """A sum over steps."""
-        return f"Σ_{{{step}<{below}}} {inner}"
-
-    def change(self, inner: str, step: str) -> str:
-        """What a function of the step gains in one."""
-        return f"Δ_{step}[{inner}]"
 
     def term(self, weight: Fraction, edges: int, parts: tuple[str, ...]) -> str:
         """The whole term."""
@@ -312,6 +300,10 @@ class LatexStyle(Style):
 
     outputs = r"n_{\mathrm{out}}"
     delta = r"\delta_{ij}"
+    target = staticmethod("y_{{{1};{0}}}".format)
+    targets = staticmethod(r"(y \cdot y)_{{{}{}}}".format)
+    total = staticmethod(r"\sum_{{{}<{}}} {}".format)
+    change = staticmethod(r"\Delta_{{{1}}}\left[{0}\right]".format)
 
     def left(self, name: str, order: int) -> str:
         """See `Style`."""
@@ -322,14 +314,6 @@ class LatexStyle(Style):
         }
         return shown[name] + (rf"^{{\{{{order}\}}}}" if order else "")
 
-    def target(self, label: str, output: str) -> str:
-        """See `Style`."""
-        return f"y_{{{output};{label}}}"
-
-    def targets(self, one: str, other: str) -> str:
-        """See `Style`."""
-        return rf"(y \cdot y)_{{{one}{other}}}"
-
     def tensor(self, name: str, labels: Sequence[str]) -> str:
         """See `Style`."""
         return f"{component_latex(name, ())}_{{{''.join(labels)}}}"
@@ -337,14 +321,6 @@ class LatexStyle(Style):
     def rate(self, label: str, power: str) -> str:
         """See `Style`."""
         return f"m_{label}^{{{power.strip('()')}}}"
-
-    def total(self, step: str, below: str, inner: str) -> str:
-        """See `Style`."""
-        return rf"\sum_{{{step}<{below}}} {inner}"
-
-    def change(self, inner: str, step: str) -> str:
-        """See `Style`."""
-        return rf"\Delta_{{{step}}}\left[{inner}\right]"
 
     def term(self, weight: Fraction, edges: int, parts: tuple[str, ...]) -> str:
         """See `Style`."""

@@ -9,7 +9,7 @@ z, end at C⁻¹y, or be joined with another by −C⁻¹. The noise is in C alo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
@@ -22,7 +22,7 @@ from ..engine.trees import Z
 from ..errors import InputError, whole
 from ..groups.pairings import Blocks, partitions
 from ..work.caches import cache
-from .diagrams import Factor, Line, lines_of
+from .diagrams import Factor, Line, lines_of, matchings
 from .expressions import LatexStyle, Style
 
 FREE = {"prediction": 1, "covariance": 2}
@@ -66,7 +66,7 @@ def terms(name: str, order: int, group: str = "O") -> tuple[tuple[Term, Fraction
     for legs, relative in _CUMULANTS:
         for at_free in permutations(range(legs), free):
             others = [leg for leg in range(legs) if leg not in at_free]
-            for joined, single in _matchings(others):
+            for joined, single in matchings(others):
                 for pairing in partitions(legs, group):
                     each = _term(legs, relative, pairing, at_free, joined, single)
                     weight = Fraction((-1) ** len(joined), factorial(legs))
@@ -75,21 +75,6 @@ def terms(name: str, order: int, group: str = "O") -> tuple[tuple[Term, Fraction
 
 
 _ONE_LINE = (Line((("free", 0), ("free", 1))),)
-
-
-def _matchings(
-    legs: Sequence[int],
-) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[int, ...]]]:
-    """Some in pairs, the others single."""
-    if not legs:
-        yield (), ()
-        return
-    first, *rest = legs
-    for pairs, single in _matchings(rest):
-        yield pairs, (first, *single)
-    for partner in rest:
-        for pairs, single in _matchings([each for each in rest if each != partner]):
-            yield ((first, partner), *pairs), single
 
 
 def _term(

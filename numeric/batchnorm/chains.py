@@ -165,13 +165,8 @@ class Chain:
     def run(
         self, start: int, stop: int, keep: bool, shared: Sharing | None = None
     ) -> tuple[Array, Array]:
-        """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n).
-
-        Arguments:
-            start, stop: the draws start … stop − 1.
-            keep: whether Gram matrices are.
-            shared: who computes them.
-        """
+        """V² (draws, depth) of the draws start … stop − 1; if kept, Gram matrices (draws, depth, n,
+        n)."""
         gaps = np.empty((stop - start, self.depth))
         shape = (stop - start if keep else 0, self.depth, self.batch, self.batch)
         grams = np.empty(shape)

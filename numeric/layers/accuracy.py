@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .vectors import Both
+from .vectors import Both, Descent
 
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
@@ -75,14 +75,7 @@ class Descending(Protocol):
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1."""
 
-    def descend(
-        self,
-        start: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> Both:
+    def descend(self, start: Both, given: Descent) -> Both:
         """The tensors at every layer."""
 
 
@@ -119,7 +112,7 @@ def run(
             for each in start
         ]
         rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
-        rows, sizes = layers.descend((at, of_start), columns, noise, rounding, advance)
+        rows, sizes = layers.descend((at, of_start), Descent(columns, noise, rounding, advance))
         errors = [
             np.maximum(
                 CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),

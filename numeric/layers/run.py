@@ -24,7 +24,17 @@ from .program import GATHERED, Along, Table, Tables, Times, times
 from .resting import Degenerate, on_kink
 from .start import Start
 from .steps import parameters_of, steps_of
-from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
+from .vectors import (
+    Both,
+    Descent,
+    begun,
+    disturbed,
+    put,
+    relabelled,
+    side_by_side,
+    stacked,
+    with_sizes,
+)
 
 _BLOCK = 512
 """Layers of one input that are taken together."""
@@ -152,39 +162,17 @@ class Layers:
         """
         return on_kink(self._activation, tensors[self._kernel])
 
-    def descend(
-        self,
-        start: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> Both:
+    def descend(self, start: Both, given: Descent) -> Both:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
-        copy's, (depth, m, m, …) each.
-
-        Arguments:
-            start: those at layer 1, (copies, m, m, …) and (m, m, …) each.
-            parameters: (depth, copies, parameters).
-            noise: what is added to each average, in units of its size: (copies, averages).
-            rounding: what is added to each tensor, in units of its size: (copies, tensors).
-            advance: is told of the layers that are done.
-        """
-        both = begun(start, len(parameters))
+        copy's, (depth, m, m, …) each; `start` has those at layer 1."""
+        both = begun(start, len(given.parameters))
         down = self._descend_one if self._m == 1 else self._descend_several
-        down(both, parameters, noise, rounding, advance)
+        down(both, given)
         return both
 
-    def _descend_several(
-        self,
-        both: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> None:
+    def _descend_several(self, both: Both, given: Descent) -> None:
         """Layer by layer."""
-        found, _ = both
+        (found, _), (parameters, noise, rounding, advance) = both, given
         copies, average = parameters.shape[1], self.averages.copies()
         for layer in range(1, len(parameters)):
             values, sizes = average(found[self._kernel][layer - 1])
@@ -198,16 +186,9 @@ class Layers:
             del above
             advance(1)
 
-    def _descend_one(
-        self,
-        both: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> None:
+    def _descend_one(self, both: Both, given: Descent) -> None:
         """A block of layers at a time: K, then the averages at all of its K, then the tensors."""
-        found, sizes_found = both
+        (found, sizes_found), (parameters, noise, rounding, advance) = both, given
         copies, count = parameters.shape[1], len(self.names)
         own, along = self._own[0].along(), self.averages.along()
         K = found[self._kernel]

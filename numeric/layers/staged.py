@@ -30,7 +30,7 @@ from .resting import Degenerate, UndefinedError
 from .start import Start
 from .steps import parameters_of, steps_of
 from .tapped import Tapped
-from .vectors import Both, begun, put
+from .vectors import Both, Descent, begun, put
 
 Passage: TypeAlias = stages.Stage | Merged | Tapped
 
@@ -143,16 +143,10 @@ class StagedLayers:
                 at = stage.passed(at, parameters, none, stage.averages())
         return None
 
-    def descend(
-        self,
-        start: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> Both:
+    def descend(self, start: Both, given: Descent) -> Both:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
-        copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
+        copy's, (depth, m, m, …) each."""
+        parameters, noise, rounding, advance = given
         found, sizes = begun(start, len(parameters))
         parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
         runs, readings = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,22 @@ Places = NDArray[np.int64]
 
 Both: TypeAlias = tuple[list[Array], list[Array]]
 """Tensors, (copies, m, m, …) each, and the sizes of the first copy's, (m, m, …) each."""
+
+
+class Descent(NamedTuple):
+    """What the layers are run with.
+
+    Attributes:
+        parameters: (depth, copies, parameters).
+        noise: what is added to each average, in units of its size: (copies, averages).
+        rounding: what is added to each tensor, in units of its size: (copies, tensors).
+        advance: is told of the layers that are done.
+    """
+
+    parameters: Array
+    noise: Array
+    rounding: Array
+    advance: Callable[[float], None]
 
 
 def stacked(parameters: Array, *rest: Array) -> Array:

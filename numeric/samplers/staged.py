@@ -78,11 +78,6 @@ class Place(NamedTuple):
         return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
-def layer_of(stream: int) -> int:
-    """The layer that a stream is of."""
-    return stream & (1 << _NUMBER) - 1
-
-
 class _Vectors:
     """What a source of an equation is on: a jet, and its Gram matrix once."""
 

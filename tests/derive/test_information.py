@@ -6,8 +6,9 @@ import mpmath
 import pytest
 import sympy
 
+from derivations.moments.depths import optimal_aspect_ratio
 from derive import Gaussian, Orthogonal, activations
-from derive.depth.information import entropy_deficit, mutual_information, optimal_aspect_ratio, v
+from derive.depth.information import entropy_deficit, mutual_information, v
 from derive.errors import InputError
 
 

@@ -9,12 +9,12 @@ from math import factorial, prod
 import pytest
 import sympy
 
+from derivations.moments.gram import gram_matrix
 from derive import InputError, haar_moment, weingarten
 from derive.groups.pairings import even_partitions, refining_partitions, set_partitions
 from derive.groups.permutations import join
 from derive.groups.weingarten import (
     elements_of,
-    gram_matrix,
     laurent,
     series,
 )

@@ -10,6 +10,7 @@ import pytest
 import scipy.integrate
 import scipy.special
 import sympy
+from derivative_forms import derivative_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,6 @@ from derive.gaussian.brackets import (
 from derive.gaussian.kernel_form import (
     HermiteAverage,
     InverseKernel,
-    derivative_form,
     kernel_form,
     outward,
     wick_ordered,

@@ -14,6 +14,7 @@ from itertools import permutations, product
 
 import pytest
 import sympy
+from derivative_forms import derivative_form
 
 from derive import (
     BiInvariant,
@@ -27,7 +28,7 @@ from derive import (
 )
 from derive.engine.tensors import NAMES, spell, tensor
 from derive.gaussian.brackets import Average, Component
-from derive.gaussian.kernel_form import HermiteAverage, derivative_form
+from derive.gaussian.kernel_form import HermiteAverage
 from derive.symbols import C_W, C_b, lambda_b, lambda_W
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

@@ -9,6 +9,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derivations.moments.gram import gram_matrix
 from derive import weingarten as public
 from derive.arithmetic.rational import RationalFunction, Term
 from derive.errors import InputError
@@ -16,7 +17,6 @@ from derive.groups.pairings import Partition, coset_type
 from derive.groups.weingarten import (
     class_size,
     elements_of,
-    gram_matrix,
     laurent,
     series,
     table,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 import sympy
-from derive.gaussian.large_kernel import around_infinity
 from mpmath import mpf
 
 from derive import Gaussian, Network, Orthogonal, activations, criticality, recursion
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
+from derive.gaussian.large_kernel import around_infinity
 from derive.gaussian.small_kernel import average_at
 from derive.symbols import ell
 from numeric import flow

@@ -49,7 +49,7 @@ from ..staged import StagedLayers
 from ..start import Start
 from ..steps import parameters_of, steps_of
 from ..tapped import Reader
-from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
+from ..vectors import Both, Descent, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
     BLOCK,
@@ -212,22 +212,14 @@ class TangentLayers:
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         return self._plain.degenerate(tensors, columns, layer)
 
-    def descend(
-        self,
-        start: Both,
-        parameters: Array,
-        noise: Array,
-        rounding: Array,
-        advance: Callable[[float], None],
-    ) -> Both:
+    def descend(self, start: Both, given: Descent) -> Both:
         """The tensors at every layer, and their sizes; as `run.Layers.descend`. NaN above a layer
         whose kernel is not finite."""
+        parameters, noise, rounding, advance = given
         known, count = len(self._plain.names), self._plain.noises
         columns = _columns(parameters, self.parameters, self._plain.parameters)
-        head = start[0][:known], start[1][:known]
-        plain, of_plain = self._plain.descend(
-            head, columns, noise[:, :count], rounding[:, :known], lambda layers: None
-        )
+        head, parts = (start[0][:known], start[1][:known]), (noise[:, :count], rounding[:, :known])
+        plain, of_plain = self._plain.descend(head, Descent(columns, *parts, lambda layers: None))
         end = known + len(self.own)
         own, of_own = begun((start[0][known:end], start[1][known:end]), len(parameters))
         below = dict(zip(self._plain.names, plain, strict=True))
@@ -243,10 +235,10 @@ class TangentLayers:
         state = at_first(self.kinds, at[_K][0], of_first, self.pairs, self.degree)
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
-            given = dict(zip(self.parameters, parameters[layer].T, strict=True))
+            named = dict(zip(self.parameters, parameters[layer].T, strict=True))
             rules, average = self._rules[derived.sigma], averages[derived.sigma]
             try:
-                found = _Pass(self, derived, rules, state, at, given, average, noise[:, count:])
+                found = _Pass(self, derived, rules, state, at, named, average, noise[:, count:])
             except _NotFiniteError:
                 for part in (*own, *of_own):
                     part[layer:] = np.nan

@@ -19,7 +19,7 @@ from numeric.random import lazy
 from numeric.random.lazy import COLUMN, GAUSSIAN, HAAR
 from numeric.samplers.arithmetic import Arithmetic
 from numeric.samplers.innovations import kernels
-from numeric.samplers.staged import LayerSampler, Parts, Place, State, _Vectors, layer_of
+from numeric.samplers.staged import _NUMBER, LayerSampler, Parts, Place, State, _Vectors
 
 from .bodies import note_bodies
 from .controls import Group, all_products, products
@@ -79,7 +79,7 @@ class InnovatingSampler(LayerSampler):
             arithmetic.off[stream] = off_mean(float(weights.C_W) * S, mean)
             if frame:
                 arithmetic.haar.add(stream)
-            own, root = self._roots(weights, S, mean, layer_of(stream))
+            own, root = self._roots(weights, S, mean, stream & (1 << _NUMBER) - 1)
             normal = np.linalg.solve(own, W[:, :, :n] if frame else Z)
             if frame and step.big == n:
                 F = np.linalg.solve(own, Z)
