@@ -58,7 +58,7 @@ CUT = {
     r"--width 32 64 128": "--width 8 16 32",
     r"(wickgarten train --layer .*)$": r"\1 --depth 2 --train 2 --test 1",
     r"(--tensors all .*)--depth 1000": r"\1--depth 100",
-    r"(wickgarten train --data .*)--depth 4": r"\1--depth 2",
+    r"(wickgarten train --data .*)--depth 4(.*)$": r"\1--depth 2\2 --draws 100",
     r"wickgarten check 004 --(fresh|json \w+\.json)": "wickgarten check 004 --fresh --json c.json",
 }
 """Sizes that are cut: the ensembles, the book to its shortest chapter, a

@@ -243,7 +243,6 @@ class Asymptotics(Shown):
     def _left_out(self) -> tuple[Term, ...]:
         """The omitted terms, through the first power of ℓ of which none is shown."""
         last = self._largest[-1].exponent if self._largest else -sympy.oo
-        before = -1
         for more in range(0, MOST_TERMS, 2):
             series = self.system.expand(self._quantity, self.count + more)
             beyond = series.ordered()[self.count :]
@@ -252,11 +251,10 @@ class Asymptotics(Shown):
                 for (exponent, log), value in beyond
             )
             further = [term.exponent for term in found if size(term.exponent) > size(last)]
-            if len(beyond) == before:  # no more terms are found
-                return (Term(sympy.S.One, series.order, 0, False),)
-            before = len(beyond)
             if further:
                 return tuple(t for t in found if size(t.exponent) <= size(further[0]))
+            if len(series.terms) <= self.count + more:  # there are no more
+                return (*found, Term(sympy.S.One, series.order, 0, False))
         raise InputError("terms", self.count, "fewer, so that the next power of ℓ is found")
 
     def _sum(

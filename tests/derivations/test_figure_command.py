@@ -3,10 +3,7 @@
 import io
 import json
 import multiprocessing
-import os
 import re
-import signal
-import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr
@@ -390,36 +387,6 @@ def test_a_training_figure_goes_on_with_the_same_bits(tmp_path, capsys, monkeypa
     assert "30 digits" in out
     assert "L = 2, 3, 5, 4 networks each" in out
     assert "fails" not in out
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-def test_a_killed_figure_goes_on_with_the_same_bits(tmp_path):
-    """SIGKILL when the second of the convolutional ensembles begins."""
-    words = [sys.executable, "-m", "derivations.cli", "figure", "003:6", "--full", "--share", "0.1"]
-    environment = {key: value for key, value in os.environ.items() if key != "WICKGARTEN_QUIET"}
-
-    def run(name, until=None):
-        with subprocess.Popen(
-            [*words, "--run", str(tmp_path / name)],
-            cwd=ROOT, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        ) as process:  # fmt: skip
-            for said in process.stderr:
-                if until is not None and until in said:
-                    process.send_signal(signal.SIGKILL)
-                    break
-            process.stderr.read()
-        return process.returncode
-
-    assert run("killed", "convolutions.figure_six: ensemble 2") == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "batchnorm6.svg").exists()
-    kept = _bits(tmp_path / "killed")
-    assert kept
-    assert run("killed") == run("whole")
-    assert _files(tmp_path / "killed") == _files(tmp_path / "whole")
-    found = _bits(tmp_path / "killed")
-    assert found == _bits(tmp_path / "whole")
-    assert any(found[name] == bits for name, bits in kept.items())  # whole before the kill
 
 
 def test_a_run_of_convolutions_has_the_same_bits_by_chunks(monkeypatch):

@@ -167,7 +167,7 @@ def test_the_tower_is_sampled():
     net = Network("tanh", Sparse("1/2", C_W=2), first_weights=Gaussian(2))
     tensors = ["Theta", "D", "F", "kappa(z,z,H|0123)", "kappa(H,H|0123)"]
     theory = flow(net, X[0], 3, tensors)
-    samples = [simulate(net, X[0], n, 3, 2500, tensors=tensors, seed=5) for n in (12, 24, 48)]
+    samples = [simulate(net, X[0], n, 3, 1500, tensors=tensors, seed=5) for n in (12, 24, 48)]
     found = compare(theory.isel(layer=slice(1, None)), samples)
     assert found.agrees, str(found)
     assert samples[0].attrs["sampler"] == "explicit"

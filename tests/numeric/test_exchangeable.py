@@ -417,19 +417,19 @@ def test_kernel_and_tangent_kernel_beside_them():
 
 
 @pytest.mark.slow
-def test_ten_relu_layers_in_ensembles():
-    """V of ten layers, some 45 K², to 3 %: of two widths by a line in 1/n five standard errors are
+def test_six_relu_layers_in_ensembles():
+    """V of six layers, to 4 %: of two widths by a line in 1/n five standard errors are
     less, and what is left out is of order (V/n)²."""
     net = Network("relu", Gaussian(C_W=1), layer=layers.skip(HALF))
     x = np.ones(16)
-    theory = flow(net, x, 10, ["K", "V"], width=16)
+    theory = flow(net, x, 6, ["K", "V"], width=16)
     sampled = [
-        simulate(net, x, n, 10, draws, tensors=["K", "V"], seed=n)
-        for n, draws in ((512, 40_000), (2048, 110_000))
+        simulate(net, x, n, 6, draws, tensors=["K", "V"], seed=n)
+        for n, draws in ((512, 30_000), (2048, 100_000))
     ]
     one, other = (float(each["V"][-1]) for each in sampled)
     value, known = (4.0 * other - one) / 3.0, float(theory["V"][-1])
     errors = [float(each["V_se"][-1]) for each in sampled]
     error = np.hypot(4.0 * errors[1], errors[0]) / 3.0
-    assert 5.0 * error < 0.03 * known
+    assert 5.0 * error < 0.04 * known
     assert abs(value - known) < 5.0 * error

@@ -114,7 +114,7 @@ def test_shipped_layers_are_met_by_ensembles(k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", range(0, len(SHIPPED), 2), ids=SHIPPED[::2])
+@pytest.mark.parametrize("k", [0, 2, 4], ids=SHIPPED[:5:2])
 def test_shipped_layers_of_two_inputs_are_met_by_ensembles(k):
     check_agrees(SHIPPED[k], "tanh", LAWS[k % 2](1), 0.1, TWO, 0.1)
 

@@ -10,7 +10,7 @@ from mixtures import ENTRIES, ROTATIONS, applied, controls, known, limits, mixtu
 from derive import Gaussian, Orthogonal, Sparse
 
 MIXTURES = mixtures(12, seed=0)
-DRAWS = 24_000, 100_000
+DRAWS = 20_000, 80_000
 """At each width: of networks with independent entries, and of the others."""
 RESOLUTION = {"G1": 0.03, "V": 0.05}
 """Standard errors at most, of G1 over K and of V over V."""

@@ -131,7 +131,7 @@ def test_inputs_that_are_alike_are_one():
             assert np.allclose(other[:, *at], value, rtol=0.1, atol=2e-2)
 
 
-NEAR = [2.6207413942e-5, 6e-6, *np.geomspace(1e-7, 1e-3, 3)]
+NEAR = [2.6207413942e-5, 6e-6, 1e-3]
 """Distances; at the first two 1 − ρ² of a K[a, b] and of its K[b, a] differ by a rounding."""
 
 
@@ -371,7 +371,7 @@ def normed(z: np.ndarray, norm: str, eps: float) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "norm", "m", "depth", "draws"),
-    [("relu", "layer", 1, 4, 50_000), ("gelu", "rms", 2, 3, 50_000)],
+    [("relu", "layer", 1, 4, 50_000)],
 )
 def test_metrics_with_controls(sigma, norm, m, depth, draws):
     """n (E K − K) of widths 32 and 64, extrapolated: given z a branch has independent entries, so

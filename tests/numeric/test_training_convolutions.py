@@ -282,7 +282,7 @@ def test_trained_ensembles_agree_with_theory():
     assert min(shares) < 0.4
 
 
-@pytest.mark.parametrize("places", [(4,), ()])
+@pytest.mark.parametrize("places", [(4,)])
 def test_targets_have_the_shape_of_what_comes_out(places):
     net = network(LAYERS["circular" if places else "mean"])
     one, two = (

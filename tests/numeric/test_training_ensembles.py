@@ -74,7 +74,7 @@ def test_trained_ensembles_resolve_the_coefficients():
     theta = tensors_of(net, x, 3, "Theta")["Theta"].to_numpy()[-1]
     eta, steps = 1 / np.linalg.eigvalsh(theta)[-1], [1, 5, 20]
     theory = flow(net, x, y, test, 3, eta, steps)
-    made = [simulate(net, x, y, test, n, 3, eta, steps, 600, seed=4) for n in (24, 48, 96)]
+    made = [simulate(net, x, y, test, n, 3, eta, steps, 400, seed=4) for n in (24, 48, 96)]
     scores = compare(theory, made, degree=2)
     assert scores.agrees, scores.table
 

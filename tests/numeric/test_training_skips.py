@@ -25,7 +25,9 @@ def test_linear_networks_train_as_by_a_layer_that_rotations_keep():
         Network("linear", "orthogonal", layer=layers.by_depth(block=block, head="dense"), **GIVEN)
         for block in (layers.skip("1/2"), known)
     )
-    trained, same = (flow(net, X, Y, None, 3, 0.05, [0, 1, 7, math.inf]) for net in (one, other))
+    trained, same = (
+        flow(net, X[:1], Y[:1], None, 3, 0.05, [0, 1, 7, math.inf]) for net in (one, other)
+    )
     seen, as_seen = (posterior(net, X, Y, TESTS, 3, 0.1) for net in (one, other))
     assert abs(same["ntk1"].sel(step=7)).max() > 1.0
     for table, expected in ((trained, same), (seen, as_seen)):
@@ -40,16 +42,16 @@ def test_linear_networks_train_as_by_a_layer_that_rotations_keep():
 
 
 def test_trained_ensembles_meet_theory():
-    """tanh, four layers, coefficients of 1/n after 1, 3 and 10 steps: 24 numbers, |z| < 6."""
+    """tanh, four layers, coefficients of 1/n after 1 and 4 steps: 16 numbers, |z| < 6."""
     net = Network("tanh", "gaussian", layer=READ, **GIVEN)
     theta = flow(net, X[0], 0.6, None, 4, 0, 0)["ntk"].item()
-    eta, steps = 1 / theta, [1, 3, 10]
+    eta, steps = 1 / theta, [1, 4]
     theory = flow(net, X[0], 0.6, None, 4, eta, steps)
     measured = [simulate(net, X[0], 0.6, None, n, 4, eta, steps, draws=1500) for n in (32, 64, 128)]
     found = compare(theory, measured, degree=1)
     assert found.agrees
     kernel = [row for row in found.rows if row.tensor.startswith("ntk1")]
-    assert len(kernel) == 3
+    assert len(kernel) == 2
     assert all(row.share < 0.5 for row in kernel)
 
 
