@@ -51,4 +51,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _shown(value: Any, error: float) -> str:
-    return f"{value} +- {error:.1e}" if math.isfinite(value) else str(value)
+    if math.isfinite(value):
+        return f"{value} +- {error:.1e}"
+    return "undefined" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
