@@ -19,7 +19,7 @@ Both: TypeAlias = tuple[list[Array], list[Array]]
 
 
 class Descent(NamedTuple):
-    """What the layers are run with.
+    """Hyperparameters and disturbances of all layers, and a listener.
 
     Attributes:
         parameters: (depth, copies, parameters).

@@ -271,10 +271,7 @@ def _is_plain(made: Structure, number: int) -> bool:
 
 
 def _layer(
-    made: Structure,
-    number: int,
-    laws: Mapping[str, Law],
-    main: weights.WeightEnsemble,
+    made: Structure, number: int, laws: Mapping[str, Law], main: weights.WeightEnsemble
 ) -> Layer:
     """The equations of layer 2, 3, …, in a network of this standard law."""
     try:
