@@ -190,7 +190,7 @@ def simulate(
     }
     return layout.dataset(
         arrays,
-        range(1, ensemble.depth + 1),
+        range(ensemble.data.first, ensemble.depth + 1),
         about,
         net=net,
         inputs=ensemble.data.given,
@@ -347,7 +347,8 @@ def _tensor(
     """The tensor, its standard error and its floor."""
     n, order = float(ensemble.width), target.order
     power = target.pairs - 1
-    value = n**power * found.value
+    rows = slice(ensemble.data.first - 1, None)
+    value = n**power * found.value[rows]
     series = observables.lower(target)
     if series:
         own = _own(target.fields, ensemble)
@@ -358,11 +359,11 @@ def _tensor(
     dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
-    cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
+    cancelling = scale * found.terms[rows].reshape(len(value), -1).max(axis=1)
     about = layout.described(target)
     return {
         target.label: xarray.Variable(dims, n**order * value.reshape(shape), about),
-        f"{target}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
+        f"{target}_se": xarray.Variable(dims, scale * found.error[rows].reshape(shape)),
         f"{target}_floor": layout.floor(cancelling),
     }
 

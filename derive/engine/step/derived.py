@@ -111,15 +111,16 @@ class Step(Shown):
     def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
         """One of `parts` as an expression, summed over taps where it has some."""
         expr, taps = polynomial(part.terms, symbol), self.through.taps
-        if taps is None or not part.ties:
+        if taps is None or (not part.ties and taps.past is None):
             return expr
         single = self.is_single_input
         if single and not taps.is_full:
-            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
+            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere, "
+            wanted += "nor do other weights of positions that do not sum to 1"
             raise InputError("layer", str(self.layer), wanted)
         place = {slot: k for k, slot in enumerate(self.target.subscripts)}
         pairs = [[self.samples[place[slot]] for slot in block] for block in self.target.pairing]
-        return moved(expr, taps, part.ties, pairs, single)
+        return moved(expr, taps, part.ties or (), pairs, single)
 
     @property
     def is_composed(self) -> bool:
