@@ -180,10 +180,10 @@ def _crossed(along: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
 
 
 def _shape(positions: Each) -> tuple[int, ...]:
-    several = isinstance(positions, list | tuple)
-    if several and not positions:
+    """The positions along each axis."""
+    given = positions if isinstance(positions, list | tuple) else (positions,)
+    if not given:
         raise InputError("positions", positions, "one number or more")
-    given = positions if isinstance(positions, list | tuple) else [positions]
     return tuple(whole("positions", each, 1) for each in given)
 
 

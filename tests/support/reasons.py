@@ -92,10 +92,17 @@ REASONS = (
         "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
     ),
     Reason(
+        "signals that are the same everywhere",
+        NO,
+        "layer",
+        "several samples: a boundary of zeros leaves no signal the same everywhere",
+        "A signal that is the same everywhere, whose fixed points these are, does not stay so.",
+    ),
+    Reason(
         "digits of signals",
         NOT_YET,
         "precision",
-        "none, with the layer .*convolution",
+        "none, with the layer .*(convolution|pooling|mix)",
         "`precision` does not support convolutions.",
     ),
     Reason(
