@@ -303,11 +303,12 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
 
 def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
     """Raise InputError, as `flow` does, for tensors below a float's range but not exactly 0."""
-    values = [np.abs(arrays[target.label].to_numpy()[1:]) for target in plan.targets]
+    behind = int(ensemble.data.first == 1)  # layer 1 is exact
+    values = [np.abs(arrays[target.label].to_numpy()[behind:]) for target in plan.targets]
     if not any((each < limits.LEAST).any() for each in values):
         return
     rest = limits.silent(ensemble.net, ensemble.data, ensemble.symbols)
-    if rest[1:].all():
+    if rest[behind:].all():
         return
     for names in ((named("K"),), tuple(plan.targets)):
         found = _theory(ensemble, names, plan.fields)

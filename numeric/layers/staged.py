@@ -179,10 +179,21 @@ class StagedLayers:
                 raise error.at(layer) from None
             above = _joined(ends)
             if layer <= self._unseen:
+                self._check_defined(above, tensors, parameters[layer], layer)
                 both = begun(above, len(parameters) - layer if layer == self._unseen else 1)
             put(both, row, above, rounding)
             advance(1)
         return both
+
+    def _check_defined(
+        self, above: Both, below: Sequence[Array], parameters: Array, layer: int
+    ) -> None:
+        """Raise UndefinedError for a tensor that z = 0 leaves undefined, as no row has it."""
+        bad = [k for k, each in enumerate(above[0]) if not np.isfinite(each[0]).all()]
+        if bad:
+            found = self.degenerate([each[0] for each in below], parameters[:1], layer + 1)
+            if found is not None:
+                raise UndefinedError(found).at(layer, self.names[bad[0]])
 
 
 def _joined(parts: Sequence[Both]) -> Both:

@@ -17,6 +17,7 @@ RNG = np.random.default_rng(19)
 SIGNAL = RNG.normal(size=(4, 3))
 IMAGE = RNG.normal(size=(2, 2, 3))
 FIRST = ["K", "G1", "V"]
+POOLED = "convolution(2, 4); pooling(4, 2)"
 LAST = "convolution(2, 4, readout=mean)"
 RATES = {"lambda_b": 0.7, "lambda_W": 1.3}
 
@@ -288,6 +289,8 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: layers.around("dense", projected=1), "projected"),
         (lambda: layers.around(layers.mix(np.ones((2, 3)))), "layer"),
         (lambda: flow(network("pooling(4)"), SIGNAL, 3, ["K"]), "layer"),
+        (lambda: flow(network(POOLED, "relu", C_b=0), 0 * SIGNAL, 3, ["Theta"]), "inputs"),
+        (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network("around(pooling(4, 2)); dense"), SIGNAL, 3, ["V"]), "tensors"),
         (lambda: flow(network("skip(1); pooling(4, 2); dense"), SIGNAL, 4, ["V"]), "tensors"),
