@@ -114,7 +114,7 @@ def openings() -> Iterator[str]:
                 continue
             opening = (ast.get_docstring(node) or " ").split()[:1]
             returned = getattr(node, "returns", None)
-            is_truth = returned is not None and ast.unparse(returned).startswith(("bool", "Type"))
+            is_truth = returned is not None and re.search("bool|Type", ast.unparse(returned))
             if opening == ["What"] or (opening == ["Whether"] and not is_truth):
                 yield f"{named(path)}:{node.lineno}: {node.name}"
 

@@ -42,7 +42,7 @@ from .drawing import BLOCK
 
 
 class Sample(NamedTuple):
-    """What every network of an ensemble had.
+    """The observables of every network of an ensemble.
 
     Attributes:
         K: z zᵀ/n, (draws, depth, m, m).

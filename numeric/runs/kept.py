@@ -83,7 +83,7 @@ class Shelf:
     since: float = 0.0
 
     def read(self, work: Work, draws: int) -> tuple[Total, Array, float] | None:
-        """What so many draws come to, their reference, and when they were drawn; None unless that
+        """The total of so many draws, their reference, and when they were drawn; None unless that
         is here, whole."""
         key = _key(work, draws)
         path = self._path(key)
@@ -173,7 +173,7 @@ def keeping(where: Shelf | Runs | None) -> Iterator[Tally]:
 
 
 def read(work: Work, draws: int) -> tuple[Total, Array] | None:
-    """What the draws come to, and their reference, if that is kept."""
+    """The total of the draws, and their reference, if that is kept."""
     where, tally = _keeping.get() or (None, Tally())
     found = where.read(work, draws) if isinstance(where, Shelf) and _is_told(work) else None
     if found is None:
