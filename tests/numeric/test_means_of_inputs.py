@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from derive import (
     RegularSparse,
     Sparse,
     Uniform,
+    activations,
     layers,
     recursion,
 )
@@ -109,6 +111,28 @@ def test_a_module_of_several_inputs_takes_fourth_means(weights, first, layer, tm
     found, other = (module.flow(K0, means, *given)[place] for means in (M4, 2 * M4))
     np.testing.assert_allclose(found, expected["G1"], rtol=1e-11, atol=1e-13)
     assert np.abs(found - other).max() > 1e-3
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_all_signs_of_the_weights_give_the_module(single, tmp_path):
+    """z_a² z_b² averaged over all 2⁴ weights of a neuron, less its Gaussian average: n C_W times it
+    is G1 of σ = z² at layer 2, to all orders. Derived here."""
+    law = Rademacher(C_W)
+    module = interpreted(
+        source(tmp_path, ["G1"], law, sigma=activations.polynomial([0, 0, 1]), single=single),
+        "kernel",
+    )
+    n_0 = X.shape[1]
+    z = np.sqrt(1.2 / n_0) * np.array([*product([1.0, -1.0], repeat=n_0)]) @ X.T
+    K = z.T @ z / len(z)
+    gaussian = np.outer(np.diag(K), np.diag(K)) + 2 * K**2
+    expected = WIDTH * 1.2 * ((z**2).T @ z**2 / len(z) - gaussian)
+    numbers = {"C_W": 1.2, "C_b": 0.0, "r_in": n_0 / WIDTH}
+    given = (np.full(2, numbers[name]) for name in module.PARAMETERS)
+    found = module.flow(*module.means(X[0] if single else X), *given)
+    place = module.TENSORS.index("G1")
+    values, wanted = (found[1, place], expected[0, 0]) if single else (found[place][1], expected)
+    np.testing.assert_allclose(values, wanted, rtol=1e-12)
 
 
 def test_sixth_means_are_the_next_argument(tmp_path):
