@@ -112,11 +112,17 @@ class Recursion(Step):
         stem, head = self.single_input().pattern(sigma).ends
         return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
 
-    def pattern(self, activation: GivenActivations) -> Pattern:
-        """The schemes of a network of these layers and activations, at any depth."""
+    def pattern(
+        self, activation: GivenActivations, first_weights: WeightEnsemble | None = None
+    ) -> Pattern:
+        """The schemes of a network of these layers and activations, at any depth.
+
+        Arguments:
+            first_weights: the ensemble of layer 1, where it is another than the recursion's.
+        """
         layers = self.along or self.layer or dense()
         assert isinstance(layers, Layer | ByDepth)
-        net = Network(activation, self.weights, layer=layers)
+        net = Network(activation, self.weights, first_weights, layer=layers)
         found = net.pattern(1 if self.is_single_input else 2)
         square, corrections = self.square, self.corrections
         own = (replace(x, square=square, corrections=corrections) for x in found.distinct)

@@ -17,7 +17,7 @@ from ..brackets import several_inputs
 from ..brackets.shapes import MAX_INPUTS, positions_of
 from ..emit import printer
 from . import usage
-from .module import Module, tensors_of
+from .module import ROUNDING, Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
 
@@ -37,16 +37,19 @@ class MultiModule(Module):
     def usage(self) -> list[str]:
         """How to call the module."""
         tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
+        means = ", ".join(self.means)
+        shapes = ", ".join(f"{name} ({', '.join('m' * r)})" for name, r in self.means.items())
         return [
-            f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1; K0 (m, m) = x.x/n_0",
+            f"first_layer({means}, {parameters}) -> ({tensors}) at layer 1; {shapes}",
             *(
                 f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
                 for name, *_ in self.layers
             ),
-            f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
+            f"flow({means}, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1;",
             "    both raise NotAveraged where an entry is nan",
+            f"means(x) -> ({means},) of inputs x (m, n_0), so that flow(*means(x), ...)",
             *(_MASKS if any(map(self._keep, range(len(self.stages)))) else ()),
         ]
 
@@ -116,7 +119,7 @@ class MultiModule(Module):
 
     def source(self) -> str:
         """The module after its docstring."""
-        arguments = ", ".join(self.arguments)
+        arguments, means = ", ".join(self.arguments), ", ".join(self.means)
         steps = [name for name, *_ in self.layers]
         kernels = {pair: self._kernel_of(*pair) for pair in self._fills}
         called = {
@@ -126,7 +129,7 @@ class MultiModule(Module):
             *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
             *(_fill(name, pair[1], *kernels[pair]) for pair, name in self._fills.items()),
             *(
-                self._kernel(f"first_{name}", each, f"K0, {arguments}", -1)
+                self._kernel(f"first_{name}", each, f"{means}, {arguments}", -1)
                 for name, each in self.first.items()
             ),
             *(
@@ -141,7 +144,11 @@ class MultiModule(Module):
             functions="\n\n".join(functions),
             most=MAX_INPUTS,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
-            starts=[f"first_{name}(K0, {arguments})," for name in self.names],
+            check_means=[printer.filled(_CHECK_MEANS, rounding=ROUNDING)]
+            if len(self.means) > 1
+            else [],
+            checks=[f"check_means({means})"] if len(self.means) > 1 else [],
+            starts=[f"first_{name}({means}, {arguments})," for name in self.names],
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
         )
 
@@ -156,7 +163,7 @@ class MultiModule(Module):
         }
         rank = len(made.samples)
         index = dict(zip(made.samples, _LETTERS, strict=False))
-        known = self._atoms()
+        known = self.at_inputs() if stage < 0 else self._atoms()
         for atom in made.atoms(Bracket):
             parts = [
                 f"{tables[atom][shape]}[{', '.join(index[label] for label in labels)}]"
@@ -167,7 +174,7 @@ class MultiModule(Module):
             known[atom] = f"({known[atom]}{shared})" if shared else known[atom]
         for component in tensors_of(made):
             tensor, labels = identify(component)
-            array = self.before(stage, f"{tensor.identifier}{made.through.below.mark}")
+            array = known[component] if stage < 0 else self.before(stage, tensor.identifier)
             known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         samples = arguments.split(",", maxsplit=1)[0]
@@ -280,10 +287,18 @@ def checked(tensors, layer):
     return tensors
 
 
+def means(x):
+    x = np.asarray(x, dtype=float)
+    products = ([part for axis in range(r) for part in (x, [axis, r])] for r in $orders)
+    return tuple(np.einsum(*each, [*range(len(each) // 2)]) / x.shape[1] for each in products)
+
+
+$check_means
 $functions
 
 
-def first_layer(K0, $arguments):
+def first_layer($means, $arguments):
+    $checks
     return (
         $starts
     )
@@ -301,17 +316,48 @@ def layers($names, $arguments):
     return tuple(np.stack(tensor) for tensor in zip(*rows))
 
 
-def flow(K0, $arguments):
-    return layers(*first_layer(K0, $at_first), $arguments)
+def flow($means, $arguments):
+    return layers(*first_layer($at_first), $arguments)
 
 
 if __name__ == "__main__":
-    tensors = flow(np.array([[1.0, 0.5], [0.5, 1.0]]), $demonstrated)
+    tensors = flow(*means([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, -1.0]]), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
         for layer, value in enumerate(values, start=1):
             print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
 '''
+
+_CHECK_MEANS = '''\
+def check_means(*means):
+    """Raises ValueError for means that no inputs have.
+
+    Those of r entries are symmetric. With those of r - 2 and r - 4 they make up the Gram matrix of
+    all products of r/2 and of r/2 - 2 entries, whose eigenvalues are at least 0.
+    """
+    m = len(means[0])
+    scale, found = np.trace(means[0]) / m or 1.0, [np.ones(())]
+    for power, values in enumerate(means, start=1):
+        order = 2 * power
+        if values.shape != (m,) * order:
+            raise ValueError(f"means of {order} entries: shape {values.shape}, not {(m,) * order}")
+        values = values / scale**power
+        turned = [np.moveaxis(values, 0, axis) for axis in range(1, order)]
+        if not all(np.allclose(values, each, rtol=$rounding, atol=$rounding) for each in turned):
+            raise ValueError(f"means of {order} entries: not symmetric, or not finite")
+        found.append(values)
+    for power in range(2, len(found)):
+        few, many = m ** (power - 2), m**power
+        middle = found[power - 1].reshape(few, many)
+        below, above = found[power - 2].reshape(few, few), found[power].reshape(many, many)
+        gram = np.block([[below, middle], [middle.T, above]])
+        if np.linalg.eigvalsh(gram)[0] < -$rounding * np.trace(gram):
+            raise ValueError(f"means of {2 * power} entries: no inputs have these")
+
+
+'''
+"""What `first_layer` begins with where it needs more than K0."""
+
 
 _KERNEL = """\
 @driver

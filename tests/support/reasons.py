@@ -44,7 +44,7 @@ REASONS = (
         NOT_YET,
         "first_weights|fields",
         "depend on the inputs through xᵀx",
-        "These functions know the inputs only through xᵀx, but layer 1 with such weights depends "
+        "`derive.exact` knows the inputs only through xᵀx, but layer 1 with such weights depends "
         'on more. Use `first_weights="gaussian"`.',
     ),
     Reason(
