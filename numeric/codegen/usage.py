@@ -77,12 +77,12 @@ def c_program(
     ]
 
 
-def multi(tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """Several inputs: the loop over layers."""
+def multi(tensors: Sequence[str], parameters: Sequence[str], samples: int) -> list[str]:
+    """So many inputs: the loop over layers."""
     return [
         _PYTHON,
         "    import numpy as np, kernel",
-        "    K0 = np.array([[1.0, 0.5], [0.5, 1.0]])",
+        f"    K0 = 0.5 + 0.5 * np.eye({samples})",
         f"    {', '.join(tensors)}, = kernel.flow(K0, {', '.join(columns(parameters, 50))})",
         "These functions call compiled ones, and run from Python alone.",
     ]
