@@ -231,6 +231,8 @@ def test_ensembles_meet_kinks_behind_a_mean_that_is_subtracted() -> None:
     given = "relu", Gaussian(1.5), "convolution(2, 2, norm=layer)"
     found = ensembles(*given, [*FIRST, "Theta"], (16, 32, 64), 6000)
     assert found.agrees, found.worst
+    V = [row for row in found.rows if row.tensor == "V" and row.layer == 3]
+    assert max(row.share for row in V) < 0.7
 
 
 @pytest.mark.slow
