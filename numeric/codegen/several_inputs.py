@@ -8,6 +8,7 @@ from functools import cached_property
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
+from derive.engine.taps import Taps
 from derive.engine.tensors import identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
@@ -31,6 +32,9 @@ _MASKS = (
 )
 
 
+_SIGNALS = ("    of signals, where a sample is a signal at a position, one signal after another",)
+
+
 class MultiModule(Module):
     """Several inputs: arrays over samples, brackets tabulated once for each set of samples."""
 
@@ -41,11 +45,12 @@ class MultiModule(Module):
         shapes = ", ".join(f"{name} ({', '.join('m' * r)})" for name, r in self.means.items())
         return [
             f"first_layer({means}, {parameters}) -> ({tensors}) at layer 1; {shapes}",
+            *(_SIGNALS if self._taps else ()),
             *(
                 f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
                 for name, *_ in self.layers
             ),
-            f"flow({means}, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
+            f"flow({means}, {parameters}) -> tuple of arrays, such as K {self._shape};",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1;",
             "    both raise NotAveraged where an entry is nan",
@@ -55,7 +60,41 @@ class MultiModule(Module):
 
     def examples(self) -> list[str]:
         """See `usage.multi`."""
-        return usage.multi(self.names, self.parameters)
+        return usage.multi(self.names, self.parameters, self._samples)
+
+    @cached_property
+    def _taps(self) -> list[Taps]:
+        """What matrices of convolutions read."""
+        found = (next(iter(steps.values())).through.taps for steps in self.stages)
+        return list(dict.fromkeys(each for each in found if each))
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether the last layer reads signals out, so that it alone has samples for each."""
+        return any(each.results != each.positions for each in self._taps)
+
+    @property
+    def _shape(self) -> str:
+        """Of a kernel in the table."""
+        return "(signals, signals) at the last layer" if self._is_read else "(depth, m, m)"
+
+    @property
+    def _samples(self) -> int:
+        """How many a demonstration has."""
+        return max([2, *(each.positions for each in self._taps)])
+
+    def _functions(self, stage: int, name: str) -> list[tuple[str, Step]]:
+        """The functions that lead through a stage, one for each of a recursion's parts."""
+        parts, called = self.stages[stage][name].parts, f"next_{self.behind(stage, name)}"
+        several = len(parts) > 1
+        return [(f"{called}_{k}" if several else called, part) for k, part in enumerate(parts)]
+
+    def _over_taps(self, part: Step, value: str) -> str:
+        """A part, summed over the taps of its stage."""
+        taps = part.through.taps
+        if taps is None:
+            return value
+        return f"over_taps({value}, TAPS_{self._taps.index(taps)}, {part.blocks})"
 
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
@@ -114,8 +153,11 @@ class MultiModule(Module):
                 for shape, name in tables.items():
                     yield f"{name} = fill_{self._fills[group.sigma, shape]}({group.kernel})"
         for name in self.stages[stage]:
-            after = self.behind(stage, name)
-            yield f"{after} = next_{after}({self._passed(stage)})"
+            calls = (
+                self._over_taps(part, f"{function}({self._passed(stage)})")
+                for function, part in self._functions(stage, name)
+            )
+            yield f"{self.behind(stage, name)} = {' + '.join(calls)}"
 
     def source(self) -> str:
         """The module after its docstring."""
@@ -133,10 +175,13 @@ class MultiModule(Module):
                 for name, each in self.first.items()
             ),
             *(
-                self._kernel(f"next_{self.behind(stage, name)}", each, self._passed(stage), stage)
+                self._kernel(function, part, self._passed(stage), stage)
                 for stage, steps in enumerate(self.stages)
-                for name, each in steps.items()
+                for name in steps
+                for function, part in self._functions(stage, name)
             ),
+            *([_OVER_TAPS] if self._taps else ()),
+            *(f"TAPS_{k} = np.array({_read(each)})" for k, each in enumerate(self._taps)),
         ]
         return printer.filled(
             _MODULE,
@@ -150,6 +195,8 @@ class MultiModule(Module):
             checks=[f"check_means({means})"] if len(self.means) > 1 else [],
             starts=[f"first_{name}({means}, {arguments})," for name in self.names],
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
+            table="rows[-1]" if self._is_read else _TABLE,
+            count=self._samples,
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
@@ -217,6 +264,14 @@ class MultiModule(Module):
         )
         more = f"(1.0 / {float(keep.expr)!r} - 1.0)"
         return "".join(f" * (1.0 + {more} * ({each}))" for each in met)
+
+
+def _read(taps: Taps) -> list[list[list[float]]]:
+    """By tap the matrix from the positions that are read to those of the result, times s^{-1/2}."""
+    scale, positions = taps.count**-0.5, range(taps.positions)
+    return [
+        [[scale * float(read.get(q, 0)) for q in positions] for read in tap] for tap in taps.weights
+    ]
 
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:
@@ -313,7 +368,7 @@ def layers($names, $arguments):
     rows = [checked(($names,), 1)]
     for layer in range(1, C_W.size):
         rows.append(checked($step(*rows[-1], $entries), layer + 1))
-    return tuple(np.stack(tensor) for tensor in zip(*rows))
+    return $table
 
 
 def flow($means, $arguments):
@@ -321,7 +376,7 @@ def flow($means, $arguments):
 
 
 if __name__ == "__main__":
-    tensors = flow(*means([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, -1.0]]), $demonstrated)
+    tensors = flow(*means(1.0 - 2.0 * np.eye($count, max(8, $count))), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
         for layer, value in enumerate(values, start=1):
@@ -358,6 +413,26 @@ def check_means(*means):
 '''
 """What `first_layer` begins with where it needs more than K0."""
 
+_TABLE = "tuple(np.stack(tensor) for tensor in zip(*rows))"
+
+_OVER_TAPS = '''\
+def over_taps(values, taps, blocks):
+    """The sum over a tap for each block of axes, which are read where it reads."""
+    (_, results, positions), size = taps.shape, len(values)
+    matrices = [np.kron(np.eye(size // positions), tap) for tap in taps]
+    for axis in set(range(values.ndim)) - {axis for block in blocks for axis in block}:
+        if results != positions:  # a constant
+            values = values.take(range(0, size, positions), axis)
+    for block in blocks:
+        read = [values] * len(taps)
+        for axis in block:
+            read = [
+                np.moveaxis(np.tensordot(tap, each, (1, axis)), 0, axis)
+                for tap, each in zip(matrices, read)
+            ]
+        values = sum(read)
+    return values
+'''
 
 _KERNEL = """\
 @driver

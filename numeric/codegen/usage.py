@@ -88,12 +88,12 @@ def c_program(
     ]
 
 
-def multi(tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """Several inputs: the loop over layers."""
+def multi(tensors: Sequence[str], parameters: Sequence[str], samples: int) -> list[str]:
+    """So many inputs: the loop over layers."""
     return [
         _PYTHON,
         "    import numpy as np, kernel",
-        "    inputs = kernel.means([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, -1.0]])",
+        f"    inputs = kernel.means(1.0 - 2.0 * np.eye({samples}, {max(8, samples)}))",
         f"    {', '.join(tensors)}, = kernel.flow(*inputs, {', '.join(columns(parameters, 50))})",
         "These functions call compiled ones, and run from Python alone.",
     ]
