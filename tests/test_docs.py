@@ -100,12 +100,13 @@ BY_THEIR_OWN_NAMES = {
     "derivations.moments.linear_laws",
     "derivations.nait_saada_tanner.backward",
     "derivations.nait_saada_tanner.given_biases",
+    "derivations.nait_saada_tanner.sampling",
     "derivations.pdlt.ratio_limits",
     "derivations.pennington.traces",
     "derivations.training.curves",
     "numeric.random.haar",
+    "derivations.verify",
     "numeric.testing",
-    "numeric.verify",
 }
 """Modules for users that no room hands on."""
 

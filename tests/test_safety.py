@@ -24,6 +24,7 @@ import derive
 from derivations import claims, report
 from derivations.claims import registry
 from derivations.cli import BAD_INPUT, OK, main
+from derivations.verify import verify
 from derive import (
     BiInvariant,
     Equation,
@@ -57,7 +58,6 @@ from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit.modules import load, module_name
 from numeric.random import haar
 from numeric.random.philox import stream_key
-from numeric.verify import verify
 
 ROOT = Path(derive.__file__).parents[1]
 

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 import derive
 import numeric
 from derivations.moments import linear_laws
+from derivations.verify import Check
 from derive import (
     BiInvariant,
     Equation,
@@ -40,7 +41,6 @@ from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.layers.per_layer import Tabulated
 from numeric import compare, flow, plot, spectra
-from numeric.verify import Check
 
 TANH = activations.tanh
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")

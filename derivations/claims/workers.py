@@ -21,11 +21,11 @@ from typing import Any
 from numba.core import config
 
 from derivations.claims.costs import Costs
+from derivations.claims.processes import METHOD, deaf, end, leave
 from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
-from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
 from numeric.runs.kept import Runs, Shelf, keeping
 

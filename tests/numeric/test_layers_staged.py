@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from derivations.nait_saada_tanner import sampling
 from derive import (
     Gaussian,
     InputError,
@@ -19,7 +20,7 @@ from derive import (
 from derive.activations.functions import as_activation
 from derive.engine.step import closure
 from numeric import flow
-from numeric import propagation as sampled
+from numeric import propagation as precise
 from numeric import spectra as sampled_spectra
 from numeric.layers import accuracy
 from numeric.layers.run import Layers
@@ -130,8 +131,8 @@ BLOCKS = Network("relu", Orthogonal(C_W=1.0), layer="residual(skip=1, norm=rms)"
         lambda: exact.vertex(BLOCKS, 2),
         lambda: exact.component(["z", "z"], [1, 1], BLOCKS, 1),
         lambda: sampled_spectra.simulate(BLOCKS, 1.0, 8, 2, 2),
-        lambda: sampled.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
-        lambda: sampled.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),
+        lambda: precise.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
+        lambda: sampling.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),
     ],
 )
 def test_what_knows_the_dense_layer_alone_refuses_others(asked) -> None:
