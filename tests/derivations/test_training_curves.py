@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from derivations.claims.kept import Runs, keeping
 from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Network
 from derive.errors import InputError
-from numeric.runs.kept import Runs, keeping
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import simulate
 from numeric.training.losses import LOSSES, per_input

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import xarray
 
+from derivations.claims import kept
+from derivations.claims.kept import Shelf, Tally, keeping
 from derivations.nait_saada_tanner import sampling
 from derivations.nait_saada_tanner.backward import backward, squares
 from derive import Gaussian, LowRankOrthogonal, Network, activations
 from numeric import batchnorm, simulate, spectra
-from numeric.runs import kept
-from numeric.runs.kept import Shelf, Tally, keeping
 
 NET = Network(activations.tanh, Gaussian(1.5), C_b=0.1)
 LOW = Network(activations.tanh, LowRankOrthogonal(1.5, gamma="1/2"), C_b=0.1)
