@@ -107,7 +107,7 @@ BY_THEIR_OWN_NAMES = {
     "derivations.pennington.traces",
     "derivations.pennington.universality",
     "derivations.training.curves",
-    "numeric.random.haar",
+    "derivations.moments.haar",
     "derivations.verify",
     "numeric.testing",
 }

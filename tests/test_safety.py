@@ -25,7 +25,7 @@ from derivations import claims, report
 from derivations.claims import registry
 from derivations.cli import BAD_INPUT, OK, main
 from derivations.daneshmand import moments
-from derivations.moments import deep_linear
+from derivations.moments import deep_linear, haar
 from derivations.verify import verify
 from derive import (
     BiInvariant,
@@ -57,7 +57,6 @@ from derive.groups.moments import parse_moment
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit.modules import load, module_name
-from numeric.random import haar
 from numeric.random.philox import stream_key
 
 ROOT = Path(derive.__file__).parents[1]
