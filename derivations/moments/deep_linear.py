@@ -64,6 +64,7 @@ def norm_moment(
 
     Raises InputError as `correlator` does.
 
+    >>> from derive import Orthogonal
     >>> n = sympy.Symbol("n", positive=True)
     >>> norm_moment(2, [n, n]), norm_moment(2, [n, n], Orthogonal())
     ((n + 2)**2/n**2, 1)

@@ -312,7 +312,9 @@ class CompiledNetworks(Networks):
         work = self.work
         found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
         sigma = kernels.sigma_and_slope(self._sigma)
-        kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
+        kernels.descent().outputs(
+            self.parameters, np.array(work.widths), np.ascontiguousarray(x), sigma, found
+        )
         return found
 
     def descend(self, steps: int) -> None:
