@@ -11,7 +11,8 @@ from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import flow, learning_rate, simulate, staged
+from numeric.training import flow, learning_rate, simulate
+from numeric.training import networks as networks_module
 from numeric.training.ensembles import Training
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.networks import Networks
@@ -322,5 +323,5 @@ def test_kernels_do_not_depend_on_how_many_are_held(monkeypatch):
         return simulate(net, X, np.ones((2, 3)), None, 5, 2, 0.01, [0, 1], draws=40)
 
     whole = made()
-    monkeypatch.setattr(staged, "_HELD", 1)
+    monkeypatch.setattr(networks_module, "_HELD", 1)
     assert whole.identical(made())
