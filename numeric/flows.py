@@ -56,7 +56,7 @@ _REGAINED, _FEW = 17, 3
 
 _K, _THETA = named("K"), named("Theta")
 
-_Runnable: TypeAlias = Layers | StagedLayers | TangentLayers
+_Runnable: TypeAlias = StagedLayers | TangentLayers
 
 
 def flow(
@@ -450,8 +450,8 @@ def _layers(
                 raise InputError("tensors", ", ".join(map(str, own)), wanted)
             return TangentLayers(own, schemes, first, m, order)
         needed, read = _needed(names, schemes)
-        if [scheme.layer for scheme in schemes] == [None]:
-            return Layers(needed[0][-1], used[0], schemes[0], first, m, change)
+        if m == 1 and [scheme.layer for scheme in schemes] == [None]:
+            return Layers(needed[0][-1], schemes[0], first, change)
         return StagedLayers(needed, schemes, first, m, change, read)
 
 
@@ -535,9 +535,10 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if isinstance(layers, StagedLayers | TangentLayers):
+    known = None if isinstance(layers, TangentLayers) else layers.averages
+    if known is None:
         return "an average, or a product of tensors and averages, is beyond doubles"
-    averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
+    averages, _ = known(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():
         return "σ varies too fast over the range of z for a quadrature with steps of 1e-5"
     if not np.isfinite(averages).all():

@@ -25,6 +25,7 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import is_merged
 from . import stages
+from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
 from .start import Start
@@ -36,7 +37,7 @@ Passage: TypeAlias = stages.Stage | Merged | Tapped
 
 
 class StagedLayers:
-    """The recursions of these tensors through layers of several stages; `run.Layers` has another's.
+    """The recursions of these tensors through layers of any stages.
 
     Arguments:
         names: the tensors behind each stage of each scheme's layer, which need no others.
@@ -100,6 +101,14 @@ class StagedLayers:
         self._order: Sequence[int] | None = None
 
     @property
+    def averages(self) -> Averages | None:
+        """Those at the kernel of a layer of one stage; None of any other."""
+        passage, *others = self._all
+        if others or not isinstance(passage, stages.Stage) or len(passage.groups) != 1:
+            return None
+        return passage.groups[0]
+
+    @property
     def _all(self) -> list[Passage]:
         return [*chain(*self._layers, *self._readouts)]
 
@@ -130,7 +139,13 @@ class StagedLayers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """See `run.Layers.degenerate`."""
+        """The first sample whose z = 0 leaves a value undefined in a layer; None if there is none.
+
+        Arguments:
+            tensors: the tensors of the layer below, (m, m, …) each.
+            parameters: (1, parameters).
+            layer: 2, 3, …
+        """
         below = tensors[: len(self._layers[0][-1].names)]
         both = [each[None] for each in below], [np.abs(each) for each in below]
         number = self._order[layer - 2] if self._order else 0
