@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from derivations.verify import check
 from derive import Gaussian, Network, Orthogonal, layers
 from numeric.examples import Example
-from numeric.verify import check
 
 ONE, TWO = np.array([1.0, 0.5, -0.7]), np.array([[1.0, 0.5, -0.7], [0.3, 1.1, 0.4]])
 
