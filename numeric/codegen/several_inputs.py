@@ -189,6 +189,7 @@ class MultiModule(Module):
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
             table="rows[-1]" if self._is_read else _TABLE,
+            shown=f"[values], start={self.demonstrated}" if self._is_read else "values, start=1",
             count=self._samples,
         )
 
@@ -364,7 +365,7 @@ if __name__ == "__main__":
     tensors = flow(0.5 + 0.5 * np.eye($count), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
-        for layer, value in enumerate(values, start=1):
+        for layer, value in enumerate($shown):
             print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
 '''
 
