@@ -187,7 +187,8 @@ class SequenceRecursion(Recursion):
         *before, last = self.layer_stages
         if last.taps is not None and self.is_single_input:
             self._check_constant(last.taps)
-            last = replace(last, taps=Constant(last.taps.reads, last.taps.positions))
+            taps = last.taps
+            last = replace(last, taps=Constant(taps.reads, taps.shape, taps.into, taps.past))
         stage, law = unbound(last, self.weights)
         return (*before, stage), law
 

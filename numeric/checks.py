@@ -6,6 +6,7 @@ import math
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from numbers import Real
 from typing import Any
 
@@ -108,19 +109,28 @@ class Inputs:
         X: (samples, n_0), finite and real; a sample is an input, or a signal α at a position p,
             αP + p in their order.
         shape: in which it was given.
-        measured: the samples of a table: those of X, or its signals where they are read out.
+        samples: how many there are at layers 1, 2, …: those of X, unless layers change the
+            positions of signals.
+        measured: the samples of a table: those of the last layer, or signals that are read out.
+        first: the first layer of a table: from there on samples are those of the last layer.
         single: whether there is one that is no axis: one vector (n_0,), or one signal read out.
         axes: of an input before its numbers, (positions,) of a signal.
     """
 
     X: Array
     shape: tuple[int, ...]
+    samples: tuple[int, ...]
     measured: int
+    first: int
     single: bool
     axes: tuple[int, ...]
 
-    def named(self, sample: int) -> str:
-        """A row of X in words: "input 2", or "position 3 of input 1" of signals of positions."""
+    def named(self, sample: int, samples: int | None = None) -> str:
+        """A sample of so many, by default a row of X, in words: "input 2", or "position 3 of input
+        1" of signals of positions. Where the positions are others, the input alone."""
+        if samples not in (None, len(self.X)):
+            each = max(1, samples // (len(self.X) // math.prod(self.axes)))
+            return f"input {sample // each + 1}"
         index = np.unravel_index(sample, self.shape[:-1])
         kinds = ["input"] * (len(index) - len(self.axes)) + ["position"] * len(self.axes)
         words = [f"{kind} {at + 1}" for kind, at in zip(kinds, index, strict=True)]
@@ -137,17 +147,16 @@ class Inputs:
         return self.X.reshape(self.shape)
 
 
-def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE) -> Inputs:
+def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) -> Inputs:
     """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError.
 
     Arguments:
         layer: what the network's layers are; where they have positions, inputs are
             (positions, n_0) or (m, positions, n_0).
+        depth: how many layers there are.
     """
-    axes, measured = layer.input_axes, layer.output_axes
-    if measured not in ((), axes):
-        wanted = "a layer that keeps a signal's positions; readout= of a convolution reads out"
-        raise InputError("layer", str(layer), wanted)
+    axes, behind = layer.input_axes, layer.axes(depth)
+    measured = () if layer.readouts else behind[-1]
     of_one = ", ".join([*map(str, axes), "n_0"])
     wanted = f"real numbers of shape ({of_one}{'' if axes else ','}) or (m, {of_one})"
     X = numbers("inputs", inputs, wanted)
@@ -157,8 +166,12 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE) -> Inputs:
     if not np.isfinite(X).all():
         raise InputError("inputs", Words("NaN or infinity"), "finite numbers")
     rows = np.ascontiguousarray(X.reshape(-1, X.shape[-1]), dtype=float)
-    count = len(rows) // math.prod(axes) * math.prod(measured)
-    return Inputs(rows, X.shape, count, several + len(measured) == 0, axes)
+    signals = len(rows) // math.prod(axes)
+    samples = tuple(signals * math.prod(each) for each in behind)
+    count, single = signals * math.prod(measured), several + len(measured) == 0
+    tail = takewhile(lambda each: each == behind[-1], reversed(behind))
+    first = 1 + depth - sum(1 for _ in tail)
+    return Inputs(rows, X.shape, samples, count, first, single, axes)
 
 
 def check_rotations(net: Network, depth: int, reason: str) -> None:

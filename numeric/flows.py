@@ -122,10 +122,10 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    data = checked_inputs(inputs, net.layer)
+    data = checked_inputs(inputs, net.layer, depth)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_size(len(data.X), depth, names)
+    _check_size(max(data.samples), depth, names)
     if any(name.pairs + name.order > 1 for name in names):
         _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
@@ -179,7 +179,7 @@ def flow_changed(
 
     Raises InputError as `flow` does.
     """
-    data = checked_inputs(inputs, net.layer)
+    data = checked_inputs(inputs, net.layer, depth)
     names = wanted(tensors, net, depth)
     symbols = hyperparameters(net, depth, data.X.shape[1], width)
     asked = _Asked(net, data, depth, names, width, symbols, {})
@@ -208,13 +208,13 @@ def _in_floats(
 ) -> dict[Name, _Entries]:
     """`flow` without a precision; with the digits that balls have after so many seconds."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    schemes, order = _without_skew(net, asked).schemes(asked.depth, len(X))
+    schemes, order, samples = _schemes(_without_skew(net, asked), asked.data, asked.depth)
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
-    own = order if _closed(net, asked.depth, len(X)) else None
-    first = net.weights_at(1, depth=asked.depth).standard
-    layers = made(asked.names, schemes, first, len(X), change, own)
+    own = order if _closed(net, asked.depth, max(samples)) else None
+    first, unseen = net.weights_at(1, depth=asked.depth).standard, asked.data.first - 1
+    layers = made(asked.names, schemes, first, (samples, len(X)), change, own)
     if isinstance(layers, StagedLayers):
-        layers = layers.along(order)
+        layers = layers.along(order, unseen)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
@@ -239,7 +239,7 @@ def _in_floats(
         if change is None:  # wrong theories may have any values
             limits.check_kernel(net, asked.data, values, outcome.values)
         _check_finite(outcome, asked, layers)
-        few = {name: each[: accuracy.FEW] for name, each in values.items()}
+        few = {name: each[: unseen + accuracy.FEW] for name, each in values.items()}
         largest = float((X * X).sum(axis=1).max() / X.shape[1]) or 1.0
         unit = input_means(X, layers.orders, largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
@@ -261,11 +261,25 @@ def _in_floats(
         regained, reason = _regained(asked, short, seconds) if seconds and short else ({}, "")
         for name in short:
             if name not in regained:
-                _check_digits(name, outcome, at_unit, net, reason)
+                _check_digits(name, outcome, at_unit, asked, reason)
     return {
         name: regained.get(name) or (_axes(outcome.values, name), _axes(outcome.errors, name))
         for name in asked.names
     }
+
+
+def _schemes(
+    net: Network, data: Inputs, depth: int
+) -> tuple[tuple[Scheme, ...], tuple[int, ...], tuple[int, ...]]:
+    """The distinct schemes, which of them layers 2, 3, … have, and the samples in front of each;
+    the same scheme is another one in front of which there are other samples."""
+    schemes, order = net.schemes(depth, max(data.samples))
+    if len(set(data.samples)) == 1:
+        return schemes, order, (len(data.X),) * len(schemes)
+    pairs = [*zip(order, data.samples, strict=False)]
+    distinct = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+    found = tuple(schemes[number] for number, _ in distinct)
+    return found, tuple(distinct[pair] for pair in pairs), tuple(m for _, m in distinct)
 
 
 def _without_skew(net: Network, asked: _Asked) -> Network:
@@ -346,7 +360,7 @@ def _table(
         arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=single)
     return layout.dataset(
         arrays,
-        range(1, asked.depth + 1),
+        range(asked.data.first, asked.depth + 1),
         attributes | ({} if asked.width is None else {"width": int(asked.width)}),
         net=asked.net,
         inputs=asked.data.given,
@@ -433,7 +447,7 @@ def _layers(
     names: tuple[Name, ...],
     schemes: tuple[Scheme, ...],
     first: WeightEnsemble,
-    m: int,
+    samples: tuple[tuple[int, ...], int],
     change: Change | None,
     order: tuple[int, ...] | None,
 ) -> _Runnable:
@@ -445,14 +459,26 @@ def _layers(
         own = tuple(dict.fromkeys(map(_own, names)))
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if order is not None and set(own) & set(tangents.CLOSED):
+            asked = ", ".join(map(str, own))
             if readouts:
                 wanted = "K and Theta alone, with a readout and a skip past one matrix"
-                raise InputError("tensors", ", ".join(map(str, own)), wanted)
-            return TangentLayers(own, schemes, first, m, order)
+                raise InputError("tensors", asked, wanted)
+            alone = all(
+                stage.taps is None
+                or stage.taps.is_one_to_one
+                or (number in order[-1:] and number not in order[:-1] and not stage.carries)
+                for number, scheme in enumerate(schemes)
+                for stage in scheme.stages
+            )
+            if not alone or set(samples[0]) != {samples[1]}:
+                wanted = "K and Theta alone, with a skip past one matrix, where positions are added"
+                wanted += " up or change in another layer than the last"
+                raise InputError("tensors", asked, wanted)
+            return TangentLayers(own, schemes, first, samples[1], order)
         needed, read = _needed(names, schemes)
-        if m == 1 and [scheme.layer for scheme in schemes] == [None]:
+        if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], schemes[0], first, change)
-        return StagedLayers(needed, schemes, first, m, change, read)
+        return StagedLayers(needed, schemes, first, samples, change, read)
 
 
 _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"
@@ -518,17 +544,21 @@ def _check_finite(outcome: _Run, asked: _Asked, layers: _Runnable) -> None:
     name = min(bad, key=lambda each: (bad[each], each != _K))
     place = bad[name]
     below = max(place - 1, 0)
+    at = asked.data.first + place
     if place:
         values = asked.symbols | asked.own
-        columns = np.array([[values[each][place] for each in layers.parameters]])
-        found = layers.degenerate([each[below] for each in outcome.rows], columns, place + 1)
+        columns = np.array([[values[each][at - 1] for each in layers.parameters]])
+        found = layers.degenerate([each[below] for each in outcome.rows], columns, at)
         if found is not None:
-            raise limits.no_value(net, asked.data, UndefinedError(found).at(place, name))
+            raise limits.no_value(net, asked.data, UndefinedError(found).at(at - 1, name))
     K = float(np.abs(tensors[_K][below]).max())
-    reason = _why_not_finite(layers, tensors[_K][below]) if place else "in the inputs' layer"
-    got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
-    got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
+    reason = _why_not_finite(layers, tensors[_K][below]) if place else _START[at > 1]
+    got = f"{net}, whose {name.label} is not finite at layer {at}: {reason}"
+    got += f" (K = {K:.3g} at layer {at - 1})" if place else ""
     raise InputError("net", Words(got), "inputs and variances for which every tensor is finite")
+
+
+_START = "in the inputs' layer", "in a layer before"
 
 
 def _why_not_finite(layers: _Runnable, K: Array) -> str:
@@ -547,23 +577,24 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
 
 
 def _lost_at(name: Name, outcome: _Run, at_unit: Callable[[], _Run], share: float) -> int | None:
-    """The first layer at which the tensor's error exceeds this share of it."""
+    """The first row at which the tensor's error exceeds this share of it."""
     largest = outcome.largest_kernel
     return accuracy.lost_at(outcome.judged(name), largest, lambda: at_unit().judged(name), share)
 
 
 def _check_digits(
-    name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: Network, balls: str
+    name: Name, outcome: _Run, at_unit: Callable[[], _Run], asked: _Asked, balls: str
 ) -> None:
     """Raise InputError where rounding leaves too few digits of this tensor: `accuracy`.
 
     Arguments:
         balls: why they do not have it either, if they were asked.
     """
-    layer = _lost_at(name, outcome, at_unit, accuracy.LOST)
-    if layer is not None:
-        K = f"K = {outcome.largest_kernel[max(layer - 2, 0)]:.3g}"
-        left = accuracy.digits(outcome.judged(name), layer)
-        got = f"{net}, of whose {name.label} at layer {layer} rounding leaves {left} digits, at {K}"
+    row = _lost_at(name, outcome, at_unit, accuracy.LOST)
+    if row is not None:
+        K = f"K = {outcome.largest_kernel[max(row - 2, 0)]:.3g}"
+        left, layer = accuracy.digits(outcome.judged(name), row), asked.data.first - 1 + row
+        got = f"{asked.net}, of whose {name.label} at layer {layer} rounding leaves {left} digits"
+        got += f", at {K}"
         wanted = "a kernel at which some are left"
         raise InputError("net", got, f"{wanted} (balls: {balls})" if balls else wanted)

@@ -190,7 +190,7 @@ def simulate(
     }
     return layout.dataset(
         arrays,
-        range(1, ensemble.depth + 1),
+        range(ensemble.data.first, ensemble.depth + 1),
         about,
         net=net,
         inputs=ensemble.data.given,
@@ -303,11 +303,12 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
 
 def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
     """Raise InputError, as `flow` does, for tensors below a float's range but not exactly 0."""
-    values = [np.abs(arrays[target.label].to_numpy()[1:]) for target in plan.targets]
+    behind = int(ensemble.data.first == 1)  # layer 1 is exact
+    values = [np.abs(arrays[target.label].to_numpy()[behind:]) for target in plan.targets]
     if not any((each < limits.LEAST).any() for each in values):
         return
     rest = limits.silent(ensemble.net, ensemble.data, ensemble.symbols)
-    if rest[1:].all():
+    if rest[behind:].all():
         return
     for names in ((named("K"),), tuple(plan.targets)):
         found = _theory(ensemble, names, plan.fields)
@@ -347,7 +348,8 @@ def _tensor(
     """The tensor, its standard error and its floor."""
     n, order = float(ensemble.width), target.order
     power = target.pairs - 1
-    value = n**power * found.value
+    rows = slice(ensemble.data.first - 1, None)
+    value = n**power * found.value[rows]
     series = observables.lower(target)
     if series:
         own = _own(target.fields, ensemble)
@@ -358,11 +360,11 @@ def _tensor(
     dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
-    cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
+    cancelling = scale * found.terms[rows].reshape(len(value), -1).max(axis=1)
     about = layout.described(target)
     return {
         target.label: xarray.Variable(dims, n**order * value.reshape(shape), about),
-        f"{target}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
+        f"{target}_se": xarray.Variable(dims, scale * found.error[rows].reshape(shape)),
         f"{target}_floor": layout.floor(cancelling),
     }
 

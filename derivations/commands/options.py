@@ -252,7 +252,7 @@ def inputs(source: str) -> NDArray[np.float64]:
 
     head, *rest = source.split(":")
     counts = all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in rest)
-    if head == "random" and len(rest) in {2, 3, 4} and counts:
+    if head == "random" and len(rest) in {2, 3, 4, 5} and counts:
         seed, *shape = map(int, rest)
         if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
             return np.random.default_rng(seed).random(tuple(reversed(shape)))
@@ -266,7 +266,7 @@ def inputs(source: str) -> NDArray[np.float64]:
         return np.array(rows if len(rows) > 1 else rows[0])
     wanted = (
         "random:SEED:N, random:SEED:N:M for M inputs, random:SEED:N:P:M for M signals of P "
-        "positions, numbers such as 1,0.5,0.2 "
+        "positions, random:SEED:N:P2:P1:M for M images, numbers such as 1,0.5,0.2 "
         'or "1,.5;.2,.8", or a .csv or .npy file of numbers'
     )
     if head == "random" or not source.endswith((".csv", ".npy")):

@@ -136,11 +136,11 @@ def _data(given: argparse.Namespace, net: Network) -> Data:
     train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
     outputs = whole("--outputs", given.outputs, 1)
     of_file = given.data.endswith((".csv", ".npy"))
-    positions = next(iter(net.layer.input_axes), None)
+    axes = net.layer.input_axes
     if net.layer.output_axes:
         wanted = "a readout behind convolutions, readout=mean or flatten, as inputs have targets"
         raise InputError("--layer", str(net.layer), wanted)
-    inputs, targets = (_file if of_file else _images)(given.data, outputs, positions)
+    inputs, targets = (_file if of_file else _images)(given.data, outputs, axes)
     if train + test > len(inputs):
         raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
     chosen = np.random.default_rng(checks.seed(given.seed)).permutation(len(inputs))[: train + test]
@@ -149,7 +149,7 @@ def _data(given: argparse.Namespace, net: Network) -> Data:
 
 
 def _images(
-    text: str, outputs: int, positions: int | None = None
+    text: str, outputs: int, axes: tuple[int, ...] = ()
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
@@ -166,25 +166,27 @@ def _images(
     coarse = images.coarser(images.shape[-1] // _SIDE)
     channels = 1 if len(images.shape) == 2 else images.shape[0]
     X, label = coarse.pixels / of.brightest, images.labels
-    X = X if positions is None else _signals(X, positions, channels)
+    X = _signals(X, axes, channels) if axes else X
     if outputs == 1:
         return X, np.asarray(1.0 - 2.0 * (label[:, None] % 2), np.float64)
     kept = label < outputs
     return X[kept], np.eye(outputs)[label[kept]]
 
 
-def _signals(X: NDArray[np.float64], positions: int, channels: int) -> NDArray[np.float64]:
+def _signals(X: NDArray[np.float64], axes: tuple[int, ...], channels: int) -> NDArray[np.float64]:
     """(inputs, positions, n_0), from the numbers of one channel behind those of the other."""
-    count = X.shape[1] // channels
+    count, positions = X.shape[1] // channels, math.prod(axes)
     if count % positions:
         wanted = f"as many positions as divide the {count} numbers of an input"
         raise InputError("--layer", f"{positions} positions", wanted)
+    if len(axes) > 1 and count != positions:
+        raise InputError("--layer", f"{positions} positions", f"{count} positions, one a pixel")
     parts = X.reshape(len(X), channels, positions, -1)
-    return parts.swapaxes(1, 2).reshape(len(X), positions, -1)
+    return parts.swapaxes(1, 2).reshape(len(X), *axes, -1)
 
 
 def _file(
-    source: str, outputs: int, positions: int | None = None
+    source: str, outputs: int, axes: tuple[int, ...] = ()
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
@@ -196,7 +198,7 @@ def _file(
         wanted = f"rows of inputs and then {outputs} targets"
         raise InputError("--data", f"{source} of shape {table.shape}", wanted)
     X = table[:, :-outputs]
-    return X if positions is None else _signals(X, positions, 1), table[:, -outputs:]
+    return _signals(X, axes, 1) if axes else X, table[:, -outputs:]
 
 
 def _text(theory: xarray.Dataset, eta: float) -> str:

@@ -246,6 +246,11 @@ class Stage:
         """The positions that its matrices read: each sample by itself, if it has no taps."""
         return self.taps or ALONE
 
+    @property
+    def carries(self) -> bool:
+        """Whether it adds something that no matrix multiplies, as a skip does."""
+        return any(term.weight is None for _, each in self.equations for term in each.right)
+
     def matrix(self, number: int) -> Matrix:
         """The matrix of this number; the matrices of all taps count, those of one body in turn."""
         return self.matrices[number // self.reading.count]

@@ -1,10 +1,11 @@
-r"""Convolutions: which positions of a signal each of a stage's matrices reads.
+r"""Signals: the sums over positions that each of a stage's matrices meets.
 
 A sample is a signal α at a position p. With s independent matrices, one a *tap*, a stage is
 
-    z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} mean_{p' ∈ reads_k(p)} σ(z_{j,αp'}) ,
+    z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} Σ_p' A^{(k)}_{pp'} σ(z_{j,αp'}) .
 
-where the mean is 0 if nothing is read. The stage may also carry γ z_{i,αp}. The average over the
+A convolution has shifts for its A^{(k)}, pooling a mean, a graph its adjacency. The stage may also
+carry γ z, at the same positions or at others, γ Σ_p' A_{pp'} z_{i,αp'}. The average over the
 weights joins neural indices in pairs. Both indices of a pair have the same matrix, or neither has
 one. So the coefficient of δ_p(i) is a sum over one tap for each pair with a matrix. Its terms are
 the dense layer's coefficients at the positions that are read: pairs of equal taps share a matrix,
@@ -19,13 +20,14 @@ with r blocks of ρ in B. The sums run over free taps. For Gaussian matrices F_�
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
-from math import prod
-from typing import Any, ClassVar, TypeVar
+from math import fsum, isclose, prod
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import sympy
 
@@ -42,24 +44,52 @@ MOVED = 1000
 """label + MOVED·k stands for the sample that tap number k reads for this label."""
 
 
+Row: TypeAlias = "tuple[tuple[int, float], ...]"
+"""The positions that one position of the result reads, each with its weight A_{pp'} ≠ 0."""
+
+
 @dataclass(frozen=True)
 class Taps:
     """The positions that each matrix reads.
 
     Arguments:
-        reads: by tap and by position of the result.
-        positions: of what is read.
+        reads: A^{(k)} by tap, each by position of the result.
+        shape: of the positions that are read, numbered row by row.
+        into: the shape of those of the result; () for one position, which is no axis.
+        past: the positions that a skip past the matrices reads; None: each its own.
     """
 
-    reads: tuple[tuple[tuple[int, ...], ...], ...]
-    positions: int
+    reads: tuple[tuple[Row, ...], ...]
+    shape: tuple[int, ...]
+    into: tuple[int, ...]
+    past: Taps | None = None
 
     mark: ClassVar[int] = MOVED
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.reads, self.shape, self.into, self.past))
+
+    def __repr__(self) -> str:
+        return f"Taps({self.count} of {self.shape} to {self.into}, {self.digest})"
+
+    @property
+    def digest(self) -> str:
+        """What tells these positions and weights from others, in a text."""
+        return hashlib.sha256(repr((self.reads, self.past)).encode()).hexdigest()[:16]
 
     @property
     def count(self) -> int:
         """How many matrices there are."""
         return len(self.reads)
+
+    @property
+    def positions(self) -> int:
+        """Positions that are read."""
+        return prod(self.shape)
 
     @property
     def results(self) -> int:
@@ -68,20 +98,64 @@ class Taps:
 
     @cached_property
     def weights(self) -> tuple[tuple[dict[int, Fraction], ...], ...]:
-        """By tap and by position of the result: how much of each position is read."""
-        return tuple(
-            tuple({q: Fraction(1, len(read)) for q in read} for read in tap) for tap in self.reads
-        )
+        """By tap and by position of the result: how much of each position is read, exactly."""
+        return tuple(tuple({q: _exactly(a) for q, a in row} for row in tap) for tap in self.reads)
+
+    @property
+    def carries(self) -> bool:
+        """Whether a skip past the matrices has a position to read at each of the result."""
+        return self.past is not None or self.results == self.positions
 
     @property
     def is_identity(self) -> bool:
         """Whether each position is by itself, as in the dense layer."""
-        return self.reads == (tuple((p,) for p in range(self.positions)),)
+        own = tuple(((p, 1.0),) for p in range(self.positions))
+        return self.reads == (own,) and self.past is None
 
-    @property
+    @cached_property
     def is_full(self) -> bool:
-        """Whether each tap reads something at each position: constant signals stay constant."""
-        return all(read for tap in self.reads for read in tap)
+        """Whether the weights of each tap sum to 1: constant signals stay constant."""
+        every = self.reads if self.past is None else (*self.reads, *self.past.reads)
+        return all(isclose(fsum(a for _, a in row), 1.0) for tap in every for row in tap)
+
+    @cached_property
+    def absolute(self) -> Taps:
+        """The same with |A|, by which sizes of terms are added up."""
+        if all(a > 0 for tap in self.reads for row in tap for _, a in row):
+            return self
+        reads = (tuple(tuple((p, abs(a)) for p, a in row) for row in tap) for tap in self.reads)
+        return replace(self, reads=tuple(reads))
+
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether each tap reads one position at most, another for each of the result."""
+        if self.past is not None:
+            return False
+        met = [[row[0][0] for row in tap if row] for tap in self.reads]
+        alone = all(len(row) < 2 for tap in self.reads for row in tap)
+        return alone and all(len(set(each)) == len(each) for each in met)
+
+    @cached_property
+    def style(self) -> str:
+        """How a sum over the taps is written, one of those of `Moved`."""
+        weights = {a for tap in self.reads for row in tap for _, a in row}
+        alone = all(len(row) < 2 for tap in self.reads for row in tap) and weights <= {1.0}
+        if alone and self.into == self.shape and all(map(self._is_shift, self.reads)):
+            return "shift"
+        if alone and self.results == 1 and self.count > 1:
+            return "read"
+        whole = self.count == self.results == len(weights) == 1
+        even = whole and len(self.reads[0][0]) == self.positions and self.is_full
+        return "mean" if even else "sum" if self.count == 1 else "matrix"
+
+    def _is_shift(self, tap: tuple[Row, ...]) -> bool:
+        """Whether all positions read one that is as far away, around the end of each axis."""
+        places = list(product(*map(range, self.shape)))
+        pairs = ((places[row[0][0]], at) for at, row in zip(places, tap, strict=True) if row)
+        far = {
+            tuple((q - p) % P for q, p, P in zip(*pair, self.shape, strict=True)) for pair in pairs
+        }
+        return len(far) < 2
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """What the matrix of each tap meets of a body at all positions, as `by` reads it."""
@@ -116,24 +190,35 @@ class Taps:
 
         Arguments:
             samples: α·results + p each; what is read are α·positions + p'.
-            blocks: the places among them that one tap moves. The others stay, or are constants.
+            blocks: the places among them that one tap moves. The others are those that a skip
+                reads, or are constants.
         """
         at = [divmod(sample, self.results) for sample in samples]
         stays = self.results == self.positions
         start = tuple(alpha * self.positions + stays * p for alpha, p in at)
         found = {start: Fraction(1)}
-        for block in blocks:
+        moves = [(block, self.weights, self.count ** (len(block) // 2)) for block in blocks]
+        if self.past is not None:
+            tied = {place for block in blocks for place in block}
+            moves += [((k,), self.past.weights, 1) for k in range(len(at)) if k not in tied]
+        for block, taps, shares in moves:
             total: dict[tuple[int, ...], Fraction] = {}
-            for tap in self.weights:
+            for tap in taps:
                 read = (tap[at[place][1]].items() for place in block)
                 for chosen, (known, weight) in product(product(*read), found.items()):
-                    moved, share = list(known), weight / self.count ** (len(block) // 2)
+                    moved, share = list(known), weight / shares
                     for place, (p, own) in zip(block, chosen, strict=True):
                         moved[place] = at[place][0] * self.positions + p
                         share *= own
                     total[tuple(moved)] = total.get(tuple(moved), Fraction(0)) + share
             found = total
         return found
+
+
+def _exactly(weight: float) -> Fraction:
+    """A fraction of small denominator that rounds to this number, such as 1/3; else the number."""
+    near = Fraction(weight).limit_denominator(2**20)
+    return near if float(near) == weight else Fraction(weight)
 
 
 class Constant(Taps):
@@ -150,14 +235,15 @@ class Alone(Constant):
         return [body]
 
 
-ALONE = Alone((((0,),),), 1)
+ALONE = Alone(((((0, 1.0),),),), (1,), ())
 
 
 class Moved(sympy.Expr):
     """An expression in tensors and averages, at samples that a sum over taps has moved.
 
-    Arguments: the expression; the samples, in blocks that one tap moves; "shift", "read" or
-    "mean", by what is done: added to a position, in its place, or averaged over.
+    Arguments: the expression; the samples, in blocks that one tap moves; what is done: "shift" adds
+    k to a position, "read" puts p in its place, "mean" averages over p, "matrix" sums over p with
+    the weights A_k, "sum" with A of one tap, and "past" with those of the skip, S.
     """
 
     is_commutative = True
@@ -173,45 +259,74 @@ class Moved(sympy.Expr):
         """The indices that are summed over, and which of them each sample has."""
         _, blocks, style = self.args
         groups = [[int(sample) for sample in block.args] for block in blocks.args]
-        if str(style) == "mean":
+        if str(style) not in ("shift", "read"):
             groups = [[sample] for group in groups for sample in group]
         letter = "k" if str(style) == "shift" else "p"
         names = [letter + "'" * place for place in range(len(groups))]
         found = {sample: (k, names[k]) for k, group in enumerate(groups) for sample in group}
         return names, dict(sorted(found.items()))
 
+    def _weights(self) -> list[tuple[str, int, str]]:
+        """The factors A_k[sample, p], each as k, the sample and p."""
+        _, blocks, style = self.args
+        if str(style) not in ("matrix", "sum", "past"):
+            return []
+        labels = self._labels()[1]
+        return [
+            ("k" + "'" * place if str(style) == "matrix" else "", int(each), labels[int(each)][1])
+            for place, block in enumerate(blocks.args)
+            for each in block.args
+        ]
+
+    def _shown(self, factor: str, tap: str) -> tuple[list[str], str]:
+        """The indices, those of taps too, and the weights; `factor` shows one, `tap` its k."""
+        weights, name = self._weights(), "S" if str(self.args[2]) == "past" else "A"
+        names = [*dict.fromkeys(k for k, *_ in weights if k), *self._labels()[0]]
+        shown = (factor.format(name + (tap.format(k) if k else ""), *each) for k, *each in weights)
+        return names, "".join(shown)
+
     @property
     def _joint(self) -> str:
         return "+" if str(self.args[2]) == "shift" else ":"
 
     def _sympystr(self, printer: Any) -> str:
-        names, labels = self._labels()
+        labels = self._labels()[1]
+        names, weights = self._shown("{}[{},{}]*", "{}")
         at = ",".join(f"{sample}{self._joint}{name}" for sample, (_, name) in labels.items())
-        return f"Σ{{{','.join(names)}}}({printer.doprint(self.args[0])})[{at}]"
+        return f"Σ{{{','.join(names)}}}{weights}({printer.doprint(self.args[0])})[{at}]"
 
     def _latex(self, printer: Any) -> str:
-        names, labels = self._labels()
+        labels = self._labels()[1]
+        names, weights = self._shown(r"{}_{{\alpha_{{{}}}\,{}}} ", "^{{({})}}")
         joint = self._joint if self._joint == "+" else r"\,"
         at = r"\;".join(
             rf"\alpha_{{{sample}}}{joint}{name}" for sample, (_, name) in labels.items()
         )
         body = printer.doprint(self.args[0])
-        return rf"\sum_{{{','.join(names)}}} \left({body}\right)_{{{at}}}"
+        return rf"\sum_{{{','.join(names)}}} {weights}\left({body}\right)_{{{at}}}"
 
 
-def moved(expr: sympy.Expr, taps: Taps, blocks: Sequence[Sequence[int]]) -> sympy.Expr:
+def moved(
+    expr: sympy.Expr, taps: Taps, blocks: Sequence[Sequence[int]], free: Sequence[Sequence[int]]
+) -> sympy.Expr:
     """s^{-pairs} Σ_{k_B} G_π as an expression, where only tied pairs count.
 
     Arguments:
         expr: G_π.
         blocks: the samples that each tap moves.
+        free: those of pairs without a matrix, which a skip moves.
     """
     ends = sum(map(len, blocks))
     scale = sympy.Rational(taps.count) ** (-sympy.Rational(ends, 2))
     if taps.is_identity:
         return expr
-    style = "shift" if taps.results > 1 else "read" if taps.count > 1 else "mean"
-    if style == "mean":
+    if taps.past is not None:
+        expr = _moved(expr, free, "past")
+    if taps.style == "mean":
         scale /= taps.positions**ends
-    outside, inside = expr.as_independent(Component, Average, GaussianAverage, as_Add=False)
-    return scale * outside * Moved(inside, blocks, style)
+    return scale * _moved(expr, blocks, taps.style)
+
+
+def _moved(expr: sympy.Expr, blocks: Sequence[Sequence[int]], style: str) -> sympy.Expr:
+    outside, inside = expr.as_independent(Component, Average, GaussianAverage, Moved, as_Add=False)
+    return outside * Moved(inside, blocks, style) if inside != 1 and any(blocks) else expr

@@ -6,7 +6,7 @@ K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
 from .by_depth import as_period, by_depth
-from .convolutions import convolution, flattening, pooling
+from .convolutions import convolution, flattening, mix, pooling
 from .layer import Layer
 from .shipped import (
     around,
@@ -32,6 +32,7 @@ __all__ = [
     "dropout",
     "flattening",
     "gated",
+    "mix",
     "normalized",
     "pooling",
     "read",

@@ -36,7 +36,7 @@ from ..engine.stages import (
 )
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE, STREAM, Kind
-from ..errors import InputError
+from ..errors import InputError, Words
 from ..weights import WeightEnsemble
 from .notation import SIGMA, WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
 
@@ -101,7 +101,8 @@ class Assembly:
         self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
         self.keep = dict(keep or {})
-        self.taps = {name: each for name, each in (taps or {}).items() if not each.is_identity}
+        self.taps = dict(taps or {})
+        self.shape: tuple[int, ...] | None = None  # of the positions, where that is known
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
@@ -532,18 +533,27 @@ class _StageMaker:
         )
 
     def taps(self, equations: Sequence[Equation]) -> Taps | None:
-        """The positions that all matrices read. InputError if they read different ones, or if the
-        number of positions changes elsewhere than in a last stage without a skip."""
-        found = dict.fromkeys(map(self.whole.taps.get, self.matrices))
+        """The positions that all matrices read. InputError if they read different ones, or those
+        of another signal than the stage before has, or if a skip past them has none to read."""
+        whole = self.whole
+        read = [whole.taps[name] for name in self.matrices if name in whole.taps]
+        for each in read:
+            before = each.shape if whole.shape is None else whole.shape
+            if each.shape != before:
+                counts = (" x ".join(map(str, at)) for at in sorted((before, each.shape)))
+                got = f"convolutions of {' and '.join(counts)} positions"
+                raise InputError("positions", Words(got), "those that the block before gives")
+        every = map(whole.taps.get, self.matrices)
+        found = {taps if taps and not taps.is_identity else None for taps in every}
         if len(found) > 1:
             wanted = "one kernel size and boundary for all matrices between the same two variables"
-            raise InputError("taps", self.whole.text, wanted)
+            raise InputError("taps", whole.text, wanted)
         taps = next(iter(found), None)
+        whole.shape = read[0].into if read else whole.shape
         carried = any(term.weight is None for equation in equations for term in equation.right)
-        last = self.level == self.whole.level(self.whole.variables["z"].variable)
-        if taps and taps.results != taps.positions and (carried or not last):
-            wanted = "a readout of positions as the last matrix, and no skip past it"
-            raise InputError("layer", self.whole.text, wanted)
+        if taps and carried and not taps.carries:
+            wanted = "no skip past a matrix that gives other positions, unless by a stride, a mean"
+            raise InputError("layer", whole.text, f"{wanted} or padding that it can follow")
         return taps
 
     def masks(self, equations: Sequence[Equation]) -> tuple[Value, ...]:

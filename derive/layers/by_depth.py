@@ -30,14 +30,19 @@ class ByDepth(Along[Layer]):
     example: ClassVar[str] = "dense; residual(norm=rms)*; normalized(rms)"
 
     def __post_init__(self) -> None:
-        own = [each.read_by(()) for each in self.entries[-1:]]
-        reading = [x for x in (*self.entries[:-1], *own) if x.input_axes != x.output_axes]
-        if reading:
-            wanted = "layers that keep a signal's positions; a readout of the last layer alone"
-            raise InputError("layer", str(reading[0]), wanted)
-        if len({axes for each in self.entries for axes in each.input_axes}) > 1:
-            wanted = "convolutions of signals with the same positions"
-            raise InputError("layer", "; ".join(map(str, self.entries)), wanted)
+        now: tuple[int, ...] | None = None
+        for each in (*self.stem, *self.block, *self.block, *self.head):
+            own = each.read_by(())
+            if now is not None and own.input_axes not in ((), now):
+                wanted = f"convolutions of signals with the same positions; here are {now} before"
+                raise InputError("layer", f"{each} in {self}", wanted)
+            now = own.output_axes if own.tapped else now
+        if any(each.readouts for each in self.entries[:-1]):
+            wanted = "a readout of the last layer alone"
+            raise InputError("layer", str(self), wanted)
+        if self.readouts and len(set(self._axes(self.entries))) > 1:
+            wanted = "no readout= where the positions change: pooling or flattening as last layer"
+            raise InputError("layer", str(self), wanted)
 
     @staticmethod
     def one(given: Any) -> Layer:
@@ -68,12 +73,27 @@ class ByDepth(Along[Layer]):
     @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return max((each.input_axes for each in self.entries), default=())
+        return next((each.input_axes for each in self.entries if each.tapped), ())
 
     @property
     def output_axes(self) -> tuple[int, ...]:
-        """The axes along which an input is measured: its own, unless a readout changes them."""
-        return max((x.read_by(self.readouts).output_axes for x in self.entries), default=())
+        """The axes along which an input is measured at the greatest depth: those of the positions
+        behind the last layer, unless a readout changes them."""
+        return () if self.readouts else self._axes(self.entries)[-1]
+
+    def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
+        """The axes of the positions behind layers 1 … depth; see `Layer.axes`."""
+        if len(set(self._axes(self.entries))) == 1:
+            return (self.input_axes,) * depth
+        return self._axes([self.at(layer, depth) for layer in range(2, depth + 1)])
+
+    def _axes(self, layers: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
+        """The axes of the positions behind layer 1 and these."""
+        found = [self.input_axes]
+        for each in layers:
+            own = each.read_by(())
+            found.append(own.output_axes if own.tapped else found[-1])
+        return tuple(found)
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

@@ -17,10 +17,16 @@ from ..expressions import as_expression
 from ..symbols import C_W
 from .layer import Layer
 from .norms import Norm
+from .notation import PARAMETER
 
 _NAME = re.compile(r"\[[^\]]*\]|[A-Za-z_]\w*")
 _OF_Z = re.compile(r"\bs\s*\[([^\]]*)\]")
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*=")
+
+
+_SKIP = "g"
+_PROJECTED = (f"{_SKIP}[i] = Ws[i,a] z[a]",)
+"""What a skip with a matrix of its own carries."""
 
 
 class _Equations:
@@ -39,7 +45,8 @@ class _Equations:
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
         """Equations and symbols before all blocks, and the names that they get."""
-        own = dict.fromkeys((*(_left(line)[0] for line in lines), *values))
+        defined = (_left(line)[0] for line in lines)
+        own = dict.fromkeys((*defined, *values, *PARAMETER.findall(" ".join(lines))))
         names = {name: self.free(name) for name in own}
         self.lines += [_renamed(line, names) for line in lines]
         self.values |= {names[name]: value for name, value in values.items()}
@@ -105,7 +112,13 @@ def check_no_readout(block: Layer, wanted: str) -> None:
 
 
 def around(
-    block: Layer, skip: object, norm: str | None, eps: object, label: str | None = None
+    block: Layer,
+    skip: object,
+    norm: str | None,
+    eps: object,
+    label: str | None = None,
+    *,
+    projected: bool = False,
 ) -> Layer:
     """A skip around a block; see `layers.around`."""
     given = Norm(norm, eps)
@@ -114,7 +127,10 @@ def around(
         check_no_readout(block, "no readout in a skip: in a layer of its own behind it")
     made = _Equations(block)
     values = given.values if gamma == 0 else {**given.values, "gamma": gamma}
-    names = made.start(given.lines, values)
+    before = (*given.lines, *_PROJECTED) if projected else given.lines
+    if projected and norm is None:  # the skip has its matrix a stage before the block's
+        before, given.name = ("y[i] = z[i]", *_PROJECTED), "y"
+    names = made.start(before, values)
     lines = made.take(block)
     last = max(k for k, line in enumerate(lines) if _left(line)[0] == "z")
     current = names.get(given.name, given.name)
@@ -124,10 +140,11 @@ def around(
         if name == "z":
             current = "z" if number == last else made.free("z")
             if number == last and gamma != 0:
-                right = f"{names['gamma']} z[{index}] + {right}"
+                carried = names[_SKIP] if projected else "z"
+                right = f"{names['gamma']} {carried}[{index}] + {right}"
         left = f"{current if name == 'z' else name}{f'[{index}]' if index else ''}"
         made.lines.append(f"{left} = {right}")
-    shown = [f"skip={gamma}", *given.shown("norm=")]
+    shown = [f"skip={gamma}", *given.shown("norm="), *(["projected=True"] if projected else [])]
     readouts = [around(readout, 0, norm, eps, str(readout)) for readout in block.readouts]
     return made.layer(label or f"around({block}, {', '.join(shown)})", readouts)
 

@@ -14,7 +14,7 @@ from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
-from ..errors import InputError, Words
+from ..errors import InputError
 from ..expressions import as_expression
 from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
@@ -156,12 +156,24 @@ class Layer:
     @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return tuple(taps.positions for _, taps in self.tapped[:1])
+        return next((taps.shape for _, taps in self.tapped), ())
 
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.readouts else tuple(taps.results for _, taps in self.tapped[-1:])
+        return () if self.readouts or not self.tapped else self.tapped[-1][1].into
+
+    def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
+        """The axes of the positions behind layers 1 … depth of a network of which it is the layer.
+
+        Raises InputError if it changes them and there is more than one such layer.
+        """
+        before = self.input_axes
+        behind = before if self.readouts else self.output_axes
+        if before != behind and depth > 2:
+            wanted = f"a layer that keeps a signal's positions, or '{self}*1' and depth 2"
+            raise InputError("layer", str(self), wanted)
+        return (before, *(behind,) * (depth - 1))
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""
@@ -252,13 +264,9 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
 
 
 def _taps(given: Mapping[str, Taps], names: Sequence[str]) -> tuple[tuple[str, Taps], ...]:
-    """Taps of matrices, ordered as in the equations; InputError if numbers of positions differ."""
+    """Taps of matrices, ordered as in the equations."""
     if not isinstance(given, Mapping) or not given.keys() <= set(names):
         raise InputError("taps", given, f"taps by matrices, {', '.join(names)}")
-    counts = {each.positions for each in given.values()}
-    if len(counts) > 1:
-        got = f"convolutions of {' and '.join(map(str, sorted(counts)))} positions"
-        raise InputError("positions", Words(got), "one number of positions in a layer")
     return tuple((name, given[name]) for name in names if name in given)
 
 

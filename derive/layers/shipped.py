@@ -76,8 +76,8 @@ def sequence(*blocks: Layer | str) -> Layer:
     Arguments:
         blocks: layers, or their texts.
 
-    By definition. Raises InputError if there are no blocks, for convolutions of signals with
-    different positions, and for a readout that is not the last block's.
+    By definition. Raises InputError if there are no blocks, for convolutions of other positions
+    than the block before gives, and for a readout that is not the last block's.
 
     >>> sequence("residual(norm=rms)", "gated(norm=rms)")
     sequence(residual(skip=1, norm=rms), gated(norm=rms))
@@ -93,6 +93,7 @@ def around(
     norm: str | None = None,
     eps: object = 0,
     label: str | None = None,
+    projected: bool = False,
 ) -> Layer:
     """z' = γ z + block(y), y = z or the normalized z: a skip around any block.
 
@@ -101,15 +102,21 @@ def around(
         skip: γ, a number or a symbol; 0 means no skip.
         norm, eps: as in `layers.normalized`; None means no norm.
         label: the text that `str` shows.
+        projected: whether the skip has a matrix of its own, z' = γ W_s z + block(y), of the
+            network's law and variance C_W: a 1×1 convolution, where z is a signal.
 
-    By definition. Raises InputError as `layers.sequence` does.
+    Where the block gives other positions, the skip reads those of its strides, and the means of its
+    windows (`layers.convolution`, `layers.pooling`). By definition. Raises InputError as
+    `layers.sequence` does, and where a skip has no positions to read.
 
     >>> print("; ".join(around("dense", skip="1/2").lines))
     z[i] = gamma z[i] + b[i] + W[i,a] s(z[a])
     >>> around("sequence(gated, dense)", skip="1/2", norm="rms")
     around(sequence(gated(), dense()), skip=1/2, norm=rms)
     """
-    return composed.around(as_layer(block), skip, norm, eps, label)
+    if not isinstance(projected, bool):
+        raise InputError("projected", projected, "True or False")
+    return composed.around(as_layer(block), skip, norm, eps, label, projected=projected)
 
 
 def normalized(
@@ -277,10 +284,13 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "skip": (skip, ("gamma", "norm", "eps", *_OWN)),
     "convolution": (
         convolution,
-        ("size", "positions", "weights", "boundary", "readout", "norm", "eps", *_LAW),
+        (
+            *("size", "positions", "weights", "boundary", "readout", "norm", "eps", *_LAW),
+            *("stride", "padding", "dilation"),
+        ),
     ),
-    "around": (around, ("block", "skip", "norm", "eps")),
-    "pooling": (pooling, ("positions",)),
+    "around": (around, ("block", "skip", "norm", "eps", "projected")),
+    "pooling": (pooling, ("positions", "size", "stride")),
     "flattening": (flattening, ("positions",)),
 }
 
@@ -369,8 +379,8 @@ def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
 def _value(text: str) -> object:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    if text in NORMS or text == "None":
-        return None if text == "None" else text
+    if text in NORMS or text in _WORDS:
+        return _WORDS.get(text, text)
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:
         return tuple(_value(part.strip()) for part in parts(text[1:-1]))
     if text in _SYMBOLS:
@@ -386,6 +396,7 @@ def _named(text: str) -> object:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
+_WORDS = {"None": None, "True": True, "False": False}
 _SYMBOLS = {
     name: sympy.Symbol(name, positive=True)
     for name in ("gamma", "eps", "ratio", "C1", "C2", "C3", "p")

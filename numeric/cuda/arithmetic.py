@@ -128,6 +128,11 @@ class CudaArithmetic(Arithmetic):
         found: Array = sent(super().function(stage, number, orders, here))
         return found
 
+    def zeros(self, count: int) -> Array:
+        """See `Arithmetic`."""
+        found: Array = sent(super().zeros(count))
+        return found
+
     def read(self, taps: Taps, body: Array) -> list[Array]:
         """See `Arithmetic`."""
         m = body.shape[2]

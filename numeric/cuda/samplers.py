@@ -130,7 +130,7 @@ class CudaLayerSampler(_OnDevice, LayerSampler):
     @property
     def held(self) -> int:
         """Variables, what they are made of and works on the way to them, and matrices."""
-        vectors = len(self.probes.jets) * len(self.ensemble.inputs)
+        vectors = len(self.probes.jets) * max(self.ensemble.data.samples)
         return (24 + self.probes.order) * self.numbers + 32 * (vectors + 1) ** 2
 
     def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:

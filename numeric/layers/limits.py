@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from derive.activations import Activation
 from derive.engine.fields import Field
 from derive.engine.stages import Stage
-from derive.engine.taps import Taps
 from derive.engine.tensors import Name, named
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError, Words
@@ -51,7 +50,8 @@ class NoValueError(InputError):
 def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
     """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
-    which = data.named(found.sample)
+    samples = data.samples[layer - 1]
+    which = data.named(found.sample, samples)
     if order is None:
         reason = f", by whose norm {net.layer} divides: K has no value"
         cure = "an eps above 0"
@@ -60,7 +60,7 @@ def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueEr
         reason = f", on the kink of {net.activation}: {undefined.tensor.label} needs {sigma}, "
         reason += "which does not exist"
         cure = f"tensors that do not need {sigma}"
-    if not data.X[found.sample].any():
+    if samples == len(data.X) and not data.X[found.sample].any():
         wanted = f"{cure}, biases (C_b > 0), or another input, such as 1e-9 times a vector"
         return NoValueError("inputs", Words(f"zero for {which}{reason}"), wanted)
     got = f"{net}, with z = 0 between layers {layer} and {layer + 1} for {which}{reason}"
@@ -68,7 +68,8 @@ def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueEr
 
 
 def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """True where z of a measured sample is exactly 0, (depth, samples)."""
+    """True where z of a measured sample is exactly 0, (layers, samples): at the layers from
+    `data.first` on, as in a table."""
     depth = len(symbols["C_W"])
     biases, weights = ([bool(each) for each in symbols[name]] for name in ("C_b", "C_W"))
     distinct, order = net.schemes(depth, 1)
@@ -80,17 +81,21 @@ def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[
         given = scheme.sigma, stages, biases[layer], weights[layer]
         ahead = np.where(found[-1], _stays(*given, True), _stays(*given, False))
         for stage in stages:
-            ahead = _where_all(ahead, stage.reading)
+            ahead = _where_all(ahead, stage)
         found.append(ahead)
-    whole = np.array(found).reshape(depth, data.measured, -1)
-    return np.asarray(whole.all(axis=2), np.bool_)
+    seen = [each.reshape(data.measured, -1).all(axis=1) for each in found[data.first - 1 :]]
+    return np.array(seen, np.bool_)
 
 
-def _where_all(zero: NDArray[np.bool_], taps: Taps) -> NDArray[np.bool_]:
-    """True at positions of the result where all that the taps read is zero."""
+def _where_all(zero: NDArray[np.bool_], stage: Stage) -> NDArray[np.bool_]:
+    """True at positions of the result where all that the stage reads is zero."""
+    taps = stage.reading
     signals = zero.reshape(-1, taps.positions)
-    reads = [[q for tap in taps.reads for q in tap[p]] for p in range(taps.results)]
-    return np.stack([signals[:, at].all(axis=1) for at in reads], axis=1).ravel()
+    every = taps.reads if taps.past is None else (*taps.reads, *taps.past.reads)
+    reads = [{q for tap in every for q, _ in tap[p]} for p in range(taps.results)]
+    if stage.carries and taps.past is None:
+        reads = [{p, *at} for p, at in enumerate(reads)]
+    return np.stack([signals[:, sorted(at)].all(axis=1) for at in reads], axis=1).ravel()
 
 
 @cache
@@ -172,9 +177,9 @@ def _refuse(net: Network, data: Inputs, label: str, small: NDArray[np.bool_]) ->
     """Raise InputError for the first layer and sample at which `small` is True."""
     if not small.any():
         return
-    layer = int(np.argmax(small.any(axis=1)))
-    which = data.named(int(np.argmax(small[layer])))
-    got = f"{net}, whose {label} falls below {LEAST:g} at layer {layer + 1} for {which}"
+    row = int(np.argmax(small.any(axis=1)))
+    which = data.named(int(np.argmax(small[row])), data.measured)
+    got = f"{net}, whose {label} falls below {LEAST:g} at layer {data.first + row} for {which}"
     wanted = (
         "larger variances or inputs, or fewer layers; `flow` with a precision has no such limit"
     )

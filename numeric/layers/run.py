@@ -49,7 +49,7 @@ class Layers(StagedLayers):
         first: WeightEnsemble,
         change: Callable[[Step], Step] | None = None,
     ) -> None:
-        super().__init__(((names,),), (scheme,), first, 1, change)
+        super().__init__(((names,),), (scheme,), first, ((1,), 1), change)
         ((stage,),) = self._layers
         assert isinstance(stage, stages.Stage)
         self._kernel, self._tensors_at = names.index(named("K")), 1 + 2 * len(self.parameters)

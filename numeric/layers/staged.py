@@ -43,7 +43,7 @@ class StagedLayers:
         names: the tensors behind each stage of each scheme's layer, which need no others.
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
-        m: inputs.
+        samples: in front of each scheme's layer, and behind layer 1.
         change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
 
@@ -62,7 +62,7 @@ class StagedLayers:
         names: tuple[tuple[tuple[Name, ...], ...], ...],
         schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
-        m: int,
+        samples: tuple[tuple[int, ...], int],
         change: Callable[[Step], Step] | None = None,
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
     ) -> None:
@@ -85,20 +85,29 @@ class StagedLayers:
             below: Sequence[Name],
             of: tuple[Scheme, Sequence[Sequence[Name]]],
             steps: Sequence[Sequence[Step]],
+            m: int,
         ) -> list[Passage]:
             scheme, behind = of
-            stages = zip((below, *behind[:-1]), steps, scheme.stages, strict=True)
-            return [_passage(*each, self.parameters, m, scheme) for each in stages]
+            found = []
+            for each in zip((below, *behind[:-1]), steps, scheme.stages, strict=True):
+                found.append(_passage(*each, self.parameters, m, scheme))
+                taps = each[-1].reading
+                m = m // taps.positions * taps.results
+            return found
 
-        found = [passages(names[0][-1], *each) for each in zip(given, steps, strict=True)]
+        ahead, m = samples
+        every_m = (*ahead, *ahead)[: len(given)]
+        every_layer = zip(given, steps, every_m, strict=True)
+        found = [passages(names[0][-1], *each) for each in every_layer]
         self._layers, self._readouts = found[: len(schemes)], found[len(schemes) :]
         self._start = Start(starts, self.parameters, m)
         self.orders = self._start.orders
         kernel = (named("K"),)
         of_inputs = zip(at_start, reading, strict=True)
-        self._read_at_start = [*chain(*(passages(kernel, *each) for each in of_inputs))]
+        self._read_at_start = [*chain(*(passages(kernel, *each, m) for each in of_inputs))]
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
+        self._unseen = 0
 
     @property
     def averages(self) -> Averages | None:
@@ -112,12 +121,13 @@ class StagedLayers:
     def _all(self) -> list[Passage]:
         return [*chain(*self._layers, *self._readouts)]
 
-    def along(self, order: Sequence[int]) -> StagedLayers:
-        """The same with these of the distinct layers as layers 2, 3, …"""
-        if len(self._layers) == 1:
+    def along(self, order: Sequence[int], unseen: int = 0) -> StagedLayers:
+        """The same with these of the distinct layers as layers 2, 3, …, of which the tensors of so
+        many first layers are left out: those of other samples than the last ones have."""
+        if len(self._layers) == 1 and not unseen:
             return self
         other = copy(self)
-        other._order = order
+        other._order, other._unseen = order, unseen
         return other
 
     def first(self, kernel: Array, parameters: Array) -> Both:
@@ -162,7 +172,7 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each."""
         parameters, noise, rounding, advance = given
-        found, sizes = begun(start, len(parameters))
+        both = begun(start, 1 if self._unseen else len(parameters))
         parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
         runs, readings = (
             [[(stage, next(parts), stage.averages()) for stage in of] for of in each]
@@ -170,20 +180,35 @@ class StagedLayers:
         )
         kept = len(self._layers[0][-1].names)
         for layer in range(1, len(parameters)):
-            tensors = [each[layer - 1] for each in found[:kept]]
+            row = max(0, layer - self._unseen)
+            tensors = [each[max(0, row - 1)] for each in both[0][:kept]]
             number = self._order[layer - 1] if self._order else 0
             ends: list[Both] = []
             try:
                 for passages in (runs[number], *readings[number : number + 1]):
-                    both = tensors, [np.abs(each[0]) for each in tensors]
+                    below = tensors, [np.abs(each[0]) for each in tensors]
                     for stage, own, average in passages:
-                        both = stage.passed(both, parameters[layer], own, average)
-                    ends.append(both)
+                        below = stage.passed(below, parameters[layer], own, average)
+                    ends.append(below)
             except UndefinedError as error:
                 raise error.at(layer) from None
-            put((found, sizes), layer, _joined(ends), rounding)
+            above = _joined(ends)
+            if layer <= self._unseen:
+                self._check_defined(above, tensors, parameters[layer], layer)
+                both = begun(above, len(parameters) - layer if layer == self._unseen else 1)
+            put(both, row, above, rounding)
             advance(1)
-        return found, sizes
+        return both
+
+    def _check_defined(
+        self, above: Both, below: Sequence[Array], parameters: Array, layer: int
+    ) -> None:
+        """Raise UndefinedError for a tensor that z = 0 leaves undefined, as no row has it."""
+        bad = [k for k, each in enumerate(above[0]) if not np.isfinite(each[0]).all()]
+        if bad:
+            found = self.degenerate([each[0] for each in below], parameters[:1], layer + 1)
+            if found is not None:
+                raise UndefinedError(found).at(layer, self.names[bad[0]])
 
 
 def _joined(parts: Sequence[Both]) -> Both:

@@ -77,9 +77,10 @@ class Stage:
             brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
         labels = [name.label for name in below]
         self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
+        self._single = m == 1 and all(len(set(step.samples)) == 1 for step in steps)
         self.groups = [
             of.of_one(sigma(kernel), sorted(brackets[kernel]))
-            if m == 1
+            if self._single
             else of.of_several(sigma(kernel), sorted(brackets[kernel]), m, **how)
             for kernel in sorted(brackets)
         ]
@@ -142,10 +143,11 @@ class Stage:
         return [self._average(group) for group in self.groups]
 
     def _average(self, group: of.Averages) -> Average:
-        if self._m > 1:
-            return group.copies()
+        copies, m = group.copies(), self._m
 
         def average(K: Array) -> tuple[Array, Array]:
+            if not self._single:
+                return copies(K.reshape(-1, m, m))
             values, sizes = group(K)
             return values.T, sizes[:, 0]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.step import Step
-from derive.engine.taps import Taps
+from derive.engine.taps import Row, Taps
 
 from ..arrays import Array
 from .merged import Merged
@@ -31,33 +31,33 @@ class Reader:
     def __init__(self, taps: Taps, signals: int) -> None:
         self.samples = signals * taps.positions, signals * taps.results
         self._scale = taps.count**-0.5
-        self._index = [_index(tap, taps.positions, signals) for tap in taps.reads]
-        self._shares = [
-            np.tile([1.0 / max(1, len(read)) for read in tap], signals) for tap in taps.reads
-        ]
+        self._summands = [_summands(tap, taps.positions, signals) for tap in taps.reads]
 
     @property
     def count(self) -> int:
         """How many taps there are."""
-        return len(self._index)
+        return len(self._summands)
 
     def read(self, tap: int, values: Array, axis: int) -> Array:
-        """The mean over what a tap reads, times s^{-1/2}, along an axis of samples."""
-        read: Array = self.mean(tap, values, axis) * self._scale
+        """What a tap reads, Σ A values, times s^{-1/2}, along an axis of samples."""
+        read: Array = self.summed(tap, values, axis) * self._scale
         return read
 
-    def mean(self, tap: int, values: Array, axis: int) -> Array:
-        """The mean over what a tap reads along an axis of samples."""
-        index, axis = self._index[tap], axis % values.ndim
+    def summed(self, tap: int, values: Array, axis: int) -> Array:
+        """What a tap reads along an axis of samples, Σ A values."""
+        axis %= values.ndim
         moved = np.moveaxis(values, axis, 0)
         padded = np.concatenate([moved, np.zeros_like(moved[:1])])
-        found = padded[index[0]]
-        for row in index[1:]:
-            found += padded[row]
-        found *= self._shares[tap].reshape(-1, *(1,) * (moved.ndim - 1))
+        found: Array | None = None
+        for index, weights in self._summands[tap]:
+            part = padded[index]
+            if weights is not None:
+                part *= weights.reshape(-1, *(1,) * (moved.ndim - 1))
+            found = part if found is None else np.add(found, part, out=found)
+        assert found is not None
         return np.moveaxis(found, 0, axis)
 
-    def summed(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
+    def over_taps(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
         """Σ over a tap for each block of axes, read along all axes of the block."""
         for block in blocks:
             total: Array | None = None
@@ -71,21 +71,20 @@ class Reader:
         return values
 
 
-def _index(tap: Sequence[Sequence[int]], positions: int, signals: int) -> list[NDArray[np.int64]]:
-    """The samples that are added up for each sample of the result, one row for each summand; where
-    there is none, the one past the last."""
-    nowhere = signals * positions
-    longest = max(1, *map(len, tap))
-    return [
-        np.array(
-            [
-                alpha * positions + read[k] if k < len(read) else nowhere
-                for alpha in range(signals)
-                for read in tap
-            ]
-        )
-        for k in range(longest)
-    ]
+def _summands(
+    tap: Sequence[Row], positions: int, signals: int
+) -> list[tuple[NDArray[np.int64], Array | None]]:
+    """The sample, one for each of the result, of every summand, and its weight; None if all are 1.
+    Where there is no summand the sample is the one past the last."""
+    found = []
+    for k in range(max(1, *map(len, tap))):
+        own = [row[k] if k < len(row) else (-1, 1.0) for row in tap]
+        at = np.array([p for p, _ in own], np.int64)
+        first = positions * np.arange(signals)[:, None]
+        index = np.where(at < 0, signals * positions, at + first).ravel()
+        weights = np.tile([weight for _, weight in own], signals)
+        found.append((index, None if (weights == 1.0).all() else weights))
+    return found
 
 
 class Tapped:
@@ -103,6 +102,10 @@ class Tapped:
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [part.blocks for _, part in parts]
+        self._ranks = [len(part.target.subscripts) for _, part in parts]
+        signals = m // taps.positions
+        self._past = None if taps.past is None else Reader(taps.past, signals)
+        self._sizes = Reader(taps.absolute, signals)
         self.names, self.noises = tuple(step.target for step in steps), inner.noises
 
     def averages(self) -> list[Average]:
@@ -120,20 +123,28 @@ class Tapped:
         parts = self._inner.passed(before, parameters, noise, average)
         found: list[Array] = [np.zeros(())] * len(self.names)
         sizes = list(found)
-        for k, blocks, values, size in zip(self._owners, self._blocks, *parts, strict=True):
-            found[k] = found[k] + self._summed(values, blocks, 1)
-            sizes[k] = sizes[k] + self._summed(size, blocks, 0)
+        how = self._owners, self._blocks, self._ranks
+        for k, blocks, rank, values, size in zip(*how, *parts, strict=True):
+            found[k] = found[k] + self._behind(values, blocks, rank, self._reader)
+            sizes[k] = sizes[k] + self._behind(size, blocks, rank, self._sizes)
         return found, sizes
 
-    def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
-        """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""
-        before, behind = self._reader.samples
-        if not blocks and before != behind:
-            shape = (behind,) * (values.ndim - first)
-            corner = values.reshape(*values.shape[:first], -1)[..., :1]
-            return np.broadcast_to(
-                corner.reshape(*values.shape[:first], *(1,) * len(shape)),
-                (*values.shape[:first], *shape),
-            )
-        moved = [[axis + first for axis in block] for block in blocks]
-        return self._reader.summed(values, moved)
+    def _behind(
+        self, values: Array, blocks: Sequence[Sequence[int]], rank: int, reader: Reader
+    ) -> Array:
+        """Over the taps, along the last axes, those of samples; along axes that no tap moves, what
+        the skip reads, or a constant, such as of biases. No axes are there of one sample."""
+        before, behind = reader.samples
+        lead = values.shape[: values.ndim - (rank if before > 1 else 0)]
+        values = values.reshape(*lead, *(before,) * rank)
+        tied = {axis for block in blocks for axis in block}
+        for axis in range(len(lead), values.ndim):
+            if axis - len(lead) in tied:
+                continue
+            if self._past is not None:
+                values = self._past.summed(0, values, axis)
+            elif before != behind:
+                values = np.repeat(np.take(values, [0], axis), behind, axis)
+        moved = [[axis + len(lead) for axis in block] for block in blocks]
+        values = reader.over_taps(values, moved)
+        return values if behind > 1 else values.reshape(lead)

@@ -149,6 +149,10 @@ class Arithmetic:
         source, rates = (self.ensemble.key, stream), (rate, 0.0)
         kernels().vary(gram, rows, Z, self.draws, rates, self.probes.raising, samples, source)
 
+    def zeros(self, count: int) -> Array:
+        """So many zeros for each network, (draws, count)."""
+        return np.zeros((self.draws.size, count))
+
     def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
         """Polynomials in the entries of Gram matrices, (draws, polynomials)."""
         factors = np.concatenate([each.reshape(self.draws.size, -1) for each in grams], axis=1)

@@ -366,10 +366,10 @@ def checked_ensemble(
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
-    data = checked_inputs(inputs, net.layer)
+    data = checked_inputs(inputs, net.layer, depth)
     X = data.X
     net.check_inputs(X.shape[1])
-    held = 8 * 4 * X.shape[0] * max(width, X.shape[1])
+    held = 8 * 4 * max(data.samples) * max(width, X.shape[1])
     check_memory("width", width, held, f"layers of {number(width)} neurons")
     layers = _checked_layers(net.tabulated(depth), X.shape[1], width, depth)
     return Ensemble(layers, data, seed)

@@ -123,7 +123,7 @@ class LayerSampler(Followed):
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)
         taps = max(each.reading.count for each in stages)
-        return len(self.probes.jets) * len(ensemble.inputs) * widest * kinds * taps
+        return len(self.probes.jets) * max(ensemble.data.samples) * widest * kinds * taps
 
     @property
     def _depth(self) -> int:
@@ -141,7 +141,8 @@ class LayerSampler(Followed):
         )
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        """Take networks down the layers; their statistics, (draws, statistics), at each: zeros at
+        layers before those of a table, whose samples are others."""
         yield from self.passed(Arithmetic(self.ensemble, self.probes, draws))
 
     def passed(self, arithmetic: Arithmetic) -> Iterator[Array]:
@@ -151,6 +152,10 @@ class LayerSampler(Followed):
         for layer in range(1, ensemble.depth + 1):
             stages, read = ensemble.stages_at(layer), ensemble.read_at(layer)
             place, parts = self._down(stages, layer, state, arithmetic)
+            if layer < ensemble.data.first:
+                yield arithmetic.zeros(len(self.plan.statistics))
+                state = self._after(stages[-1], place, parts, arithmetic)
+                continue
             seen = parts if read == stages else self._down(read, layer, state, arithmetic)[1]
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
@@ -357,8 +362,11 @@ class Evaluated:
             for matrix, read in bodies.items()
             for tap, body in enumerate(read)
         }
-        own = _Vectors(a.added(carried), a) if carried else None
-        return Parts(own, met, self._biases_of(equation))
+        own = a.added(carried) if carried else None
+        if own is not None and taps.past is not None:
+            (own,) = a.read(taps.past, own)
+        past = None if own is None else _Vectors(own, a)
+        return Parts(past, met, self._biases_of(equation))
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""

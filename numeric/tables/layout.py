@@ -67,17 +67,17 @@ def dataset(
         layers: which, counted from 1.
         about: the attributes beside the network's and the version.
         inputs: (n_0,) or (m, n_0), or (m, positions, n_0).
-        symbols: values at each layer by their names.
+        symbols: values at each layer by their names, at these and maybe at others before.
         own: those of them that are a user's.
     """
     users, coordinates = set(own), dict[str, tuple[tuple[str, ...], Array]]()
+    numbers = tuple(layers)
     for name, values in (symbols or {}).items():
         key = f"parameter_{name}" if name in users else name
-        coordinates[key] = ("layer",), np.array(values)  # a copy: the table's own
+        coordinates[key] = ("layer",), np.array(values[-len(numbers) :])  # a copy: the table's own
     if inputs is not None:
         X = np.array(inputs, float)
-        dims = ("sample", "input") if X.ndim < 3 else ("signal", "position", "input")
-        coordinates["inputs"] = dims[-X.ndim :], X
+        coordinates["inputs"] = input_dims(net, X.ndim), X
     texts = {} if net is None else _network(net) if net.has_functions else _kept_network(net)
     attributes = {**texts, **about, "version": _version()}
     variables = {
@@ -85,7 +85,6 @@ def dataset(
         for name, each in arrays.items()
     }
     beside = {name: _Form(dims, each.shape) for name, (dims, each) in coordinates.items()}
-    numbers = tuple(layers)
     form = _form if len(numbers) <= _KEPT_LAYERS else _form.__wrapped__
     table = form(numbers, tuple(variables.items()), tuple(beside.items()))
     table = table.copy(data={name: each.values for name, each in arrays.items()})
@@ -94,6 +93,13 @@ def dataset(
         kept[name].data = values
     table.attrs = {k: _stored(v) for k, v in attributes.items()}
     return table
+
+
+def input_dims(net: Network | None, rank: int) -> tuple[str, ...]:
+    """The names of the axes of inputs: the positions of signals between others."""
+    axes = 0 if net is None else len(net.layer.input_axes)
+    places = ["position"] if axes == 1 else [f"position_{k}" for k in range(1, axes + 1)]
+    return ("signal" if axes else "sample", *places, "input")[-rank:]
 
 
 _KEPT_LAYERS = 1000

@@ -68,7 +68,12 @@ def depth_of(net: Network, depth: int | None) -> int:
     given_depth = net.depth if depth is None else depth
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
-    return whole("depth", given_depth, 1)
+    deep = whole("depth", given_depth, 1)
+    layer = net.layer
+    if not layer.readouts and layer.axes(deep)[-1] != layer.output_axes:
+        wanted = f"the depth of {layer}: the positions of its layers are not those of the last one"
+        raise InputError("depth", deep, wanted)
+    return deep
 
 
 def check_branches(net: Network, depth: int | None) -> None:

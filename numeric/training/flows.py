@@ -127,7 +127,7 @@ def flow(
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
     about: dict[str, int | float | str] = {
-        "depth": table.sizes["layer"],
+        "depth": int(table["layer"][-1]),
         "eta": float(eta),
         "loss": "½Σ" if half else "Σ",
         "batch": data.training,

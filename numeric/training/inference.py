@@ -110,7 +110,7 @@ def posterior(
         if not all(np.isfinite(each).all() for pair in found.values() for each in pair):
             largest = float(abs(data.targets).max())
             raise InputError("targets", largest, "smaller ones: the numbers overflow")
-    about = {"depth": table.sizes["layer"], "noise": variance}
+    about = {"depth": int(table["layer"][-1]), "noise": variance}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
     return layout.dataset(net, data.X, data.targets, None, arrays, about)

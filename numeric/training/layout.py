@@ -56,9 +56,8 @@ def dataset(
     table = layout.dataset(arrays, (), attributes, net=net).drop_vars("layer")
     if steps is not None:
         table = table.assign_coords(step=np.asarray(steps, float))
-    axes = ("sample", "input") if X.ndim == 2 else ("signal", "position", "input")
     return table.assign_coords(
-        inputs=(axes, np.array(X)),
+        inputs=(layout.input_dims(net, X.ndim), np.array(X)),
         targets=(("training", "output"), np.array(targets)),
     )
 

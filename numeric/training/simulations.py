@@ -29,6 +29,7 @@ from .arguments import (
     checked_rate,
     checked_steps,
     checked_targets,
+    depth_of,
     given,
 )
 from .ensembles import Training
@@ -123,6 +124,7 @@ def simulate(
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
     ensemble = _ensemble(net, data, width, depth, seed)
+    depth_of(net, ensemble.depth)
     times = _times(steps)
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)

@@ -7,6 +7,7 @@ import pytest
 
 from derivations import cli
 from derivations.commands import train
+from derive.errors import InputError
 
 
 def test_theory_of_digits_is_printed(capsys):
@@ -64,8 +65,12 @@ def test_convolutions_read_equal_parts_of_an_input(capsys, tmp_path):
 
 def test_positions_have_all_channels():
     X = np.arange(2 * 3 * 4).reshape(2, 12)  # three channels of four pixels
-    signals = train._signals(X, 2, 3)
+    signals = train._signals(X, (2,), 3)
     assert signals[0].tolist() == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11]]
+    images = train._signals(X, (2, 2), 3)
+    assert images[0].tolist() == [[[0, 4, 8], [1, 5, 9]], [[2, 6, 10], [3, 7, 11]]]
+    with pytest.raises(InputError, match="4 positions"):
+        train._signals(X, (2, 1), 3)
 
 
 def test_images_of_a_folder_are_averaged(capsys, tmp_path):

@@ -79,11 +79,26 @@ def test_readouts_sum_over_positions() -> None:
 
 
 def test_the_positions_that_are_read() -> None:
-    assert layers.convolution(3, 4).tapped[0][1] == Taps(
-        (((3,), (0,), (1,), (2,)), ((0,), (1,), (2,), (3,)), ((1,), (2,), (3,), (0,))), 4
-    )
+    def taps(into: int, *reads: list[int | None]) -> Taps:
+        rows = (tuple(() if p is None else ((p, 1.0),) for p in each) for each in reads)
+        return Taps(tuple(rows), (into,), (into,))
+
+    circular = [3, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 0]
+    assert layers.convolution(3, 4).tapped[0][1] == taps(4, *circular)
     even = layers.convolution(2, 3, boundary="zero").tapped[0][1]
-    assert even == Taps((((0,), (1,), (2,)), ((1,), (2,), ())), 3)
+    assert even == taps(3, [0, 1, 2], [1, 2, None])
+
+
+def test_positions_and_their_weights_are_written_out() -> None:
+    """In a sum over the positions of a mix, and over those of a skip past a mean."""
+    mixed = str(recursion("K", layer=layers.mix([[1, 2], [0, 1]], [[1, 0], [1, 0]])))
+    assert "Σ{k,p,p'}Ak[1,p]*Ak[2,p']*(⟨σ₁ σ₂⟩)[1:p,2:p']/2" in mixed
+    halves = "around(pooling(4, 2), norm=rms, projected=True)"
+    carried = recursion("K", layer=layers.read(halves))
+    assert "Σ{p,p'}S[1,p]*S[2,p']*(C_W*K[1,2]" in str(carried)
+    assert r"S_{\alpha_{1}\,p} S_{\alpha_{2}\,p'}" in carried.latex()
+    plain = recursion("K", layer="around(dense, norm=rms, projected=True)").single_input()
+    assert sympy.simplify(carried.single_input().expr - plain.expr) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,8 +109,11 @@ def test_the_positions_that_are_read() -> None:
         "convolution(3, 8, boundary=zero)",
         "convolution(3, 8, boundary=zero, readout=mean)",
         "convolution(8, 8, readout=flatten)",
+        "convolution((2, 3), (4, 8), boundary=zero, stride=2, padding=(0, 1), dilation=(1, 2))",
         "pooling(8)",
+        "pooling((8, 8), (4, 2), stride=2)",
         "flattening(2)",
+        "around(convolution(3, 8, stride=2), skip=1, norm=rms, projected=True)",
         "convolution(3, 8, readout=mean, norm=rms, law=orthogonal, activations=gelu)",
         "around(convolution(3, 8, activations=relu), skip=1/2, norm=layer, eps=1/10)",
         "sequence(convolution(3, 8), dropout(1/2), convolution(2, 8, readout=flatten))",
@@ -167,8 +185,8 @@ def test_what_is_no_block_of_convolutions_is_refused() -> None:
         ("sequence(convolution(2, 3), convolution(2, 4))", "3 and 4 positions"),
         ("sequence(convolution(2, 3, readout=mean), dense)", "the last block alone"),
         ("around(convolution(2, 3, readout=mean))", "no readout in a skip"),
-        ("sequence(pooling(3), dense)", "a readout of positions as the last matrix"),
-        ("around(pooling(3))", "no skip past it"),
+        ("sequence(pooling(3), convolution(2, 3))", "and 3 positions"),
+        ("around(flattening(3))", "no skip past"),
         ("convolution(2, 3, readout=mean); convolution(2, 3)*", "the last layer alone"),
         ("convolution(2, 3); convolution(2, 4)*", "the same positions"),
     ]

@@ -14,7 +14,7 @@ from combinations import COMPILER, INPUTS, ran
 from sample_kernels import interpreted
 
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
-from derive.engine.taps import Moved, Taps
+from derive.engine.taps import Moved
 from derive.gaussian.brackets import Component, GaussianAverage
 from numeric import flow, write_c, write_module
 
@@ -88,7 +88,8 @@ def test_a_linear_network_is_exact(boundary: str, weights) -> None:
         assert abs(V - exact) <= Fraction(1, 10**28) * (1 + abs(exact))
 
 
-SHIFT = layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", taps={"W": Taps((((1,), (2,), (0,)),), 3)})
+NEXT = layers.mix(np.roll(np.eye(3), 1, axis=1))
+SHIFT = layers.Layer("z[i] = b[i] + W[i,a] s(z[a])", taps=dict(NEXT.tapped))
 
 
 @pytest.mark.parametrize(

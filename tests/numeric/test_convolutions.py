@@ -96,10 +96,10 @@ def test_taps_read_what_they_say(boundary: str, size: int) -> None:
 
 def test_a_readout_is_no_layer_to_repeat() -> None:
     """Alone it makes one position of several, and another layer of it finds none."""
-    with pytest.raises(InputError, match="reads out"):
-        flow(network("pooling(4)"), SIGNAL[[0, 1, 2, 0]], 2, ["K"])
-    with pytest.raises(InputError, match="reads out"):
-        simulate(network("flattening(3)"), SIGNAL, 8, 2, 20, tensors=["K"])
+    with pytest.raises(InputError, match="keeps a signal's positions"):
+        flow(network("pooling(4)"), SIGNAL[[0, 1, 2, 0]], 3, ["K"])
+    with pytest.raises(InputError, match="keeps a signal's positions"):
+        simulate(network("flattening(3)"), SIGNAL, 8, 3, 20, tensors=["K"])
 
 
 def linear_vertex(K, taps, C, n, haar):

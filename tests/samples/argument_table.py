@@ -73,11 +73,12 @@ def through(network: Network, depth: int = 3, inputs: Any = PAIR) -> Any:
 
 
 def of_layer(layer: Any) -> Any:
-    positions = next(iter(getattr(layer, "input_axes", ())), None)
-    x = X if positions is None else np.arange(1, 2 * positions + 1).reshape(positions, 2) / 7
-    own = len(getattr(layer, "stages", ())) > 1 and positions is None
+    axes = getattr(layer, "input_axes", ())
+    x = np.arange(1, 2 * np.prod(axes, dtype=int) + 1).reshape(*axes, 2) / 7 if axes else X
+    own = len(getattr(layer, "stages", ())) > 1 and not axes
     names = ["K", "Theta", *(["V", "G1"] if own else [])]
-    return numeric.flow(Network("relu", layer=layer), x, 3, names)
+    changes = bool(axes) and not layer.readouts and layer.output_axes != axes
+    return numeric.flow(Network("relu", layer=layer), x, 2 if changes else 3, names)
 
 
 def of_weights(law: Any) -> Any:
@@ -382,6 +383,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "norm": "rms",
             "eps": With(HALF, norm="rms"),
             "label": Apart("what it is called"),
+            "projected": True,
         },
     ),
     "derive.layers.as_layer": ({"given": "dense"}, {"given": "normalized(rms)"}),
@@ -402,14 +404,29 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "eps": With(HALF, norm="rms"),
             "law": Orthogonal(2),
             "activations": "tanh",
+            "stride": 2,
+            "padding": 0,
+            "dilation": With(2, boundary="zero"),
         },
     ),
     "derive.layers.dense": ({}, PARTS),
     "derive.layers.dropout": ({"p": HALF}, {"p": sympy.Rational(1, 3)}),
     "derive.layers.flattening": ({"positions": 4}, {"positions": 5}),
     "derive.layers.gated": ({}, {**RESIDUAL, "C": (1, 2, HALF)}),
+    "derive.layers.mix": (
+        {"A": ([[1, 2], [0, 1]],)},
+        {
+            "A": ([[1, 2], [1, 1]],),
+            "normalization": "mean",
+            "law": Orthogonal(2),
+            "activations": "tanh",
+        },
+    ),
     "derive.layers.normalized": ({"norm": "rms"}, {"norm": "layer", "eps": HALF, **PARTS}),
-    "derive.layers.pooling": ({"positions": 4}, {"positions": 5}),
+    "derive.layers.pooling": (
+        {"positions": 4},
+        {"positions": 5, "size": 2, "stride": With(1, size=2)},
+    ),
     "derive.layers.read": ({"text": "gated"}, {"text": "normalized(rms)"}),
     "derive.layers.residual": ({}, {**RESIDUAL, "ratio": 2}),
     "derive.layers.sequence": (

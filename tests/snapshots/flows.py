@@ -217,6 +217,12 @@ CONVOLUTIONS = (
     "convolution(3, 3, readout=flatten)",
     "convolution(2, 3, boundary=zero, readout=flatten)",
 )
+CHANGED = (
+    "convolution(2, 3, boundary=zero)*; pooling(3, 2, stride=1)",
+    "around(convolution(2, 3, stride=2), norm=rms, projected=True); dense",
+    "around(convolution(2, 3), skip=1/2)*; pooling(3)",
+)
+"""Layers that change the positions of signals."""
 
 
 def _net(sigma: str = "tanh", law: str = "gaussian", **others: Any) -> Callable[[], Network]:
@@ -300,6 +306,8 @@ def _layers() -> Iterator[Case]:
     for text in CONVOLUTIONS[::4]:
         made = _net("relu", "orthogonal", layer=text)
         yield Case(f"{text} relu orthogonal", made, 1, ("K", "Theta", "G1"), 3)
+    for text in CHANGED:
+        yield Case(f"{text}", _net("tanh", layer=text), 1, ("K", "Theta", "V"), 3)
     made = _net("tanh", "orthogonal", layer="convolution(2, 3, readout=mean)")
     yield Case("convolution(2, 3, readout=mean) 2 inputs", made, 2, PLAIN, 3)
     yield Case("dropout(3/4) relu 2 inputs", _net("relu", layer="dropout(3/4)"), 2, PLAIN, 3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import math
 import re
 import shutil
 import subprocess
@@ -47,7 +48,6 @@ SIGMA = "tanh"
 N = 8
 """The width, and the size of the inputs."""
 DEPTH = 3
-POSITIONS = 3
 C_W, C_b = sympy.Rational(6, 5), sympy.Rational(1, 10)
 INPUTS = np.stack([np.linspace(-1.0, 1.5, N), np.cos(np.arange(N)), np.sin(np.arange(N) + 0.5)])
 
@@ -69,8 +69,12 @@ def own_layer() -> layers.Layer:
 OWN = "residual(skip=1/2, activations=gelu, weights=(W1: orthogonal))"
 """A layer with a function and a law of its own."""
 
+GRAPH = "mix(a path of 3 nodes, normalization=symmetric)"
 BENT = "dense, tanh; gelu*"
 """Dense layers whose activations differ."""
+
+IMAGE = "dense*; convolution(2, (2, 3), boundary=zero, stride=2)"
+"""A convolution of images that changes the positions."""
 
 LAYERS: dict[str, Callable[[], object]] = {
     name: lambda name=name: layers.read(name)
@@ -94,6 +98,9 @@ LAYERS: dict[str, Callable[[], object]] = {
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
     "(residual(skip=1/2); dense)*": lambda: layers.by_depth(block=["residual(skip=1/2)", "dense"]),
+    "pooling(4, 2); dense*": lambda: layers.by_depth(stem="pooling(4, 2)", block="dense"),
+    IMAGE: lambda: layers.by_depth(block="dense", head=IMAGE.split("; ")[1]),
+    GRAPH: lambda: layers.mix(np.eye(3, k=1) + np.eye(3, k=-1), normalization="symmetric"),
     BENT: layers.dense,
     "Layer(…)": own_layer,
 }
@@ -161,8 +168,11 @@ class Case:
         """One input or several: vectors, or signals of a convolution."""
         if not self.layer.input_axes:
             return INPUTS[0] if count == 1 else INPUTS[:count]
-        signals = np.stack([np.roll(INPUTS[:POSITIONS], k, axis=1) for k in range(count)])
-        return signals[0] if count == 1 else signals
+        axes = self.layer.input_axes
+        vectors = np.stack([np.roll(INPUTS, k, axis=1) for k in range(3)]).reshape(-1, N)
+        signals = [np.roll(vectors[: math.prod(axes)], k, axis=1) for k in range(count)]
+        found = np.stack(signals).reshape(count, *axes, N)
+        return found[0] if count == 1 else found
 
 
 def finite(values: object) -> None:
@@ -211,8 +221,11 @@ def derived(case: Case, layer: Any = None) -> list[Any]:
 
 def recursions(case: Case) -> None:
     """`recursion`, of layer 1 and of the last one."""
-    made = derived(case, case.net().layer_at(DEPTH, DEPTH))[1]
-    assert made.expr != 0
+    own = case.net().layer_at(DEPTH, DEPTH)
+    if all(taps.is_full for _, taps in own.tapped):
+        assert derived(case, own)[1].expr != 0
+    else:  # no signal stays the same everywhere
+        assert recursion("V", case.weights, layer=own).expr != 0
     first = case.weights if case.first is None else case.first
     assert recursion("V", first, first_layer=True).name == "V"
 
@@ -322,7 +335,7 @@ ETA, TARGET = 0.05, 0.3
 
 def targets(case: Case) -> Any:
     """One number, or one for each position of a signal that is not read out."""
-    return [TARGET] * POSITIONS if case.layer.output_axes else TARGET
+    return np.full(case.layer.output_axes, TARGET)
 
 
 def trained(case: Case) -> None:

@@ -100,6 +100,13 @@ REASONS = (
         "`flow` has these of one input, but not of a signal of several positions.",
     ),
     Reason(
+        "signals that are the same everywhere",
+        NO,
+        "layer",
+        "several samples: a boundary of zeros leaves no signal the same everywhere",
+        "A signal that is the same everywhere, whose fixed points these are, does not stay so.",
+    ),
+    Reason(
         "spectra of signals",
         NOT_YET,
         "layer",

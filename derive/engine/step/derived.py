@@ -126,10 +126,20 @@ class Step(Shown):
         slots = ([self.target.pairing[pair] for pair in block] for block in self.ties or ())
         return [[axis[slot] for pair in block for slot in pair] for block in slots]
 
+    @property
+    def _moving(self) -> tuple[list[list[int]], list[list[int]]]:
+        """The samples that each tap moves, and those of each pair without a matrix."""
+        tied = {axis for block in self.blocks for axis in block}
+        free = [[axis] for axis in range(len(self.target.subscripts)) if axis not in tied]
+        moves = self.blocks, free
+        tapped, others = ([[self.samples[k] for k in each] for each in of] for of in moves)
+        return tapped, others
+
     def _check_constant(self, taps: Taps) -> None:
         """Raise InputError where a signal does not stay the same at all positions."""
         if not taps.is_full:
-            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
+            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere, "
+            wanted += "nor do other weights of positions that do not sum to 1"
             raise InputError("layer", str(self.layer), wanted)
 
     def summed(self, single: bool, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
@@ -141,11 +151,12 @@ class Step(Shown):
         found = []
         for part in self.parts if single else self._apart:
             expr, taps = polynomial(part.terms, symbol), self.through.taps
-            if taps and part.ties:
+            if taps and (part.ties or taps.past is not None):
                 if single:
                     self._check_constant(taps)
-                blocks = [[self.samples[axis] for axis in block] for block in part.blocks]
-                expr = moved(expr, taps, blocks)
+                else:
+                    blocks, free = part._moving
+                    expr = moved(expr, taps, blocks, free)
             found.append(expr)
         return sympy.Add(*found)
 

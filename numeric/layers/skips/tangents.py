@@ -150,7 +150,8 @@ class TangentLayers:
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
         m: inputs.
-        order: which of the layers are layers 2, 3, …
+        order: which of the layers are layers 2, 3, …; the last may give other positions, and then
+            the tensors are those of the last layer alone.
 
     Attributes: as of `StagedLayers`.
 
@@ -167,10 +168,12 @@ class TangentLayers:
     ) -> None:
         self._layers, self.own, self.kinds = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
+        last = [self._layers[number].reading for number in order[-1:]]
+        self._changes = any(taps.results != taps.positions for taps in last)
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
-        self._plain = StagedLayers(needed, schemes, first, m).along(order)
+        self._plain = StagedLayers(needed, schemes, first, ((m,) * len(schemes), m)).along(order)
         self.names = (*self._plain.names, *self.own)
         start = schemes[0].first(first)
         self._block = (BLOCK,) * (start.group != "O")
@@ -216,12 +219,13 @@ class TangentLayers:
         """The tensors at every layer, and their sizes; as `StagedLayers.descend`. NaN above a layer
         whose kernel is not finite."""
         parameters, noise, rounding, advance = given
+        depth = len(parameters) - self._changes
         known, count = len(self._plain.names), self._plain.noises
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         head, parts = (start[0][:known], start[1][:known]), (noise[:, :count], rounding[:, :known])
-        plain, of_plain = self._plain.descend(head, Descent(columns, *parts, lambda layers: None))
+        plain, of_plain = self._plain.descend(head, Descent(columns[:depth], *parts, _ignored))
         end = known + len(self.own)
-        own, of_own = begun((start[0][known:end], start[1][known:end]), len(parameters))
+        own, of_own = begun((start[0][known:end], start[1][known:end]), depth)
         below = dict(zip(self._plain.names, plain, strict=True))
         averages = {sigma: rules.average() for sigma, rules in self._rules.items()}
 
@@ -243,7 +247,17 @@ class TangentLayers:
                 for part in (*own, *of_own):
                     part[layer:] = np.nan
                 break
-            put((own, of_own), layer, found.tensors(own), rounding[:, known:end])
+            if layer == depth:
+                below_last = ([each[-1] for each in part] for part in (plain, of_plain))
+                last = self._plain.along(self._order[-1:], 1)
+                plain, of_plain = last.descend(
+                    (next(below_last), next(below_last)), Descent(columns[-2:], *parts, advance)
+                )
+                above = found.tensors()
+                own, of_own = begun(above, 1)
+                put((own, of_own), 0, above, rounding[:, known:end])
+                break
+            put((own, of_own), layer, found.tensors(), rounding[:, known:end])
             at = tensors(layer)
             if np.isfinite(at[_K][0]).all():
                 state = found.after(at[_K][0]).with_members(at, self.pairs)
@@ -253,6 +267,10 @@ class TangentLayers:
     def _over_samples(self, name: Name, values: Array) -> Array:
         """(copies, m, …), with one input too."""
         return values.reshape(len(values), *(self.m,) * len(name.subscripts))
+
+
+def _ignored(layers: float) -> None:
+    """A listener that does not."""
 
 
 class _NotFiniteError(ArithmeticError):
@@ -358,22 +376,23 @@ class _Pass:
     def _called(self, a: int, b: int) -> str:
         return f"inputs {a} and {b}" if a != b else f"input {a}"
 
-    def tensors(self, like: Sequence[Array]) -> Both:
-        """The tensors above, and their sizes, in the shapes of these."""
-        values, sizes = [], []
-        for name, shape in zip(self._layers.own, like, strict=True):
+    def tensors(self) -> Both:
+        """The tensors above, and their sizes, without axes of one sample."""
+        values, sizes, m = [], [], self._reader.samples[1]
+        for name in self._layers.own:
             rank = len(name.subscripts)
+            shape = (m,) * (rank if m > 1 else 0)
             total = self._total(self._derived.tensors.get(name, ()), rank)
             for pairs, terms in self._derived.merged.get(name, {}).items():
                 alike = self._alike(pairs, rank)
                 total = np.where(alike, self._total(terms, rank), total)
-            values.append(total[:-1].reshape(shape.shape[1:]))
-            sizes.append(total[-1].reshape(shape.shape[2:]))
+            values.append(total[:-1].reshape(-1, *shape))
+            sizes.append(total[-1].reshape(shape))
         return values, sizes
 
     def _total(self, terms: Sequence[Term], rank: int) -> Array:
         """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
-        total = np.zeros((self._copies + 1, *(self._m,) * rank))
+        total = np.zeros((self._copies + 1, *(self._reader.samples[1],) * rank))
         for term, taps in self._tapped(terms):
             part = self._scalar(term, rank, taps)
             total[:-1] += part[:-1]
@@ -392,7 +411,7 @@ class _Pass:
         """See `placed`; at samples where these taps read, 0 where they read nothing."""
         for axis, label in enumerate(labels, 1):
             if label >= MOVED:
-                values = self._reader.mean(taps[label // MOVED], values, axis)
+                values = self._reader.summed(taps[label // MOVED], values, axis)
         return placed(values, [label % MOVED for label in labels], rank)
 
     @cached_property
@@ -548,10 +567,28 @@ class _Pass:
         own = rank if self._m > 1 else 1
         value = float(term.value) / self._reader.count ** len(taps)
         one = np.full((self._copies + 1, *(1,) * own), value)
-        atoms = ((*self._lookup(atom), exponent) for atom, exponent in term.atoms)
+        atoms = [(*self._lookup(atom), exponent) for atom, exponent in term.atoms]
+        if not self._derived.reading.is_one_to_one:  # sums over positions are of the product
+            return self._read(one, atoms, taps)
         parts = (self._placed(each, at, own, taps) ** exponent for each, at, exponent in atoms)
         total = multiplied([one, *parts])
         return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)
+
+    def _read(
+        self,
+        one: Array,
+        atoms: Sequence[tuple[Array, tuple[int, ...], int]],
+        taps: Mapping[int, int],
+    ) -> Array:
+        """A product of atoms, (copies + 1, m, …), at what taps read of each sample."""
+        rank = one.ndim - 1
+        parts = (placed(each, [k % MOVED for k in at], rank) ** by for each, at, by in atoms)
+        total = multiplied([one, *parts])
+        moved = {k % MOVED: taps[k // MOVED] for _, at, _ in atoms for k in at if k >= MOVED}
+        for axis, tap in moved.items():
+            every = (*total.shape[:axis], self._m, *total.shape[axis + 1 :])
+            total = self._reader.summed(tap, np.broadcast_to(total, every), axis)
+        return total
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
         """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
