@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -19,7 +20,6 @@ from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
 from derive.engine.tensors import Name, named
-from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -202,12 +202,12 @@ def _passage(
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
-    bent = [each for each in stage.sigmas(scheme.sigma) if not each.is_smooth]
-    if stage.taps is not None:
-        if m > 1 and stage.has_centres and bent and is_merged(stage, steps):
-            wanted = "norms without centres, such as rms, before taps, or a smooth activation: "
-            raise InputError("layer", str(scheme.layer), f"{wanted}{bent[0]} has kinks")
-        return Tapped(below, steps, sigma, parameters, m, stage)
-    if m > 1 and bent and is_merged(stage, steps):
-        return Merged(below, steps, sigma, parameters, m)
-    return stages.Stage(below, steps, sigma, parameters, m, keep=stage.keep)
+    bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
+    given = below, [part for step in steps for part in step.parts], sigma, parameters, m
+    apart = stage.taps is None or not replace(stage, taps=None).has_dense_equation
+    made = (
+        Merged(*given)
+        if m > 1 and bent and is_merged(stage, steps)
+        else stages.Stage(*given, apart=apart, keep=stage.keep)
+    )
+    return made if stage.taps is None else Tapped(made, steps, stage.taps, m)

@@ -22,7 +22,6 @@ SHIPPED = (
     "residual(skip=1)",
     "residual(skip=1, norm=rms)",
     "residual(skip=1/2, norm=layer, ratio=2)",
-    "gated(norm=rms)",
     "gated(skip=1, norm=layer)",
 )
 OWN = {
@@ -114,7 +113,7 @@ def test_shipped_layers_are_met_by_ensembles(k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", [0, 2, 4], ids=SHIPPED[:5:2])
+@pytest.mark.parametrize("k", [0, 4], ids=SHIPPED[:5:4])
 def test_shipped_layers_of_two_inputs_are_met_by_ensembles(k):
     check_agrees(SHIPPED[k], "tanh", LAWS[k % 2](1), 0.1, TWO, 0.1)
 
