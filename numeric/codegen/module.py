@@ -89,6 +89,11 @@ class Module:
         return 1 + len(self.pattern.stem) + len(self.pattern.head)
 
     @property
+    def demonstrated(self) -> int:
+        """The depth of a demonstration."""
+        return max(10, self.least)
+
+    @property
     def order(self) -> tuple[int, ...]:
         """The numbers of the first layers, of those that repeat, and of the last."""
         return (*self.pattern.stem, *self.pattern.block, *self.pattern.head)
@@ -125,7 +130,7 @@ class Module:
             "means": ", ".join(self.means),
             "orders": tuple(self.means.values()),
             "at_first": ", ".join([*self.means, *(f"{name}[0]" for name in self.arguments)]),
-            "demonstrated": ", ".join(usage.columns(self.parameters, max(10, self.least))),
+            "demonstrated": ", ".join(usage.columns(self.parameters, self.demonstrated)),
         }
 
     @property

@@ -196,6 +196,7 @@ class MultiModule(Module):
             starts=[f"first_{name}({means}, {arguments})," for name in self.names],
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
             table="rows[-1]" if self._is_read else _TABLE,
+            shown=f"[values], start={self.demonstrated}" if self._is_read else "values, start=1",
             count=self._samples,
         )
 
@@ -379,7 +380,7 @@ if __name__ == "__main__":
     tensors = flow(*means(1.0 - 2.0 * np.eye($count, max(8, $count))), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
-        for layer, value in enumerate(values, start=1):
+        for layer, value in enumerate($shown):
             print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
 '''
 

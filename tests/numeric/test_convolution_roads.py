@@ -14,7 +14,8 @@ from combinations import COMPILER, INPUTS, ran
 from sample_kernels import interpreted
 
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
-from derive.engine.taps import Taps
+from derive.engine.taps import Moved, Taps
+from derive.gaussian.brackets import Component, GaussianAverage
 from numeric import flow, write_c, write_module
 
 SIGNAL = np.random.default_rng(7).normal(size=(3, 4)).round(2)
@@ -243,20 +244,58 @@ def test_a_recursion_past_a_convolution_is_of_a_constant_signal(norm: str) -> No
     assert added != 0
     assert sympy.expand(haar[0].expr - gauss[0].expr - added / 2) == 0
     assert gauss[0].sequences == gauss[1].sequences
-    with pytest.raises(InputError, match="single_input"):
-        str(recursion("V", layer=past))
     zero = past.replace("3)", "3, boundary=zero)", 1)
-    with pytest.raises(InputError, match=r"closes on sequences, by `flow` alone"):
-        recursion("V", layer=zero)
+    with pytest.raises(InputError, match="leaves no signal the same everywhere"):
+        str(recursion("V", layer=zero).single_input())
+
+
+def pairings(labels: tuple[int, ...], C) -> float:
+    """E Π z over Gaussian z of covariance C."""
+    if not labels:
+        return 1.0
+    first, *rest = labels
+    return sum(C[first][b] * pairings((*rest[:k], *rest[k + 1 :]), C) for k, b in enumerate(rest))
+
+
+def at_layer_2(expr, at, K) -> float:
+    """A recursion at samples of a signal of three positions, behind a Gaussian layer 1."""
+    if isinstance(expr, Moved):
+        blocks = [list(map(int, block.args)) for block in expr.args[1].args]
+        total = 0.0
+        for taps in product((0, 1), repeat=len(blocks)):
+            shift = {s: k for k, block in zip(taps, blocks, strict=True) for s in block}
+            moved = {s: (p + shift.get(s, 0)) % 3 for s, p in at.items()}
+            total += at_layer_2(expr.args[0], moved, K)
+        return total
+    if isinstance(expr, Component):
+        a, b, *_ = (at[int(each)] for each in expr.args[1].args)
+        return K[a, b] if str(expr.args[0]) == "K" else 0.0
+    if isinstance(expr, GaussianAverage):
+        f, z, entries = expr.args
+        values = iter([at_layer_2(each, at, K) for each in entries.args])
+        C = np.zeros((len(z.args),) * 2)
+        for a in range(len(C)):
+            for b in range(a, len(C)):
+                C[a, b] = C[b, a] = next(values)
+        terms = sympy.Poly(f, *z.args).terms()
+        own = (([k for k, n in enumerate(powers) for _ in range(n)], c) for powers, c in terms)
+        return sum(float(c) * pairings(tuple(labels), C) for labels, c in own)
+    parts = [at_layer_2(each, at, K) for each in expr.args]
+    if expr.is_Add:
+        return sum(parts)
+    if expr.is_Mul:
+        return float(np.prod(parts))
+    return parts[0] ** parts[1] if expr.is_Pow else float(expr.subs({"C_W": 1.5}))
 
 
 def test_a_recursion_past_a_convolution_is_what_flow_runs() -> None:
+    """Its sums over taps, by hand, of σ = z², where V and its functionals are 0 at layer 1."""
     layer = "around(convolution(2, 3), skip=1/2)"
-    found = flow(network(layer, C_b=0), [SIGNAL[0]] * 3, 2, ["K", "V"])
-    made = recursion("V", Orthogonal(), layer=layer, activation=SQUARE).single_input()
-    at = {"C_W": 1.5, "K": found.K.values[0, 0, 0], "V": 0, "V_s": 0}
-    expected = float(made.expr.subs({each: at[str(each)] for each in made.expr.free_symbols}))
-    np.testing.assert_allclose(found.V.values[1], expected, rtol=1e-12)
+    found = flow(network(layer, C_b=0), SIGNAL, 2, ["K", "V"])
+    made = recursion("V", Orthogonal(), layer=layer, activation=SQUARE)
+    for at in [*product(range(3), repeat=4)][::7]:
+        value = at_layer_2(made.expr, dict(zip(made.samples, at, strict=True)), found.K.values[0])
+        assert value == pytest.approx(found.V.values[1][at], rel=1e-11)
 
 
 def test_a_norm_behind_a_convolution_is_over_the_taps() -> None:
