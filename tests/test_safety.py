@@ -25,6 +25,7 @@ from derivations import claims, report
 from derivations.claims import registry
 from derivations.cli import BAD_INPUT, OK, main
 from derivations.daneshmand import moments
+from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.moments import deep_linear, haar
 from derivations.verify import verify
 from derive import (
@@ -50,7 +51,6 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.depth.breakdown import breakdown
 from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment

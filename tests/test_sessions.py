@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import derive
 import numeric
+from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.moments import linear_laws
 from derivations.pennington import universality
 from derivations.verify import Check
@@ -37,7 +38,6 @@ from derive import (
 )
 from derive import spectra as symbolic
 from derive.citations import SOURCES, entries
-from derive.depth.breakdown import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.layers.per_layer import Tabulated

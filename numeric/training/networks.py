@@ -9,8 +9,9 @@ network's outputs are the first of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -273,11 +274,8 @@ class Networks:
         else:
             made.tape.reverse()
         found = np.zeros((networks, outputs * p, m // p, outputs * p, m // p))
-        for part in self.parts:
-            uses = made.uses[part.key]
-            for u in uses:
-                for v in uses:
-                    _add_inner(found, part.rate, u, v)
+        for first, second, weight in _paths(self.parts, made):
+            _add_paths(found, first, second, weight)
         split = found.reshape(networks, outputs, p, m // p, outputs, p, m // p)
         return split.transpose(0, 3, 2, 6, 5, 1, 4).reshape(networks, m, m, outputs, outputs)
 
@@ -345,28 +343,43 @@ class CompiledNetworks(Networks):
         return self._joined([changes(*given)])
 
 
-def _add_inner(found: Array, rate: float, u: Use, v: Use) -> None:
-    """Add what two uses of a matrix are of H, (networks, outputs, inputs, outputs, inputs): the sum
-    over the positions of each where it was used. A few networks at a time."""
+def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:
+    """What H is the sum of: the derivatives of outputs by two uses of the same parameters,
+    (networks, outputs, samples, n) each, and the inner products of what these multiply there,
+    (networks or 1, samples, samples); those of a matrix and of biases that are added to it at
+    once."""
+    found: dict[tuple[int, int], list[Any]] = {}
+    for part in parts:
+        uses = made.uses[part.key]
+        for u, v in product(uses, uses):
+            weight: Array | float = part.rate
+            if u.body is not None and v.body is not None:
+                one, other = (each.value[:, 0] for each in (u.body, v.body))
+                weight = part.rate * (one @ other.transpose(0, 2, 1))
+            at = id(u.made.back), id(v.made.back)
+            pair = found.setdefault(at, [u.made.back, v.made.back, 0.0])
+            pair[2] = pair[2] + weight
+    for first, second, weight in found.values():
+        yield first, second, weight
+
+
+def _add_paths(found: Array, first: Array, second: Array, weight: Array | float) -> None:
+    """Add one of `_paths` to H, (networks, outputs, inputs, outputs, inputs): the sum over the
+    positions of each. A few networks at a time."""
     inputs = found.shape[2]
-    assert u.made.back is not None
-    assert v.made.back is not None
-    networks, outputs, m, n = u.made.back.shape
+    networks, outputs, m, n = first.shape
     at_once = max(1, _HELD // (outputs * m) ** 2)
     for start in range(0, networks, at_once):
         rows = slice(start, start + at_once)
-        first, second = (
-            np.ascontiguousarray(back[rows]).reshape(-1, outputs * m, n)
-            for back in (u.made.back, v.made.back)
+        u, v = (
+            np.ascontiguousarray(each[rows]).reshape(-1, outputs * m, n) for each in (first, second)
         )
-        paths = (first @ second.transpose(0, 2, 1)).reshape(-1, outputs, m, outputs, m)
-        if u.body is not None and v.body is not None:
-            one, other = (
-                each.value[rows if len(each.value) == networks else slice(None), 0]
-                for each in (u.body, v.body)
-            )
-            paths = paths * (one @ other.transpose(0, 2, 1))[:, None, :, None, :]
+        paths = (u @ v.transpose(0, 2, 1)).reshape(-1, outputs, m, outputs, m)
+        if isinstance(weight, float):
+            paths *= weight
+        else:
+            paths *= (weight[rows] if len(weight) == networks else weight)[:, None, :, None, :]
         if m > inputs:
             each = outputs, inputs, m // inputs
             paths = paths.reshape(-1, *each, *each).sum(axis=(3, 6))
-        found[rows] += rate * paths
+        found[rows] += paths
