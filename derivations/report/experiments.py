@@ -32,12 +32,17 @@ the figure, its verdicts, its pictures and their numbers.
 |---|---|
 | reduced size | the statements hold at the stated size, and nothing is claimed of another |
 | not reproduced | at least one statement is marked NOT or NOT SHOWN |
-| NOT | the data contradict the statement |
-| NOT SHOWN | there are too few networks to decide |
+| NOT | the data do not bear out the statement |
+| NOT SHOWN | the same, and there are too few networks to decide |
 | A for B | A in this run, B in the paper |
-| pairs | pairs of networks in which the statement holds, of all pairs |
-| p | probability of such a result by chance |
-| would notice | the difference that the test would have detected nine times in ten |
+| pairs | pairs of networks in which the statement holds, of all; for "do not help", where they do |
+| p | probability of so many pairs or more if both kinds are alike; 0.01 or less counts |
+| ratio, margin | the interval of the ratio of two means; how far from 1 it may reach |
+| would notice | the difference that is detected nine times in ten; of a ratio, half its interval |
+| tensorial descent | descent with a rate for biases and one for weights; ordinary descent has one |
+| gap | of Daneshmand et al.: how far the representations of a batch are from orthogonal |
+| (6) | their initialization, layer by layer, that makes representations more orthogonal |
+| clipping, λ | their (29): a matrix's gradient is at most λ times the matrix, by Frobenius norms |
 
 * You may kill a run and give the command again. The result is the same to the last bit.
 * Figures that train the same networks share them through `--ensembles`.
