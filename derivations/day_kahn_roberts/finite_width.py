@@ -31,7 +31,8 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.engine.fields import Field, Placed, Z, canonical_tree
 from derive.engine.tensors import Tensor, identify, tensor
-from derive.exact.moments import Moments, Spectrum
+from derive.exact.matrices import Spectrum
+from derive.exact.moments import Moments
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import pair_partitions
 from derive.groups.zonal import partitions

@@ -1,489 +1,650 @@
-"""Joint moments of a layer's fields at finite width, for polynomial activations, not truncated.
+"""Joint moments of a network's fields at finite width, for polynomial equations, not truncated.
 
-The engine's steps (`derive.engine.cumulants`), each exact:
+The engine's steps (`derive.engine.cumulants`) for one stage after another, each exact:
 
-    E[Π φ] = Σ_terms Σ_q [Σ_{p: δ_p(i)=1} C(p,q)] Σ_{partitions of j} n(n−1)… E[Π σ^{(k)}_j Π φ']
+    E[Π φ] = Σ_terms Σ_q [Σ_{p: δ_p(i)=1} C(p,q)] Σ_{partitions of j} n(n−1)… E[Π v^k_j Π φ']
 
-where the polynomial σ turns the last average into joint moments of the layer below, φ' its fields,
-down to the inputs, whose sums are n_0 K0. Everything is a Laurent polynomial in the width with
-rational coefficients, in the atoms K0, `Spectrum` (the weights' pairing matrix, not evaluated) and
-whatever parameters are not rational numbers.
+where the forward equations give the terms, each matrix joins its summed neurons as q says, and the
+last average is a joint moment of the stage before, at different neurons, some of which may be those
+of the left, carried past. At the inputs are left the means K0_{αβ…} = Σ_j x_{jα} x_{jβ} …/n_0.
+Everything is a Laurent polynomial in the width with rational coefficients, in these means, in
+`Spectrum` (the weights' pairing matrix, not evaluated) and whatever parameters are not rational
+numbers.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import compress, product
-from math import prod
-from typing import NamedTuple, TypeAlias
+from itertools import product
+from math import factorial, prod
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 
 from .. import symbols
-from ..activations.functions import Activation, z
-from ..arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
-from ..arithmetic.polynomials import Expansion, add, constant, power
-from ..arithmetic.polynomials import multiply as truncated_product
-from ..engine.fields import Placed, Term, Z, forward
-from ..engine.trees import input_terms
-from ..errors import InputError
-from ..groups.pairings import (
-    Blocks,
-    Pairing,
-    Partition,
-    coset_type,
-    double_factorial_pairings,
-    even_partitions,
-    mobius,
-    ordered,
-    pair_partitions,
-    refining_pairings,
-    refining_partitions,
-    set_partitions,
+from ..activations.functions import z
+from ..arithmetic.parameters import (
+    C_B,
+    C_W,
+    LAMBDA_B,
+    LAMBDA_W,
+    R_BIG,
+    R_IN,
+    R_OUT,
+    Parameter,
+    Value,
 )
-from ..groups.weingarten import class_size
-from ..groups.zonal import partitions
+from ..arithmetic.polynomials import Expansion, add, constant
+from ..engine.fields import Placed, Z
+from ..engine.trees import ABOVE, STREAM, Field, Kind, input_terms
+from ..errors import InputError
+from ..groups.pairings import compositions, double_factorial_pairings, mobius, set_partitions
+from ..layers.chain import BoundStage
 from ..network import Network
-from ..weights import IndependentEntries, PermutationInvariant, WeightEnsemble
-from ..work.caches import cache
+from ..weights import Orthogonal
+from .forward import PLAIN, POLYNOMIAL, Column, Content, Forward, Term
+from .matrices import Matrix, Row, Spectrum
+from .values import exact_value, multiply, raised
 
 MAX_POINTS = 12
-"""Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""
+"""Several inputs or positions: a product of more preactivations than this, (2k−1)!! pairings."""
 MAX_POINTS_SINGLE = 40
 """One input: its pairings fall into the classes of the partitions of k."""
 MAX_PAIRS = 5
 """Products with an NTK or its kin that hold more pairs of weights than this."""
 
-Kernel: TypeAlias = Callable[[int, int], sympy.Expr]
-Pairs: TypeAlias = tuple[tuple[int, int], ...]
-Neuron: TypeAlias = tuple[tuple[int, int], ...]
-"""The factors σ^{(order)}(z_{sample}) at one neuron, as sorted pairs (sample, order)."""
+Means: TypeAlias = Callable[..., sympy.Expr]
+"""K0_{αβ…} of the samples α, β, …: a number or a symbol."""
+Powers: TypeAlias = tuple[tuple[tuple[Kind, int], int], ...]
+"""The variables at a neuron, each with its sample, and their exponents."""
+Label: TypeAlias = tuple[str, Powers]
+"""A neural index: its space, and what stands at it."""
 
 
-class Spectrum(NamedTuple):
-    """C(p,q)/C_W^k of the weights that lead into this layer, for this coset type of (p,q)."""
+class Fields(NamedTuple):
+    """A product at different neural indices.
 
-    layer: int
-    coset: Partition
+    Attributes:
+        labels: the indices at which variables alone stand.
+        nodes: those that fields with several nodes have, too.
+        links: these fields; their neurons number the nodes.
+    """
 
-
-def multiply(a: Expansion, b: Expansion) -> Expansion:
-    """a·b, all of it."""
-    return truncated_product(a, b, sys.maxsize)
-
-
-def raised(value: Expansion, exponent: int) -> Expansion:
-    """value^exponent for a value of at most one term; 0^0 = 1."""
-    if not exponent:
-        return constant(1)
-    return {
-        (frozenset((atom, e * exponent) for atom, e in mono), at * exponent): number**exponent
-        for (mono, at), number in value.items()
-    }
+    labels: tuple[Label, ...] = ()
+    nodes: tuple[Label, ...] = ()
+    links: tuple[Placed, ...] = ()
 
 
-def exact_value(value: sympy.Expr) -> Expansion:
-    """A rational number as it is; anything else as an atom of its own."""
-    if value.is_Rational:
-        return constant(Fraction(int(value.p), int(value.q))) if value else {}
-    return {(power(value, 1), 0): Fraction(1)}
+class Node(NamedTuple):
+    """A neuron of fields with several nodes, summed over or, if outside, an index of the left."""
+
+    space: str
+    content: Content
+    outside: bool
+
+
+class Sums(NamedTuple):
+    """A product of terms of forward equations, its matrices to be averaged.
+
+    Attributes:
+        rows: the number of a matrix, and what stands at the columns of one row.
+        free: summed neurons without a matrix.
+        outside: what is carried, at different neural indices.
+        nodes, links: as in `Fields`.
+        norms: the variable and the sample of each q^{-1/2}.
+    """
+
+    rows: tuple[tuple[int, Row], ...] = ()
+    free: tuple[Column, ...] = ()
+    outside: tuple[Column, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    links: tuple[Placed, ...] = ()
+    norms: tuple[tuple[Kind, int], ...] = ()
+
+    def times(self, other: Sums) -> Sums:
+        """The product with one at other indices, which has no links."""
+        return Sums(
+            tuple(sorted(self.rows + other.rows)),
+            tuple(sorted(self.free + other.free)),
+            tuple(sorted(self.outside + other.outside)),
+            self.nodes or other.nodes,
+            self.links or other.links,
+            tuple(sorted(self.norms + other.norms)),
+        )
+
+
+class Group(NamedTuple):
+    """Summed neurons that are one: what stands there, and the nodes among them."""
+
+    space: str
+    content: Content
+    outside: bool = False
+    members: tuple[int, ...] = ()
+
+    def with_(self, other: Group) -> Group:
+        """Both at one neuron."""
+        return Group(
+            self.space,
+            tuple(sorted(self.content + other.content)),
+            self.outside or other.outside,
+            self.members + other.members,
+        )
 
 
 class Moments:
     """E[Π φ] of one layer's fields, for given neural indices and samples.
 
     Arguments:
-        network: with a polynomial activation.
+        network: with polynomial activations and layers.
         layer: 1, 2, ….
         width: the reference width n; an integer is put in, a symbol stays as powers of 1/n.
         inputs: n_0.
-        kernel: K0_{αβ} = x_α·x_β/n_0, a number or a symbol for each pair of samples.
-        depth: the last layer, this one by default.
+        means: K0_{αβ…} = Σ_j x_{jα} x_{jβ} …/n_0, a number or a symbol for samples in order.
+
+    Raises InputError for equations that are no polynomials, and for skewed weights.
     """
 
     def __init__(
-        self,
-        network: Network,
-        layer: int,
-        width: sympy.Expr,
-        inputs: sympy.Expr,
-        kernel: Kernel,
-        depth: int | None = None,
+        self, network: Network, layer: int, width: sympy.Expr, inputs: sympy.Expr, means: Means
     ) -> None:
-        self.network, self.layer, self.kernel = network, layer, kernel
-        self.width, self.inputs, self.depth = width, inputs, depth or layer
-        self.weights = network.weights_at(layer, depth=self.depth)
-        self.n_in, self.n_out = self._size(layer - 1), self._size(layer)
-        self.fan_in = self._expansion(self.n_in)
-        self.C_W, self.C_b = exact_value(self.weights.C_W), exact_value(network.C_b_at(layer))
-        self._values: dict[Parameter, Expansion] = {
-            C_W: self.C_W,
-            C_B: self.C_b,
-            LAMBDA_W: exact_value(network.lambda_W_at(layer)),
-            LAMBDA_B: exact_value(network.lambda_b_at(layer)),
-            R_IN: exact_value(sympy.cancel(self.n_in / width)),
-            R_OUT: exact_value(sympy.cancel(self.n_out / width)),
-            R_BIG: exact_value(sympy.cancel(sympy.Max(self.n_in, self.n_out) / width)),
-        }
-        self.below: Moments | None = None
-        if layer > 1:
-            self.below = Moments(network, layer - 1, width, inputs, kernel, self.depth)
-        self._moments: dict[tuple[Placed, ...], Expansion] = {}
-        self._weighed: dict[Pairs, Expansion] = {}
-        self._sums: dict[tuple[tuple[Neuron, ...], tuple[Placed, ...]], Expansion] = {}
-        self._averages: dict[tuple[tuple[Neuron, ...], tuple[Placed, ...]], Expansion] = {}
-        self._spectra: dict[Partition, Expansion] = {}
-
-    @property
-    def sigma(self) -> Activation:
-        """σ of the layer below, which this one reads."""
-        return self.network.activation_at(self.layer - 1, self.depth)
+        self.network, self.layer, self.width, self.inputs = network, layer, width, inputs
+        self.n_out = self.size(layer)
+        self.matrices: list[Matrix] = []
+        self.stages: list[_Stage] = []
+        for bound in network.chain(layer):
+            below = self.stages[-1] if self.stages else None
+            self.stages.append(_Stage(self, bound, below, means))
 
     def __call__(self, fields: tuple[Placed, ...]) -> Expansion:
         """E[Π φ] where equal neural indices are equal and different ones differ."""
-        fields = _canonical(fields)
-        if fields not in self._moments:
-            if self.weights.group != "O":
-                self._moments[fields] = self._by_entries(fields)
-            elif all(placed.field == Z for placed in fields):
-                self._moments[fields] = self._preactivations(fields)
+        ends: dict[int, Counter[tuple[Kind, int]]] = defaultdict(Counter)
+        links: list[Placed] = []
+        for placed in fields:
+            if isinstance(placed.field, Field) and placed.field.nodes == 1:
+                ends[placed.neurons[0]][placed.field.kind(0), placed.samples[0]] += 1
             else:
-                self._moments[fields] = self._fields(fields)
-        return self._moments[fields]
+                links.append(placed)
+        linked = sorted({neuron for placed in links for neuron in placed.neurons})
+        number = {neuron: k for k, neuron in enumerate(linked)}
+        moved = tuple(
+            placed._replace(neurons=tuple(number[j] for j in placed.neurons)) for placed in links
+        )
+        powers = {j: (STREAM.space, tuple(sorted(found.items()))) for j, found in ends.items()}
+        nodes = tuple(powers.pop(j, (STREAM.space, ())) for j in linked)
+        return self.stages[-1].moment(Fields(tuple(powers.values()), nodes, moved))
 
-    def spectrum(self, coset: Partition) -> Expansion:
-        """C(p,q)/C_W^k: a number at an integer width, else an atom; nothing where it vanishes."""
-        if coset not in self._spectra:
-            value = _coefficient(self.weights, coset, self.n_in, self.n_out)
-            atom: Expansion = {(power(Spectrum(self.layer, coset), 1), 0): Fraction(1)}
-            self._spectra[coset] = exact_value(value) if value.is_Rational else atom
-        return self._spectra[coset]
+    def read(self, samples: Iterable[int]) -> frozenset[int]:
+        """The samples of the inputs that these samples of the layer depend on."""
+        found = frozenset(samples)
+        for stage in reversed(self.stages):
+            if taps := stage.bound.stage.taps:
+                places = [divmod(sample, taps.results) for sample in found]
+                reads = {
+                    sample * taps.positions + at
+                    for sample, place in places
+                    for tap in taps.reads
+                    for at in tap[place]
+                }
+                found = frozenset(reads) | (found if taps.results == taps.positions else set())
+        return found
 
-    def _value(self, parameter: object) -> Expansion:
-        """What the network gives, or a symbol of an equation's own."""
-        assert isinstance(parameter, Parameter)
-        if parameter in self._values:
-            return self._values[parameter]
-        return exact_value(symbols.parameter(parameter.name))
+    def size(self, layer: int) -> sympy.Expr:
+        """The number of neurons of a layer; of 0, of the inputs."""
+        return self.network.width_ratio_at(layer) * self.width if layer else self.inputs
 
-    def at(self, layer: int) -> Moments:
-        """The moments of this layer or one below."""
-        return self if layer == self.layer or self.below is None else self.below.at(layer)
+    def expansion(self, size: sympy.Expr) -> Expansion:
+        """A number of neurons as a multiple of n."""
+        if self.width.is_Rational and size.is_Rational:
+            return exact_value(size)
+        return multiply(exact_value(sympy.cancel(size / self.width)), constant(1, -1))
+
+    def corrected(self, name: str, layer: int, leading: sympy.Expr) -> Expansion:
+        """C + c_1/n + c_2/n² + … of "C_W" or "C_b"."""
+        total = dict(exact_value(leading))
+        for order in range(1, self.network.corrections + 1):
+            value = exact_value(self.network.correction_at(name, order, layer))
+            add(total, multiply(value, raised(self.expansion(self.width), -order)))
+        return total
 
     def spectral_value(self, spectrum: Spectrum) -> sympy.Expr:
         """C(p,q)/C_W^k in sympy, exact in the widths."""
-        layer = self.at(spectrum.layer)
-        return _coefficient(layer.weights, spectrum.coset, layer.n_in, layer.n_out)
-
-    def _size(self, layer: int) -> sympy.Expr:
-        return self.network.width_ratio_at(layer) * self.width if layer else self.inputs
-
-    def _expansion(self, size: sympy.Expr) -> Expansion:
-        """A layer's size as a multiple of n."""
-        if self.width.is_Rational and size.is_Rational:
-            return exact_value(size)
-        ratio = sympy.cancel(size / self.width)
-        return multiply(exact_value(ratio), constant(1, -1))
-
-    def _preactivations(self, fields: tuple[Placed, ...]) -> Expansion:
-        """E[z … z] = Σ_p δ_p(i) T_p, with T_p a function of the samples that p pairs."""
-        neurons: dict[int, list[int]] = {}
-        for slot, placed in enumerate(fields):
-            neurons.setdefault(placed.neurons[0], []).append(slot)
-        if any(len(slots) % 2 for slots in neurons.values()):
-            return {}
-        samples = [placed.samples[0] for placed in fields]
-        if len(set(samples)) == 1:
-            self._check_points(len(samples), several=False)
-            pairs = (ordered(samples[0], samples[0]),) * (len(samples) // 2)
-            count = prod(double_factorial_pairings(len(slots)) for slots in neurons.values())
-            return multiply(constant(count), self._pairs(pairs))
-        self._check_points(len(samples), several=True)
-        counts = Counter(
-            tuple(sorted(ordered(samples[a], samples[b]) for a, b in pairing))
-            for pairing in refining_pairings(list(neurons.values()))
-        )
-        total: Expansion = {}
-        for pairs, count in counts.items():
-            add(total, self._pairs(pairs), count)
-        return total
-
-    def _pairs(self, pairs: Pairs) -> Expansion:
-        """T_p: each pair of p is a pair of biases, or belongs to the weights."""
-        total: Expansion = {}
-        subsets = Counter(
-            tuple(compress(pairs, kept)) for kept in product((True, False), repeat=len(pairs))
-        )
-        for weighed, count in subsets.items():
-            biases = raised(self.C_b, len(pairs) - len(weighed))
-            if biases:
-                add(total, multiply(biases, self._weights(weighed)), count)
-        return total
-
-    def _weights(self, pairs: Pairs) -> Expansion:
-        """C_W^k Σ_q C(p,q) Σ_j δ_q(j) E[Π_a σ_{j_a; α_a}] for any p that pairs these samples."""
-        if pairs in self._weighed:
-            return self._weighed[pairs]
-        k = len(pairs)
-        ends: Counter[tuple[Partition, Pairs]] = Counter()
-        if len({sample for pair in pairs for sample in pair}) <= 1:
-            ends.update({(coset, pairs): class_size(coset) for coset in partitions(k)})
-        else:
-            points = [sample for pair in pairs for sample in pair]
-            p = tuple((2 * a, 2 * a + 1) for a in range(k))
-            for q in pair_partitions(2 * k):
-                joined = tuple(sorted(ordered(points[a], points[b]) for a, b in q))
-                ends[coset_type(p, q), joined] += 1
-        spectra: dict[Pairs, Expansion] = {}
-        for (coset, joined), count in ends.items():
-            add(spectra.setdefault(joined, {}), self.spectrum(coset), count)
-        total: Expansion = {}
-        for joined, spectrum in spectra.items():
-            if spectrum:
-                content = tuple(((a, 0), (b, 0)) for a, b in joined)
-                add(total, multiply(spectrum, self._sum_below(content, ())))
-        self._weighed[pairs] = multiply(raised(self.C_W, k), total)
-        return self._weighed[pairs]
-
-    def _fields(self, fields: tuple[Placed, ...]) -> Expansion:
-        """E[Π φ] through the forward equations; what is not random there multiplies the z's."""
-        simple = tuple(placed for placed in fields if placed.field == Z)
-        others = tuple(placed for placed in fields if placed.field != Z)
-        index = [neuron for placed in (*others, *simple) for neuron in placed.neurons]
-        slots = iter(range(len(index)))
-        tower, preactivations = (
-            [
-                forward(placed.field, tuple(next(slots) for _ in placed.neurons), placed.samples)
-                for placed in part
-            ]
-            for part in (others, simple)
-        )
-        total: Expansion = {}
-        for terms in product(*tower):
-            term = prod(terms, start=Term())
-            if self._vanishes(term, index):
-                continue
-            if not term.weights and not term.biases and (self.layer == 1 or not term.neurons):
-                add(total, multiply(self._term(term, index), self(simple)))
-                continue
-            for linear in product(*preactivations):
-                add(total, self._term(prod(linear, start=term), index))
-        return total
-
-    def _by_entries(self, fields: tuple[Placed, ...]) -> Expansion:
-        """The same where pairings do not tell all: through every product of the equations."""
-        index = [neuron for placed in fields for neuron in placed.neurons]
-        slots = iter(range(len(index)))
-        equations = [
-            forward(placed.field, tuple(next(slots) for _ in placed.neurons), placed.samples)
-            for placed in fields
-        ]
-        total: Expansion = {}
-        for terms in product(*equations):
-            term = prod(terms, start=Term())
-            if not self._vanishes(term, index):
-                add(total, self._term(term, index))
-        return total
-
-    def _joined(self, rows: tuple[tuple[int, ...], ...]) -> Iterator[tuple[Blocks, Expansion]]:
-        """Each partition q of the columns, and Σ C(p,q)/C_W^k over the p inside these rows."""
-        if self.weights.group == "O":
-            for pairing, cosets in _overlaps(rows):
-                spectrum: Expansion = {}
-                for coset, count in cosets:
-                    add(spectrum, self.spectrum(coset), count)
-                yield pairing, spectrum
-            return
-        if not isinstance(self.weights, IndependentEntries):
-            yield from self._by_partitions(rows)
-            return
-        self.weights.check_symmetric()
-        for q in refining_partitions(rows):
-            cumulants = (exact_value(self.weights.cumulant(len(block))) for block in q)
-            half = sum(map(len, q)) // 2
-            yield q, reduce(multiply, cumulants, raised(self.fan_in, -half))
-
-    def _by_partitions(
-        self, rows: tuple[tuple[int, ...], ...]
-    ) -> Iterator[tuple[Blocks, Expansion]]:
-        """`_joined` of weights that are known by C(p, q) of any two set partitions."""
-        law, points = self.weights, sorted(point for block in rows for point in block)
-        assert isinstance(law, PermutationInvariant)
-        for q in even_partitions(points):
-            total = sympy.cancel(
-                sympy.Add(
-                    *(law.joint(p, q, self.n_in, self.n_out) for p in refining_partitions(rows))
-                )
-            )
-            if total.free_symbols & (self.width.free_symbols | self.inputs.free_symbols):
-                wanted = f"numbers, with the weights {law}, whose moments are no powers of a width"
-                raise InputError("width", self.width, wanted)
-            yield q, exact_value(total)
-
-    def _vanishes(self, term: Term, index: list[int]) -> bool:
-        """Off the diagonal of a δ, or with a field that the inputs do not have."""
-        given = [placed.field for placed in term.fields if self.layer == 1]
-        return not all(map(input_terms, given)) or any(index[a] != index[b] for a, b in term.deltas)
-
-    def _term(self, term: Term, index: list[int]) -> Expansion:
-        """E of one product of terms of forward equations."""
-        rows = _blocks([index[slot] for slot, _ in term.weights])
-        biases = _blocks([index[slot] for slot in term.biases])
-        if any(len(block) % 2 for block in (*rows, *biases)):
-            return {}
-        wick = prod(double_factorial_pairings(len(block)) for block in biases)
-        prefactor = constant(term.coefficient * wick)
-        half = len(term.weights) // 2
-        self._check_pairs(half)
-        for factor in (
-            raised(self.C_b, len(term.biases) // 2),
-            raised(self.C_W, half),
-            raised(self.fan_in, -term.fan_in),
-            *(raised(self._value(atom), exponent) for atom, exponent in term.parameters),
-        ):
-            prefactor = multiply(prefactor, factor)
-        if not prefactor:
-            return {}
-        total: Expansion = {}
-        for q, spectrum in self._joined(rows):
-            if spectrum:
-                add(total, multiply(spectrum, self._sum_below(*_identify(term, q))))
-        return multiply(prefactor, total)
-
-    def _sum_below(self, content: tuple[Neuron, ...], fields: tuple[Placed, ...]) -> Expansion:
-        """Σ_j E[Π_j Π σ^{(order)}(z_{j; sample}) Π φ] over the neurons of the layer below."""
-        if self.below is None:
-            return self._sum_inputs(content, fields)
-        if not fields:
-            content = tuple(sorted(content))
-        key = content, fields
-        if key not in self._sums:
-            merged: Counter[tuple[int, tuple[Neuron, ...], tuple[Placed, ...]]] = Counter()
-            for partition in set_partitions(tuple(range(len(content)))):
-                joined = [tuple(sorted(f for j in b for f in content[j])) for b in partition]
-                name = {j: b for b, block in enumerate(partition) for j in block}
-                moved = tuple(_moved(placed, name) for placed in fields)
-                if not fields:
-                    joined.sort()
-                merged[len(partition), tuple(joined), moved] += 1
-            total: Expansion = {}
-            for (count, neurons, placed_fields), repeats in merged.items():
-                averaged = multiply(self._distinct(count), self._average(neurons, placed_fields))
-                add(total, averaged, repeats)
-            self._sums[key] = total
-        return self._sums[key]
-
-    def _sum_inputs(self, content: tuple[Neuron, ...], fields: tuple[Placed, ...]) -> Expansion:
-        """σ is the identity there: each sum over inputs is n_0 K0, or n_0."""
-        if any(order > 1 for factors in content for _, order in factors):
-            return {}
-        name = list(range(len(content)))
-        samples = [[sample for sample, order in factors if not order] for factors in content]
-        for placed in fields:
-            (value,) = input_terms(placed.field)
-            for a, b in value.joined:
-                i, j = (name[placed.neurons[node]] for node in (a, b))
-                name = [i if other == j else other for other in name]
-            for node in value.entries:
-                samples[placed.neurons[node]].append(placed.samples[node])
-        total = raised(self.fan_in, len(set(name)))
-        for label in set(name):
-            found = [a for j, other in enumerate(name) if other == label for a in samples[j]]
-            wanted = "those that at layer 1 depend on the inputs through xᵀx only"
-            if len(found) > 2 and self.weights.group != "O":
-                wanted = f"{wanted}, as rotation-invariant ones do: here Σ_a x_a⁴ enters, too"
-                raise InputError("first_weights", str(self.weights), wanted)
-            if len(found) not in {0, 2}:
-                raise InputError("fields", [str(placed.field) for placed in fields], wanted)
-            if found:
-                a, b = found
-                total = multiply(total, exact_value(self.kernel(*ordered(a, b))))
-        return total
-
-    def _distinct(self, count: int) -> Expansion:
-        """n_in (n_in − 1) … : how many ways there are to choose distinct neurons, in order."""
-        total = constant(1)
-        for shift in range(count):
-            size = dict(self.fan_in)
-            add(size, constant(-shift))
-            total = multiply(total, size)
-        return total
-
-    def _average(self, neurons: tuple[Neuron, ...], fields: tuple[Placed, ...]) -> Expansion:
-        """The same over distinct neurons, as joint moments of the layer below."""
-        assert self.below is not None
-        key = neurons, fields
-        if key in self._averages:
-            return self._averages[key]
-        places: list[tuple[int, int]] = []
-        polynomials: list[list[tuple[int, Expansion]]] = []
-        for j, factors in enumerate(neurons):
-            for sample in sorted({sample for sample, _ in factors}):
-                orders = tuple(order for other, order in factors if other == sample)
-                places.append((j, sample))
-                polynomials.append(self._polynomial(orders))
-        ends = Counter(j for placed in fields for j in placed.neurons)
-        total: Expansion = {}
-        for choice in product(*polynomials):
-            parity = Counter(ends)
-            for (j, _), (degree, _) in zip(places, choice, strict=True):
-                parity[j] += degree
-            if any(count % 2 for count in parity.values()):
-                continue
-            weight = constant(1)
-            preactivations: list[Placed] = []
-            for (j, sample), (degree, value) in zip(places, choice, strict=True):
-                weight = multiply(weight, value)
-                preactivations.extend([Placed(Z, (j,), (sample,))] * degree)
-            add(total, multiply(weight, self.below((*fields, *preactivations))))
-        self._averages[key] = total
-        return total
-
-    def _polynomial(self, orders: tuple[int, ...]) -> list[tuple[int, Expansion]]:
-        """Π σ^{(order)}(z) as (degree, coefficient)."""
-        result = {0: constant(1)}
-        for order in orders:
-            expr = self.sigma.derivative(order)
-            coefficients = sympy.Poly(expr, z).all_coeffs()[::-1]
-            grown: dict[int, Expansion] = {}
-            for degree, value in result.items():
-                for more, coefficient in enumerate(coefficients):
-                    if coefficient != 0:
-                        scaled = multiply(value, exact_value(coefficient))
-                        add(grown.setdefault(degree + more, {}), scaled)
-            result = grown
-        return [(degree, value) for degree, value in result.items() if value]
+        return self.matrices[spectrum.matrix].value(spectrum.coset)
 
     def check_size(self, fields: tuple[Placed, ...]) -> None:
         """Refuse, before it starts, a joint cumulant whose sums would not finish.
 
-        A node of a layer's fields is at most d nodes of the layer below, for σ of degree d.
+        A node of a stage's fields is at most d nodes of the stage before, for equations of degree
+        d.
         """
-        own = [self.at(layer).sigma for layer in range(2, self.layer + 1)]
-        degrees = [max(1, sympy.Poly(each.expr, z).degree()) for each in own]
+        degrees = [stage.forward.degree for stage in self.stages[1:]]
         nodes = sum(placed.field.nodes for placed in fields)
         several = len({sample for placed in fields for sample in placed.samples}) > 1
-        self._check_points(nodes * prod(degrees), several)
-        if self.layer > 1 and any(placed.field != Z for placed in fields):
-            self._check_pairs(nodes * prod(degrees[1:]) // 2)
-
-    def _check_points(self, points: int, several: bool) -> None:
-        if several:
-            self._check(points, MAX_POINTS, "preactivations of several inputs")
+        if several or any(stage.forward.stage.taps for stage in self.stages):
+            self._check(nodes * prod(degrees), MAX_POINTS, "preactivations of several inputs")
         else:
-            self._check(points, MAX_POINTS_SINGLE, "preactivations")
-
-    def _check_pairs(self, pairs: int) -> None:
-        self._check(pairs, MAX_PAIRS, "pairs of weights in a product with NTKs")
+            self._check(nodes * prod(degrees), MAX_POINTS_SINGLE, "preactivations")
+        if self.layer > 1 and any(placed.field != Z for placed in fields):
+            what = "pairs of weights in a product with NTKs"
+            self._check(nodes * prod(degrees[1:]) // 2, MAX_PAIRS, what)
 
     def _check(self, got: int, most: int, what: str) -> None:
         if got > most:
             wanted = f"a degree and a layer that need at most {most} {what}, not {got}"
             raise InputError("activation", str(self.network.activation), wanted)
+
+
+class _Stage:
+    """Moments behind one stage, by those before it."""
+
+    def __init__(
+        self, whole: Moments, bound: BoundStage, below: _Stage | None, means: Means
+    ) -> None:
+        self.whole, self.bound, self.below, self.means = whole, bound, below, means
+        layer, stage = bound.layer, bound.stage
+        before, behind = whole.size(layer - 1), whole.size(layer)
+        self.widths = {STREAM.space: before, ABOVE: behind} | {
+            space: ratio.expr * whole.width for space, ratio in stage.ratios
+        }
+        self.C_b = whole.corrected("C_b", layer, bound.C_b)
+        ratios = {R_IN: before, R_OUT: behind, R_BIG: sympy.Max(before, behind)}
+        self.parameters = {
+            C_W: exact_value(whole.network.weights_at(layer, depth=whole.layer).C_W),
+            C_B: self.C_b,
+            LAMBDA_W: exact_value(bound.lambda_W),
+            LAMBDA_B: exact_value(bound.lambda_b),
+        } | {name: exact_value(sympy.cancel(size / whole.width)) for name, size in ratios.items()}
+        self.name = str(whole.network.layer_at(layer, whole.layer)) if below else "layer 1"
+        self.forward = Forward(
+            bound, self.name, self._is_turned, len(whole.matrices), self.size, self._value
+        )
+        for each, law in zip(stage.matrices, bound.weights, strict=True):
+            given = exact_value(law.C_W)
+            if each.variance == C_W:
+                given = whole.corrected("C_W", layer, law.C_W)
+            variance = multiply(given, exact_value(sympy.Rational(1, stage.reading.count)))
+            n_in, n_out = (self.widths.get(space, whole.width) for space in (each.into, each.out))
+            for _ in range(stage.reading.count):
+                number = len(whole.matrices)
+                made = Matrix(number, law, n_in, n_out, whole.expansion(n_in), variance)
+                whole.matrices.append(made)
+        self._spheres: dict[str, Matrix] = {}
+        self._moments: dict[Fields, Expansion] = {}
+        self._labels: dict[Label, dict[Sums, Expansion]] = {}
+        self._averages: dict[Sums, Expansion] = {}
+        self._sums: dict[Sums, Expansion] = {}
+        self._contents: dict[Content, list[tuple[Powers, Expansion]]] = {}
+
+    def size(self, space: str) -> Expansion:
+        """The number of neurons in a space."""
+        return self.whole.expansion(self.widths.get(space, self.whole.width))
+
+    def _value(self, atom: object) -> Expansion:
+        """What the network gives, or a symbol of an equation's own."""
+        if isinstance(atom, Value):
+            return exact_value(atom.expr)
+        assert isinstance(atom, Parameter)
+        if atom in self.parameters:
+            return self.parameters[atom]
+        return exact_value(symbols.parameter(atom.name))
+
+    def _is_turned(self, kind: Kind) -> bool:
+        """Whether rotations keep the law of a variable before the stage."""
+        behind = self.bound.layer + (kind != STREAM)
+        layers = (self.whole.network.layer_at(k, self.whole.layer) for k in range(2, behind))
+        laws = (matrix.weights.group == "O" for matrix in self.whole.matrices)
+        return all(laws) and all(layer.reason is None for layer in layers)
+
+    # products of forward equations
+
+    def moment(self, fields: Fields) -> Expansion:
+        """E[Π φ] at different neural indices."""
+        fields = _canonical(fields)
+        if fields not in self._moments:
+            self._moments[fields] = self._moment(fields)
+        return self._moments[fields]
+
+    def _moment(self, fields: Fields) -> Expansion:
+        parts = []
+        for label in fields.labels:
+            parts.append(self._label(label))
+            if not parts[-1]:
+                return {}
+        if fields.links:
+            parts.append(self._linked(fields.nodes, fields.links))
+        products: dict[Sums, Expansion] = {Sums(): constant(1)}
+        for part in parts:
+            grown: dict[Sums, Expansion] = defaultdict(dict)
+            for (one, x), (other, y) in product(products.items(), part.items()):
+                add(grown[one.times(other)], multiply(x, y))
+            products = grown
+        total: Expansion = {}
+        for sums, scale in products.items():
+            if scale:
+                add(total, multiply(scale, self._averaged(sums)))
+        return total
+
+    def _label(self, label: Label) -> dict[Sums, Expansion]:
+        """The product at one neural index through the equations."""
+        if label not in self._labels:
+            _, powers = label
+            choices = [self._choices(powers, 0)]
+            self._labels[label] = self._collected(choices)
+        return self._labels[label]
+
+    def _linked(self, nodes: tuple[Label, ...], links: tuple[Placed, ...]) -> dict[Sums, Expansion]:
+        """The same of fields with several nodes, and of what stands at their indices."""
+        choices: list[list[tuple[int, list[_Chosen]]]] = []
+        for field, at, samples in links:
+            terms = self.forward.terms(field, samples)
+            fitting = (t for t in terms if all(at[a] == at[b] for a, b in t.deltas))
+            choices.append([(1, [_Chosen(term, at, 1)]) for term in fitting])
+        choices += [self._choices(powers, node) for node, (_, powers) in enumerate(nodes)]
+        return self._collected(choices)
+
+    def _choices(self, powers: Powers, label: int) -> list[tuple[int, list[_Chosen]]]:
+        """The multinomial expansion of the powers of sums at a label."""
+        found: list[tuple[int, list[_Chosen]]] = [(1, [])]
+        for (kind, sample), exponent in powers:
+            terms = self.forward.terms(Field(1, (), (kind,)), (sample,))
+            found = [
+                (
+                    ways * factorial(exponent) // prod(map(factorial, counts)),
+                    before
+                    + [
+                        _Chosen(term, (label,), count)
+                        for term, count in zip(terms, counts, strict=True)
+                        if count
+                    ],
+                )
+                for ways, before in found
+                for counts in compositions(exponent, len(terms))
+            ]
+        return found
+
+    def _collected(
+        self, choices: Sequence[Sequence[tuple[int, list[_Chosen]]]]
+    ) -> dict[Sums, Expansion]:
+        total: dict[Sums, Expansion] = defaultdict(dict)
+        for parts in product(*choices):
+            made = self._product([each for _, chosen in parts for each in chosen])
+            if made is not None:
+                sums, scale = made
+                add(total[sums], scale, prod(ways for ways, _ in parts))
+        return {sums: scale for sums, scale in total.items() if scale}
+
+    def _product(self, chosen: list[_Chosen]) -> tuple[Sums, Expansion] | None:
+        """A product of terms, its biases averaged; None where it vanishes."""
+        biases: Counter[tuple[int, Kind]] = Counter()
+        neurons: list[Column] = []
+        columns: dict[tuple[int, int], list[int]] = defaultdict(list)
+        carried: dict[int, list[tuple[Kind, int, int]]] = defaultdict(list)
+        links: list[Placed] = []
+        norms: list[tuple[Kind, int]] = []
+        for term, labels, count in chosen:
+            norms += term.norms * count
+            for slot, kind in term.biases:
+                biases[labels[slot], kind] += count
+            for _ in range(count):
+                by = len(neurons)
+                neurons.extend(term.neurons)
+                for matrix, slot, j in term.weights:
+                    columns[matrix, labels[slot]].append(by + j)
+                for slot, factor in term.carried:
+                    carried[labels[slot]].append(factor)
+                for placed in term.links:
+                    at = (by + j if j >= 0 else -1 - labels[-1 - j] for j in placed.neurons)
+                    links.append(placed._replace(neurons=tuple(at)))
+        if any(len(row) % 2 for row in columns.values()) or any(c % 2 for c in biases.values()):
+            return None
+        scale = reduce(
+            multiply,
+            (raised(term.scale, count) for term, _, count in chosen),
+            constant(prod(map(double_factorial_pairings, biases.values()))),
+        )
+        for (_, kind), count in biases.items():
+            scale = multiply(scale, raised(self._variance(kind), count // 2))
+        if not scale:
+            return None
+        number: dict[int, int] = {}
+        nodes: list[Node] = []
+        for placed in links:
+            for node, j in enumerate(placed.neurons):
+                if j not in number:
+                    number[j] = len(nodes)
+                    space = placed.field.kind(node).space
+                    outer = () if j >= 0 else tuple(sorted(carried.pop(-1 - j, ())))
+                    nodes.append(Node(space, neurons[j][1] if j >= 0 else outer, j < 0))
+        named: list[tuple[str, Any]] = [
+            ("", number[j]) if j in number else column for j, column in enumerate(neurons)
+        ]
+        rows = (
+            (matrix, tuple(sorted(named[j] for j in at))) for (matrix, _), at in columns.items()
+        )
+        weighed = {j for row in columns.values() for j in row}
+        free = (each for j, each in enumerate(neurons) if j not in weighed and j not in number)
+        outside = ((found[0][0].space, tuple(sorted(found))) for found in carried.values())
+        made = Sums(
+            tuple(sorted(rows)),
+            tuple(sorted(free)),
+            tuple(sorted(outside)),
+            tuple(nodes),
+            tuple(
+                placed._replace(neurons=tuple(number[j] for j in placed.neurons))
+                for placed in links
+            ),
+            tuple(sorted(norms)),
+        )
+        return made, scale
+
+    def _variance(self, kind: Kind) -> Expansion:
+        """Of the biases in this variable's equation."""
+        variance = self.forward.stage.equation(kind).variance
+        return self._value(variance)
+
+    # averages over the matrices
+
+    def _averaged(self, sums: Sums) -> Expansion:
+        """E of a product of terms."""
+        if sums not in self._averages:
+            by_matrix: dict[int, list[Row]] = defaultdict(list)
+            for matrix, row in sums.rows:
+                by_matrix[matrix].append(row)
+            averages = (
+                self.whole.matrices[matrix].average(tuple(rows)).items()
+                for matrix, rows in by_matrix.items()
+            )
+            found: dict[Sums, Expansion] = defaultdict(dict)
+            for parts in product(*averages):
+                blocks = [block for joined, _ in parts for block in joined]
+                scale = reduce(multiply, (value for _, value in parts), constant(1))
+                add(found[_merged(sums, blocks)], scale)
+            total: Expansion = {}
+            for each, scale in found.items():
+                if scale:
+                    add(total, multiply(scale, self._sum_below(each)))
+            self._averages[sums] = total
+        return self._averages[sums]
+
+    # sums over neurons
+
+    def _sum_below(self, sums: Sums) -> Expansion:
+        """Σ_j E[…] over the neurons of the stage before."""
+        if sums not in self._sums:
+            if self.below is None:
+                self._sums[sums] = self._sum_inputs(sums)
+            else:
+                total: Expansion = {}
+                for groups, ways in _coincidences(sums):
+                    scale = self._distinct(groups)
+                    if scale:
+                        add(total, multiply(scale, self._average(groups, sums)), ways)
+                self._sums[sums] = total
+        return self._sums[sums]
+
+    def _sum_inputs(self, sums: Sums) -> Expansion:
+        """Each sum over inputs is n_0 times a mean of products of them."""
+        total: Expansion = {}
+        for terms in product(*(input_terms(placed.field) for placed in sums.links)):
+            name = list(range(len(sums.nodes)))
+            samples = [[sample for _, sample, _ in node.content] for node in sums.nodes]
+            for placed, term in zip(sums.links, terms, strict=True):
+                for a, b in term.joined:
+                    i, j = (name[placed.neurons[node]] for node in (a, b))
+                    name = [i if other == j else other for other in name]
+                for node in term.entries:
+                    samples[placed.neurons[node]].append(placed.samples[node])
+            found = [
+                [a for j, other in enumerate(name) if other == label for a in samples[j]]
+                for label in dict.fromkeys(name)
+            ]
+            found += [[sample for _, sample, _ in content] for _, content in sums.free]
+            value = raised(self.size(STREAM.space), len(found))
+            for each in found:
+                if each:
+                    value = multiply(value, exact_value(self.means(*sorted(each))))
+            add(total, value)
+        return total
+
+    def _distinct(self, groups: tuple[Group, ...]) -> Expansion:
+        """N (N − 1) … in each space: how many ways there are to choose the summed neurons."""
+        outside = Counter(group.space for group in groups if group.outside)
+        summed = Counter(group.space for group in groups if not group.outside)
+        total = constant(1)
+        for space, count in summed.items():
+            for shift in range(outside[space], outside[space] + count):
+                size = dict(self.size(space))
+                add(size, constant(-shift))
+                total = multiply(total, size)
+        return total
+
+    def _average(self, groups: tuple[Group, ...], sums: Sums) -> Expansion:
+        """E at different neurons, as joint moments behind the stage before."""
+        assert self.below is not None
+        free = self.below.forward.carried
+        linked = [group.members for group in groups if group.members]
+        place = {node: k for k, members in enumerate(linked) for node in members}
+        moved = tuple(
+            placed._replace(neurons=tuple(place[j] for j in placed.neurons))
+            for placed in sums.links
+        )
+        ends = Counter(j for placed in moved for j in placed.neurons)
+        found: dict[Fields, Expansion] = {Fields(links=moved): constant(1)}
+        for group in groups:
+            at = ends[place[group.members[0]]] if group.members else 0
+            grown: dict[Fields, Expansion] = defaultdict(dict)
+            for powers, value in self._powers(group.content):
+                odd = (sum(power for _, power in powers) + at) % 2
+                if odd and group.space not in free:
+                    continue
+                label = group.space, powers
+                for fields, scale in found.items():
+                    if group.members:
+                        made = fields._replace(nodes=(*fields.nodes, label))
+                    elif powers:
+                        made = fields._replace(labels=tuple(sorted((*fields.labels, label))))
+                    else:
+                        made = fields
+                    add(grown[made], multiply(scale, value))
+            found = grown
+        total: Expansion = {}
+        for fields, scale in found.items():
+            if scale:
+                if sums.norms:
+                    below = self._directions(fields, sums.norms)
+                else:
+                    below = self.below.moment(fields)
+                add(total, multiply(scale, below))
+        return total
+
+    def _directions(self, fields: Fields, norms: tuple[tuple[Kind, int], ...]) -> Expansion:
+        """E[Π v_i^{m_i} q^{-k/2} …], v of a law that rotations keep, q = |v|²/n.
+
+        The direction of v is uniform, whatever its length: with O Haar this is
+        E[Π (√n O_{i1})^{m_i}] E[q^{(Σm − k)/2} …]. Raises InputError for several samples, and for
+        an odd power.
+        """
+        (kind, sample), least = norms[0], len(norms)
+        own = [label for label in fields.labels if label[0] == kind.space]
+        powers = [power for _, ((_, power), *_) in own]
+        if fields.links:
+            got = str(fields.links[0].field)
+            raise InputError("fields", got, "z alone behind a norm, at finite width")
+        if {norms[0]} != {*norms, *(of for _, factors in own for of, _ in factors)}:
+            wanted = f"{POLYNOMIAL}: but for z of one input at one position behind a norm"
+            raise InputError("layer", self.name, wanted)
+        if any(power % 2 for power in powers):
+            return {}
+        rest = sum(powers) - least
+        if rest < 0 or rest % 2:
+            wanted = f"{POLYNOMIAL}: here an odd power of a norm is left"
+            raise InputError("layer", self.name, wanted)
+        width = self.size(kind.space)
+        column = kind.space, ((kind, sample, PLAIN),)
+        value = raised(width, least // 2)
+        if own:
+            rows = tuple(sorted((column,) * power for power in powers))
+            (angular,) = self._sphere(kind.space).average(rows).values()
+            value = multiply(value, angular)
+        square = kind.space, ((kind, sample, PLAIN),) * 2
+        outside = (
+            (space, tuple((*of, PLAIN) for of, power in factors for _ in range(power)))
+            for space, factors in fields.labels
+            if space != kind.space
+        )
+        lengths = Sums(free=(square,) * (rest // 2), outside=tuple(sorted(outside)))
+        return multiply(value, self._sum_below(lengths))
+
+    def _sphere(self, space: str) -> Matrix:
+        """A Haar matrix, whose first column is a direction."""
+        if space not in self._spheres:
+            n = self.widths.get(space, self.whole.width)
+            number, size = len(self.whole.matrices), self.whole.expansion(n)
+            self._spheres[space] = Matrix(number, Orthogonal(), n, n, size, constant(1))
+            self.whole.matrices.append(self._spheres[space])
+        return self._spheres[space]
+
+    def _powers(self, content: Content) -> list[tuple[Powers, Expansion]]:
+        """What stands at a neuron as a polynomial in the variables."""
+        if content not in self._contents:
+            orders: dict[tuple[Kind, int], list[int]] = defaultdict(list)
+            for kind, sample, order in content:
+                orders[kind, sample].append(order)
+            found: list[tuple[Powers, Expansion]] = [((), constant(1))]
+            for (kind, sample), each in sorted(orders.items()):
+                found = [
+                    (
+                        (*powers, ((kind, sample), degree)) if degree else powers,
+                        multiply(before, value),
+                    )
+                    for powers, before in found
+                    for degree, value in self._polynomial(kind, each)
+                ]
+            self._contents[content] = found
+        return self._contents[content]
+
+    def _polynomial(self, kind: Kind, orders: list[int]) -> Iterator[tuple[int, Expansion]]:
+        """Π σ^{(order)}(v) v^k as (degree, coefficient), averaged over the mask."""
+        sigma = self.forward.sigmas.get(kind)
+        expr = sympy.Integer(1)
+        for order in orders:
+            expr *= z if order == PLAIN or sigma is None else sympy.diff(sigma, z, order)
+        scale = constant(1)
+        masked = sum(order != PLAIN for order in orders)
+        if self.bound.stage.keep and masked:
+            scale = raised(self._value(self.bound.stage.keep), 1 - masked)
+        for (degree,), coefficient in sympy.Poly(expr, z).terms():
+            if coefficient != 0:
+                yield degree, multiply(scale, exact_value(coefficient))
+
+
+class _Chosen(NamedTuple):
+    """A term of a field's equation, the neural index of each of its slots, and how often."""
+
+    term: Term
+    labels: tuple[int, ...]
+    power: int
 
 
 def joint_cumulant(moments: Moments, fields: tuple[Placed, ...]) -> Expansion:
@@ -501,61 +662,75 @@ def joint_cumulant(moments: Moments, fields: tuple[Placed, ...]) -> Expansion:
     return total
 
 
-@cache(entries=10_000)
-def _coefficient(
-    weights: WeightEnsemble, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr
-) -> sympy.Expr:
-    return weights.coefficient(coset, n_in, n_out)
-
-
-def _canonical(fields: tuple[Placed, ...]) -> tuple[Placed, ...]:
-    """The fields in one order, and their neurons numbered as they come."""
-    name: dict[int, int] = {}
-    for placed in sorted(fields, key=_rank):
-        for neuron in placed.neurons:
-            name.setdefault(neuron, len(name))
-    return tuple(sorted((_moved(placed, name) for placed in fields), key=_rank))
+def _canonical(fields: Fields) -> Fields:
+    """The labels in order, and the nodes numbered as the links come."""
+    labels = tuple(sorted(fields.labels))
+    if not fields.links:
+        return Fields(labels)
+    links = sorted(fields.links, key=_rank)
+    number: dict[int, int] = {}
+    for placed in links:
+        for node in placed.neurons:
+            number.setdefault(node, len(number))
+    moved = (p._replace(neurons=tuple(number[node] for node in p.neurons)) for p in links)
+    return Fields(
+        labels, tuple(fields.nodes[node] for node in number), tuple(sorted(moved, key=_rank))
+    )
 
 
 def _rank(placed: Placed) -> tuple[object, ...]:
     return placed.field.rank, placed.samples, placed.neurons
 
 
-def _moved(placed: Placed, name: dict[int, int]) -> Placed:
-    return placed._replace(neurons=tuple(name[neuron] for neuron in placed.neurons))
-
-
-def _blocks(labels: list[int]) -> tuple[tuple[int, ...], ...]:
-    """The positions of each label."""
-    return tuple(
-        tuple(at for at, other in enumerate(labels) if other == label)
-        for label in dict.fromkeys(labels)
+def _merged(sums: Sums, blocks: Iterable[Row]) -> Sums:
+    """The sums where the columns of each block are one neuron."""
+    name = list(range(len(sums.nodes)))
+    contents = [list(node.content) for node in sums.nodes]
+    free = list(sums.free)
+    for block in blocks:
+        members = [at for space, at in block if not space]
+        plain = [column for column in block if column[0]]
+        content = [factor for _, found in plain for factor in found]
+        if not members:
+            free.append((plain[0][0], tuple(sorted(content))))
+            continue
+        contents[members[0]] += content
+        for other in members[1:]:
+            i, j = name[members[0]], name[other]
+            name = [i if each == j else each for each in name]
+    number = {label: k for k, label in enumerate(dict.fromkeys(name))}
+    nodes = []
+    for label in number:
+        joined = [node for node, other in enumerate(name) if other == label]
+        content = sorted(factor for node in joined for factor in contents[node])
+        first = sums.nodes[joined[0]]
+        outside = any(sums.nodes[node].outside for node in joined)
+        nodes.append(Node(first.space, tuple(content), outside))
+    links = tuple(
+        placed._replace(neurons=tuple(number[name[j]] for j in placed.neurons))
+        for placed in sums.links
     )
+    return Sums((), tuple(sorted(free)), sums.outside, tuple(nodes), links, sums.norms)
 
 
-@cache
-def _overlaps(
-    rows: tuple[tuple[int, ...], ...],
-) -> tuple[tuple[Pairing, tuple[tuple[Partition, int], ...]], ...]:
-    """Each pairing q, and the coset types of (p,q) for the pairings p inside these blocks."""
-    matching = tuple(refining_pairings(rows))
-    return tuple(
-        (q, tuple(Counter(coset_type(p, q) for p in matching).items()))
-        for q in pair_partitions(sum(map(len, rows)))
-    )
+def _coincidences(sums: Sums) -> Iterable[tuple[tuple[Group, ...], int]]:
+    """The ways in which summed neurons can be one, with each other and with those outside.
 
-
-def _identify(term: Term, q: Blocks) -> tuple[tuple[Neuron, ...], tuple[Placed, ...]]:
-    """The factors at each summed neuron, and the fields, after q has joined the neurons."""
-    name = list(range(term.neurons))
-    for a, *others in q:
-        for b in others:
-            i, j = name[term.weights[a][1]], name[term.weights[b][1]]
-            name = [i if other == j else other for other in name]
-    number = {label: position for position, label in enumerate(sorted(set(name)))}
-    content: list[list[tuple[int, int]]] = [[] for _ in number]
-    for j, sample, order in term.factors:
-        content[number[name[j]]].append((sample, order))
-    place = {j: number[label] for j, label in enumerate(name)}
-    fields = tuple(_moved(placed, place) for placed in term.fields)
-    return tuple(tuple(sorted(factors)) for factors in content), fields
+    Groups of neurons without links are counted by what stands there.
+    """
+    nodes = [Group(*node, (number,)) for number, node in enumerate(sums.nodes)]
+    start = [Group(*each, outside=True) for each in sums.outside]
+    start += [node for node in nodes if node.outside]
+    found = Counter({tuple(sorted(start)): 1})
+    summed = [node for node in nodes if not node.outside]
+    for added in (*summed, *(Group(*each) for each in sums.free)):
+        grown: Counter[tuple[Group, ...]] = Counter()
+        for groups, ways in found.items():
+            grown[tuple(sorted((*groups, added)))] += ways
+            for group, count in Counter(groups).items():
+                if group.space == added.space:
+                    others = list(groups)
+                    others.remove(group)
+                    grown[tuple(sorted((*others, group.with_(added))))] += ways * count
+        found = grown
+    return found.items()

@@ -55,11 +55,43 @@ REASONS = (
         "Two moments of the singular values define these weights, and do not determine a density.",
     ),
     Reason(
-        "exact beyond dense",
+        "exact behind norms",
+        NO,
+        "layer",
+        "averages over the weights of one over a random number",
+        "At finite width, averages over the weights of one over a random number, or over its root, "
+        "are no rational functions of n: norms with ε > 0, norms of several inputs, and norms "
+        "behind weights whose law rotations do not keep.",
+    ),
+    Reason(
+        "exact of more moments",
+        NO,
+        "moments",
+        "at least [0-9]+ trace moments",
+        "Two moments of the singular values define these weights, and do not determine averages of "
+        "six weights.",
+    ),
+    Reason(
+        "exact of functions",
+        NO,
+        "activation",
+        "^a polynomial$",
+        "At finite width, averages of activations that are not polynomials, such as this layer's "
+        "own GELU, are no rational functions of n.",
+    ),
+    Reason(
+        "exact behind LayerNorm",
         NOT_YET,
-        "network",
-        "a network of dense layers, here",
-        "`derive.exact` supports dense layers only.",
+        "layer",
+        "norms that are roots of a mean of squares",
+        "`derive.exact` supports RMSNorm, but not LayerNorm.",
+    ),
+    Reason(
+        "moments of six weights",
+        NOT_YET,
+        "weights",
+        "tensors that averages of four weights give",
+        "Of these weights only averages of four are derived, and this one needs six.",
     ),
     Reason(
         "spectra of gates",
