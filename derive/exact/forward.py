@@ -54,6 +54,14 @@ Column: TypeAlias = tuple[str, Content]
 """The space of a neuron, and the factors at it."""
 
 
+class Norm(NamedTuple):
+    """The root of the mean of a variable's squares, at this sample, the mean taken off or not."""
+
+    kind: Kind
+    sample: int
+    centred: bool
+
+
 class Term(NamedTuple):
     """One product of a field's forward equation.
 
@@ -65,7 +73,7 @@ class Term(NamedTuple):
         neurons: the summed neurons.
         carried: what stands at the index of a slot.
         links: fields with several nodes; −1 − slot is the index of a slot.
-        norms: a variable and its sample for each factor q^{-1/2}, q the mean of its square.
+        norms: one for each factor of one over a norm.
     """
 
     scale: Expansion
@@ -75,7 +83,7 @@ class Term(NamedTuple):
     neurons: tuple[Column, ...]
     carried: tuple[tuple[int, Factor], ...]
     links: tuple[Placed, ...]
-    norms: tuple[tuple[Kind, int], ...]
+    norms: tuple[Norm, ...]
 
 
 class Forward:
@@ -199,14 +207,15 @@ class Forward:
         values = [constant(whole.coefficient), scale]
         values += [raised(self.value(atom), exponent) for atom, exponent in whole.parameters]
         values += [raised(self.size(space), -1) for space in whole.means]
-        norms: list[tuple[Kind, int]] = []
+        norms: list[Norm] = []
         for atom in whole.atoms:
             assert isinstance(atom, Response)
             found = _length(atom.value, self.stage.means)
             assert found is not None
-            scale_of, power_of, kind_of = found
-            values.append(exact_value(scale_of))
-            norms += [(kind_of, read[atom.limits[0][1].samples[0]])] * power_of
+            ((_, limit),) = atom.limits
+            values.append(exact_value(found.scale))
+            norm = Norm(found.kind, read[limit.samples[0]], self.stage.has_centres)
+            norms += [norm] * found.power
         total = reduce(multiply, values)
         contents: list[list[Factor]] = [[] for _ in whole.neurons]
         for j, node, order, kind in whole.factors:
@@ -324,16 +333,29 @@ class _Written:
         return self.old.arguments[factor.argument] == (linear(kind),)
 
 
-def _length(function: sympy.Expr, means: Sequence[Mean]) -> tuple[sympy.Expr, int, Kind] | None:
-    """(c, k, v) of c q^{-k/2} with q the mean of v²; None of other functions."""
-    found = [mean for mean in means if function.has(mean.symbol)]
-    if len(found) != 1 or len(found[0].factors) != 2 or len(set(found[0].factors)) > 1:
+class _Length(NamedTuple):
+    """c s^{-k} with s² the mean of v², or of (v − m)²."""
+
+    scale: sympy.Expr
+    power: int
+    kind: Kind
+
+
+def _length(function: sympy.Expr, means: Sequence[Mean]) -> _Length | None:
+    """The function as one of these, at m = 0; None of others."""
+    odd = {mean.symbol: 0 for mean in means if mean.is_odd}
+    squares = [mean for mean in means if function.has(mean.symbol) and not mean.is_odd]
+    if len(squares) != 1 or len(set(squares[0].factors)) > 1:
         return None
-    scale, rest = function.as_independent(found[0].symbol, as_Add=False)
+    plain = squares[0].symbol
+    scale, rest = function.subs(odd).as_independent(plain, as_Add=False)
     base, exponent = rest.as_base_exp()
-    if base != found[0].symbol or not (-2 * exponent).is_Integer or exponent > 0:
+    if base != plain or not (-2 * exponent).is_Integer or exponent > 0:
         return None
-    return scale, int(-2 * exponent), found[0].factors[0].kind
+    used = [mean.symbol for mean in means if mean.is_odd and function.has(mean.symbol)]
+    if sympy.simplify(function / scale - (plain - sum(m**2 for m in used)) ** exponent) != 0:
+        return None
+    return _Length(scale, int(-2 * exponent), squares[0].factors[0].kind)
 
 
 def _is_direction(function: sympy.Expr, means: Sequence[Mean]) -> bool:

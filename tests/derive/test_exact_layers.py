@@ -29,7 +29,7 @@ from derive import (
     layers,
     recursion,
 )
-from derive.symbols import K0
+from derive.symbols import K0, n
 from numeric import flow
 
 half = sympy.Rational(1, 2)
@@ -267,20 +267,22 @@ SERIES = {
     "sequence(residual(skip=1/2), dense)": Uniform(half),
     "normalized(rms)": Orthogonal(1),
     "residual(skip=1, norm=rms)": Gaussian(1),
+    "normalized(layer)": Gaussian(1),
 }
 
 
-@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if "(layer)" in name else ()) for name in SERIES],
+)
 def test_expansions_are_those_of_the_recursions(name):
     """K, G1 and V of layers 1, 2, 3 as `flow` has them."""
     x = [1.5, -0.5, 2.0, 1.0]
     net = Network(activations.polynomial([0, half, half]), SERIES[name], C_b=half, layer=name)
-    depth = 2 if name == "gated" or "sequence" in name else 3
+    depth = 3 if name in ("skip(1/2)", "dropout(3/4)") else 2
     table = flow(net, np.array(x), depth, ["K", "G1", "V"])
     kernel = {(1,) * k: sum(sympy.nsimplify(v) ** k for v in x) / len(x) for k in range(2, 17, 2)}
     for layer in range(1, depth + 1):
-        if "norm" in name and layer == 3:
-            continue
         K, G1 = exact.series("K", net, layer, 1, kernel=kernel)
         (V,) = exact.series("V", net, layer, 0, kernel=kernel)
         found = [float(table[each].sel(layer=layer)) for each in ("K", "G1", "V")]
@@ -319,11 +321,30 @@ def test_the_direction_behind_a_norm_is_uniform():
     assert made[0] == made[1]
 
 
+def test_a_direction_without_its_mean():
+    """Behind LayerNorm n − 1 directions are left. A matrix that rotations keep sees |y|² = n."""
+    net = Network(activations.polynomial([0, 0, 1]), Gaussian(), layer="normalized(layer)")
+    assert sympy.cancel(exact.cumulant("K", net, 3) - 3 * (n - 1) / (n + 1)) == 0
+    made = [
+        exact.cumulant(name, replace(net, layer=f"residual(skip=1/2, norm={norm})"), 2)
+        for name in ("K", "V")
+        for norm in ("rms", "layer")
+    ]
+    assert made[0] == made[1]
+    assert made[2] == made[3]
+
+
 REFUSED = {
     "a norm with eps": ("normalized(rms, eps=1/10)", Gaussian(), {}, "no rational functions"),
     "a norm of independent weights": ("normalized(rms)", Uniform(), {}, "no rational functions"),
     "two inputs": ("normalized(rms)", Gaussian(), {"samples": (1, 2)}, "of one input"),
-    "a mean": ("normalized(layer)", Gaussian(), {}, "roots of a mean of squares"),
+    "another function of the length": (
+        layers.Layer("q = z[a] z[a]/n", "m = z[a]/n", "z[i] = b[i] + W[i,a] s(z[a])/sqrt(q + m m)"),
+        Gaussian(),
+        {},
+        "roots of a mean of squares",
+    ),
+    "derivatives": ("normalized(rms)", Gaussian(), {"name": "Theta"}, "z alone behind a norm"),
     "six weights": ("gated", RegularSparse(half), {}, "averages of four weights"),
     "a function": ("dense(activations=tanh)", Gaussian(), {}, "a polynomial"),
 }
@@ -334,7 +355,14 @@ def test_refusals_say_why(what):
     layer, law, given, message = REFUSED[what]
     net = Network(activations.polynomial([0, 0, 1]), law, layer=layer)
     with pytest.raises(InputError, match=message):
-        exact.cumulant("K", net, 2, **given)
+        exact.cumulant(**{"name": "K", "network": net, "layer": 2} | given)
+
+
+def test_an_odd_power_of_a_norm_is_refused():
+    """E[z_1 y_1³] = E[√q z_1⁴/q²], for one index that occurs once."""
+    net = Network(activations.polynomial([0, 1, 1]), Gaussian(), layer="skip(1, norm=rms)")
+    with pytest.raises(InputError, match="an odd power of a norm"):
+        exact.component(["z"] * 3, (0, 1, 1), net, 2)
 
 
 def test_corrections_of_the_variances_count():
@@ -348,6 +376,15 @@ def test_corrections_of_the_variances_count():
         assert exact.cumulant(name, corrected, **given) == exact.cumulant(name, plain, **given)
     assert exact.series("K", replace(plain, layer="dense"), 1, 1)[1] == 0
     assert exact.series("K", replace(corrected, layer="dense"), 1, 1) == (K0 + 1, 3 * K0 + 2)
+
+
+@pytest.mark.parametrize("law", [RegularSparse(half), Uniform(2), Orthogonal(2)], ids=str)
+def test_a_symbol_for_the_width_is_every_integer(law):
+    net = Network(activations.polynomial([0, 0, 1]), law, C_b=1, layer="skip(2)")
+    value = exact.cumulant("K", net, 2)
+    for width in (4, 6):
+        found = exact.cumulant("K", net, 2, width=width)
+        assert sympy.expand(value.subs(n, width) - found) == 0
 
 
 def test_layer_1_of_independent_weights():

@@ -80,13 +80,6 @@ REASONS = (
         "own GELU, are no rational functions of n.",
     ),
     Reason(
-        "exact behind LayerNorm",
-        NOT_YET,
-        "layer",
-        "norms that are roots of a mean of squares",
-        "`derive.exact` supports RMSNorm, but not LayerNorm.",
-    ),
-    Reason(
         "moments of six weights",
         NOT_YET,
         "weights",
