@@ -409,7 +409,7 @@ def _rational(value: Expansion, moments: Moments) -> sympy.Expr:
         spectral, rest = _split(mono)
         add(by_width.setdefault((spectral, at), {}), {(rest, 0): number})
     spectra = {atom for spectral, _ in by_width for atom, _ in spectral}
-    values = {atom: moments.spectral_value(atom) for atom in spectra}
+    values = {atom: moments.matrices[atom.matrix].value(atom.cosets) for atom in spectra}
     used = sympy.Tuple(moments.width, *values.values()).free_symbols
     gens = sorted(used, key=str) or [n]
     width = _fraction(moments.width, gens)
@@ -476,7 +476,7 @@ def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expans
     square = r_in == r_out == 1
     ratios = {R_IN: r_in, R_OUT: r_out, R_BIG: max(r_in, r_out)}
     total: Expansion = {}
-    for (mono, at), number in matrix.series(spectrum.coset, order, square).items():
+    for (mono, at), number in matrix.series(spectrum.cosets, order, square).items():
         rest = frozenset((atom, e) for atom, e in mono if atom not in ratios)
         term: Expansion = {(rest, at): number}
         for atom, exponent in mono:

@@ -42,7 +42,7 @@ class Directions(Matrix):
     def __init__(self, number: int, n: sympy.Expr, size: Expansion) -> None:
         super().__init__(number, Orthogonal(), n, n, size, constant(1))
 
-    def value(self, coset: Any) -> sympy.Expr:
+    def _coefficient(self, coset: Any) -> sympy.Expr:
         """A in sympy; InputError at a width where a part of it has a pole."""
         value = angular(coset).subs(_N, self.n_in)
         if value.has(sympy.zoo, sympy.nan):
@@ -50,7 +50,7 @@ class Directions(Matrix):
             raise InputError("width", self.n_in, wanted)
         return sympy.cancel(value)
 
-    def series(self, coset: Any, order: int, square: bool) -> Expansion:
+    def _expansion(self, coset: Any, order: int, square: bool) -> Expansion:
         """A as a series in 1/n."""
         parts = (sympy.Poly(part, _N) for part in sympy.fraction(angular(coset)))
         above, below = ([Fraction(int(c)) for c in part.all_coeffs()] for part in parts)

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise, product
-from math import comb, prod
+from math import comb, gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
@@ -49,14 +49,16 @@ Graph: TypeAlias = tuple[tuple[int, int], ...]
 """The rows that each pair of a pairing joins."""
 
 
-class Spectrum(NamedTuple):
-    """C(p,q)/C_W^k of the matrix with this number, for this coset type of (p,q).
+Cosets: TypeAlias = tuple[tuple[Any, int], ...]
+"""Coset types of (p,q), and how many there are of each. For weights that only permutations keep,
+(p, q) itself stands in place of its coset type."""
 
-    For weights that only permutations keep, (p, q) itself stands in place of the coset type.
-    """
+
+class Spectrum(NamedTuple):
+    """Σ C(p,q)/C_W^k over such (p,q), of the matrix with this number, not evaluated."""
 
     matrix: int
-    coset: Any
+    cosets: Cosets
 
 
 class Matrix:
@@ -99,24 +101,42 @@ class Matrix:
             self._averages[rows] = {q: multiply(scale, each) for q, each in found.items() if each}
         return self._averages[rows]
 
-    def value(self, coset: Any) -> sympy.Expr:
-        """C(p,q)/C_W^k in sympy, exact in the widths."""
+    def value(self, cosets: Cosets) -> sympy.Expr:
+        """Σ C(p,q)/C_W^k in sympy, exact in the widths."""
+        parts = [count * self._coefficient(coset) for coset, count in cosets]
+        used = sorted(sympy.Tuple(*parts).free_symbols, key=str)
+        if not used:
+            return sympy.Add(*parts)
+        fractions = sympy.QQ.frac_field(*used)
+        return fractions.to_sympy(sum(map(fractions.from_sympy, parts), start=fractions.zero))
+
+    def series(self, cosets: Cosets, order: int, square: bool) -> Expansion:
+        """Σ C(p,q)/C_W^k as a series in 1/n."""
+        total: Expansion = {}
+        for coset, count in cosets:
+            add(total, self._expansion(coset, order, square), count)
+        return total
+
+    def spectrum(self, cosets: Counter[Any]) -> Expansion:
+        """Σ C(p,q)/C_W^k: a number at integer widths, else an atom; nothing where all vanish."""
+        divisor = gcd(*cosets.values())
+        given = ((coset, count // divisor) for coset, count in cosets.items())
+        key = tuple(sorted(each for each in given if self._coefficient(each[0]) != 0))
+        if key not in self._spectra:
+            numbers = [count * self._coefficient(coset) for coset, count in key]
+            atom: Expansion = {(power(Spectrum(self.number, key), 1), 0): Fraction(1)}
+            rational = all(value.is_Rational for value in numbers)
+            self._spectra[key] = exact_value(sympy.Add(*numbers)) if rational else atom
+        return multiply(constant(divisor), self._spectra[key])
+
+    def _coefficient(self, coset: Any) -> sympy.Expr:
         return _coefficient(self.weights, coset, self.n_in, self.n_out)
 
-    def series(self, coset: Any, order: int, square: bool) -> Expansion:
-        """C(p,q)/C_W^k as a series in 1/n."""
+    def _expansion(self, coset: Any, order: int, square: bool) -> Expansion:
         if isinstance(self.weights, PermutationInvariant):
             p, q = coset
             return self.weights.spectrum(p, q, order, square)
         return self.weights.expansion(coset, order, square)
-
-    def spectrum(self, coset: Hashable) -> Expansion:
-        """C(p,q)/C_W^k: a number at an integer width, else an atom; nothing where it vanishes."""
-        if coset not in self._spectra:
-            value = self.value(coset)
-            atom: Expansion = {(power(Spectrum(self.number, coset), 1), 0): Fraction(1)}
-            self._spectra[coset] = exact_value(value) if value.is_Rational else atom
-        return self._spectra[coset]
 
     def _joined(self, rows: tuple[Row, ...]) -> dict[Joined, Expansion]:
         if isinstance(self.weights, Gaussian | IndependentEntries):
@@ -148,9 +168,7 @@ class Matrix:
         columns = [column for row in rows for column in row]
         pairs, sizes = len(columns) // 2, tuple(map(len, rows))
         if len(set(columns)) == 1:  # every q joins the same: Σ_q C(p,q) is the same for each p
-            total: Expansion = {}
-            for coset in partitions(pairs):
-                add(total, self.spectrum(coset), class_size(coset))
+            total = self.spectrum(Counter({mu: class_size(mu) for mu in partitions(pairs)}))
             ways = prod(map(double_factorial_pairings, sizes))
             return {((columns[0],) * 2,) * pairs: multiply(constant(ways), total)}
         if pairs > MAX_PAIRS:
@@ -163,22 +181,18 @@ class Matrix:
             graph = tuple(sorted((min(r, s), max(r, s)) for (r, _), (s, _) in chosen))
             for coset, count in _overlaps(sizes, graph):
                 found[joined][coset] += ways * count
-        result: dict[Joined, Expansion] = defaultdict(dict)
-        for joined, cosets in found.items():
-            for coset, count in cosets.items():
-                add(result[joined], self.spectrum(coset), count)
-        return result
+        return {joined: self.spectrum(cosets) for joined, cosets in found.items()}
 
     def _by_partitions(self, rows: tuple[Row, ...]) -> dict[Joined, Expansion]:
         """Weights that are known by C(p, q) of any two set partitions."""
         columns = [column for row in rows for column in row]
-        result: dict[Joined, Expansion] = defaultdict(dict)
+        found: dict[Joined, Counter[Any]] = defaultdict(Counter)
         for q in even_partitions(range(len(columns))):
             blocks = (tuple(sorted(columns[a] for a in block)) for block in q)
             joined = tuple(sorted(blocks))
             for p in refining_partitions(_places(tuple(map(len, rows)))):
-                add(result[joined], self.spectrum((p, q)))
-        return result
+                found[joined][p, q] += 1
+        return {joined: self.spectrum(cosets) for joined, cosets in found.items()}
 
 
 @cache(entries=10_000)

@@ -26,7 +26,6 @@ from ..engine.trees import STREAM, Field, Kind
 from ..errors import InputError
 from ..groups.pairings import mobius, set_partitions
 from ..network import Network
-from .matrices import Spectrum
 from .products import Fields
 from .stages import Means, Setting, Stage
 from .values import multiply
@@ -94,10 +93,6 @@ class Moments:
                 }
                 found = frozenset(reads) | (found if taps.results == taps.positions else set())
         return found
-
-    def spectral_value(self, spectrum: Spectrum) -> sympy.Expr:
-        """C(p,q)/C_W^k in sympy, exact in the widths."""
-        return self.matrices[spectrum.matrix].value(spectrum.coset)
 
     def check_size(self, fields: tuple[Placed, ...]) -> None:
         """Refuse, before it starts, a joint cumulant whose sums would not finish.

@@ -365,7 +365,8 @@ class Stage:
         if rest < 0 or rest % 2:
             wanted = f"{POLYNOMIAL}: here an odd power of a norm is left"
             raise InputError("layer", self.name, wanted)
-        value = self._direction(kind.space).spectrum(Moment(tuple(powers), least, centred))
+        own_moment = Moment(tuple(powers), least, centred)
+        value = self._direction(kind.space).spectrum(Counter({own_moment: 1}))
         square = kind.space, ((kind, sample, PLAIN),) * 2
         outside = (
             (space, tuple((*of, PLAIN) for of, power in factors for _ in range(power)))
