@@ -113,7 +113,9 @@ class Forward:
         self.sigmas = dict(
             zip(bound.stage.argument_kinds, (each.expr for each in bound.activations), strict=True)
         )
-        self.stage = _Written(bound, name, turned, self.sigmas).stage()
+        written = _Written(bound, name, turned, self.sigmas)
+        self.stage = written.stage()
+        self.centred = any(length.centred for length in written.lengths)
         self._summands: dict[AnyField, list[tuple[Summand, frozenset[int]]]] = {}
         self._terms: dict[tuple[AnyField, tuple[int, ...]], tuple[Term, ...]] = {}
 
@@ -214,7 +216,7 @@ class Forward:
             assert found is not None
             ((_, limit),) = atom.limits
             values.append(exact_value(found.scale))
-            norm = Norm(found.kind, read[limit.samples[0]], self.stage.has_centres)
+            norm = Norm(found.kind, read[limit.samples[0]], self.centred)
             norms += [norm] * found.power
         total = reduce(multiply, values)
         contents: list[list[Factor]] = [[] for _ in whole.neurons]
@@ -266,21 +268,21 @@ class _Written:
         for sigma in bound.activations:
             if not sigma.is_polynomial:
                 raise InputError("activation", sigma.name, "a polynomial")
-        self.norms = False
+        self.lengths: list[_Length] = []
         for function in self.old.functions:
             if function.is_polynomial(*self.symbols):
                 continue
-            self.norms = True
             found = _length(function, self.old.means)
             if not _is_direction(function, self.old.means) or not all(
                 turned(factor.kind) for mean in self.old.means for factor in mean.factors
             ):
                 raise InputError("layer", name, f"{POLYNOMIAL}, as that of {function} here")
-            if found is None:
+            if found is None or any(other.centred != found.centred for other in self.lengths):
                 wanted = (
                     f"norms that are roots of a mean of squares, at finite width, not {function}"
                 )
                 raise InputError("layer", name, wanted)
+            self.lengths.append(found)
 
     def stage(self) -> Stage:
         """The stage, with neither functions nor collective variables but those of a norm."""
@@ -295,7 +297,7 @@ class _Written:
                 self.sigmas[kind] = sympy.Integer(1)
         plain = tuple((linear(kind),) for kind in self.old.argument_kinds)
         made = replace(self.old, equations=equations, arguments=plain)
-        return made if self.norms else replace(made, means=(), functions=())
+        return made if self.lengths else replace(made, means=(), functions=())
 
     def products(self, terms: Sequence[Product]) -> Iterator[Product]:
         """A sum multiplied out."""
@@ -339,6 +341,7 @@ class _Length(NamedTuple):
     scale: sympy.Expr
     power: int
     kind: Kind
+    centred: bool
 
 
 def _length(function: sympy.Expr, means: Sequence[Mean]) -> _Length | None:
@@ -352,10 +355,12 @@ def _length(function: sympy.Expr, means: Sequence[Mean]) -> _Length | None:
     base, exponent = rest.as_base_exp()
     if base != plain or not (-2 * exponent).is_Integer or exponent > 0:
         return None
-    used = [mean.symbol for mean in means if mean.is_odd and function.has(mean.symbol)]
-    if sympy.simplify(function / scale - (plain - sum(m**2 for m in used)) ** exponent) != 0:
+    used = [mean for mean in means if mean.is_odd and function.has(mean.symbol)]
+    centred = plain - sum(mean.symbol**2 for mean in used)
+    own = all(mean.factors[0] in squares[0].factors for mean in used)
+    if not own or sympy.simplify(function / scale - centred**exponent) != 0:
         return None
-    return _Length(scale, int(-2 * exponent), squares[0].factors[0].kind)
+    return _Length(scale, int(-2 * exponent), squares[0].factors[0].kind, bool(used))
 
 
 def _is_direction(function: sympy.Expr, means: Sequence[Mean]) -> bool:

@@ -172,8 +172,11 @@ class Matrix:
             ways = prod(map(double_factorial_pairings, sizes))
             return {((columns[0],) * 2,) * pairs: multiply(constant(ways), total)}
         if pairs > MAX_PAIRS:
-            wanted = f"a degree and a layer that need at most {MAX_PAIRS} pairs of weights"
-            raise InputError("activation", f"{pairs} pairs of {self.weights}", wanted)
+            wanted = (
+                f"a degree and a layer that need at most {2 * MAX_PAIRS} of these weights in front "
+                f"of different factors, not {2 * pairs}"
+            )
+            raise InputError("weights", str(self.weights), wanted)
         found: dict[Joined, Counter[Partition]] = defaultdict(Counter)
         places = ((r, column) for r, row in enumerate(rows) for column in row)
         for chosen, ways in _pairs(_counted(places)).items():

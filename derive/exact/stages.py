@@ -179,8 +179,7 @@ class Stage:
         """The product at one neural index through the equations."""
         if label not in self._labels:
             _, powers = label
-            choices = [self._choices(powers, 0)]
-            self._labels[label] = self._collected(choices)
+            self._labels[label] = self._collected([self._choices(powers, 0)])
         return self._labels[label]
 
     def _linked(self, nodes: tuple[Label, ...], links: tuple[Placed, ...]) -> dict[Sums, Expansion]:
@@ -226,8 +225,7 @@ class Stage:
 
     def _variance(self, kind: Kind) -> Expansion:
         """Of the biases in this variable's equation."""
-        variance = self.forward.stage.equation(kind).variance
-        return self._value(variance)
+        return self._value(self.forward.stage.equation(kind).variance)
 
     # averages over the matrices
 
@@ -365,8 +363,8 @@ class Stage:
         if rest < 0 or rest % 2:
             wanted = f"{POLYNOMIAL}: here an odd power of a norm is left"
             raise InputError("layer", self.name, wanted)
-        own_moment = Moment(tuple(powers), least, centred)
-        value = self._direction(kind.space).spectrum(Counter({own_moment: 1}))
+        asked = Moment(tuple(powers), least, centred)
+        value = self._direction(kind.space).spectrum(Counter({asked: 1}))
         square = kind.space, ((kind, sample, PLAIN),) * 2
         outside = (
             (space, tuple((*of, PLAIN) for of, power in factors for _ in range(power)))

@@ -358,6 +358,20 @@ def test_refusals_say_why(what):
         exact.cumulant(**{"name": "K", "network": net, "layer": 2} | given)
 
 
+def test_a_mean_beside_a_norm_is_not_taken_off_in_it():
+    """y = z/√q and v = m z in one stage: by hand E y² + E v² = 1 + E m² z_1²."""
+    norm = layers.Layer(
+        "q = z[a] z[a]/n",
+        "m = z[a]/n",
+        "y[i] = z[i]/sqrt(q)",
+        "v[i] = m z[i]",
+        "z[i] = W1[i,a] y[a] + W2[i,a] v[a]",
+    )
+    net = Network("linear", Gaussian(), layer=norm)
+    expected = 1 + K0**2 * (n + 2) / n**2
+    assert sympy.cancel(exact.cumulant("K", net, 2) - expected) == 0
+
+
 def test_an_odd_power_of_a_norm_is_refused():
     """E[z_1 y_1³] = E[√q z_1⁴/q²], for one index that occurs once."""
     net = Network(activations.polynomial([0, 1, 1]), Gaussian(), layer="skip(1, norm=rms)")
