@@ -5,21 +5,25 @@ Let s² be (1/n) Σ z_i², or (1/n) Σ (z_i − m)² with the mean m of the z_i.
     E[Π z_i^{m_i} s^{-k}] = A E[q^{(M−k)/2}] ,    q = |z|²/n,  M = Σ m_i,
 
 with one A for every law of the length |z|. Independent standard normal z_i give A: their z_i − m
-are independent of m, with the covariance δ_ij − 1/n, and their length is independent of the
+are independent of m, with the covariance δ_ij − 1/n, and their length is independent of their
 direction. Derived here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import comb, prod
 from typing import Any, NamedTuple
 
 import sympy
+from flint import fmpz_poly
 
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, constant, power
+from ..arithmetic.rational import RationalFunction, Term, as_sympy, linear_product
 from ..errors import InputError
 from ..groups.pairings import double_factorial_pairings
 from ..weights import Orthogonal
@@ -43,17 +47,22 @@ class Directions(Matrix):
         super().__init__(number, Orthogonal(), n, n, size, constant(1))
 
     def _coefficient(self, coset: Any) -> sympy.Expr:
-        """A in sympy; InputError at a width where a part of it has a pole."""
-        value = angular(coset).subs(_N, self.n_in)
-        if value.has(sympy.zoo, sympy.nan):
-            wanted = f"more than {coset.norms + 1} neurons behind a norm that takes the mean off"
-            raise InputError("width", self.n_in, wanted)
-        return sympy.cancel(value)
+        """A in sympy; InputError at a width where it has a pole."""
+        made, n = angular(coset), self.n_in
+        if not n.is_Integer:
+            return made.expr(n)
+        try:
+            return as_sympy(made.at(int(n)))
+        except InputError as error:
+            raise InputError("width", n, f"more neurons behind a norm: {error.wanted}") from None
 
     def _expansion(self, coset: Any, order: int, square: bool) -> Expansion:
         """A as a series in 1/n."""
-        parts = (sympy.Poly(part, _N) for part in sympy.fraction(angular(coset)))
-        above, below = ([Fraction(int(c)) for c in part.all_coeffs()] for part in parts)
+        made = angular(coset)
+        above, below = (
+            [Fraction(int(c)) for c in reversed(part.coeffs())]
+            for part in (made.numerator, linear_product(made.poles))
+        )
         found: list[Fraction] = []
         first = len(below) - len(above)
         for t in range(order + 1 - first):
@@ -66,45 +75,43 @@ class Directions(Matrix):
         }
 
 
-_N = sympy.Symbol("n", positive=True)
-
-
 @cache
-def angular(moment: Moment) -> sympy.Expr:
-    """A as a rational function of n, with integers above and below; M − k is even.
+def angular(moment: Moment) -> RationalFunction:
+    """A as a rational function of n; M − k is even.
 
-    >>> angular(Moment((4,), 4, centred=False))
+    Of d dimensions E|w|^{b−k} / E|w|^b is Π_j 1/(d + 2j), j = (b−k)/2 … b/2 − 1.
+
+    >>> angular(Moment((4,), 4, centred=False)).expr(sympy.Symbol("n"))
     3*n/(n + 2)
     """
     powers, k, centred = moment
-    whole = sum(powers)
-    total = sympy.Integer(0)
+    weights: Counter[tuple[int, int]] = Counter()
+    for ways, off, left in _splits(powers, centred):  # z_i = m + w_i
+        for more, also, inner in _splits(left, centred):  # the pairs of w_i with −1/n
+            if all(b % 2 == 0 for b in inner):
+                pairs = prod(map(double_factorial_pairings, (*inner, off, also)))
+                less = sum(powers) // 2 - (off + also) // 2
+                weights[sum(left), less] += ways * more * pairs * (-1) ** (also // 2)
+    terms = (
+        Term(weight, _inverse(range(b - k - centred, b - centred, 2)), less)
+        for (b, less), weight in weights.items()
+    )
+    total = RationalFunction.total(terms)
+    poles = Counter(total.poles) + Counter(range(0, sum(powers) - k, 2))
+    return RationalFunction(total.numerator, poles).reduced()
+
+
+def _inverse(constants: range) -> RationalFunction:
+    """Π_c 1/(n + c)."""
+    return RationalFunction(fmpz_poly([1]), dict.fromkeys(constants, 1))
+
+
+def _splits(powers: Sequence[int], centred: bool) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """The terms of Π (a + b_i)^{m_i} with an even power of a: how many, that power, and the others.
+
+    Without a mean to be taken off, a = 0.
+    """
     for off in product(*(range(m + 1 if centred else 1) for m in powers)):
-        if sum(off) % 2:
-            continue
-        left = [m - c for m, c in zip(powers, off, strict=True)]
-        ways = prod(comb(m, c) for m, c in zip(powers, off, strict=True))
-        mean = double_factorial_pairings(sum(off)) / _N ** (sum(off) // 2)
-        shape = _normal(left, centred) / _squares(_N - int(centred), sum(left) // 2)
-        total += ways * mean * shape * _squares(_N - int(centred), (sum(left) - k) // 2)
-    return sympy.factor(total * _N ** (whole // 2) / _squares(_N, (whole - k) // 2))
-
-
-def _normal(powers: list[int], centred: bool) -> sympy.Expr:
-    """E[Π w_i^{b_i}] of normal w_i with the covariance δ_ij, or δ_ij − 1/n."""
-    total = sympy.Integer(0)
-    for off in product(*(range(b + 1 if centred else 1) for b in powers)):
-        left = [b - c for b, c in zip(powers, off, strict=True)]
-        if sum(off) % 2 or any(b % 2 for b in left):
-            continue
-        ways = prod(comb(b, c) for b, c in zip(powers, off, strict=True))
-        ways *= prod(map(double_factorial_pairings, (*left, sum(off))))
-        total += ways * (-1 / _N) ** (sum(off) // 2)
-    return total
-
-
-def _squares(count: sympy.Expr, power_of: int) -> sympy.Expr:
-    """E[(Σ g²)^p] of so many independent standard normal g, p below 0 too."""
-    if power_of < 0:
-        return 1 / sympy.prod([count - 2 * j for j in range(1, 1 - power_of)])
-    return sympy.prod([count + 2 * j for j in range(power_of)])
+        if sum(off) % 2 == 0:
+            left = tuple(m - c for m, c in zip(powers, off, strict=True))
+            yield prod(map(comb, powers, off)), sum(off), left

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import combinations_with_replacement, permutations, product
 from typing import Any
 
 import numpy as np
@@ -271,10 +271,7 @@ SERIES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if "(layer)" in name else ()) for name in SERIES],
-)
+@pytest.mark.parametrize("name", SERIES)
 def test_expansions_are_those_of_the_recursions(name):
     """K, G1 and V of layers 1, 2, 3 as `flow` has them."""
     x = [1.5, -0.5, 2.0, 1.0]
@@ -286,6 +283,28 @@ def test_expansions_are_those_of_the_recursions(name):
         K, G1 = exact.series("K", net, layer, 1, kernel=kernel)
         (V,) = exact.series("V", net, layer, 0, kernel=kernel)
         found = [float(table[each].sel(layer=layer)) for each in ("K", "G1", "V")]
+        assert found == pytest.approx([float(K), float(G1), float(V)], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "law", [pytest.param(Orthogonal(1), marks=pytest.mark.slow), Uniform(1)], ids=str
+)
+def test_expansions_between_positions(law):
+    """K, G1 and V of a convolution, as `flow` has them at each position."""
+    x = np.array([[1.5, -0.5], [2.0, 1.0], [0.5, 1.0]])
+    net = Network(activations.polynomial([0, half, half]), law, C_b=half, layer="convolution(2, 3)")
+    table = flow(net, x, 2, ["K", "G1", "V"])
+    kernel = {
+        at: sympy.nsimplify(np.prod(x[list(at)], axis=0).mean())
+        for size in (2, 4, 6, 8)
+        for at in combinations_with_replacement(range(3), size)
+    }
+    for p, q in ((0, 0), (0, 1), (2, 0)):
+        K, G1 = exact.series("K", net, 2, 1, (p, q), kernel=kernel)
+        (V,) = exact.series("V", net, 2, 0, (p, p, q, q), kernel=kernel)
+        behind = table.sel(layer=2)
+        found = [float(behind[each].to_numpy()[p, q]) for each in ("K", "G1")]
+        found.append(float(behind["V"].to_numpy()[p, p, q, q]))
         assert found == pytest.approx([float(K), float(G1), float(V)], rel=1e-9)
 
 
@@ -326,7 +345,7 @@ def test_a_direction_without_its_mean():
     net = Network(activations.polynomial([0, 0, 1]), Gaussian(), layer="normalized(layer)")
     assert sympy.cancel(exact.cumulant("K", net, 3) - 3 * (n - 1) / (n + 1)) == 0
     made = [
-        exact.cumulant(name, replace(net, layer=f"residual(skip=1/2, norm={norm})"), 2)
+        exact.cumulant(name, replace(net, layer=f"residual(skip=1/2, norm={norm})"), 2, width=12)
         for name in ("K", "V")
         for norm in ("rms", "layer")
     ]
