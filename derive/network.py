@@ -60,6 +60,16 @@ class Pattern(NamedTuple):
         first, last = (tuple(map(self.distinct.__getitem__, end)) for end in (self.stem, self.head))
         return first, last
 
+    def read_out(self) -> Pattern:
+        """The same with the readout of the last layer, if it has one, in its place."""
+        last = self.head[-1:] or self.block
+        readouts = dict.fromkeys(each for k in last for each in self.distinct[k].readouts)
+        if len(readouts) > 1:
+            got = ", ".join(str(self.distinct[k].layer) for k in last)
+            raise InputError("layer", got, "an entry for the last layer, which is read out")
+        head = (*self.head[:-1], len(self.distinct)) if readouts else self.head
+        return self._replace(distinct=(*self.distinct, *readouts), head=head)
+
 
 @dataclass(frozen=True, init=False)
 class Network:

@@ -22,6 +22,7 @@ from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
+from .engine.taps import Constant
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -112,15 +113,22 @@ class Recursion(Step):
         stem, head = self.single_input().pattern(sigma).ends
         return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
 
-    def pattern(self, activation: GivenActivations) -> Pattern:
-        """The schemes of a network of these layers and activations, at any depth."""
+    def pattern(
+        self, activation: GivenActivations, first_weights: WeightEnsemble | None = None
+    ) -> Pattern:
+        """The schemes of a network of these layers and activations, at any depth; a readout, if
+        there is one, is the last layer.
+
+        Arguments:
+            first_weights: the ensemble of layer 1, where it is another than the recursion's.
+        """
         layers = self.along or self.layer or dense()
         assert isinstance(layers, Layer | ByDepth)
-        net = Network(activation, self.weights, layer=layers)
+        net = Network(activation, self.weights, first_weights, layer=layers)
         found = net.pattern(1 if self.is_single_input else 2)
         square, corrections = self.square, self.corrections
         own = (replace(x, square=square, corrections=corrections) for x in found.distinct)
-        return found._replace(distinct=tuple(own))
+        return found._replace(distinct=tuple(own)).read_out()
 
 
 class SequenceRecursion(Recursion):
@@ -176,6 +184,11 @@ class SequenceRecursion(Recursion):
     def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
         """The stages with a general σ, and the law of the matrix."""
         *before, last = self.layer_stages
+        if last.taps is not None:
+            if not self.is_single_input:
+                wanted = "`.single_input()`, a signal that is the same at all positions, or `flow`"
+                raise InputError("layer", str(self.layer), wanted)
+            last = replace(last, taps=Constant(last.taps.reads, last.taps.positions))
         stage, law = unbound(last, self.weights)
         return (*before, stage), law
 
@@ -279,7 +292,8 @@ def _closed(
     stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
-    if not is_skip(stages) or not tangents.closes(tuple(stages)) or stages[-1].reading.mark:
+    full = stages[-1].reading.is_full
+    if not is_skip(stages) or not tangents.closes(tuple(stages)) or not full:
         return None
     behind = norm_of(stages) is not None
     known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TypeVar
 
+from derivations.claims.kept import Tally
 from derive.errors import InputError
-from numeric.runs.kept import Tally
 
 from .verdicts import Verdict
 

@@ -21,13 +21,13 @@ from typing import Any
 from numba.core import config
 
 from derivations.claims.costs import Costs
+from derivations.claims.kept import Runs, Shelf, keeping
+from derivations.claims.processes import METHOD, deaf, end, leave
 from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
-from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
-from numeric.runs.kept import Runs, Shelf, keeping
 
 MOST_JOBS = 16
 """Processes by default, at most: each takes some hundred megabytes."""

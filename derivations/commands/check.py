@@ -56,9 +56,9 @@ def run(options: argparse.Namespace) -> int:
     if jobs > 1:
         workers.warm_up()
     from derivations import claims, report
+    from derivations.claims import kept as ensembles
     from derivations.claims.store import Kept
     from derivations.files import check_file
-    from numeric.runs import kept as ensembles
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import get_args
 
+from derivations.claims.kept import Tally
 from derivations.claims.registry import Claim, Outcome
 from derivations.claims.verdicts import Kind
 from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
-from numeric.runs.kept import Tally
 
 ORDER = (*get_args(Kind), "not a statement", "open", "not checked")
 """What can be said of a statement, in the order in which it is counted."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
+from derivations.claims.kept import Tally
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.claims.verdicts import Verdict
-from numeric.runs.kept import Tally
 from numeric.tables.compare import WEAK, percent
 
 from .book import FINE, Book, count

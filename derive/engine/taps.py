@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from itertools import combinations, product
 from math import prod
 from typing import Any, ClassVar, TypeVar
@@ -64,6 +66,13 @@ class Taps:
         """Positions of the result."""
         return len(self.reads[0])
 
+    @cached_property
+    def weights(self) -> tuple[tuple[dict[int, Fraction], ...], ...]:
+        """By tap and by position of the result: how much of each position is read."""
+        return tuple(
+            tuple({q: Fraction(1, len(read)) for q in read} for read in tap) for tap in self.reads
+        )
+
     @property
     def is_identity(self) -> bool:
         """Whether each position is by itself, as in the dense layer."""
@@ -96,11 +105,45 @@ class Taps:
             finer = tuple(block for part in parts for block in part)
             yield finer, prod(mobius(len(part)) for part in parts)
 
+    def share(self, blocks: Sequence[Sequence[int]]) -> Fraction:
+        """s^{-pairs} Σ_{k_B} 1, the sum over the taps where each of them gives the same."""
+        return Fraction(self.count) ** (len(blocks) - sum(map(len, blocks)) // 2)
 
-class Alone(Taps):
-    """One tap, which reads each sample by itself: that of a stage without a convolution."""
+    def sources(
+        self, samples: Sequence[int], blocks: Sequence[Sequence[int]]
+    ) -> dict[tuple[int, ...], Fraction]:
+        """The tuples of samples that are read for one of the result, and the weight of each.
+
+        Arguments:
+            samples: α·results + p each; what is read are α·positions + p'.
+            blocks: the places among them that one tap moves. The others stay, or are constants.
+        """
+        at = [divmod(sample, self.results) for sample in samples]
+        stays = self.results == self.positions
+        start = tuple(alpha * self.positions + stays * p for alpha, p in at)
+        found = {start: Fraction(1)}
+        for block in blocks:
+            total: dict[tuple[int, ...], Fraction] = {}
+            for tap in self.weights:
+                read = (tap[at[place][1]].items() for place in block)
+                for chosen, (known, weight) in product(product(*read), found.items()):
+                    moved, share = list(known), weight / self.count ** (len(block) // 2)
+                    for place, (p, own) in zip(block, chosen, strict=True):
+                        moved[place] = at[place][0] * self.positions + p
+                        share *= own
+                    total[tuple(moved)] = total.get(tuple(moved), Fraction(0)) + share
+            found = total
+        return found
+
+
+class Constant(Taps):
+    """Taps that read a signal which is the same at all positions: no sample moves."""
 
     mark: ClassVar[int] = 0
+
+
+class Alone(Constant):
+    """One tap, which reads each sample by itself: that of a stage without a convolution."""
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
@@ -156,23 +199,17 @@ class Moved(sympy.Expr):
         return rf"\sum_{{{','.join(names)}}} \left({body}\right)_{{{at}}}"
 
 
-def moved(
-    expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[Sequence[int]], single: bool
-) -> sympy.Expr:
+def moved(expr: sympy.Expr, taps: Taps, blocks: Sequence[Sequence[int]]) -> sympy.Expr:
     """s^{-pairs} Σ_{k_B} G_π as an expression, where only tied pairs count.
 
     Arguments:
         expr: G_π.
-        pairs: the samples of each pair, or of each larger block.
-        single: whether the signal is the same at all positions, and each tap gives the same.
+        blocks: the samples that each tap moves.
     """
-    ends = sum(len(pairs[pair]) for block in ties for pair in block)
+    ends = sum(map(len, blocks))
     scale = sympy.Rational(taps.count) ** (-sympy.Rational(ends, 2))
-    if single:
-        return sympy.Rational(taps.count) ** len(ties) * scale * expr
     if taps.is_identity:
         return expr
-    blocks = [[sample for pair in block for sample in pairs[pair]] for block in ties]
     style = "shift" if taps.results > 1 else "read" if taps.count > 1 else "mean"
     if style == "mean":
         scale /= taps.positions**ends

@@ -243,7 +243,7 @@ def modules(case: Case) -> None:
         spec = importlib.util.spec_from_file_location("kernel", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        finite(module.flow(0.7, *columns(module.PARAMETERS)))
+        finite(module.flow(*module.means(INPUTS[0]), *columns(module.PARAMETERS)))
 
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -270,13 +270,15 @@ def ran(library: Path, header: str) -> np.ndarray:
     size = re.search(r"depth \* (\d+) numbers", header)
     assert signature is not None, header
     assert size is not None, header
+    means = len(re.findall(r"double [KM]\d", signature[1]))
+    inputs = (ctypes.c_double(np.mean(INPUTS[0] ** (2 * k))) for k in range(1, 1 + means))
     names = tuple(re.findall(r"const double \*(\w+)", signature[1]))
     out = np.zeros(DEPTH * int(size[1]))
     pointer = ctypes.POINTER(ctypes.c_double)
     given = [column.ctypes.data_as(pointer) for column in (*columns(names), out)]
     run = ctypes.CDLL(str(library)).kernel_flow
     run.restype = None
-    run(ctypes.c_double(0.7), ctypes.c_long(DEPTH), *given)
+    run(*inputs, ctypes.c_long(DEPTH), *given)
     return out
 
 

@@ -44,7 +44,7 @@ REASONS = (
         NOT_YET,
         "first_weights|fields",
         "depend on the inputs through xᵀx",
-        "These functions know the inputs only through xᵀx, but layer 1 with such weights depends "
+        "`derive.exact` knows the inputs only through xᵀx, but layer 1 with such weights depends "
         'on more. Use `first_weights="gaussian"`.',
     ),
     Reason(
@@ -99,7 +99,7 @@ REASONS = (
         "tensors",
         "this one closes on sequences",
         "Behind a skip around one matrix, V depends on sequences of tensors. Written modules do "
-        "not support these. Past a convolution, `recursion` does not either.",
+        "not support these.",
     ),
     Reason(
         "asymptotics of sequences",
@@ -117,18 +117,12 @@ REASONS = (
         "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
     ),
     Reason(
-        "digits of signals",
+        "digits of sequences",
         NOT_YET,
         "precision",
-        "none, with the layer .*convolution",
-        "`precision` does not support convolutions.",
-    ),
-    Reason(
-        "one step of signals",
-        NOT_YET,
-        "layer",
-        "one of `parts`: a convolution has several",
-        "Modules and asymptotics do not support convolutions, whose recursions have several parts.",
+        "none, for what closes on sequences of several inputs",
+        "Behind a skip around one matrix, V depends on sequences of tensors. With `precision`, "
+        "`flow` has these of one input, but not of a signal of several positions.",
     ),
     Reason(
         "spectra of signals",

@@ -91,7 +91,8 @@ def _check_closed(name: Name, layer: Layered) -> None:
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
     if str(name) in FIRST_ORDER and is_skip(layer.stages):
-        wanted += "this one closes on sequences, by `recursion` and `flow` alone"
+        by = "`recursion` and `flow`" if layer.stages[-1].reading.is_full else "`flow`"
+        wanted += f"this one closes on sequences, by {by} alone"
         if any(field.nodes > 2 for field in name.fields):
             wanted += ", without a norm"
     else:

@@ -29,9 +29,8 @@ from derive.gaussian.brackets import Bracket
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
-
-from ..examples import Example
-from ..flows import flow, flow_changed
+from numeric.examples import Example
+from numeric.flows import flow, flow_changed
 
 KINDS = {
     "sign": "one term of one recursion has the other sign",

@@ -21,11 +21,10 @@ from derive.weights import (
     WeightEnsemble,
 )
 from derive.work.resources import check_memory, check_time, number
-
-from .. import checks
-from ..arrays import Array
-from ..random import lazy
-from ..samplers.ensemble import Ensemble, checked_ensemble
+from numeric import checks
+from numeric.arrays import Array
+from numeric.random import lazy
+from numeric.samplers.ensemble import Ensemble, checked_ensemble
 
 BIASES = ("neuron", "direction", "layer")
 """The kinds of biases."""
