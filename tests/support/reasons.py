@@ -40,14 +40,6 @@ class Reason:
 
 REASONS = (
     Reason(
-        "layer 1 beyond K0",
-        NOT_YET,
-        "first_weights|fields",
-        "depend on the inputs through xᵀx",
-        "`derive.exact` knows the inputs only through xᵀx, but layer 1 with such weights depends "
-        'on more. Use `first_weights="gaussian"`.',
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
