@@ -190,10 +190,12 @@ class Matrix:
         """Weights that are known by C(p, q) of any two set partitions."""
         columns = [column for row in rows for column in row]
         found: dict[Joined, Counter[Any]] = defaultdict(Counter)
+        places = _places(tuple(map(len, rows)))
+        self._coefficient((places, places))  # of more factors than are known, an error at once
         for q in even_partitions(range(len(columns))):
             blocks = (tuple(sorted(columns[a] for a in block)) for block in q)
             joined = tuple(sorted(blocks))
-            for p in refining_partitions(_places(tuple(map(len, rows)))):
+            for p in refining_partitions(places):
                 found[joined][p, q] += 1
         return {joined: self.spectrum(cosets) for joined, cosets in found.items()}
 

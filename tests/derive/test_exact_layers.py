@@ -29,6 +29,7 @@ from derive import (
     layers,
     recursion,
 )
+from derive.groups.pairings import refining_partitions
 from derive.symbols import K0, n
 from numeric import flow
 
@@ -259,6 +260,49 @@ def test_signed_permutations_enumerated(n):
         assert exact.component(["z", "z"], (0, 0), net, 2, **given) == sympy.Rational(str(mean))
 
 
+def test_gates_of_signed_permutations_enumerated():
+    """z' = W₃[(W₁ z) (W₂ z)²]: six weights, a mask with one entry in each row and column."""
+    law, x = RegularSparse(half, of=Rademacher()), [3, 1]
+    group = signed_permutations(2)
+    total = Fraction(0)
+    for first, one, two, (row, _) in product(group, repeat=4):
+        z = times(first, x)
+        gate = [h * g**2 for h, g in zip(times(one, z), times(two, z), strict=True)]
+        total += sum(w * v for w, v in zip(row, gate, strict=True)) ** 2
+    kernel = {(1,) * k: sympy.Rational(sum(v**k for v in x), 2) for k in (2, 4, 6)}
+    net = Network(activations.polynomial([0, 0, 1]), law, layer="gated")
+    value = exact.cumulant("K", net, 2, width=2, kernel=kernel)
+    assert value == sympy.Rational(str(total / len(group) ** 4))
+
+
+CELLS = ((0, 0), (0, 1), (1, 1)), ((0, 0), (1, 1), (2, 2)), ((0, 0), (0, 1), (1, 2)), ((0, 0),) * 3
+MASKS = (
+    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]],
+    [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]],
+)
+
+
+@pytest.mark.parametrize("cells", CELLS)
+def test_six_weights_of_each_mask(cells):
+    """One cycle of eight entries or two of four: averages of six weights are the same."""
+    law, points = RegularSparse(half, of=Rademacher()), [cell for cell in cells for _ in range(2)]
+    kernels = [
+        tuple(
+            tuple(k for k, point in enumerate(points) if point[side] == label)
+            for label in dict.fromkeys(point[side] for point in points)
+        )
+        for side in (0, 1)
+    ]
+    made = sum(law.joint(p, q, 4, 4) for p, q in product(*map(refining_partitions, kernels)))
+    orders = list(permutations(range(4)))
+    for mask in MASKS:
+        chances = [
+            all(mask[rows[i]][columns[j]] for i, j in cells)
+            for rows, columns in product(orders, repeat=2)
+        ]
+        assert made == sympy.Rational(sum(chances), len(chances)) / 8
+
+
 SERIES = {
     "residual(skip=1/2)": Gaussian(half),
     "gated": Orthogonal(1),
@@ -364,7 +408,7 @@ REFUSED = {
         "roots of a mean of squares",
     ),
     "derivatives": ("normalized(rms)", Gaussian(), {"name": "Theta"}, "z alone behind a norm"),
-    "six weights": ("gated", RegularSparse(half), {}, "averages of four weights"),
+    "eight weights": ("gated", RegularSparse(half), {"layer": 3}, "averages of four weights"),
     "a function": ("dense(activations=tanh)", Gaussian(), {}, "a polynomial"),
 }
 

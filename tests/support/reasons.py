@@ -72,13 +72,6 @@ REASONS = (
         "own GELU, are no rational functions of n.",
     ),
     Reason(
-        "moments of six weights",
-        NOT_YET,
-        "weights",
-        "tensors that averages of four weights give",
-        "Of these weights only averages of four are derived, and this one needs six.",
-    ),
-    Reason(
         "spectra of gates",
         NOT_YET,
         "layer",
