@@ -403,7 +403,7 @@ class Network:
         return bool(before == 1 and (behind == 1 or (cut and (1 - behind).is_positive)))
 
     def layer_at(self, layer: int, depth: int) -> Layer:
-        """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
+        """Layer 2, 3, … of a network of this depth; InputError where there is none."""
         return self.layer.at(layer, depth)
 
     def stages_at(self, layer: int, depth: int) -> tuple[Stage, ...]:

@@ -82,7 +82,7 @@ class Shelf:
     since: float = 0.0
 
     def read(self, work: Work, draws: int) -> tuple[Total, Array, float] | None:
-        """What so many draws come to, their reference, and when they were drawn; None unless that
+        """The total of so many draws, their reference, and when they were drawn; None unless that
         is here, whole."""
         key = _key(work, draws)
         path = self._path(key)
@@ -164,7 +164,7 @@ class _Kept:
     tally: Tally
 
     def read(self, work: Work, draws: int) -> tuple[Total, Array] | None:
-        """What the draws come to, and their reference, if that is kept."""
+        """The total of the draws, and their reference, if that is kept."""
         where = self.where if isinstance(self.where, Shelf) and _is_told(work) else None
         found = where.read(work, draws) if where else None
         if found is None:

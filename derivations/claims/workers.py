@@ -185,7 +185,7 @@ class _Queue:
 
     @property
     def claims(self) -> list[Claim]:
-        """What nobody has taken."""
+        """The claims that no worker has taken."""
         return [claim for module in self.left.values() for claim in module]
 
     def next(self, module: str, quick: bool) -> Claim | None:
@@ -244,7 +244,7 @@ class _Worker:
                 self.pipe.send(claim)
 
     def outcome(self) -> Outcome:
-        """What it sent back, or a failure if it is dead."""
+        """The outcome that it sent back, or a failure if it is dead."""
         assert self.claim is not None
         claim, self.claim = self.claim, None
         try:

@@ -115,7 +115,7 @@ class _Line:
         self.terminal = sys.stderr.isatty()
 
     def progress(self, now: Progress) -> None:
-        """What is being proven, how far it is, since when, and for how long."""
+        """Show what is being proven, how far it is, since when, and for how long."""
         at = time.monotonic()
         minutes, seconds = divmod(int(at - self.start), 60)
         text = f"{now.done}/{now.total} claims  {minutes}:{seconds:02}"

@@ -439,7 +439,7 @@ def exponent(expression: sympy.Expr, variable: sympy.Symbol) -> sympy.Expr:
 
 @claim("003", "Table 1", "four points of linear, ReLU and linear convolutional nets, and BN")
 def table_1() -> Verdict:
-    """What is shown of "converges to Gaussian" is the four-point function, not a distance. Vanilla
+    """Of "converges to Gaussian" the four-point function is shown, not a distance. Vanilla
     MLPs: connected, over $G_2^2$, exact in the width for linear and ReLU networks, it is of order
     1/n at layers 2, 3 and 5. Convolutions: patches are to the
     second layer what samples are to a dense one, so its connected function is the mean over pairs

@@ -123,7 +123,7 @@ class Linearised:
 
     @cached_property
     def rates(self) -> Array:
-        """What one layer multiplies small deviations by: |eigenvalues| of J, largest first."""
+        """The factors of small deviations in one layer: |eigenvalues| of J, largest first."""
         return np.sort(abs(np.linalg.eigvals(self.jacobian)))[::-1]
 
     @property

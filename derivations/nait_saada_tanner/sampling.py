@@ -41,7 +41,7 @@ from numeric.tables import layout
 
 
 class Sample(NamedTuple):
-    """What every network of an ensemble had.
+    """The observables of every network of an ensemble.
 
     Attributes:
         K: z zᵀ/n, (draws, depth, m, m).

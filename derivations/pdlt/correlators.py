@@ -63,7 +63,7 @@ def step() -> sympy.Expr:
 
 
 def every_layer(factor: sympy.Expr) -> sympy.Expr:
-    """What begins with 1 at the first layer and is multiplied by a factor at each step."""
+    """The product that begins with 1 at the first layer and gains a factor at each step."""
     values = sympy.Function("g")
     this, above = values(depth_), values(depth_ + 1)
     return sympy.rsolve(above - factor * this, this, {values(1): 1})

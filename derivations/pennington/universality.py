@@ -63,7 +63,7 @@ def perturbed(a: sympy.Expr | float, epsilon: sympy.Symbol) -> sympy.Expr:
 
 @dataclass(frozen=True, repr=False)
 class Universality(Shown):
-    """What becomes of JJᵀ at large depth with orthogonal weights, q*(L) → 0 at fixed variance.
+    """The limit of JJᵀ at large depth with orthogonal weights, q*(L) → 0 at fixed variance.
 
     Attributes:
         kind: "bernoulli", "smooth", "leaky", "isometric" (D² is constant: σ_0 = 0 at any depth) or

@@ -90,7 +90,7 @@ class Book:
         return {outcome.claim: outcome.verdict.kind for outcome in self.outcomes}
 
     def verdict(self, entry: Entry) -> str:
-        """What came of a numbered statement: the worst of its claims, or why it has none."""
+        """The verdict of a numbered statement: the worst of its claims, or why it has none."""
         found = verdict(entry, self._kinds)
         return "not checked" if found == "shown" else found
 

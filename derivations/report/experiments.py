@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +18,31 @@ from typing import Any
 from derivations.files import FIGURE as RECORD
 from derivations.files import write_text
 from derivations.ledger import figures
+from derivations.report.sources import SOURCES
 from derive.errors import InputError
 
 _HEAD = """\
-# Training experiments, recorded
+# Results of training experiments
 
-This page records [figures that train networks](figure.md) at the size that `--full` has. Each
-section shows the command that repeats the figure, the verdicts, the pictures and their numbers.
+This page shows how the papers' statements on trained networks fare when we
+[train such networks](figure.md), at the size of `--full`. Each section has the command that repeats
+the figure, its verdicts, its pictures and their numbers.
 
-* A run that was killed can be resumed: the result is the same to the last bit.
+| word | meaning |
+|---|---|
+| reduced size | the statements hold at the stated size, and nothing is claimed of another |
+| not reproduced | at least one statement is marked NOT or NOT SHOWN |
+| NOT | the data contradict the statement |
+| NOT SHOWN | there are too few networks to decide |
+| A for B | A in this run, B in the paper |
+| pairs | pairs of networks in which the statement holds, of all pairs |
+| p | probability of such a result by chance |
+| would notice | the difference that the test would have detected nine times in ten |
+
+* You may kill a run and give the command again. The result is the same to the last bit.
 * Figures that train the same networks share them through `--ensembles`.
-* A verdict holds for the stated size only. NOT means that the data do not bear out the statement.
-  NOT SHOWN means that there are too few networks to decide.
-* Margins are those of the book, set before any of these runs.
-* Claims that are compared with theory alone, at initialization or in the first epochs, are left to
+* Margins are those of the book, and were set before any of these runs.
+* Claims that are compared with theory alone, at initialization or in the first epochs, are only in
   the book.
 * Processor seconds are of one thread on a busy two-core x86-64 machine. Networks that an earlier
   figure trained are read back, not trained again.
@@ -87,7 +99,7 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
     seed = f" --seed {record['seed']}" if record["seed"] else ""
     folder = record["folder"]
     lines = [
-        f"## {name}",
+        f"## Figure {record['figure']} of {_authors(record['source'])}",
         "",
         f"    wickgarten figure {name} --full{data}{seed} --run {folder} --ensembles networks",
         "",
@@ -95,8 +107,11 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
     trained = [each for each in record["claims"] if each.get("size")]
     for each in trained:
         lines += [
-            f"**{each['equation']}**, {each['title']}: *{each['verdict']}*, {each['derived']}. "
-            f"{each['size']}; {each['processor']:.0f} processor seconds.",
+            f"**{each['equation']}**, {each['title']}: *{each['verdict']}*, {each['derived']}.",
+            "",
+            "| size of the run | processor seconds |",
+            "|---|---:|",
+            f"| {each['size']} | {each['processor']:.0f} |",
             "",
             *(f"- {statement}" for statement in each["detail"].split("; ")),
             "",
@@ -106,6 +121,11 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
         path = f"{shown_from}/{folder}/{stem}"
         lines += [f"![{name}]({path}.svg)", "", f"{{download}}`Its numbers <{path}.csv>`", ""]
     return "\n".join(lines)
+
+
+def _authors(source: str) -> str:
+    """The surnames of a source's authors, and its year."""
+    return re.sub(r"\b[A-Z]\. ", "", SOURCES[source][1])
 
 
 def main(argv: Sequence[str]) -> int:

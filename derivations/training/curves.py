@@ -201,7 +201,7 @@ class _Curves(Work):
         }
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What these networks come to, (draws, numbers)."""
+        """The numbers of these networks, (draws, numbers)."""
         networks = CompiledNetworks(self, np.arange(start, stop))
         passes = -(-len(self.targets) // self.batch)
         pause = max(1, int(_UNINTERRUPTED / self.seconds * max(self.epochs) / (stop - start)))

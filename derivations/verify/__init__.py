@@ -105,8 +105,8 @@ class Check:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What exact moments resolve; what is not resolved as asked, the worst of each tensor; and
-        the planted faults."""
+        """The resolution of exact moments; what is not resolved as asked, the worst of each tensor;
+        and the planted faults."""
         worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
         few = (f"no more planted: {self.unplanted}",) if self.unplanted else ()
         return (*self.exact, *map(str, worst.values()), *map(str, self.planted), *few)
@@ -148,7 +148,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """What came of all examples.
+    """The results of all examples.
 
     Attributes:
         checks: example by example.

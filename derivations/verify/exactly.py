@@ -39,7 +39,7 @@ seconds of a processor."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a theory is held against: ensembles, and exact moments where they resolve better.
+    """The evidence for a theory: ensembles, and exact moments where they resolve better.
 
     Arguments:
         tables: of the ensembles, a width each.

@@ -56,7 +56,7 @@ class Fault(ABC):
 
     @abstractmethod
     def theory(self, example: Example, width: int) -> xarray.Dataset:
-        """What `flow` would say of the example, wrongly; K and Theta stand beside its tensors.
+        """The wrong table of `flow` for the example; K and Theta stand beside its tensors.
 
         Raises InputError where the wrong theory has no numbers.
         """

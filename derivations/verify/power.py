@@ -105,7 +105,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What has been sampled of an example: a table for each width, of so many draws; and the
+    """The samples of an example: a table for each width, of so many draws; and the
     tensors that need not be, as their exact moments are at hand."""
 
     example: Example

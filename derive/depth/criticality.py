@@ -28,7 +28,7 @@ from .points import CriticalPoint, isolated_points, neutral_at_zero, point_at_ze
 
 @dataclass(frozen=True, repr=False)
 class Criticality(Shown):
-    """What `criticality` found: the class, and every critical point, the class's own first.
+    """The result of `criticality`: the class, and every critical point, the class's own first.
 
     Attributes:
         universality_class: "scale-invariant", "K* = 0", "half-stable" or "none".

@@ -47,7 +47,7 @@ from .points import CriticalPoint
 
 @dataclass(frozen=True, repr=False)
 class LayerCriticality(Criticality):
-    """What `criticality` found for a layer.
+    """The result of `criticality` for a layer.
 
     Attributes:
         layer: the layer.

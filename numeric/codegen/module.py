@@ -47,7 +47,7 @@ class Group(NamedTuple):
 
 
 class Module:
-    """What the modules of one and of several inputs share.
+    """The common part of modules of one and of several inputs.
 
     Arguments:
         layers: of each distinct layer the recursions through its stages; the dense one has one.
@@ -107,7 +107,7 @@ class Module:
 
     @property
     def drawn(self) -> dict[str, object]:
-        """What the templates of all modules have."""
+        """The variables of the templates of all modules."""
         first, last, block = self.place
         stem, head = len(self.pattern.stem), len(self.pattern.head)
         known = {"stem": stem, "head": head, "first": first, "last": last, "block": block}
@@ -223,7 +223,7 @@ class Module:
 
     @cached_property
     def suffixes(self) -> dict[Activation, str]:
-        """What stands behind the names of each activation's averages: a number, of several."""
+        """The suffixes of the names of each activation's averages: a number, of several."""
         several = len(self.sigmas) > 1
         return {s: f"_{k}" if several else "" for k, s in enumerate(self.sigmas, start=1)}
 
@@ -238,16 +238,16 @@ class Module:
         raise NotImplementedError
 
     def behind(self, stage: int, name: str) -> str:
-        """What a tensor behind this stage is called in the source."""
+        """The name in the source of a tensor behind this stage."""
         return f"{name}_behind_{1 + stage}"
 
     def before(self, stage: int, name: str) -> str:
-        """What a tensor before this stage is called: of layer l, behind which a layer starts, T."""
+        """The name of a tensor before this stage: of layer l, behind which a layer starts, T."""
         within = any(stage in span[1:] for span in self.spans)
         return self.behind(stage - 1, name) if within else name
 
     def tensors_before(self, stage: int) -> list[str]:
-        """What the tensors before this stage are called, in their order."""
+        """The names of the tensors before this stage, in their order."""
         return [self.before(stage, name) for name in self.stages[stage - 1]]
 
     def expression(self, made: Step, names: dict[Atom, str]) -> str:

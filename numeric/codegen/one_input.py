@@ -36,7 +36,7 @@ class SingleModule(Module):
         return f"{brackets.support_source(sigma)}\n\n\n{source}"
 
     def atoms(self, stage: int, average: Callable[[int, int], str]) -> dict[Atom, str]:
-        """What each atom of a stage's steps is called, given the name of a shape's average."""
+        """The name of each atom of a stage's steps, given the name of a shape's average."""
         called: dict[Atom, str] = {
             bracket: average(number, self.shapes[group.sigma].index(shape_of(bracket)))
             for number, group in enumerate(self.groups)

@@ -81,7 +81,7 @@ def planned(
     activation: GivenActivations | None,
     first_weights: WeightEnsemble | None,
 ) -> SingleModule | MultiModule:
-    """What is to be printed; arguments and errors of `write_module`."""
+    """The module to print; arguments and errors of `write_module`."""
     single = [made] if isinstance(made, Recursion) else made
     recursions = listed("made", single, "a Recursion, or several")
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):

@@ -86,7 +86,7 @@ class Keeper(Protocol):
     """Who keeps what ensembles come to beyond the calls that draw them."""
 
     def read(self, work: Work, draws: int) -> tuple[Total, Array] | None:
-        """What so many draws come to, and their reference, if that is kept."""
+        """The total of so many draws, and their reference, if that is kept."""
 
     def run(self, work: Work, draws: int) -> Path | None:
         """The directory in which the draws' chunks are to be kept, if any."""
@@ -102,7 +102,7 @@ keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
 def total(
     work: Work, draws: int, options: Options, what: str, seconds: float = 0.0
 ) -> tuple[Total, Array]:
-    """What the draws 0 … `draws` − 1 come to, and the run's reference.
+    """The total of the draws 0 … `draws` − 1, and the run's reference.
 
     Arguments:
         work: what is sampled.
@@ -342,7 +342,7 @@ def _task(sitting: _Sitting) -> bytes:
 
 
 def computed(task: bytes, start: int, stop: int) -> Array:
-    """What a chunk comes to, on one thread of the process in which this is called."""
+    """The total of a chunk, on one thread of the process in which this is called."""
     asked, reference = _received(task)
     return asked.sums(start, stop, reference)
 

@@ -227,7 +227,7 @@ class Training(Work):
         }
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What these networks come to, (draws, numbers)."""
+        """The numbers of these networks, (draws, numbers)."""
         made = CompiledNetworks if self.compiled else Networks
         networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()

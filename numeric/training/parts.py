@@ -24,7 +24,7 @@ Key = tuple[int, int, int | Kind]
 
 
 class Trained(Protocol):
-    """What is trained, on what, and how."""
+    """The networks that are trained, their data, and the descent."""
 
     @property
     def ensemble(self) -> Ensemble:
@@ -129,7 +129,7 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
 
 
 class Use(NamedTuple):
-    """What a matrix or biases made: a body's product, or with no body the biases themselves."""
+    """The result of a matrix or biases: a body's product, or with no body the biases themselves."""
 
     body: Node | None
     made: Node

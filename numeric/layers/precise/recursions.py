@@ -130,7 +130,7 @@ class Recursions:
 
     @property
     def entries(self) -> list[Entry]:
-        """What there is at every layer, read out if there is a readout."""
+        """The entries at every layer, read out if there is a readout."""
         return self.first[-1].entries
 
     @property
