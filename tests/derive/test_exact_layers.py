@@ -135,14 +135,15 @@ def check(
     samples: Sequence[int],
     depth: int = 2,
     n: int = 2,
-) -> None:
-    """Both roads give the same rational number."""
+) -> sympy.Rational:
+    """Both roads give the same rational number: this one."""
     first = inputs[0][0] if isinstance(inputs[0][0], tuple) else inputs[0]
     explicit = Explicit(net, (len(first), *[n] * depth), inputs, written)
     expected = explicit.cumulant(fields, neurons, samples)
     given = {"width": n, "inputs": len(first), "kernel": explicit.kernel}
     got = exact.component(fields, neurons, net, depth, samples, **given)
     assert got == sympy.Rational(expected.numerator, expected.denominator)
+    return got
 
 
 def network(name: str, law: str, coefficients: Sequence[int], **others: Any) -> Network:
@@ -185,6 +186,21 @@ def test_what_only_permutations_keep_written_out(name):
     net = network(name, "Uniform", [1, 2, 1], C_b=0)
     for fields, neurons in ((["z"] * 3, (0, 1, 1)), (["z", "z"], (0, 1)), (["z", "H"], (0, 1, 1))):
         check(net, LAYERS[name][1], inputs_of(name), fields, neurons, (0, 1, 1)[: len(neurons)])
+
+
+TOWER = {
+    "residual": (["dH", "z"], (0, 1, 1, 0)),
+    "skip": (["ddI"], (0, 1, 1, 0)),
+    "dropout": (["H", "H"], (0, 1, 1, 0)),
+    "convolution": (["ddII"], (0, 1, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("name", TOWER)
+def test_towers_written_out(name):
+    """Derivatives of every order that `derive` has names for."""
+    net = network(name, "Gaussian" if name == "residual" else "Orthogonal", [0, 1, 1])
+    assert check(net, LAYERS[name][1], inputs_of(name), *TOWER[name], (0, 1, 1, 0)) != 0
 
 
 def pooled(z: Signal, s: Sigma, of: dict[str, Any], sample: int) -> Signal:
