@@ -40,14 +40,6 @@ class Reason:
 
 REASONS = (
     Reason(
-        "layer 1 beyond K0",
-        NOT_YET,
-        "first_weights|fields",
-        "depend on the inputs through xᵀx",
-        "`derive.exact` knows the inputs only through xᵀx, but layer 1 with such weights depends "
-        'on more. Use `first_weights="gaussian"`.',
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
@@ -55,11 +47,29 @@ REASONS = (
         "Two moments of the singular values define these weights, and do not determine a density.",
     ),
     Reason(
-        "exact beyond dense",
-        NOT_YET,
-        "network",
-        "a network of dense layers, here",
-        "`derive.exact` supports dense layers only.",
+        "exact behind norms",
+        NO,
+        "layer",
+        "averages over the weights of one over a random number",
+        "At finite width, averages over the weights of one over a random number, or over its root, "
+        "are no rational functions of n: norms with ε > 0, norms of several inputs, and norms "
+        "behind weights whose law rotations do not keep.",
+    ),
+    Reason(
+        "exact of more moments",
+        NO,
+        "moments",
+        "at least [0-9]+ trace moments",
+        "Two moments of the singular values define these weights, and do not determine averages of "
+        "six weights.",
+    ),
+    Reason(
+        "exact of functions",
+        NO,
+        "activation",
+        "^a polynomial$",
+        "At finite width, averages of activations that are not polynomials, such as this layer's "
+        "own GELU, are no rational functions of n.",
     ),
     Reason(
         "spectra of gates",
