@@ -182,7 +182,8 @@ class Forward:
     ) -> Iterator[tuple[Expansion, dict[int, int], dict[int, int]]]:
         """Each choice of a tap and of positions: its weight, each node's sample, and its tap."""
         taps = self.stage.taps
-        if taps is None or not tied:
+        loose = _nodes(whole) - tied if taps and taps.past else frozenset[int]()
+        if taps is None or not (tied or loose):
             yield constant(1), dict(enumerate(samples)), dict.fromkeys(range(len(samples)), 0)
             return
         groups: list[set[int]] = [{node} for node in sorted(tied)]
@@ -193,13 +194,15 @@ class Forward:
         scale = Fraction(1, taps.count) ** ((len(tied) - len(whole.weights)) // 2)
         for chosen in product(range(taps.count), repeat=len(groups)):
             tap = {node: k for group, k in zip(groups, chosen, strict=True) for node in group}
-            places = {node: divmod(samples[node], taps.results) for node in tap}
-            reads = [taps.reads[tap[node]][place] for node, (_, place) in places.items()]
-            share = scale / (prod(map(len, reads)) or 1)
-            for positions in product(*reads):
-                read = dict(enumerate(samples))
-                for (node, (sample, _)), at in zip(places.items(), positions, strict=True):
+            places = {node: divmod(samples[node], taps.results) for node in [*tap, *loose]}
+            rows = [taps.weights[tap[node]][places[node][1]] for node in tap]
+            if taps.past is not None:
+                rows += [taps.past.weights[0][places[node][1]] for node in loose]
+            for entries in product(*(row.items() for row in rows)):
+                read, share = dict(enumerate(samples)), scale
+                for (node, (sample, _)), (at, weight) in zip(places.items(), entries, strict=True):
                     read[node] = sample * taps.positions + at
+                    share *= weight
                 yield constant(share), read, tap
 
     def _term(
@@ -250,6 +253,16 @@ class Forward:
         neurons = tuple((space, tuple(sorted(content))) for space, content in columns)
         parts = whole.deltas, whole.biases, weights, neurons, tuple(carried), tuple(links)
         return Term(total, *parts, tuple(norms)) if total else None
+
+
+def _nodes(whole: Summand) -> frozenset[int]:
+    """The nodes at whose samples it has a variable of the stage before."""
+    found = {node for _, node, *_ in whole.factors}
+    found |= {node for placed in whole.fields for node in placed.samples}
+    for atom in whole.atoms:
+        assert isinstance(atom, Response)
+        found |= {sample for _, limit in atom.limits for sample in limit.samples}
+    return frozenset(found)
 
 
 class _Written:

@@ -88,8 +88,8 @@ class Moments:
                 reads = {
                     sample * taps.positions + at
                     for sample, place in places
-                    for tap in taps.reads
-                    for at in tap[place]
+                    for tap in (*taps.reads, *(taps.past.reads if taps.past else ()))
+                    for at, _ in tap[place]
                 }
                 found = frozenset(reads) | (found if taps.results == taps.positions else set())
         return found
