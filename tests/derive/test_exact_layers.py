@@ -346,20 +346,33 @@ def test_expansions_are_those_of_the_recursions(name):
         assert found == pytest.approx([float(K), float(G1), float(V)], rel=1e-9)
 
 
+WEIGHTED = layers.mix(np.array([[0.5, 0.25, 0.0], [0.0, -1.0, 0.5]]), np.eye(3)[1:])
+STRIDED = layers.around("sequence(convolution(2, 3, stride=2, activations=linear), dense)", "1/2")
+
+
 @pytest.mark.parametrize(
-    "law", [pytest.param(Orthogonal(1), marks=pytest.mark.slow), Uniform(1)], ids=str
+    ("layer", "law"),
+    [
+        pytest.param("convolution(2, 3)", Orthogonal(1), marks=pytest.mark.slow),
+        ("convolution(2, 3)", Uniform(1)),
+        (WEIGHTED, Uniform(1)),
+        (STRIDED, Gaussian(1)),
+        (layers.pooling(3, 2, 1), Uniform(1)),
+    ],
+    ids=str,
 )
-def test_expansions_between_positions(law):
-    """K, G1 and V of a convolution, as `flow` has them at each position."""
+def test_expansions_between_positions(layer, law):
+    """K, G1 and V of sums over positions, as `flow` has them at each position."""
     x = np.array([[1.5, -0.5], [2.0, 1.0], [0.5, 1.0]])
-    net = Network(activations.polynomial([0, half, half]), law, C_b=half, layer="convolution(2, 3)")
+    net = Network(activations.polynomial([0, half, half]), law, C_b=half, layer=layer)
     table = flow(net, x, 2, ["K", "G1", "V"])
     kernel = {
         at: sympy.nsimplify(np.prod(x[list(at)], axis=0).mean())
         for size in (2, 4, 6, 8)
         for at in combinations_with_replacement(range(3), size)
     }
-    for p, q in ((0, 0), (0, 1), (2, 0)):
+    last = table["K"].shape[-1] - 1
+    for p, q in ((0, 0), (0, 1), (last, 0)):
         K, G1 = exact.series("K", net, 2, 1, (p, q), kernel=kernel)
         (V,) = exact.series("V", net, 2, 0, (p, p, q, q), kernel=kernel)
         behind = table.sel(layer=2)
