@@ -109,7 +109,7 @@ class Inputs:
         X: (samples, n_0), finite and real; a sample is an input, or a signal α at a position p,
             αP + p in their order.
         shape: in which it was given.
-        samples: how many there are at layers 1, 2, …: those of X, unless layers change the
+        samples: how many there are at layers 1, 2, …: those of X alone, unless layers change the
             positions of signals.
         measured: the samples of a table: those of the last layer, or signals that are read out.
         first: the first layer of a table: from there on samples are those of the last layer.
@@ -170,7 +170,7 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
     samples = tuple(signals * math.prod(each) for each in behind)
     count, single = signals * math.prod(measured), several + len(measured) == 0
     tail = takewhile(lambda each: each == behind[-1], reversed(behind))
-    first = 1 + depth - sum(1 for _ in tail)
+    first = 1 + len(behind) - sum(1 for _ in tail)
     return Inputs(rows, X.shape, samples, count, first, single, axes)
 
 

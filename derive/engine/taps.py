@@ -56,7 +56,8 @@ class Taps:
         reads: A^{(k)} by tap, each by position of the result.
         shape: of the positions that are read, numbered row by row.
         into: the shape of those of the result; () for one position, which is no axis.
-        past: the positions that a skip past the matrices reads; None: each its own.
+        past: the positions that a skip past the matrices reads, with weights of sum 1, which keep
+            biases; None: each its own.
     """
 
     reads: tuple[tuple[Row, ...], ...]
@@ -328,5 +329,7 @@ def moved(
 
 
 def _moved(expr: sympy.Expr, blocks: Sequence[Sequence[int]], style: str) -> sympy.Expr:
-    outside, inside = expr.as_independent(Component, Average, GaussianAverage, Moved, as_Add=False)
-    return outside * Moved(inside, blocks, style) if inside != 1 and any(blocks) else expr
+    outside, inside = expr.as_independent(Component, Average, GaussianAverage, as_Add=False)
+    if not blocks or (style == "past" and inside == 1):  # its weights sum to 1
+        return expr
+    return outside * Moved(inside, blocks, style)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import sympy
 
 from ..errors import InputError
+from ..work.resources import check_memory, number
 from .along import Along
 from .layer import Layer
 from .shipped import as_layer, sequence
@@ -84,7 +85,8 @@ class ByDepth(Along[Layer]):
     def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
         """The axes of the positions behind layers 1 … depth; see `Layer.axes`."""
         if len(set(self._axes(self.entries))) == 1:
-            return (self.input_axes,) * depth
+            return (self.input_axes,)
+        check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
         return self._axes([self.at(layer, depth) for layer in range(2, depth + 1)])
 
     def _axes(self, layers: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:

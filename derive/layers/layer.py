@@ -164,7 +164,8 @@ class Layer:
         return () if self.readouts or not self.tapped else self.tapped[-1][1].into
 
     def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
-        """The axes of the positions behind layers 1 … depth of a network of which it is the layer.
+        """The axes of the positions behind layers 1 … depth of a network of which it is the layer;
+        those of one layer, where all have the same.
 
         Raises InputError if it changes them and there is more than one such layer.
         """
@@ -173,7 +174,7 @@ class Layer:
         if before != behind and depth > 2:
             wanted = f"a layer that keeps a signal's positions, or '{self}*1' and depth 2"
             raise InputError("layer", str(self), wanted)
-        return (before, *(behind,) * (depth - 1))
+        return (before,) if before == behind else (before, behind)[:depth]
 
     def at(self, layer: int, depth: int) -> Layer:
         """Itself: a network of which it is the layer has it at every depth."""

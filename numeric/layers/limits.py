@@ -50,7 +50,7 @@ class NoValueError(InputError):
 def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueError:
     """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
-    samples = data.samples[layer - 1]
+    samples = data.samples[min(layer, len(data.samples)) - 1]
     which = data.named(found.sample, samples)
     if order is None:
         reason = f", by whose norm {net.layer} divides: K has no value"
