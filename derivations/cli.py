@@ -129,7 +129,7 @@ def _haar(arguments: argparse.Namespace) -> int:
         print(average)
     if not arguments.draws:
         return OK
-    from numeric.random import haar
+    from derivations.moments import haar
 
     checked = haar.check(
         moment.rows,

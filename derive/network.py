@@ -60,6 +60,16 @@ class Pattern(NamedTuple):
         first, last = (tuple(map(self.distinct.__getitem__, end)) for end in (self.stem, self.head))
         return first, last
 
+    def read_out(self) -> Pattern:
+        """The same with the readout of the last layer, if it has one, in its place."""
+        last = self.head[-1:] or self.block
+        readouts = dict.fromkeys(each for k in last for each in self.distinct[k].readouts)
+        if len(readouts) > 1:
+            got = ", ".join(str(self.distinct[k].layer) for k in last)
+            raise InputError("layer", got, "an entry for the last layer, which is read out")
+        head = (*self.head[:-1], len(self.distinct)) if readouts else self.head
+        return self._replace(distinct=(*self.distinct, *readouts), head=head)
+
 
 @dataclass(frozen=True, init=False)
 class Network:
@@ -393,7 +403,7 @@ class Network:
         return bool(before == 1 and (behind == 1 or (cut and (1 - behind).is_positive)))
 
     def layer_at(self, layer: int, depth: int) -> Layer:
-        """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
+        """Layer 2, 3, … of a network of this depth; InputError where there is none."""
         return self.layer.at(layer, depth)
 
     def stages_at(self, layer: int, depth: int) -> tuple[Stage, ...]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .arithmetic.polynomials import Expansion
+from .arithmetic.polynomials import UNIT, Expansion
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
@@ -22,6 +22,7 @@ from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
+from .engine.taps import MOVED, Constant, Moved
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -36,7 +37,7 @@ from .engine.tensors import (
 from .engine.trees import STREAM
 from .engine.variances import unbound
 from .errors import InputError, flag, listed
-from .gaussian.brackets import Component
+from .gaussian.brackets import Average, Component, GaussianAverage
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
 from .layers import Layer, as_period, dense
@@ -112,15 +113,22 @@ class Recursion(Step):
         stem, head = self.single_input().pattern(sigma).ends
         return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
 
-    def pattern(self, activation: GivenActivations) -> Pattern:
-        """The schemes of a network of these layers and activations, at any depth."""
+    def pattern(
+        self, activation: GivenActivations, first_weights: WeightEnsemble | None = None
+    ) -> Pattern:
+        """The schemes of a network of these layers and activations, at any depth; a readout, if
+        there is one, is the last layer.
+
+        Arguments:
+            first_weights: the ensemble of layer 1, where it is another than the recursion's.
+        """
         layers = self.along or self.layer or dense()
         assert isinstance(layers, Layer | ByDepth)
-        net = Network(activation, self.weights, layer=layers)
+        net = Network(activation, self.weights, first_weights, layer=layers)
         found = net.pattern(1 if self.is_single_input else 2)
         square, corrections = self.square, self.corrections
         own = (replace(x, square=square, corrections=corrections) for x in found.distinct)
-        return found._replace(distinct=tuple(own))
+        return found._replace(distinct=tuple(own)).read_out()
 
 
 class SequenceRecursion(Recursion):
@@ -141,7 +149,8 @@ class SequenceRecursion(Recursion):
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
         label = kernel_label(self.through.argument_kinds[0])
-        found = polynomial(self._own_terms, self.symbol)
+        alike = self.is_single_input or self.through.taps is None
+        found = polynomial(self._own_terms, self.symbol) if alike else self._over_taps()
         if label == "K":
             return Composed(found, {})
 
@@ -176,12 +185,36 @@ class SequenceRecursion(Recursion):
     def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
         """The stages with a general σ, and the law of the matrix."""
         *before, last = self.layer_stages
+        if last.taps is not None and self.is_single_input:
+            self._check_constant(last.taps)
+            taps = last.taps
+            last = replace(last, taps=Constant(taps.reads, taps.shape, taps.into, taps.past))
         stage, law = unbound(last, self.weights)
         return (*before, stage), law
 
     @property
     def _own_terms(self) -> Expansion:
         return tangents.recursion_of(canonical(self.target), *self._open, self.samples)
+
+    def _over_taps(self) -> sympy.Expr:
+        """The right-hand side, each term under a sum over the taps that move samples in it."""
+        total, terms = sympy.Integer(0), self._own_terms
+        for key, value in terms.items():
+            moved: dict[int, set[int]] = {}
+            factors = [sympy.Integer(1), polynomial({(UNIT, 0): value}, self.symbol)]
+            for atom, exponent in key[0]:
+                found = self.symbol(atom) ** exponent
+                parts = found.atoms(Component, Average, GaussianAverage)
+                labels = {int(n) for each in parts for n in each.atoms(sympy.Integer) if n > MOVED}
+                for label in labels:
+                    moved.setdefault(label // MOVED, set()).add(label % MOVED)
+                to = {sympy.Integer(n): sympy.Integer(n % MOVED) for n in labels}
+                factors[not labels] *= found.xreplace({each: each.xreplace(to) for each in parts})
+            scale = sympy.Rational(1, self.through.reading.count) ** len(moved)
+            blocks = [sorted(moved[tap]) for tap in sorted(moved)]
+            inside = Moved(factors[0], blocks, "shift") if blocks else factors[0]
+            total += scale * factors[1] * inside
+        return total
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
@@ -279,7 +312,7 @@ def _closed(
     stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
-    if not is_skip(stages) or not tangents.closes(tuple(stages)) or stages[-1].reading.mark:
+    if not is_skip(stages) or not tangents.closes(tuple(stages)):
         return None
     behind = norm_of(stages) is not None
     known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]

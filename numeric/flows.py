@@ -56,7 +56,7 @@ _REGAINED, _FEW = 17, 3
 
 _K, _THETA = named("K"), named("Theta")
 
-_Runnable: TypeAlias = Layers | StagedLayers | TangentLayers
+_Runnable: TypeAlias = StagedLayers | TangentLayers
 
 
 def flow(
@@ -328,8 +328,6 @@ def _regained(
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
     """What a precision must be without; empty where there can be one."""
-    if net.layer.input_axes:
-        return f"none, with the layer {net.layer}"
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     return ""
@@ -341,10 +339,11 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
     closing = _closed_among(net, asked.depth, len(X), asked.names)
-    needs = others(list(map(_own, asked.names))) if closing else [_K, *asked.names]
-    needed = closures(needs, net.schemes(asked.depth, len(X)).distinct)
+    names = others(list(map(_own, asked.names))) if closing else asked.names
+    needed = _needed(names, net.schemes(asked.depth, len(X)).distinct)
+    given = net, X, asked.data.measured, *needed
     try:
-        tables = precise.tensors(net, X, needed, closing, exact, asked.names, digits, _size, limit)
+        tables = precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
         raise limits.no_value(net, asked.data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
@@ -476,17 +475,23 @@ def _layers(
                 wanted += " up or change in another layer than the last"
                 raise InputError("tensors", asked, wanted)
             return TangentLayers(own, schemes, first, samples[1], order)
-        if readouts:
-            read = tuple(dict.fromkeys([_K, *map(_own, names)]))
-            behind = [read_through(read, each) for each in readouts]
-            needs = {need for needs, _ in behind for need in needs}
-            needed = closures(["K", *sorted(needs)], schemes)
-            each = tuple(names for _, names in behind)
-            return StagedLayers(needed, schemes, first, samples, change, each)
-        needed = closures(["K", *names], schemes)
-        if [scheme.layer for scheme in schemes] == [None]:
-            return Layers(needed[0][-1], used[0], schemes[0], first, samples[1], change)
-        return StagedLayers(needed, schemes, first, samples, change)
+        needed, read = _needed(names, schemes)
+        if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
+            return Layers(needed[0][-1], schemes[0], first, change)
+        return StagedLayers(needed, schemes, first, samples, change, read)
+
+
+_Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"
+"""Of each distinct layer those behind each of its stages."""
+
+
+def _needed(names: Sequence[Name], schemes: Sequence[Scheme]) -> tuple[_Names, _Names]:
+    """What these tensors need behind each stage of the layers, and of their readouts."""
+    read = tuple(dict.fromkeys([_K, *map(_own, names)]))
+    readouts = (readout for scheme in schemes for readout in scheme.readouts)
+    behind = [read_through(read, each) for each in readouts]
+    needs = sorted({need for needs, _ in behind for need in needs}) if behind else names
+    return closures([_K, *needs], schemes), tuple(names for _, names in behind)
 
 
 def _closed(net: Network, depth: int, samples: int) -> bool:
@@ -560,9 +565,10 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if isinstance(layers, StagedLayers | TangentLayers):
+    known = None if isinstance(layers, TangentLayers) else layers.averages
+    if known is None:
         return "an average, or a product of tensors and averages, is beyond doubles"
-    averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
+    averages, _ = known(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():
         return "σ varies too fast over the range of z for a quadrature with steps of 1e-5"
     if not np.isfinite(averages).all():

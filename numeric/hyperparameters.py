@@ -33,7 +33,7 @@ WANTED = "a number, or a function of the layer, for each symbol of the equations
 
 
 def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, Array]:
-    """What the network says at layers 1 … depth; without a width n is n_0, or r_1 n is.
+    """The network's parameters at layers 1 … depth; without a width n is n_0, or r_1 n is.
 
     Raises:
         InputError: for what is still a symbol.

@@ -201,7 +201,7 @@ def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[A
 def examples(
     networks: SearchStrategy[Network] | None = None, widths: Sequence[int] | None = None
 ) -> SearchStrategy[Example]:
-    """What `verify` draws: a network, inputs, a depth, tensors and a seed.
+    """The examples of `verify`: a network, inputs, a depth, tensors and a seed.
 
     The tensors are names of source 000's, the leading ones among them.
 

@@ -97,15 +97,19 @@ BY_THEIR_OWN_NAMES = {
     "derivations.daneshmand.descent",
     "derivations.daneshmand.large_width",
     "derivations.daneshmand.orthogonalization",
+    "derivations.daneshmand.moments",
+    "derivations.moments.deep_linear",
     "derivations.moments.linear_laws",
     "derivations.nait_saada_tanner.backward",
     "derivations.nait_saada_tanner.given_biases",
+    "derivations.nait_saada_tanner.sampling",
     "derivations.pdlt.ratio_limits",
     "derivations.pennington.traces",
+    "derivations.pennington.universality",
     "derivations.training.curves",
-    "numeric.random.haar",
+    "derivations.moments.haar",
+    "derivations.verify",
     "numeric.testing",
-    "numeric.verify",
 }
 """Modules for users that no room hands on."""
 

@@ -148,8 +148,6 @@ def good():
 
 OWN = {
     numeric.spectra.simulate: {"width": 6, "depth": 2, "draws": 4},
-    derive.linear.pairing_matrix: {"layers": [(Gaussian(), 4, 4)]},
-    derive.linear.coefficient: {"samples": (1, 1, 1, 1)},
     derive.activations.sine: {"frequency": 2},
     derive.linear.cumulants: {"moments": (sympy.Integer(1), sympy.Integer(3))},
 }

@@ -24,6 +24,10 @@ import derive
 from derivations import claims, report
 from derivations.claims import registry
 from derivations.cli import BAD_INPUT, OK, main
+from derivations.daneshmand import moments
+from derivations.day_kahn_roberts.breakdown import breakdown
+from derivations.moments import deep_linear, haar
+from derivations.verify import verify
 from derive import (
     BiInvariant,
     Equation,
@@ -47,17 +51,13 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.batchnorm.chain import mean_spectrum
-from derive.depth.breakdown import breakdown
 from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit.modules import load, module_name
-from numeric.random import haar
 from numeric.random.philox import stream_key
-from numeric.verify import verify
 
 ROOT = Path(derive.__file__).parents[1]
 
@@ -256,7 +256,7 @@ CALLS = {
     "coset_type": lambda value: coset_type([value], [value]),
     "correlator.m": lambda value: linear.correlator(value, [4, 4]),
     "correlator.widths": lambda value: linear.correlator(2, [value]),
-    "mean_spectrum": lambda value: mean_spectrum([value]),
+    "mean_spectrum": lambda value: moments.mean_spectrum([value]),
     "edge_of_chaos": propagation.edge_of_chaos,
     "length_map": lambda value: propagation.length_map(NET, value),
     "spectra.depth": lambda value: spectra.jacobian(TANH, Orthogonal(), value, 0.1),
@@ -391,10 +391,10 @@ def test_nothing_else_is_an_integer(call, value):
         (lambda: exact.cumulant("K", None, 2), "network"),
         (lambda: exact.component(["z", "z"], (0, 0.5), Network(activations.linear), 2), "neurons"),
         (lambda: exact.row_sum(None, 1, 4, 4), "weights"),
-        (lambda: linear.coefficient(3, [4]), "samples"),
-        (lambda: linear.pairing_matrix(2, [("a", 4, 4)]), "layers"),
+        (lambda: deep_linear.coefficient(3, [4]), "samples"),
+        (lambda: deep_linear.pairing_matrix(2, [("a", 4, 4)]), "layers"),
         (lambda: linear.cumulants(["a", None]), "moments"),
-        (lambda: batchnorm.noise_covariance(0), "width"),
+        (lambda: moments.noise_covariance(0), "width"),
         (lambda: sampled_batchnorm.smallest_eigenvalues(np.zeros((2, 2))), "trace"),
         (lambda: sampled_batchnorm.smallest_eigenvalues([1.0, 2.0]), "square matrices"),
         (lambda: sampled_batchnorm.explicit_grams(None, 0), "chain"),

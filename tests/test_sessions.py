@@ -16,7 +16,10 @@ from matplotlib.figure import Figure
 
 import derive
 import numeric
+from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.moments import linear_laws
+from derivations.pennington import universality
+from derivations.verify import Check
 from derive import (
     BiInvariant,
     Equation,
@@ -35,12 +38,10 @@ from derive import (
 )
 from derive import spectra as symbolic
 from derive.citations import SOURCES, entries
-from derive.depth.breakdown import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.layers.per_layer import Tabulated
 from numeric import compare, flow, plot, spectra
-from numeric.verify import Check
 
 TANH = activations.tanh
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
@@ -71,7 +72,7 @@ SHOWN = {
     ),
     "slopes": lambda: symbolic.slope_law(TANH, 0.1),
     "a limit law": lambda: symbolic.limit("smooth", 0.5),
-    "a universality class": lambda: symbolic.classify(activations.hard_tanh),
+    "a universality class": lambda: universality.classify(activations.hard_tanh),
     "a product of laws": lambda: symbolic.Atomic({0: 0.5, 2: 0.5}) * symbolic.Moments([1, 2]) * 3,
     "a power of a law": lambda: symbolic.Rational(sympy.Integer(1)) ** 3,
     "a linear network's law": lambda: linear_laws.law([4, 2], Orthogonal()),

@@ -181,9 +181,9 @@ def session(shell, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(command):
-        program, *words = shlex.split(command, comments=True)
-        if program != "wickgarten" or re.search(r"[|&;<>$`]", command):
+        if not alone(command):
             return shell(command)
+        _, *words = shlex.split(command, comments=True)
         with contextlib.chdir(tmp_path / "here"):
             status = cli.main(words)
         shown = capsys.readouterr()
@@ -210,23 +210,35 @@ def test_they_run_as_printed(source, shell, session):
             assert doctest.OutputChecker().check_output(example.output, shown, FLAGS), shown
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    dict.fromkeys(cut(each.command) for shown in SOURCES.values() for each in shown if each.long),
-)
-def test_the_long_ones_run(command, shell):
-    """Those that are one command once they are cut, once; the memory that they take is returned."""
-    shell(command, timeout=560)
+SESSION = """
+import shlex, sys
+from derivations import cli
+for line in sys.stdin:
+    if status := cli.main(shlex.split(line, comments=True)[1:]):
+        sys.exit(f"{line}{status}")
+"""
+
+
+def alone(command):
+    """True if it is `wickgarten` and nothing else."""
+    return command.startswith("wickgarten ") and not re.search(r"[|&;<>$`]", command)
 
 
 @pytest.mark.slow
-def test_the_ensembles_run_at_their_size(shell):
-    printed = dict.fromkeys(each.command for shown in SOURCES.values() for each in shown)
-    ensembles = [each for each in printed if re.search(r" --draws \d", each)]
+def test_the_long_ones_run(shell, tmp_path):
+    """And ensembles at their size: in one other process, which returns the memory that they take;
+    those that are more than one command in a process each."""
+    shown = [each for own in SOURCES.values() for each in own]
+    long = [cut(each.command) for each in shown if each.long]
+    ensembles = [each.command for each in shown if re.search(r" --draws \d", each.command)]
+    assert long
     assert ensembles
-    for command in ensembles:
-        shell(command)
+    lines = tmp_path / "lines"
+    several = dict.fromkeys(long + ensembles)
+    lines.write_text("".join(f"{each}\n" for each in several if alone(each)))
+    shell(f"python -c {shlex.quote(SESSION)} < {lines}", timeout=560)
+    for command in (each for each in several if not alone(each)):
+        shell(command, timeout=560)
 
 
 def test_nothing_printed_is_missed():

@@ -1,5 +1,5 @@
-"""Flows give the numbers that `tests/snapshots/flows.json` has. A tenth of them here, all in
-`make test-all`."""
+"""Flows give the numbers that `tests/snapshots/flows.json` has. A tenth of them here, half in
+`make test-all`, all by `python tests/snapshots/flows.py`, which the weekly job runs."""
 
 import copy
 import json
@@ -27,10 +27,10 @@ def test_a_tenth_of_the_flows_is_as_recorded(case):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [case for number, case in enumerate(CASES) if number % TENTH != FIRST],
+    [case for number, case in enumerate(CASES) if number % 2 and number % TENTH != FIRST],
     ids=lambda case: case.name,
 )
-def test_a_flow_is_as_recorded(case):
+def test_every_other_flow_is_as_recorded(case):
     held(case)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import derivations.verify
 import derive
 import numeric
 import wickgarten
@@ -28,6 +29,8 @@ def test_every_name_is_that_of_its_room():
         for name in set(room.__all__) & names:
             assert getattr(wickgarten, name) is getattr(room, name)
     assert (wickgarten.derive, wickgarten.numeric) == (derive, numeric)
+    assert "verify" in names
+    assert wickgarten.verify is derivations.verify.verify
 
 
 def test_what_both_rooms_have_is_not_guessed():

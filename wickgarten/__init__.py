@@ -4,6 +4,8 @@
 >>> wg.recursion("K", wg.Orthogonal()).single_input()
 K(ℓ+1) = C_W*⟨σ²⟩ + C_b
 
+`wg.verify` checks the theory against random networks, as `wickgarten verify` does.
+
 Both rooms have `batchnorm`, `spectra` and `training`, symbols in one and numbers in the other:
 those are `wg.derive.spectra` and `wg.numeric.spectra`.
 """
@@ -14,16 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from derivations.verify import verify as verify
     from derive import *  # noqa: F403
     from numeric import *  # type: ignore[no-redef]  # noqa: F403 (IN_BOTH)
 
 ROOMS = ("derive", "numeric")
 IN_BOTH = ("batchnorm", "spectra", "training")
+OF_THE_BOOK = {"verify": "derivations.verify"}
 
 
 def __getattr__(name: str) -> Any:
     if name in ROOMS:
         return import_module(name)
+    if name in OF_THE_BOOK:
+        return getattr(import_module(OF_THE_BOOK[name]), name)
     if name == "__all__":
         return __dir__()
     reason = f"module {__name__!r} has no attribute {name!r}"
@@ -39,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     names = {name for room in ROOMS for name in import_module(room).__all__}
-    return sorted(names.difference(IN_BOTH).union(ROOMS))
+    return sorted(names.difference(IN_BOTH).union(ROOMS, OF_THE_BOOK))

@@ -29,7 +29,7 @@ milliseconds say little about a machine."""
 
 
 class Costs:
-    """What each claim costs, and how fast this machine is, as far as it has shown.
+    """The cost of each claim, and the speed of this machine, as far as it is known.
 
     Arguments:
         before: processor seconds of claims in an earlier check, by "source module.function".

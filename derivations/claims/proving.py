@@ -15,10 +15,10 @@ from contextlib import closing
 from dataclasses import replace
 
 from derivations.claims.costs import Costs
+from derivations.claims.kept import Shelf
 from derivations.claims.store import Kept
 from derivations.claims.workers import Progress, Watch, alone, together
 from derive.errors import whole
-from numeric.runs.kept import Shelf
 
 from .registry import FALSE_ALARMS, Claim, Outcome, Sampling
 

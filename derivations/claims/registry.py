@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TypeVar
 
+from derivations.claims.kept import Tally
 from derive.errors import InputError
-from numeric.runs.kept import Tally
 
 from .verdicts import Verdict
 
@@ -97,7 +97,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sampling:
-    """What a sampled claim may use: a seed, its share of the run's false alarms, and its size.
+    """The means of a sampled claim: a seed, its share of the run's false alarms, and its size.
 
     Attributes:
         full: None for the book's size; else a figure's printed size, with this share of the
@@ -111,7 +111,7 @@ class Sampling:
     data: str = "digits"
 
     def sizes(self, book: T, printed: T) -> T:
-        """What the book takes, or what is printed."""
+        """The book's size, or the printed one."""
         return book if self.full is None else printed
 
     def networks(self, book: int, printed: int | None = None) -> int:

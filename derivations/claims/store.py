@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
+from derivations.claims import kept
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Kind, Verdict
 from derivations.claims.witness import Witness
@@ -19,7 +20,6 @@ from derivations.files import make_directory, write_text
 from derivations.pictures.drawn import Drawn, drawn
 from derive.errors import InputError
 from derive.work.caches import cache
-from numeric.runs import kept
 
 PACKAGES = (
     "matplotlib",

@@ -49,7 +49,7 @@ WORST_FIRST: Sequence[Kind] = (
 
 
 class Picture(Protocol):
-    """What a report draws: a matplotlib Figure, or a `derivations.pictures.diagrams.Drawing`."""
+    """A picture of a report: a matplotlib Figure, or a `derivations.pictures.diagrams.Drawing`."""
 
     def savefig(self, path: Any, /, *, metadata: Mapping[str, Any]) -> None:
         """Write it as SVG."""
@@ -57,7 +57,7 @@ class Picture(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a claim.
+    """The result of a claim.
 
     Attributes:
         kind: "exact" (proven with symbols or rationals), "enclosed" (proven by interval arithmetic

@@ -21,13 +21,13 @@ from typing import Any
 from numba.core import config
 
 from derivations.claims.costs import Costs
+from derivations.claims.kept import Runs, Shelf, keeping
+from derivations.claims.processes import METHOD, deaf, end, leave
 from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
-from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
-from numeric.runs.kept import Runs, Shelf, keeping
 
 MOST_JOBS = 16
 """Processes by default, at most: each takes some hundred megabytes."""
@@ -185,7 +185,7 @@ class _Queue:
 
     @property
     def claims(self) -> list[Claim]:
-        """What nobody has taken."""
+        """The claims that no worker has taken."""
         return [claim for module in self.left.values() for claim in module]
 
     def next(self, module: str, quick: bool) -> Claim | None:
@@ -244,7 +244,7 @@ class _Worker:
                 self.pipe.send(claim)
 
     def outcome(self) -> Outcome:
-        """What it sent back, or a failure if it is dead."""
+        """The outcome that it sent back, or a failure if it is dead."""
         assert self.claim is not None
         claim, self.claim = self.claim, None
         try:

@@ -56,9 +56,9 @@ def run(options: argparse.Namespace) -> int:
     if jobs > 1:
         workers.warm_up()
     from derivations import claims, report
+    from derivations.claims import kept as ensembles
     from derivations.claims.store import Kept
     from derivations.files import check_file
-    from numeric.runs import kept as ensembles
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
@@ -115,7 +115,7 @@ class _Line:
         self.terminal = sys.stderr.isatty()
 
     def progress(self, now: Progress) -> None:
-        """What is being proven, how far it is, since when, and for how long."""
+        """Show what is being proven, how far it is, since when, and for how long."""
         at = time.monotonic()
         minutes, seconds = divmod(int(at - self.start), 60)
         text = f"{now.done}/{now.total} claims  {minutes}:{seconds:02}"

@@ -76,11 +76,11 @@ def run(options: argparse.Namespace) -> int:
     check_installed("figure", "book", *BOOK)
     from derivations.claims import FALSE_ALARMS, Sampling
     from derivations.claims.costs import full_seconds
+    from derivations.claims.kept import Runs
     from derivations.claims.workers import prove
     from derivations.ledger import figures
     from derivations.report import line
     from numeric import checks
-    from numeric.runs.kept import Runs
 
     if options.figure is None:
         print("\n".join(_listed(figures.drawn())))

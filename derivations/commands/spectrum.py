@@ -110,8 +110,8 @@ def _to_digits(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int
 
 
 def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
+    from derivations.pennington import universality
     from derive import activations
-    from derive import spectra as symbolic
     from derive.expressions import parse_number
     from numeric import spectra
 
@@ -136,7 +136,7 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
             raise InputError(
                 "--q-star", given.q_star, "no --q-star beside --sigma0, which solves for q*"
             )
-        q = symbolic.double_scaling(activation, sigma0, given.depth)
+        q = universality.double_scaling(activation, sigma0, given.depth)
         q_star = parse_number("--q-star", str(q))
     else:
         q_star = parse_number("--q-star", given.q_star or "1/10")

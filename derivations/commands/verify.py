@@ -17,9 +17,9 @@ from derive.work.resources import duration
 from ..files import check_file, write_text
 
 if TYPE_CHECKING:
+    from derivations.verify import Check
     from derive.weights import WeightEnsemble
     from numeric.examples import Example
-    from numeric.verify import Check
 
 EACH = 2.4
 """Processor seconds of an example, nearly all of them to compile its activation's kernels."""
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace) -> int:
     """
     from numba import get_num_threads
 
+    from derivations.verify import DRAWS, WIDTHS, verify
     from numeric.examples import drawn
     from numeric.tables.compare import FALSE_ALARMS
-    from numeric.verify import DRAWS, WIDTHS, verify
 
     if options.resolution is not None:
         for name in ("width", "draws"):

@@ -26,7 +26,7 @@ from derivations.claims.verdicts import (
     observed,
     sampled,
 )
-from derivations.daneshmand import large_width
+from derivations.daneshmand import large_width, moments
 from derivations.daneshmand.large_width import odd_law
 from derivations.pictures.panels import one_panel
 from derivations.section import show
@@ -90,7 +90,7 @@ def scale_of_conjecture() -> Verdict:
     stationary state $n(n-1)(n+2)^2d/(4(n+1))$ at leading order: (28) is true of
     $Q^\\top Q/d$, not of $Q^\\top Q$."""
     n, d = batchnorm.n, batchnorm.d
-    a, b = batchnorm.noise_covariance()
+    a, b = moments.noise_covariance()
     first = sympy.factor((n * d) ** 2 * (a * (n**2 + n) + n * b))
     stationary = sympy.factor((n * d) ** 2 * batchnorm.stationary_gap(2, terms=1))
     row = sympy.Matrix(1, 3, sympy.symbols("q_1:4", real=True))

@@ -21,7 +21,7 @@ from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
-from derivations.daneshmand import large_width
+from derivations.daneshmand import large_width, moments
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
@@ -165,7 +165,7 @@ def mean_matrix() -> Verdict:
     length = sum(each**2 for each in g)
     flipped = [(each / length).subs(w[0], -w[0]) for each in outer]
     signs = [sympy.simplify(each * length / was) for each, was in zip(flipped, outer, strict=True)]
-    p = batchnorm.mean_spectrum(SPECTRUM)
+    p = moments.mean_spectrum(SPECTRUM)
     total = both(
         close([mpmath.fsum(p)], [1], 13), equal(signs, [-1, -1, 1], "u_1u_2, u_1u_3, u_1²")
     )
@@ -184,33 +184,33 @@ def mean_integral() -> Verdict:
     $\\sqrt{\\lambda_1}/(\\sqrt{\\lambda_1}+\\sqrt{\\lambda_2})$ for n = 2 (symbols), Carlson's
     $R_D$ for n = 3, ${}_2F_1$ where two values occur, $1/n$ where all are equal."""
     values = sympy.symbols("sigma_1:4", positive=True)
-    integral = batchnorm.mean_eigenvalue([value**2 for value in values], 2)
+    integral = moments.mean_eigenvalue([value**2 for value in values], 2)
     at = -batchnorm.theta
     factors = [1 - 2 * at * value**2 for value in values]
     f_n = 1 / (factors[2] ** sympy.Rational(3, 2) * sympy.sqrt(factors[0] * factors[1]))
     printed = sympy.simplify(integral.function / (values[2] ** 2 * f_n))
     a, b = sympy.symbols("a b", positive=True)
-    two = batchnorm.mean_eigenvalue([a**2, b**2], 0)
+    two = moments.mean_eigenvalue([a**2, b**2], 0)
     primitive = sympy.sqrt((1 + 2 * batchnorm.theta * b**2) / (1 + 2 * batchnorm.theta * a**2))
     primitive = -primitive * a**2 / (a**2 - b**2)
     derivative = sympy.simplify(primitive.diff(batchnorm.theta) / two.function)
     ends = sympy.limit(primitive, batchnorm.theta, sympy.oo) - primitive.subs(batchnorm.theta, 0)
     with mpmath.workdps(30):
-        found = batchnorm.mean_spectrum(SPECTRUM)
+        found = moments.mean_spectrum(SPECTRUM)
         eigenvalues = [mpmath.mpf(each.numerator) / each.denominator for each in SPECTRUM]
         carlson = [
             mpmath.elliprd(*(1 / eigenvalues[(i + k) % 3] for k in (1, 2, 0)))
             / (3 * mpmath.sqrt(mpmath.fprod(eigenvalues)))
             for i in range(3)
         ]
-        mixed = batchnorm.mean_spectrum([Fraction(7, 10), *[Fraction(1, 10)] * 3])
-        closed = batchnorm.mean_eigenvalue_two(sympy.Rational(7, 10), sympy.Rational(1, 10), 1, 4)
+        mixed = moments.mean_spectrum([Fraction(7, 10), *[Fraction(1, 10)] * 3])
+        closed = moments.mean_eigenvalue_two(sympy.Rational(7, 10), sympy.Rational(1, 10), 1, 4)
         return both(
             equal([sympy.simplify(ends), derivative], [a / (a + b), 1], "n = 2, by a primitive"),
             equal(printed, 1, "p_n over σ_n² times the printed integrand, n = 3, −θ for θ"),
             close(found, carlson, 25, "n = 3: R_D"),
             close([mixed[0]], [closed.evalf(30)], 25, "n = 4, two values: ₂F₁"),
-            equal(batchnorm.mean_eigenvalue_two(a, a, 2, 7), sympy.Rational(1, 7), "equal: 1/n"),
+            equal(moments.mean_eigenvalue_two(a, a, 2, 7), sympy.Rational(1, 7), "equal: 1/n"),
         )
 
 
@@ -234,7 +234,7 @@ def contraction() -> Verdict:
             spectrum = [Fraction(1, size)] * size
             spectrum[0] += step
             spectrum[1] -= step
-            p = batchnorm.mean_spectrum(spectrum)
+            p = moments.mean_spectrum(spectrum)
             slopes.append((p[0] - p[1]) / (2 * mpmath.mpf(10) ** -9))
         printed = 1 - sympy.Rational(2, 3) / n
         k = sympy.Symbol("k", nonnegative=True)
@@ -251,10 +251,10 @@ def noise() -> Verdict:
     """$\\frac1d[\\mathbb E\\,u_iu_ju_ku_l-p_ip_k\\delta_{ij}\\delta_{kl}]$: at orthogonality from
     pairings, exact in d; away from it $q_{ij}=\\mathbb E\\,u_i^2u_j^2$ obeys $\\sum_jq_{ij}=p_i$,
     and at equal eigenvalues $q_{ii}=3q_{ij}$."""
-    a, b = batchnorm.noise_covariance()
-    q = batchnorm.fourth_moments(SPECTRUM)
-    same = batchnorm.fourth_moments([Fraction(1, 3)] * 3)
-    p = batchnorm.mean_spectrum(SPECTRUM)
+    a, b = moments.noise_covariance()
+    q = moments.fourth_moments(SPECTRUM)
+    same = moments.fourth_moments([Fraction(1, 3)] * 3)
+    p = moments.mean_spectrum(SPECTRUM)
     rows = [mpmath.fsum(q[i, j] for j in range(3)) for i in range(3)]
     return both(
         equal([a, b], [1 / (d * n * (n + 2)), -2 / (d * n**2 * (n + 2))]),

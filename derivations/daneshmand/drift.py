@@ -24,10 +24,11 @@ from flint import acb, arb, ctx, fmpq
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint, observed, sampled
-from derivations.daneshmand import bounds, large_width
+from derivations.daneshmand import bounds, large_width, moments
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
+from derivations.moments import deep_linear
 from derivations.section import show
-from derive import activations, batchnorm, exact, linear
+from derive import activations, batchnorm, exact
 from derive.batchnorm import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
@@ -98,7 +99,7 @@ def theorem_5(sampling: Sampling) -> Verdict:
     for ratios in SINGLE:
         eigenvalues = bounds.spectrum(ratios)
         values = [Fraction(int(each.p), int(each.q)) for each in eigenvalues]
-        p, q = batchnorm.mean_spectrum(values), batchnorm.fourth_moments(values)
+        p, q = moments.mean_spectrum(values), moments.fourth_moments(values)
         size, inputs = len(values), np.diag(np.sqrt([float(each) for each in values]))
         leading = sum(q[i, size - 1] / (p[i] - p[-1]) for i in range(size - 1))
         tables = []
@@ -438,7 +439,7 @@ def exponent(expression: sympy.Expr, variable: sympy.Symbol) -> sympy.Expr:
 
 @claim("003", "Table 1", "four points of linear, ReLU and linear convolutional nets, and BN")
 def table_1() -> Verdict:
-    """What is shown of "converges to Gaussian" is the four-point function, not a distance. Vanilla
+    """Of "converges to Gaussian" the four-point function is shown, not a distance. Vanilla
     MLPs: connected, over $G_2^2$, exact in the width for linear and ReLU networks, it is of order
     1/n at layers 2, 3 and 5. Convolutions: patches are to the
     second layer what samples are to a dense one, so its connected function is the mean over pairs
@@ -453,7 +454,7 @@ def table_1() -> Verdict:
     connected = [exact.vertex(net, layer) / width for net in nets for layer in (2, 3, 5)]
     patches = (1, 2, 3, 4)
     pairs = [
-        linear.coefficient((p, p, q, q), [width] * 2, connected=True, inputs=9)
+        deep_linear.coefficient((p, p, q, q), [width] * 2, connected=True, inputs=9)
         for p in patches
         for q in patches
     ]

@@ -23,6 +23,7 @@ from flint import acb, fmpq
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, enclosed, equal, misprint
 from derivations.daneshmand import bounds as batchnorm_bounds
+from derivations.daneshmand import moments
 from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import n, theta
@@ -106,8 +107,8 @@ def lemma_6() -> Verdict:
     """$|uu^\\top|=1$, so $d\\,\\mathbb E|C'-\\mathbb EC'|^2=1-\\sum p_i^2$ exactly, at most $1-1/n$
     as $\\sum p_i=1$, with equality at orthogonality. Symbols: the sum over i, j of the noise's
     covariance; and by intervals."""
-    a, b = batchnorm.noise_covariance(sympy.S.One)
-    q = batchnorm.fourth_moments([Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)])
+    a, b = moments.noise_covariance(sympy.S.One)
+    q = moments.fourth_moments([Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)])
     total = sum(q[i, j] for i, j in product(range(3), repeat=2))
     return both(
         equal(a * (n**2 + n) + n * b, 1 - 1 / n, "at orthogonality"),
@@ -136,7 +137,7 @@ def lemma_7() -> Verdict:
     # integrands of p_i − p_j share every factor but λ/(1 + 2θλ), which rises with λ
     difference = sympy.factor(x / (1 + rest * x) - y / (1 + rest * y))
     # n = 2: V̂' is the distance of the eigenvalues from ½, whose square is (ξ_11 − ξ_22)²/4 + ξ_12²
-    a, b = (each.subs(n, 2) for each in batchnorm.noise_covariance())
+    a, b = (each.subs(n, 2) for each in moments.noise_covariance())
     pair = (2 * (2 * a + b) - 2 * b) / 4 + a
     return both(
         equal(difference, (x - y) / ((1 + rest * x) * (1 + rest * y)), "p keeps the order of λ"),
@@ -172,7 +173,7 @@ def lemma_9() -> Verdict:
         *(factor.subs(a, (t - (second if i == 0 else 0)) * value) for i, value in enumerate(values))
     )
     integrand = sympy.diff(phi, second).subs(second, 0)
-    engine = batchnorm.mean_eigenvalue(values, 0).function.subs(batchnorm.theta, t)
+    engine = moments.mean_eigenvalue(values, 0).function.subs(batchnorm.theta, t)
     # Gamma(a) and Gamma(b): φ = (1 − θ_1 − θ_2)^{−a} (1 − θ_1)^{−b}
     gammas = sympy.diff((1 + t - second) ** -a * (1 + t) ** -b, second).subs(second, 0)
     beta = sympy.integrate(sympy.powsimp(gammas), (t, 0, sympy.oo), conds="none")
@@ -196,7 +197,7 @@ def lower_bound() -> Verdict:
     least = sympy.Rational(1, size) - delta
     flat = [least, *[(1 - least) / (size - 1)] * (size - 1)]
     A, B = one_apart(sympy.Integer(size))
-    engine = batchnorm.mean_eigenvalue(flat, 0).function / least
+    engine = moments.mean_eigenvalue(flat, 0).function / least
     printed = A ** -sympy.Rational(3, 2) * B ** -sympy.Rational(size - 1, 2)
     bounds = []
     for eigenvalues in grid():

@@ -123,7 +123,7 @@ class Linearised:
 
     @cached_property
     def rates(self) -> Array:
-        """What one layer multiplies small deviations by: |eigenvalues| of J, largest first."""
+        """The factors of small deviations in one layer: |eigenvalues| of J, largest first."""
         return np.sort(abs(np.linalg.eigvals(self.jacobian)))[::-1]
 
     @property
@@ -217,7 +217,7 @@ def transient(inputs: ArrayLike, width: int, depth: int) -> Array:
 
 
 def mean_spectrum(spectrum: Array) -> Array:
-    """p_1 … p_n of `derive.batchnorm.mean_spectrum`, in double precision and for zeros as well.
+    """p_1 … p_n of `moments.mean_spectrum`, in double precision and for zeros as well.
 
     p_i = E[λ_i w_i²/Σ_j λ_j w_j²], w ~ N(0, 1): source 003, eq. (16), for every i.
 

@@ -180,7 +180,7 @@ class Flatten(Module):
 
 
 def outputs(modules: Sequence[Module], x: Array) -> list[Array]:
-    """What comes out of each module."""
+    """The outputs of each module."""
     found = []
     for each in modules:
         x = each.forward(x)[0]

@@ -29,7 +29,7 @@ from numeric.arrays import Array
 
 @dataclass(frozen=True)
 class Size:
-    """What is run: images, width, depths, steps, and networks of each kind."""
+    """The size of a run: images, width, depths, steps, and networks of each kind."""
 
     images: int
     width: int

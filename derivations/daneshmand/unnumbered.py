@@ -17,6 +17,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.daneshmand import moments
 from derivations.daneshmand.chain import SPECTRUM, normalised
 from derivations.daneshmand.untrained import kernels
 from derivations.section import show
@@ -168,8 +169,8 @@ def cross_terms() -> Verdict:
     $\mathbb E[A_{ki}^2A_{kj}^2A_{k'i}^2A_{k'j}^2]=q_{ij}^2$, which are not. The sum over
     $i\ne j$ is of $\mathbb E[C]_{ij}^2$, where the left side prints $\mathbb E[C]_{ij}=0$: it is
     $\frac1d(1-\sum_iq_{ii})$. At σ² = (5, 3, 2)/10."""
-    q = batchnorm.fourth_moments(SPECTRUM)
-    p = batchnorm.mean_spectrum(SPECTRUM)
+    q = moments.fourth_moments(SPECTRUM)
+    p = moments.mean_spectrum(SPECTRUM)
     off = sum(q[i, j] for i in range(3) for j in range(3) if i != j)
     return misprint(
         "E[A_ki A_kj A_k'i A_k'j] = 0",
@@ -189,7 +190,7 @@ def sum_over_rows() -> Verdict:
     r"""$\sum_{ij}\mathrm{var}\,[C_{\ell+1}]_{ij}\le\frac1{d^2}\sum_k(\sum_iA_{ki}^2)^2=\frac1d$,
     each row of A having length 1. Printed without the sum over the d rows, it is $1/d^2$, not
     $1/d$; the sum of the variances themselves, derived, lies between."""
-    q, p = batchnorm.fourth_moments(SPECTRUM), batchnorm.mean_spectrum(SPECTRUM)
+    q, p = moments.fourth_moments(SPECTRUM), moments.mean_spectrum(SPECTRUM)
     variances = sum(q[i, j] for i in range(3) for j in range(3)) - sum(each**2 for each in p)
     return misprint(
         d * (1 / d**2),

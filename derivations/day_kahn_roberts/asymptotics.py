@@ -21,6 +21,7 @@ from sympy import log
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.moments.depths import optimal_aspect_ratio
 from derivations.section import show
@@ -34,7 +35,6 @@ from derive.depth.asymptotics import (
     ell,
     together,
 )
-from derive.depth.breakdown import breakdown
 from derive.depth.information import mutual_information, v
 from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network

@@ -196,7 +196,7 @@ def vanishing_kernel_domain() -> Verdict:
 # %%
 @claim("000", "§5.1 (footnote 9)", "χ_∥ = χ_⊥ = 1 suffices for higher correlators")
 def higher_correlators() -> Verdict:
-    r"""What a layer makes of a small $V$ of nearby inputs, for every σ: at coincident kernels the
+    r"""The step of a small $V$ of nearby inputs, for every σ: at coincident kernels the
     derived recursion is linear in $V_{(ab)(cd)}$, a, b, c, d two inputs, with eigenvalues
     $\chi_\parallel^2$, $\chi_\parallel\chi_\perp$ and $\chi_\perp^2$ alone; and in $U_6$ of one
     input, with $\chi_\parallel^3$. Where both are 1 all are, and sources that do not grow

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling
 from derivations.day_kahn_roberts.expansions import normalised_vertex
+from derivations.moments import deep_linear
 from derivations.pictures.panels import panel_grid
 from derive import (
     Activation,
@@ -66,7 +67,7 @@ def exact_linear_flow(net: Network, inputs: Array, depth: int, width: int) -> xa
     """K and V of a linear network without biases, several inputs, not truncated in 1/n.
 
     V_{αβγδ} = n [(a − g²) K_αβ K_γδ + b (K_αγ K_βδ + K_αδ K_βγ)] in x_α·x_β/n_0, with the matrices
-    of `derive.linear.pairing_matrix`: g for one pair, a and b for two.
+    of `deep_linear.pairing_matrix`: g for one pair, a and b for two.
     """
     n_0 = inputs.shape[1]
     K_0 = inputs @ inputs.T / n_0
@@ -76,8 +77,8 @@ def exact_linear_flow(net: Network, inputs: Array, depth: int, width: int) -> xa
     for layer in range(1, depth + 1):
         weights = [net.weights_at(each) for each in range(1, layer + 1)]
         chain = linear.chain([width] * layer, weights, n_0)
-        gain = linear.pairing_matrix(1, chain)[1,]
-        two = linear.pairing_matrix(2, chain)
+        gain = deep_linear.pairing_matrix(1, chain)[1,]
+        two = deep_linear.pairing_matrix(2, chain)
         parts = [float(width * part) for part in (two[1, 1] - gain**2, two[2,])]
         K.append(float(gain) * K_0)
         V.append(parts[0] * along + parts[1] * across)

@@ -31,7 +31,8 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.engine.fields import Field, Placed, Z, canonical_tree
 from derive.engine.tensors import Tensor, identify, tensor
-from derive.exact.moments import Moments, Spectrum
+from derive.exact.matrices import Spectrum
+from derive.exact.moments import Moments
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import pair_partitions
 from derive.groups.zonal import partitions
@@ -196,7 +197,7 @@ def activity(
     expanded: Expansion = {}
     for (mono, at), value in exact_moment.items():
         spectra = [
-            net.weights_at(2).expansion(spectrum.coset, order - at, square=True)
+            moments.matrices[spectrum.matrix].series(spectrum.cosets, order - at, square=True)
             for spectrum, exponent in cast("frozenset[tuple[Spectrum, int]]", mono)
             for _ in range(exponent)
         ]

@@ -21,6 +21,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.weingarten import paired
+from derivations.moments import deep_linear
 from derivations.moments import linear_laws as laws
 from derivations.moments.isotropic import ANY, direction_moment, normal_moment, same
 from derivations.section import show
@@ -37,7 +38,8 @@ POINTS = 5
 def first_layer() -> Verdict:
     r"""$E[zz] = \delta\, C_W |x|^2/n$; for any two inputs $C_W\, x_a\cdot x_b/n$."""
     found = [
-        linear.coefficient((1, 2), [n], weights) for weights in (Orthogonal(C_W), Gaussian(C_W))
+        deep_linear.coefficient((1, 2), [n], weights)
+        for weights in (Orthogonal(C_W), Gaussian(C_W))
     ]
     return equal(found, [C_W * Component("K0", (1, 2))] * 2)
 
@@ -46,8 +48,8 @@ def first_layer() -> Verdict:
 def kernel() -> Verdict:
     r"""$K^{(\ell)} = C_W^\ell K^{(0)}$ at any widths, and for square orthogonal layers."""
     widths = sympy.symbols("n_1:6", positive=True, integer=True)
-    found = [linear.coefficient((1, 1), widths[:depth], Gaussian(C_W)) for depth in DEPTHS]
-    square = [linear.coefficient((1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
+    found = [deep_linear.coefficient((1, 1), widths[:depth], Gaussian(C_W)) for depth in DEPTHS]
+    square = [deep_linear.coefficient((1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
     printed = [C_W**depth * Component("K0", (1, 1)) for depth in DEPTHS]
     return equal([*found, *square], printed * 2, "layers 1, 2, 5")
 
@@ -56,7 +58,9 @@ def kernel() -> Verdict:
 def four_points() -> Verdict:
     r"""$G_4^{(\ell)} = C_W^{2\ell} \frac{n}{n+2} K_0^2$: nothing but $C_W$ changes from layer to
     layer."""
-    found = [linear.coefficient((1, 1, 1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
+    found = [
+        deep_linear.coefficient((1, 1, 1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS
+    ]
     K = Component("K0", (1, 1))
     printed = [C_W ** (2 * depth) * n / (n + 2) * K**2 for depth in DEPTHS]
     return equal(found, printed, "layers 1, 2, 5")
@@ -84,7 +88,7 @@ def moment_series() -> Verdict:
     square = sum(value**2 for value in vector)
     derived, transformed = [], []
     for m in range(points + 1):
-        G = linear.coefficient((1, 1) * m, [size] * depth, Orthogonal(C_W)) if m else 1
+        G = deep_linear.coefficient((1, 1) * m, [size] * depth, Orthogonal(C_W)) if m else 1
         neurons = product(range(size), repeat=2 * m)
         contracted = sum(paired(i) * prod(vector[each] for each in i) for i in neurons)
         term = sympy.Integer(-1) ** m * contracted * G / sympy.factorial(2 * m)
@@ -270,7 +274,7 @@ def gaussian_points() -> Verdict:
     integral of its own: $C_W^mc_{2m}$."""
     K = Component("K0", (1, 1))
     cases = [(m, depth) for m in (1, 2, 3) for depth in (1, 2, 4)]
-    found = [linear.coefficient((1, 1) * m, [n] * depth, Gaussian(C_W)) for m, depth in cases]
+    found = [deep_linear.coefficient((1, 1) * m, [n] * depth, Gaussian(C_W)) for m, depth in cases]
     printed = [linear.contraction_factor(m, n) ** (depth - 1) * K**m for m, depth in cases]
     step = normal_moment(ANY) / direction_moment(n, ANY) / n**ANY
     return both(

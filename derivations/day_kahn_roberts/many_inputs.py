@@ -57,7 +57,7 @@ def four_inputs(K: Kernel) -> sympy.Expr:
 def as_normalise(
     pattern: tuple[int, int, int, int], printed: Callable[[Kernel], object]
 ) -> Verdict:
-    """Whether `normalise` divides this component of V by the printed scale, at a generic kernel."""
+    """`normalise` divides this component of V by the printed scale, at a generic kernel."""
     generic = np.array(
         [[1.3, 0.4, -0.2, 0.5], [0, 0.9, 0.3, 0.1], [0, 0, 1.7, -0.6], [0, 0, 0, 0.8]]
     )

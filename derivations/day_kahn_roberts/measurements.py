@@ -81,7 +81,7 @@ def _at(measured: Measured, layer: int) -> dict[str, tuple[float, float, float]]
 
 
 def contrast(measured: Sequence[Measured], layer: int, factor: float, names: str) -> Verdict:
-    """Whether |Gaussian| exceeds |orthogonal| by a factor in each of these correlators, at the
+    """|Gaussian| exceeds |orthogonal| by a factor in each of these correlators, at the
     paper's width, by `NOTICED` standard errors of both."""
     gaussian, orthogonal = (_at(each, layer) for each in measured)
     holds = []
@@ -103,7 +103,7 @@ def deviations(measured: Measured, layer: int) -> dict[str, tuple[float, float]]
 
 
 def off_the_lines(measured: Sequence[Measured], layer: int) -> Verdict:
-    """Whether at the paper's width the Gaussian correlators are off the leading order by more than
+    """At the paper's width the Gaussian correlators are off the leading order by more than
     a quarter, and the orthogonal ones by less than a half, but for D, whose sign is the other one;
     by `NOTICED` standard errors."""
     gaussian, orthogonal = (deviations(each, layer) for each in measured)

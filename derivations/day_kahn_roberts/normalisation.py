@@ -89,7 +89,7 @@ def homogeneous(names: str) -> Verdict:
 
 
 def divides(name: str, values: Mapping[str, Array], at: tuple[int, ...]) -> float:
-    """What `normalise` divides this component of a tensor by, K and Θ having these values."""
+    """The divisor of this component of a tensor in `normalise`, K and Θ having these values."""
     inputs = len(values["K"])
     single = inputs == 1
     tensors = {each: value.reshape(1) if single else value[None] for each, value in values.items()}

@@ -192,7 +192,7 @@ def affine() -> Verdict:
 
 # %%
 def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]]) -> Verdict:
-    """Whether the coefficient of each pairing, such as "13 24", is the named tensor at these
+    """The coefficient of each pairing, such as "13 24", is the named tensor at these
     subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots.
 
     The first pairing is the one that the tensor is named by, so there it is so by definition; that

@@ -40,7 +40,7 @@ class Measured:
     scale: str = "linear"
 
     def tensors(self) -> list[str]:
-        """What is drawn."""
+        """The tensors that are drawn."""
         return [name for name in tensors_of(self.flowed) if name not in {"K", "Theta"}]
 
     def normalised(self, width: int | None = None) -> xarray.Dataset:

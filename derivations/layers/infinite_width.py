@@ -56,7 +56,7 @@ def layer_norm() -> Verdict:
     assert relu is not None
     return both(
         equal(
-            [found.chi_parallel.expr, found.chi_perp.expr, line.expr, relu.closed],
+            [found.chi_parallel.bare, found.chi_perp.bare, line.bare, relu.closed],
             [0, C_W * slopes / K, C_W * (slopes - squares), 0],
         ),
         observed(
@@ -72,11 +72,11 @@ def any_skip() -> Verdict:
     which the last is 1 does not know $\gamma$."""
     squares, slopes = average("00", "K_h"), average("11", "K_h")
     found = [solved("tanh", layers.residual(skip, norm="rms")) for skip in (GAMMA, R(1, 3), 0)]
-    lines = [each.line.expr for each in found if each.line is not None]
+    lines = [each.line.bare for each in found if each.line is not None]
     star = (C_W * squares + lines[0]) / (1 - GAMMA**2)
-    perp = found[0].chi_perp.expr.xreplace({K: star})
+    perp = found[0].chi_perp.bare.xreplace({K: star})
     return equal(
-        [*lines, found[0].chi_parallel.expr, perp],
+        [*lines, found[0].chi_parallel.bare, perp],
         [*[C_W**2 * slopes - C_W * squares] * 3, GAMMA**2, 1],
     )
 
@@ -94,13 +94,13 @@ def everywhere() -> Verdict:
     assert found.rate is not None
     assert relu.exponent is not None
     squares, slopes = average("00", "K_h"), average("11", "K_h")
-    rate, c = found.rate.expr, sympy.Symbol("c", positive=True)
+    rate, c = found.rate.bare, sympy.Symbol("c", positive=True)
     zeta = sympy.Symbol("zeta", positive=True)
     product = [sympy.gamma(at + c + zeta) / sympy.gamma(at + c) for at in (ell, ell + 1)]
-    ratio = sympy.gammasimp(product[1] / product[0]).subs(zeta, found.exponent.expr)
-    step = found.chi_perp.expr.xreplace({K: rate * (ell + c)})
+    ratio = sympy.gammasimp(product[1] / product[0]).subs(zeta, found.exponent.bare)
+    step = found.chi_perp.bare.xreplace({K: rate * (ell + c)})
     return equal(
-        [rate, found.kernel_map.expr - K, found.exponent.expr, ratio, relu.exponent.closed],
+        [rate, found.kernel_map.bare - K, found.exponent.bare, ratio, relu.exponent.closed],
         [
             C_W * squares + C_b,
             rate,

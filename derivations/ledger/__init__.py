@@ -90,6 +90,6 @@ def unlisted(source: str) -> list[Claim]:
 
 
 def verdict(entry: Entry, proven: Mapping[Claim, Kind]) -> str:
-    """What the book says of an entry, from what its claims came to: the worst of them."""
+    """The verdict of an entry: the worst of its claims."""
     kinds = {proven[each] for each in entry.claims if each in proven}
     return next((kind for kind in WORST_FIRST if kind in kinds), entry.status)

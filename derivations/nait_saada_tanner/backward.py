@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from derivations.nait_saada_tanner import drawing
+from derivations.nait_saada_tanner.drawing import BLOCK
+from derivations.nait_saada_tanner.sampling import Forward
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.work.resources import check_memory
 from numeric.arrays import Array
-from numeric.propagation import drawing
-from numeric.propagation.drawing import BLOCK
-from numeric.propagation.sampling import Forward
 from numeric.random import lazy
 from numeric.runs import chunks
 from numeric.runs.work import Sharing

@@ -21,12 +21,13 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, observed, sampled
 from derivations.moments.gaussian import variables, wick
+from derivations.nait_saada_tanner import drawing
+from derivations.nait_saada_tanner import sampling as networks
 from derivations.nait_saada_tanner.given_biases import given_biases
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
 from numeric import compare, flow
-from numeric import propagation as networks
 from numeric.tables import layout
 from numeric.tables.normalise import natural_size
 
@@ -152,7 +153,7 @@ def spread_figure(net: Network, seed: int) -> Figure:
     figure, panel = one_panel(
         (5, 3.6), xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}"
     )
-    for number, biases in enumerate(networks.BIASES):
+    for number, biases in enumerate(drawing.BIASES):
         spread = [each.K[:, -1, 0, 0].std() for each in ensembles(net, biases, seed).values()]
         panel.loglog(WIDTHS, spread, "o-", color=f"C{number}", label=f"one bias per {biases}")
     guide = np.array(WIDTHS, float)

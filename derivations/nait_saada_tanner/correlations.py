@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, sampled
+from derivations.nait_saada_tanner import sampling as networks
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, propagation
 from numeric import compare, flow
-from numeric import propagation as networks
 from numeric.arrays import Array
 from numeric.tables import layout
 from numeric.tables.drawing import beside

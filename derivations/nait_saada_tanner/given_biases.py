@@ -6,6 +6,7 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike
 
+from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner.pair_averages import averages
 from derive.errors import InputError
 from derive.network import Network
@@ -13,7 +14,6 @@ from derive.work.progress import telling
 from numeric.arrays import Array
 from numeric.checks import checked_inputs
 from numeric.hyperparameters import hyperparameters
-from numeric.propagation import drawing
 
 
 def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:

@@ -17,7 +17,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
-from derivations.moments import linear_laws
+from derivations.moments import deep_linear, linear_laws
 from derivations.moments.isotropic import (
     ANY,
     direction_moment,
@@ -63,7 +63,7 @@ def step() -> sympy.Expr:
 
 
 def every_layer(factor: sympy.Expr) -> sympy.Expr:
-    """What begins with 1 at the first layer and is multiplied by a factor at each step."""
+    """The product that begins with 1 at the first layer and gains a factor at each step."""
     values = sympy.Function("g")
     this, above = values(depth_), values(depth_ + 1)
     return sympy.rsolve(above - factor * this, this, {values(1): 1})
@@ -82,7 +82,7 @@ def kernel(a: int, b: int) -> Component:
 @claim("004", "3.10", "two-point correlator of the first layer")
 def first_two_points() -> Verdict:
     """$C_WG^{(0)}_{\\alpha_1\\alpha_2}$, for one input and for two."""
-    found = [linear.coefficient(pair, WIDTHS[:1], Gaussian(C_W)) for pair in ((1, 1), (1, 2))]
+    found = [deep_linear.coefficient(pair, WIDTHS[:1], Gaussian(C_W)) for pair in ((1, 1), (1, 2))]
     return equal(found, [C_W * kernel(1, 1), C_W * kernel(1, 2)])
 
 
@@ -91,7 +91,7 @@ def two_points() -> Verdict:
     """$G^{(\\ell+1)}=C_WG^{(\\ell)}$, so $G^{(\\ell)}=C_W^\\ell G^{(0)}$, whatever the widths; only
     $C_W=1$ keeps it."""
     depths = range(1, L + 1)
-    found = [linear.coefficient((1, 2), WIDTHS[:depth], Gaussian(C_W)) for depth in depths]
+    found = [deep_linear.coefficient((1, 2), WIDTHS[:depth], Gaussian(C_W)) for depth in depths]
     steps = [after / before for before, after in pairwise(found)]
     return both(
         equal(found, [C_W**depth * kernel(1, 2) for depth in depths], f"(3.15), layers 1 to {L}"),
@@ -109,8 +109,8 @@ def two_points() -> Verdict:
 def first_four_points() -> Verdict:
     """$G_4^{(1)}=C_W^2(G_2^{(0)})^2$; four different inputs have $G_{12}G_{34}$ beside
     $\\delta_{12}\\delta_{34}$."""
-    found = linear.coefficient((1, 1, 1, 1), WIDTHS[:1], Gaussian(C_W))
-    several = linear.coefficient((1, 2, 3, 4), WIDTHS[:1], Gaussian(C_W))
+    found = deep_linear.coefficient((1, 1, 1, 1), WIDTHS[:1], Gaussian(C_W))
+    several = deep_linear.coefficient((1, 2, 3, 4), WIDTHS[:1], Gaussian(C_W))
     return equal([found, several], [C_W**2 * K**2, C_W**2 * kernel(1, 2) * kernel(3, 4)])
 
 
@@ -119,7 +119,7 @@ def four_point_step() -> Verdict:
     """$C_W^2(1+2/n)$: one contraction closes two loops, two close one, which is the sum of deltas
     in (3.23)."""
     total = sum(n ** loops(((0, 1), (2, 3)), q) for q in pair_partitions(4)) / n**2
-    found = linear.coefficient((1,) * 4, [n, n, n], Gaussian(C_W)) / linear.coefficient(
+    found = deep_linear.coefficient((1,) * 4, [n, n, n], Gaussian(C_W)) / deep_linear.coefficient(
         (1,) * 4, [n, n], Gaussian(C_W)
     )
     return equal([total, found], [1 + 2 / n, C_W**2 * (1 + 2 / n)])
@@ -128,7 +128,9 @@ def four_point_step() -> Verdict:
 @claim("004", "3.25", "four-point correlator of every layer")
 def four_points() -> Verdict:
     """$\\prod_{\\ell'<\\ell}(1+2/n_{\\ell'})\\,(G_2^{(\\ell)})^2$, with different widths."""
-    found = [linear.coefficient((1,) * 4, WIDTHS[:depth], Gaussian(C_W)) for depth in (2, 3, L)]
+    found = [
+        deep_linear.coefficient((1,) * 4, WIDTHS[:depth], Gaussian(C_W)) for depth in (2, 3, L)
+    ]
     printed = [
         sympy.Mul(*(1 + 2 / width for width in WIDTHS[: depth - 1])) * (C_W**depth * K) ** 2
         for depth in (2, 3, L)
@@ -149,8 +151,8 @@ def infinite_width() -> Verdict:
     """As all hidden widths go to infinity $G_4\\to G_2^2$, with one input; with four inputs
     $\\mathbb E[z_1z_2z_3z_4]\\to\\delta\\delta\\,G_{12}G_{34}+\\dots$, Wick's theorem again."""
     depths = (2, 3, L)
-    one = [linear.coefficient((1,) * 4, [n] * depth, Gaussian(C_W)) for depth in depths]
-    four = [linear.coefficient((1, 2, 3, 4), [n] * depth, Gaussian(C_W)) for depth in depths]
+    one = [deep_linear.coefficient((1,) * 4, [n] * depth, Gaussian(C_W)) for depth in depths]
+    four = [deep_linear.coefficient((1, 2, 3, 4), [n] * depth, Gaussian(C_W)) for depth in depths]
     limits = [sympy.limit(each, n, sympy.oo) for each in (*one, *four)]
     squares = [(C_W**depth * K) ** 2 for depth in depths]
     products = [C_W ** (2 * depth) * kernel(1, 2) * kernel(3, 4) for depth in depths]
@@ -164,7 +166,7 @@ def connected_four_points() -> Verdict:
     depths = (1, 2, 6)
     found = [linear.connected(2, [n] * depth) for depth in depths]
     leading = [sympy.limit(n * value, n, sympy.oo) for value in found]
-    direct = linear.coefficient((1,) * 4, [n] * 6, connected=True)
+    direct = deep_linear.coefficient((1,) * 4, [n] * 6, connected=True)
     # any ℓ: G_4 steps by G_4(layer 2)/G_4(layer 1), whatever the layer (3.24), from 1
     every = every_layer(linear.correlator(2, [n, n]) / linear.correlator(2, [n]))
     any_layer = (1 + 2 / n) ** (depth_ - 1)
@@ -204,8 +206,8 @@ def norm_variance() -> Verdict:
     $\\prod_{\\ell'\\le\\ell}(1+2/n_{\\ell'})-1$."""
     depth = 4
     g4 = linear.correlator(2, [n] * depth)
-    found = linear.norm_variance([n] * depth)
-    several = linear.norm_variance(WIDTHS)
+    found = deep_linear.norm_variance([n] * depth)
+    several = deep_linear.norm_variance(WIDTHS)
     any_g4 = every_layer(linear.correlator(2, [n, n]) / linear.correlator(2, [n]))
     any_layer = (1 + 2 / n) ** depth_ - 1
     third = 2 * any_g4 / n + any_g4 - 1
@@ -292,7 +294,7 @@ def census() -> Verdict:
 def six_point_step() -> Verdict:
     """$C_W^3(1+6/n+8/n^2)$, from layers 2 and 3."""
     points = (1,) * 6
-    found = linear.coefficient(points, [n] * 3, Gaussian(C_W)) / linear.coefficient(
+    found = deep_linear.coefficient(points, [n] * 3, Gaussian(C_W)) / deep_linear.coefficient(
         points, [n] * 2, Gaussian(C_W)
     )
     return equal(found, C_W**3 * (1 + 6 / n + 8 / n**2))
@@ -304,10 +306,10 @@ def six_points() -> Verdict:
     is not (3.34), which is $G_6^{(1)}=(G_2^{(1)})^3$: stepping from layer 0 by (3.42) would bring
     in $n_0$."""
     depth = 4
-    found = linear.coefficient((1,) * 6, WIDTHS[:depth], Gaussian(C_W))
+    found = deep_linear.coefficient((1,) * 6, WIDTHS[:depth], Gaussian(C_W))
     factors = (1 + 6 / width + 8 / width**2 for width in WIDTHS[: depth - 1])
     solution = equal(found, sympy.Mul(*factors) * (C_W**depth * K) ** 3)
-    start = linear.coefficient((1,) * 6, WIDTHS[:1], Gaussian(C_W)) / K**3
+    start = deep_linear.coefficient((1,) * 6, WIDTHS[:1], Gaussian(C_W)) / K**3
     return misprint(
         start,
         C_W**3 * linear.contraction_factor(3, sympy.Symbol("n_0", positive=True)),
@@ -325,7 +327,7 @@ def all_point_step() -> Verdict:
     ratio of neighbouring layers' coefficients for m = 1 to 4, between different widths."""
     orders = (4, 3, 2, 1)
     before, after = (
-        [linear.coefficient((1,) * (2 * m), WIDTHS[:depth], Gaussian(C_W)) for m in orders]
+        [deep_linear.coefficient((1,) * (2 * m), WIDTHS[:depth], Gaussian(C_W)) for m in orders]
         for depth in (2, 3)
     )
     steps = [sympy.cancel(b / a) for a, b in zip(before, after, strict=True)]

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, sampled
+from derivations.moments import deep_linear
 from derivations.moments.isotropic import ANY, length_moment, same
 from derivations.pdlt import ratio_limits
 from derivations.pdlt.ratio_limits import r
@@ -47,7 +48,9 @@ def wide() -> Verdict:
     factors = [sympy.limit(linear.contraction_factor(k, n), n, sympy.oo) for k in ORDERS]
     ratios = [sympy.limit(linear.correlator(k, [n] * 4), n, sympy.oo) for k in ORDERS]
     connected = [sympy.limit(linear.connected(k, [n] * 4), n, sympy.oo) for k in ORDERS if k > 1]
-    several = [linear.coefficient(range(1, 2 * k + 1), [n] * 3, connected=True) for k in (2, 3)]
+    several = [
+        deep_linear.coefficient(range(1, 2 * k + 1), [n] * 3, connected=True) for k in (2, 3)
+    ]
     return both(
         equal(factors, [1] * 6, "c_{2m}, m = 1 to 6"),
         equal(ratios, [1] * 6, "G_{2m}/G_2^m"),
@@ -63,7 +66,7 @@ def deep() -> Verdict:
     and any L, by (3.47)."""
     depth = 7
     # by the pairings' matrices, layer after layer, and not as the product that it should be
-    found = [linear.coefficient((1,) * (2 * k), [n] * depth) for k in (1, 2, 3)]
+    found = [deep_linear.coefficient((1,) * (2 * k), [n] * depth) for k in (1, 2, 3)]
     kernel = sympy.Symbol("K")
     found = [
         each.subs(dict.fromkeys(each.atoms(Component), kernel)) / kernel**k

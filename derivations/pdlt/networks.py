@@ -23,7 +23,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
-from derivations.moments import linear_laws
+from derivations.moments import deep_linear, linear_laws
 from derivations.moments.isotropic import normal_moment, pairings, same
 from derivations.section import show
 from derive import activations, exact, linear, symbols
@@ -127,7 +127,7 @@ class Written:
     def derived(self, layer: int, pairs: int, samples: Sequence[int] | None = None) -> sympy.Expr:
         """The coefficient of δ_{12} δ_{34} … from the engine's sums over pairings."""
         labels = [0] * (2 * pairs) if samples is None else samples
-        found = linear.coefficient(
+        found = deep_linear.coefficient(
             [label + 1 for label in labels],
             self.widths[1 : layer + 1],
             Gaussian(C_W),
@@ -442,9 +442,9 @@ def one_layer() -> Verdict:
     width = sympy.Symbol("n", positive=True)
     found, printed = [], []
     for points in ((1, 2), (1, 2, 3, 4), (1, 1, 2, 3), (1, 2, 3, 4, 5, 6)):
-        deep = linear.coefficient(points, [width] * 4, Gaussian(C_W))
+        deep = deep_linear.coefficient(points, [width] * 4, Gaussian(C_W))
         found.append(sympy.limit(deep, width, sympy.oo))
-        printed.append(linear.coefficient(points, [width], Gaussian(C_W**4)))
+        printed.append(deep_linear.coefficient(points, [width], Gaussian(C_W**4)))
     return equal(found, printed, "four choices of inputs")
 
 

@@ -37,7 +37,7 @@ from numeric import spectra as compiled
 from numeric.tables import layout
 from numeric.tables.compare import Comparison
 
-from . import figures, finite_width, quantiles
+from . import figures, finite_width, quantiles, universality
 
 
 @claim("002", "Figure 3", "distributions of φ'")
@@ -137,7 +137,7 @@ def _law(
 def _at_depth(name: str, depth: int) -> sympy.Expr:
     """q* that gives `depth` layers of this activation the variance 1/4."""
     activation = activations.by_name(name)
-    return sympy.Float(spectra.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
+    return sympy.Float(universality.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
 
 
 def cases_of_figure_two() -> list[Case]:
@@ -215,7 +215,7 @@ def cases_of_figure_four(sampling: Sampling) -> dict[str, list[Case]]:
     """By activation. Those of the Bernoulli class have few eigenvalues below their atom."""
     cases: dict[str, list[Case]] = {}
     for name in NAMES:
-        rare = spectra.classify(activations.by_name(name)).kind == "bernoulli"
+        rare = universality.classify(activations.by_name(name)).kind == "bernoulli"
         sizes = ((64, 144), (128, 56)) if rare else ((64, 48), (128, 32))
         shares = UPPER if rare else quantiles.SHARES
         activation, weights = activations.by_name(name), Orthogonal()
@@ -259,7 +259,7 @@ def figure_four(sampling: Sampling) -> Verdict:
 def distances_to_the_limit(name: str, depths: Sequence[int]) -> list[float]:
     """How far the law of L layers with the variance 1/4 is from that of the activation's class."""
     activation = activations.by_name(name)
-    limit = compiled.limit(spectra.classify(activation).kind, sympy.Rational(1, 2))
+    limit = compiled.limit(universality.classify(activation).kind, sympy.Rational(1, 2))
     laws = (_law(activation, Orthogonal(), depth, _at_depth(name, depth)) for depth in depths)
     return [quantiles.distance(law, limit) for law in laws]
 

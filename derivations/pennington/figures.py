@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import erfinv
 
+from derivations.pennington import universality
 from derivations.pictures.panels import one_panel, panel_grid
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
 from derive.activations.functions import Activation
@@ -136,14 +137,14 @@ def limits(sampled: dict[tuple[str, int], xarray.Dataset]) -> Figure:
     names = list(dict.fromkeys(name for name, _ in sampled))
     figure, (panels,) = panel_grid(1, len(names), (3.2, 3.2))
     for panel, name in zip(panels, names, strict=True):
-        kind = spectra.classify(activations.by_name(name)).kind
+        kind = universality.classify(activations.by_name(name)).kind
         law = compiled.limit(kind, sympy.Rational(1, 2))
         for number, ((other, depth), each) in enumerate(sampled.items()):
             if other == name:
                 histogram(panel, each, f"C{number % 10}", 2.0)
                 panel.plot([], [], color=f"C{number % 10}", label=f"L = {depth}")
         if name == "erf_unit_slope":
-            q = spectra.double_scaling(activations.erf_unit_slope, sympy.Rational(1, 2), 8192)
+            q = universality.double_scaling(activations.erf_unit_slope, sympy.Rational(1, 2), 8192)
             deep = compiled.jacobian(
                 activations.erf_unit_slope, Orthogonal(), 8192, sympy.Float(q, 20)
             )

@@ -27,7 +27,7 @@ n, L, gamma = symbols.n, symbols.L, symbols.gamma
 
 
 def transfer(weights: LowRankGaussian | LowRankOrthogonal, width: sympy.Expr | int) -> sympy.Matrix:
-    """What a layer makes of (E tr Q²/n, E (tr Q)²/n²), for square W = C A of rank γ n.
+    """The map of a layer for (E tr Q²/n, E (tr Q)²/n²), for square W = C A of rank γ n.
 
     C is a frame, CᵀC = 1, and A has independent entries of variance C_W/(γ n), or is a frame times
     √(C_W/γ): averages over A, or over the projection of rank γ n that AᵀA is a multiple of.

@@ -15,6 +15,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.pennington import universality
 from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w, z
@@ -127,7 +128,7 @@ def limiting_transforms() -> Verdict:
     - a)w)$: $a = 0$ is (29), $a \to 1$ is (36), and in between are limits of leaky kinks, which the
     paper does not have."""
     a, epsilon = sympy.symbols("a epsilon", positive=True)
-    exponent = spectra.perturbed(a, epsilon).subs(epsilon, v / (1 - a) ** 2)
+    exponent = universality.perturbed(a, epsilon).subs(epsilon, v / (1 - a) ** 2)
     return equal(
         [exponent.subs(a, 0), sympy.limit(sympy.cancel(exponent), a, 1), sympy.cancel(exponent)],
         [-w * v / (1 + w), -v * w, sympy.cancel(-v * w / (1 + (1 - a) * w))],
@@ -296,7 +297,7 @@ def hard_tanh_scaling() -> Verdict:
     variance = spectra.jacobian(activations.hard_tanh, Orthogonal(), L, q).moment(2) - 1
     inverse = sympy.erfinv(L / (L + v))
     numbers = {L: sympy.Integer(128), sigma0: sympy.Rational(1, 2)}
-    solved = spectra.double_scaling(activations.hard_tanh, sympy.Rational(1, 2), 128, 25)
+    solved = universality.double_scaling(activations.hard_tanh, sympy.Rational(1, 2), 128, 25)
     right, printed = 1 / (2 * inverse**2), 1 / sympy.sqrt(2 * inverse)
     holds = both(
         equal(variance, L * (1 / sympy.erf(1 / sympy.sqrt(2 * q)) - 1)),

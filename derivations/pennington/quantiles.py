@@ -33,7 +33,7 @@ _LOWEST, _UNSEEN = 1e-30, 1e-6
 
 
 def name(share: float) -> str:
-    """What the quantile is called in a table, such as log_s_50."""
+    """The name of the quantile in a table, such as log_s_50."""
     return f"log_s_{round(1000 * share) / 10:g}".replace(".", "_")
 
 

@@ -13,6 +13,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.pennington import universality
 from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w
@@ -59,7 +60,7 @@ def erf_scaling() -> Verdict:
     bracket = v / L + v**2 / (2 * L**2)
     bracket += (sigma0 / (2 * L) + sigma0**3 / (2 * L**2)) * sympy.sqrt(2 * L + v)
     numbers = {L: sympy.Integer(128), sigma0: sympy.Rational(1, 2)}
-    solved = spectra.double_scaling(activations.erf_unit_cubic, sympy.Rational(1, 2), 128, 30)
+    solved = universality.double_scaling(activations.erf_unit_cubic, sympy.Rational(1, 2), 128, 30)
     holds = close(solved, sympy.N(bracket.subs(numbers), 35), 25)
     wrong = misprint(
         sympy.Float(solved, 12),
@@ -391,7 +392,7 @@ def classes() -> Verdict:
         "relu": "none", "leaky_relu(1/10)": "none", "linear": "isometric",
         "polynomial(0,1,0,0,0,1)": "smooth", "expr: max(z,-1)+0.5*min(z+1,0)": "leaky",
     }  # fmt: skip
-    found = {name: spectra.classify(activations.by_name(name)).kind for name in expected}
+    found = {name: universality.classify(activations.by_name(name)).kind for name in expected}
     right = sum(found[name] == kind for name, kind in expected.items())
     listed = ", ".join(f"{name}: {kind}" for name, kind in found.items())
     return both(_higher_cumulants(), equal(right, len(expected), listed))

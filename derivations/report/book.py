@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import get_args
 
+from derivations.claims.kept import Tally
 from derivations.claims.registry import Claim, Outcome
 from derivations.claims.verdicts import Kind
 from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
-from numeric.runs.kept import Tally
 
 ORDER = (*get_args(Kind), "not a statement", "open", "not checked")
 """What can be said of a statement, in the order in which it is counted."""
@@ -90,7 +90,7 @@ class Book:
         return {outcome.claim: outcome.verdict.kind for outcome in self.outcomes}
 
     def verdict(self, entry: Entry) -> str:
-        """What came of a numbered statement: the worst of its claims, or why it has none."""
+        """The verdict of a numbered statement: the worst of its claims, or why it has none."""
         found = verdict(entry, self._kinds)
         return "not checked" if found == "shown" else found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +18,36 @@ from typing import Any
 from derivations.files import FIGURE as RECORD
 from derivations.files import write_text
 from derivations.ledger import figures
+from derivations.report.sources import SOURCES
 from derive.errors import InputError
 
 _HEAD = """\
-# Training experiments, recorded
+# Results of training experiments
 
-This page records [figures that train networks](figure.md) at the size that `--full` has. Each
-section shows the command that repeats the figure, the verdicts, the pictures and their numbers.
+This page shows how the papers' statements on trained networks fare when we
+[train such networks](figure.md), at the size of `--full`. Each section has the command that repeats
+the figure, its verdicts, its pictures and their numbers.
 
-* A run that was killed can be resumed: the result is the same to the last bit.
+| word | meaning |
+|---|---|
+| reduced size | the statements hold at the stated size, and nothing is claimed of another |
+| not reproduced | at least one statement is marked NOT or NOT SHOWN |
+| NOT | the data do not bear out the statement |
+| NOT SHOWN | the same, and there are too few networks to decide |
+| A for B | A in this run, B in the paper |
+| pairs | pairs of networks in which the statement holds, of all; for "do not help", where they do |
+| p | probability of so many pairs or more if both kinds are alike; 0.01 or less counts |
+| ratio, margin | the interval of the ratio of two means; how far from 1 it may reach |
+| would notice | the difference that is detected nine times in ten; of a ratio, half its interval |
+| tensorial descent | descent with a rate for biases and one for weights; ordinary descent has one |
+| gap | of Daneshmand et al.: how far the representations of a batch are from orthogonal |
+| (6) | their initialization, layer by layer, that makes representations more orthogonal |
+| clipping, λ | their (29): a matrix's gradient is at most λ times the matrix, by Frobenius norms |
+
+* You may kill a run and give the command again. The result is the same to the last bit.
 * Figures that train the same networks share them through `--ensembles`.
-* A verdict holds for the stated size only. NOT means that the data do not bear out the statement.
-  NOT SHOWN means that there are too few networks to decide.
-* Margins are those of the book, set before any of these runs.
-* Claims that are compared with theory alone, at initialization or in the first epochs, are left to
+* Margins are those of the book, and were set before any of these runs.
+* Claims that are compared with theory alone, at initialization or in the first epochs, are only in
   the book.
 * Processor seconds are of one thread on a busy two-core x86-64 machine. Networks that an earlier
   figure trained are read back, not trained again.
@@ -87,7 +104,7 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
     seed = f" --seed {record['seed']}" if record["seed"] else ""
     folder = record["folder"]
     lines = [
-        f"## {name}",
+        f"## Figure {record['figure']} of {_authors(record['source'])}",
         "",
         f"    wickgarten figure {name} --full{data}{seed} --run {folder} --ensembles networks",
         "",
@@ -95,8 +112,11 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
     trained = [each for each in record["claims"] if each.get("size")]
     for each in trained:
         lines += [
-            f"**{each['equation']}**, {each['title']}: *{each['verdict']}*, {each['derived']}. "
-            f"{each['size']}; {each['processor']:.0f} processor seconds.",
+            f"**{each['equation']}**, {each['title']}: *{each['verdict']}*, {each['derived']}.",
+            "",
+            "| size of the run | processor seconds |",
+            "|---|---:|",
+            f"| {each['size']} | {each['processor']:.0f} |",
             "",
             *(f"- {statement}" for statement in each["detail"].split("; ")),
             "",
@@ -106,6 +126,11 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
         path = f"{shown_from}/{folder}/{stem}"
         lines += [f"![{name}]({path}.svg)", "", f"{{download}}`Its numbers <{path}.csv>`", ""]
     return "\n".join(lines)
+
+
+def _authors(source: str) -> str:
+    """The surnames of a source's authors, and its year."""
+    return re.sub(r"\b[A-Z]\. ", "", SOURCES[source][1])
 
 
 def main(argv: Sequence[str]) -> int:

@@ -112,5 +112,5 @@ def write_json(book: Book, path: str | os.PathLike[str]) -> None:
 
 
 def seconds_before(directory: str | os.PathLike[str]) -> dict[str, float]:
-    """What each claim took, "source module.function", by the report that is there; else nothing."""
+    """Seconds of each claim, "source module.function", by the report that is there; else empty."""
     return costs.recorded(Path(directory) / NAME)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
+from derivations.claims.kept import Tally
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.claims.verdicts import Verdict
-from numeric.runs.kept import Tally
 from numeric.tables.compare import WEAK, percent
 
 from .book import FINE, Book, count
@@ -97,7 +97,7 @@ def day(tally: Tally) -> str:
 
 
 def resolved(book: Book) -> str:
-    """What would have been noticed in the sampled numbers; there has to be one."""
+    """The resolution of the sampled numbers; there has to be one."""
     return (
         "half of the sampled numbers resolve "
         f"{percent(book.median_resolution)} or better, {100 * book.fine:.0f} % of them "
@@ -116,7 +116,7 @@ def last(book: Book) -> str:
 
 
 def ledger_lines(book: Book) -> list[str]:
-    """What came of the statements of each chapter, the numbered and the others."""
+    """The verdicts of the statements of each chapter, the numbered and the others."""
     lines = []
     for source, entries in book.ledger.items():
         counted = count(book.verdict(entry) for entry in entries)

@@ -28,7 +28,7 @@ from numeric.runs.work import Sharing, Work
 from numeric.samplers.ensemble import Ensemble, checked_ensemble
 from numeric.training.arguments import checked_rate, checked_steps
 from numeric.training.losses import LOSSES, per_input
-from numeric.training.networks import Networks
+from numeric.training.networks import CompiledNetworks, Networks
 from numeric.training.optimizers import Optimizer
 
 from .data import Split
@@ -201,8 +201,8 @@ class _Curves(Work):
         }
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What these networks come to, (draws, numbers)."""
-        networks = Networks(self, np.arange(start, stop))
+        """The numbers of these networks, (draws, numbers)."""
+        networks = CompiledNetworks(self, np.arange(start, stop))
         passes = -(-len(self.targets) // self.batch)
         pause = max(1, int(_UNINTERRUPTED / self.seconds * max(self.epochs) / (stop - start)))
         found, epoch = [], 0
@@ -233,9 +233,9 @@ class _Curves(Work):
         """Those of the probe: within the class, and between outputs."""
         if self.probe is None:
             return []
-        own, count = self.split.training.of_class(self.probe).pixels, len(networks.parameters)
+        own = self.split.training.of_class(self.probe).pixels
         x = np.concatenate([self.split.test.of_class(self.probe).pixels[:1], own])
-        H = networks.kernel(*networks.forward(np.broadcast_to(x, (count, *x.shape))))
+        H = networks.kernel(x)
         outputs = H.shape[-1]
         within = H[:, 0, 1:, self.probe, self.probe].mean(axis=1)
         apart = H[:, 1, 1].sum(axis=(1, 2)) - np.trace(H[:, 1, 1], axis1=1, axis2=2)

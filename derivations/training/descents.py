@@ -28,7 +28,7 @@ GUESS = 0.09
 
 @dataclass(frozen=True)
 class Size:
-    """What is run.
+    """The size of a run.
 
     Attributes:
         widths: n; the first is the one of all figures but 7.

@@ -60,7 +60,7 @@ def _ratio(noticed: float) -> str:
 
 
 def smaller(text: str, strata: Strata) -> Statement:
-    """Whether the first of each pair of samples is the smaller one, at `LEVEL`.
+    """The first of each pair of samples is the smaller one, at `LEVEL`.
 
     Arguments:
         strata: of each depth, (first, second), each (networks,); infinite what was never reached.
@@ -78,14 +78,14 @@ def smaller(text: str, strata: Strata) -> Statement:
 
 
 def rising(text: str, groups: Sequence[Array]) -> Statement:
-    """Whether numbers rise from group to group: Jonckheere's test, which adds up Mann and Whitney's
+    """Numbers rise from group to group: Jonckheere's test, which adds up Mann and Whitney's
     of each group and all those before it; where no group differs these are independent."""
     before = [np.concatenate(groups[:k]) for k in range(1, len(groups))]
     return smaller(text, list(zip(before, groups[1:], strict=True)))
 
 
 def alike(text: str, strata: Strata, margin: float) -> Statement:
-    """Whether the ratio of the two means lies within 1 ± margin, whatever the depth: both sides of
+    """The ratio of the two means lies within 1 ± margin, whatever the depth: both sides of
     the interval of its logarithm, each at `LEVEL`, by Welch's t."""
     ends = []
     never = sum(int((~np.isfinite(each)).sum()) for pair in strata for each in pair)
@@ -109,7 +109,7 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
 
 
 def expected(text: str, sample: Array, theory: float) -> Statement:
-    """Whether networks have the mean that theory gives: within Student's t of so many networks, a
+    """Networks have the mean that theory gives: within Student's t of so many networks, a
     deviation of theirs alone being as rare as `RARE`."""
     error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
     bound = float(stats.t.ppf(1 - RARE / 2, len(sample) - 1))

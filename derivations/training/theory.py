@@ -84,7 +84,7 @@ def mark(panel: Axes, networks: Sequence[tuple[Network, int]], images: Images, w
 
 
 def beginnings(how: Descent, depth: int, sampling: Sampling) -> list[Statement]:
-    """Whether networks of either weights, before they are trained, have the loss that theory
+    """Networks of either weights, before they are trained, have the loss that theory
     gives."""
     of = descents.size(sampling)
     width, images = of.widths[0], descents.split(of.data, of.images, 0).validation

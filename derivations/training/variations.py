@@ -90,7 +90,7 @@ def pair(found: Runs, depth: int, kind: str = "best") -> tuple[Array, Array]:
 
 
 def share(text: str, each: NDArray[np.bool_], least: float = 0.0, most: float = 1.0) -> Statement:
-    """Whether the share of networks that do it lies between these."""
+    """The share of networks that do it lies between these."""
     part = float(np.mean(each))
     return Statement(text, least <= part <= most, f"{int(np.sum(each))} of {np.size(each)}")
 

@@ -340,7 +340,7 @@ _ALIASES = {
 
 
 def names() -> list[str]:
-    """What `by_name` understands, with the parameters of families: this library's own names.
+    """The names that `by_name` understands, with the parameters of families: this library's own.
 
     >>> names()[:3]
     ['linear', 'relu', 'hard_tanh']

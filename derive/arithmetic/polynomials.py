@@ -45,7 +45,9 @@ def constant(value: Fraction | int, n_power: int = 0) -> Expansion:
     return {(UNIT, n_power): Fraction(value)}
 
 
-def add(total: Expansion, other: Mapping[tuple[Monomial, int], Fraction], factor: int = 1) -> None:
+def add(
+    total: Expansion, other: Mapping[tuple[Monomial, int], Fraction], factor: int | Fraction = 1
+) -> None:
     """total += factor · other, in place, dropping what cancels."""
     for key, value in other.items():
         new = total.get(key, _ZERO) + factor * value

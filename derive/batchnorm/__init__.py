@@ -5,25 +5,13 @@ from ..symbols import theta
 from ..symbols import width as d
 from .chain import (
     contraction_rate,
-    fourth_moments,
-    mean_eigenvalue,
-    mean_eigenvalue_two,
-    mean_series,
-    mean_spectrum,
-    noise_covariance,
     stationary_gap,
 )
 
 __all__ = [
     "contraction_rate",
     "d",
-    "fourth_moments",
-    "mean_eigenvalue",
-    "mean_eigenvalue_two",
-    "mean_series",
-    "mean_spectrum",
     "n",
-    "noise_covariance",
     "stationary_gap",
     "theta",
 ]

@@ -11,17 +11,10 @@ a deterministic map P(C) = E uuᵀ and independent noise. P has C's eigenvectors
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-from typing import TypeAlias
-
-import mpmath
 import sympy
 
 from ..citations import rests_on
-from ..errors import InputError, listed, whole
-from ..expressions import as_expression, as_width, parse_number
-from ..symbols import Symbol, theta
+from ..errors import whole
 from ..symbols import batch as n
 from ..symbols import width as d
 from . import series, stationary
@@ -29,9 +22,6 @@ from .series import FIELD
 
 MAX_MOMENT = 1000
 """The highest power of V whose stationary mean is worked out, in a second or so."""
-
-Number: TypeAlias = "float | Fraction | str | sympy.Expr"
-"""An eigenvalue: decimals and text stay exact."""
 
 
 @rests_on("daneshmand2021")
@@ -44,22 +34,6 @@ def contraction_rate() -> sympy.Expr:
     form = series.mean_form(1)
     slope = form.coeff(series.RING.gens[-series.DEGREE])
     return sympy.factor(n * FIELD.to_sympy(slope))
-
-
-@rests_on("daneshmand2021")
-def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
-    """(a, b) with E ξ_ij ξ_kl = a (δ_ik δ_jl + δ_il δ_jk) + b δ_ij δ_kl, ξ = C' − P(C) at C = 1/n.
-
-    Exact in the width: (1/d)[E u_i u_j u_k u_l − δ_ij δ_kl/n²]. Its trace vanishes, 2a + nb = 0.
-    Derived here. Raises InputError for a width that is neither a positive integer nor an
-    expression.
-
-    >>> noise_covariance()
-    (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
-    """
-    width = as_width("width", width)
-    fourth = 1 / FIELD.to_sympy(series.census(2))
-    return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
 
 
 @rests_on("daneshmand2021")
@@ -82,148 +56,3 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     scale = sympy.factor(FIELD.to_sympy(stationary.variance()) / n**2)
     value = leading * (scale / d) ** sympy.Rational(moment, 2)
     return value if terms == 1 else value * (1 + correction / d)
-
-
-@rests_on("daneshmand2021")
-def mean_series(order: int) -> sympy.Expr:
-    """P's eigenvalue p, times n, at C's eigenvalue (1 + δ)/n, through this order in δ.
-
-    In δ and t_k = Σ_j δ_j^k, with Σ_j δ_j = 0. Derived here. Raises InputError for an order below 1
-    or beyond what is kept.
-
-    >>> mean_series(1)
-    delta*n/(n + 2) + 1
-    """
-    order = whole("order", order, 1, series.DEGREE)
-    delta = Symbol("delta")
-    total = sympy.Integer(0)
-    for (k,), value in series.by_forms(series.mean_form(order)).items():
-        total += value.as_expr() * delta**k
-    return sympy.Add(*(sympy.factor(term * n) for term in sympy.Add.make_args(total)))
-
-
-def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral:
-    """p_i = E[λ_i w_i²/Σ_j λ_j w_j²] as the integral over θ (source 003, eq. 16, for any i).
-
-    1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
-
-    Arguments:
-        eigenvalues: λ_0, λ_1, … of the Gram matrix, positive numbers or symbols of any scale, on
-            which p does not depend; the p_i sum to 1.
-        i: which, from 0.
-
-    Returns the integral, not evaluated. Raises InputError for an eigenvalue that is not positive,
-    and for an i that they do not have.
-
-    >>> mean_eigenvalue([1, 2], 0)
-    Integral(1/((2*theta + 1)**(3/2)*sqrt(4*theta + 1)), (theta, 0, oo))
-    """
-    wanted = "a list of positive numbers or symbols"
-    values = [
-        _positive("eigenvalues", value) for value in listed("eigenvalues", eigenvalues, wanted)
-    ]
-    i = whole("i", i, 0, len(values) - 1)
-    factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
-    integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
-    return sympy.Integral(integrand, (theta, 0, sympy.oo))
-
-
-def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch: int) -> sympy.Expr:
-    """p at an eigenvalue that occurs `count` times, where the other n − count are `other`; closed.
-
-    With t = 1/(1 + 2θλ) the integral is Euler's: (1/n) ₂F₁(1, (n−count)/2; n/2 + 1; 1 − μ/λ).
-    Derived here from source 003, eq. 16.
-
-    Arguments:
-        value, other: λ and μ, positive numbers or symbols, in any normalisation.
-        count: how often λ occurs, 1 to n.
-        batch: n, an integer.
-
-    Raises InputError for eigenvalues that are not positive, and for other counts.
-
-    >>> a, b = sympy.symbols("a b", positive=True)
-    >>> mean_eigenvalue_two(a, a, 2, 5), mean_eigenvalue_two(a, b, 1, 2)
-    (1/5, sqrt(a)/(sqrt(a) + sqrt(b)))
-    """
-    batch = whole("batch", batch, 1)
-    count = whole("count", count, 1, batch)
-    size = sympy.Integer(batch)
-    value, other = _positive("value", value), _positive("other", other)
-    argument = 1 - other / value
-    if argument == 0:
-        return 1 / size
-    if batch == 2 and count == 1:
-        root, other_root = sympy.sqrt(value), sympy.sqrt(other)
-        return root / (root + other_root)
-    return sympy.hyper((1, (size - count) / 2), (size / 2 + 1,), argument) / size
-
-
-@rests_on("daneshmand2021")
-def mean_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
-    """p_1 … p_n at positive eigenvalues, to mpmath's working precision (source 003, eq. 16).
-
-    The trapezoid rule in log θ: the integrand is analytic for |Im log θ| < π and falls off at both
-    ends, so that a step h leaves an error e^{−2π²/h}. The eigenvalues may have any scale; the p_i
-    sum to 1. Raises InputError for eigenvalues that are not positive numbers.
-
-    >>> [mpmath.nstr(p, 12) for p in mean_spectrum([1, 4])]
-    ['0.333333333333', '0.666666666667']
-    """
-    values = _checked_spectrum(eigenvalues)
-    return [mpmath.fsum(row) for row in _trapezoid(values, 1)]
-
-
-@rests_on("daneshmand2021")
-def fourth_moments(eigenvalues: Sequence[Number]) -> mpmath.matrix:
-    """q_ij = E u_i² u_j², so that E ξ_ij ξ_kl = (1/d)(E u_i u_j u_k u_l − p_i p_k δ_ij δ_kl).
-
-    1/x² = ∫ θ e^{−xθ} dθ gives q_ij = c_ij λ_i λ_j ∫ θ Π_k (1+2θλ_k)^{−1/2}/((1+2θλ_i)(1+2θλ_j)),
-    c_ii = 3 and 1 else. An n × n matrix for n eigenvalues of any scale, its rows summing to p_i.
-    Derived here. Raises InputError for eigenvalues that are not positive numbers.
-
-    >>> print(mpmath.nstr(fourth_moments([1, 1]), 6))
-    [0.375  0.125]
-    [0.125  0.375]
-    """
-    values = _checked_spectrum(eigenvalues)
-    size = len(values)
-    rows = _trapezoid(values, 2)
-    found = mpmath.matrix(size)
-    for i in range(size):
-        for j in range(size):
-            found[i, j] = mpmath.fsum(rows[i * size + j]) * (3 if i == j else 1)
-    return found
-
-
-def _trapezoid(values: list[mpmath.mpf], power: int) -> list[list[mpmath.mpf]]:
-    """Terms of ∫ θ^{power−1} Π_k (1+2θλ_k)^{−1/2} Π_{a} λ_a/(1+2θλ_a) dθ, for each a or (a, b)."""
-    digits = mpmath.mp.dps + 5
-    h = 2 * mpmath.pi**2 / (digits * mpmath.log(10))
-    low = -digits * mpmath.log(10) / power - 5
-    high = 2 * digits * mpmath.log(10) / len(values) + 5 - mpmath.log(min(values))
-    rows: list[list[mpmath.mpf]] = [[] for _ in range(len(values) ** power)]
-    x = mpmath.floor(low / h) * h
-    while x < high:
-        point = mpmath.exp(x)
-        common = h * point**power / mpmath.sqrt(mpmath.fprod(1 + 2 * point * v for v in values))
-        single = [v / (1 + 2 * point * v) for v in values]
-        products = single if power == 1 else [a * b for a in single for b in single]
-        for row, value in zip(rows, products, strict=True):
-            row.append(common * value)
-        x += h
-    return rows
-
-
-def _positive(argument: str, value: object) -> sympy.Expr:
-    found = as_expression(argument, value, "a positive number or symbol")
-    if found.is_positive is False:
-        raise InputError(argument, value, "a positive number or symbol")
-    return found
-
-
-def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
-    given = listed("eigenvalues", eigenvalues, "a list of positive numbers")
-    values = [parse_number("eigenvalues", value) for value in given]
-    if not values or not all(value.is_number and value > 0 for value in values):
-        raise InputError("eigenvalues", eigenvalues, "positive numbers")
-    return [mpmath.mpf(value.evalf(mpmath.mp.dps + 5)) for value in values]

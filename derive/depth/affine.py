@@ -25,7 +25,7 @@ class Affine:
 
     def function(self, name: str, expr: sympy.Expr) -> LayerFunction:
         """A function of this law's constants, such as `spread`/`added`."""
-        return replace(self.like, name=name, expr=expr)
+        return replace(self.like, name=name, bare=expr)
 
 
 def affine(activation: Activation, layer: Layer) -> Affine | None:
@@ -40,7 +40,7 @@ def affine(activation: Activation, layer: Layer) -> Affine | None:
         return None
     plain = {each: sympy.Dummy(positive=True) for each in at}
     back = {symbol: each for each, symbol in plain.items()}
-    one, other = (each.expr.xreplace(plain) for each in (move, perp))
+    one, other = (each.bare.xreplace(plain) for each in (move, perp))
     gain = sympy.limit(one / K, K, sympy.oo)
     added = sympy.limit(sympy.expand(one - gain * K), K, sympy.oo)
     spread = sympy.limit(sympy.expand((other - gain) * K), K, sympy.oo)

@@ -1,6 +1,6 @@
 """Critical initialization: where the kernel rests and nearby inputs keep their distance.
 
-Criticality is χ_∥ = χ_⊥ = 1 at a fixed point K* of the kernel (`kernel_functions`). As
+Criticality is χ_∥ = χ_⊥ = 1 at a fixed point K* of the kernel (`layer_functions`). As
 g' = ⟨σ'σ'⟩ + ⟨σσ''⟩, it needs ⟨σσ''⟩_{K*} = 0, an equation in K* alone; then C_W = 1/⟨σ'σ'⟩_{K*}
 and C_b = K* − C_W g(K*) ≥ 0. Its solutions (`points`) are all K (scale-invariant σ), K* → 0, and
 isolated K* > 0 (half-stable, since at χ_∥ = 1 the quadratic term attracts from one side and repels
@@ -9,7 +9,7 @@ to the other).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mpmath
 import sympy
@@ -18,17 +18,18 @@ from ..activations.functions import Activation, as_activation
 from ..display.objects import Shown, lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
+from ..layers import Layer, dense
 from ..symbols import layer, z
 from ..work.caches import cache
 from .fixed_points import is_line
 from .gains import Gain, short
-from .kernel_functions import KernelFunction, floating, kernel_functions, number
+from .layer_functions import LayerFunction, floating, functions, number
 from .points import CriticalPoint, isolated_points, neutral_at_zero, point_at_zero
 
 
 @dataclass(frozen=True, repr=False)
 class Criticality(Shown):
-    """What `criticality` found: the class, and every critical point, the class's own first.
+    """The result of `criticality`: the class, and every critical point, the class's own first.
 
     Attributes:
         universality_class: "scale-invariant", "K* = 0", "half-stable" or "none".
@@ -37,6 +38,7 @@ class Criticality(Shown):
         reason: why there is no class, where there is none.
         searched: the K between which an isolated K* was looked for: 0 and ∞, save where the
             function solved does not come to follow a power of K.
+        layer: the layer.
     """
 
     activation: Activation
@@ -44,21 +46,22 @@ class Criticality(Shown):
     points: tuple[CriticalPoint, ...]
     reason: str = ""
     searched: tuple[sympy.Expr, sympy.Expr] = (sympy.S.Zero, sympy.oo)
+    layer: Layer = field(default_factory=dense)
 
     @property
-    def kernel_map(self) -> KernelFunction:
-        """K' = C_b + C_W ⟨σσ⟩_K (5.3)."""
-        return kernel_functions(self.activation)[0]
+    def kernel_map(self) -> LayerFunction:
+        """K' = F(K) (5.3)."""
+        return functions(self.activation, self.layer)[0]
 
     @property
-    def chi_parallel(self) -> KernelFunction:
-        """C_W/(2K²) ⟨σσ(z²−K)⟩_K (5.4)."""
-        return kernel_functions(self.activation)[1]
+    def chi_parallel(self) -> LayerFunction:
+        """χ_∥ = F'(K) (5.4)."""
+        return functions(self.activation, self.layer)[1]
 
     @property
-    def chi_perp(self) -> KernelFunction:
-        """C_W ⟨σ'σ'⟩_K (5.5)."""
-        return kernel_functions(self.activation)[2]
+    def chi_perp(self) -> LayerFunction:
+        """χ_⊥ = ∂Θ'/∂Θ (5.5)."""
+        return functions(self.activation, self.layer)[2]
 
     @property
     def critical(self) -> tuple[sympy.Expr, sympy.Expr]:
@@ -98,7 +101,7 @@ class Criticality(Shown):
             raise InputError("K", K, wanted)
         if any(self.activation.jumps(0).values()):
             raise InputError("activation", str(self.activation), "one that does not jump")
-        move, parallel, perp = kernel_functions(self.activation)
+        move, parallel, perp = functions(self.activation, self.layer)
         slope = perp(star, digits=digits + 5)
         if not slope:
             raise InputError("activation", str(self.activation), "one that is not constant")

@@ -11,9 +11,11 @@ from ..activations.functions import Activation
 from ..citations import rests_on
 from ..errors import InputError
 from ..expressions import as_expression
+from ..layers import dense
+from ..symbols import C_W as WEIGHT
 from ..symbols import K, z
 from ..work.caches import cache
-from .kernel_functions import floating, kernel_functions, number
+from .layer_functions import floating, functions, number
 from .zeros import Function, Profile, between, even_part, extended, profile, same_power, zeros
 
 _ROUNDING = 10 ** mpmath.mpf(-13)  # of K' − K, beside K
@@ -50,10 +52,12 @@ def fixed_points(
     """
     if not (number(C_W) >= 0 and number(C_b) >= 0):
         raise InputError("C_b, C_W", (C_b, C_W), "variances, 0 or more")
-    step, parallel, perp = kernel_functions(activation)
+    step, parallel, perp = functions(activation, dense())
     if every_rests(activation, C_b, C_W):
         weight = as_expression("C_W", C_W, "a variance")
-        return [(K, sympy.Integer(1), perp.at_weight(weight))]
+        along = perp.bare if perp.closed is None else perp.closed
+        along = sympy.simplify(along.subs(WEIGHT, weight))
+        return [(K, sympy.Integer(1), along)]
 
     def excess(at: mpmath.mpf, wanted: int) -> mpmath.mpf:
         return step(at, C_W, C_b, wanted) - at

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import mpmath
 import sympy
 
 from ..activations.functions import Activation
 from ..gaussian.brackets import Average, Bracket, unspecified
-from ..gaussian.small_kernel import around_zero, average_at
+from ..gaussian.small_kernel import average_at
 from ..layers import Layer
 from ..symbols import C_W, C_b, K
 from . import criticality as dense
-from .kernel_functions import number
-from .layer_functions import LayerFunction, float_to, functions, sigmas
+from .layer_functions import by_powers, float_to, functions, number, sigmas, small
 from .points import CriticalPoint
 
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
@@ -72,75 +69,6 @@ def slope_one(
     return list(_positive_roots(slope - 1, digits)), powers
 
 
-def small(function: LayerFunction, power: int) -> sympy.Expr | None:
-    """The function for small K, through K^power; None where a kernel does not vanish with K."""
-
-    def expanded(expr: sympy.Expr) -> sympy.Expr | None:
-        known = {}
-        for each in sorted(expr.atoms(Average), key=str):
-            at = expanded(function.kernel(each))
-            if at is None or at.subs(K, 0) != 0:
-                return None
-            small = around_zero(function.sigma(each), each.bracket, sympy.Integer(power))
-            parts = (_raised(at, exponent, power).items() for exponent in small)
-            terms = zip(small.values(), parts, strict=True)
-            known[each] = sympy.Add(*(v * c * K**e for v, part in terms for e, c in part))
-        value = expr.xreplace(known)
-        rational = {each for each in value.atoms(sympy.Pow) if each.exp.is_negative and each.has(K)}
-        value = value.xreplace({each: _taylor(each, power) for each in rational})
-        cut = {e: c for e, c in by_powers(value).items() if e <= power}
-        return sympy.Add(*(c * K**e for e, c in cut.items()))
-
-    return expanded(function.expr)
-
-
-def by_powers(value: sympy.Expr) -> dict[sympy.Rational, sympy.Expr]:
-    """{e: coefficient of K^e}."""
-    found: dict[sympy.Rational, sympy.Expr] = {}
-    for term in sympy.Add.make_args(sympy.expand(value)):
-        rest, exponent = term.as_coeff_exponent(K)
-        found[exponent] = found.get(exponent, sympy.S.Zero) + rest
-    return found
-
-
-def _taylor(value: sympy.Expr, power: int) -> sympy.Expr:
-    """A function that is regular at K = 0, through K^power."""
-    total = sympy.S.Zero
-    for k in range(power + 1):
-        total += sympy.simplify(value.subs(K, 0)) * K**k / sympy.factorial(k)
-        value = value.diff(K)
-    return total
-
-
-def _raised(
-    at: sympy.Expr, exponent: sympy.Rational, power: int
-) -> dict[sympy.Rational, sympy.Expr]:
-    """(c K + R)^exponent by the binomial series, through K^power, R being of higher order."""
-    lead = at.coeff(K, 1)
-    rest, powered = by_powers(at - lead * K), {sympy.S.Zero: sympy.S.One}
-    factor, found = sympy.S.One, dict[sympy.Rational, sympy.Expr]()
-    left = exponent
-    while powered and factor:
-        for e, c in powered.items():
-            term = sympy.expand(factor * lead**left * c)
-            found[e + left] = found.get(e + left, sympy.S.Zero) + term
-        factor *= left / (exponent - left + 1)
-        left -= 1
-        powered = _product(powered, rest, power - left)
-    return {e: c for e, c in found.items() if e <= power}
-
-
-def _product(
-    one: dict[sympy.Rational, sympy.Expr], other: dict[sympy.Rational, sympy.Expr], end: sympy.Expr
-) -> dict[sympy.Rational, sympy.Expr]:
-    """The product of two sums of powers of K, through K^end."""
-    total: dict[sympy.Rational, sympy.Expr] = {}
-    for (a, x), (b, y) in product(one.items(), other.items()):
-        if a + b <= end and y != 0:
-            total[a + b] = total.get(a + b, sympy.S.Zero) + sympy.expand(x * y)
-    return total
-
-
 def isolated_points(
     activation: Activation, layer: Layer, digits: int
 ) -> tuple[tuple[CriticalPoint, ...], str]:
@@ -158,7 +86,7 @@ def isolated_points(
     slope = unspecified(Bracket(((1, 1), (1, 1)), (), label))
     curved = unspecified(Bracket(((1, 0), (1, 0)), (1, 1), label))
     balance = sympy.Dummy()
-    off = sympy.expand((parallel.expr - perp.expr).xreplace({curved: 2 * (balance + slope)}))
+    off = sympy.expand((parallel.bare - perp.bare).xreplace({curved: 2 * (balance + slope)}))
     if sympy.simplify(off.subs(balance, 0)) != 0:
         return (), _AT_ZERO_ALONE
     if layer.free_symbols:
@@ -186,8 +114,8 @@ def _matched(
             known[each] = sympy.Float(value, digits + 5)
         found = []
         for at in sympy.solve(kernel - inner, K):
-            for weight in _positive_roots(perp.expr.xreplace(known).subs(K, at) - 1, digits):
-                rest = (at - move.expr.xreplace(known).subs(K, at)).subs(C_W, weight)
+            for weight in _positive_roots(perp.bare.xreplace(known).subs(K, at) - 1, digits):
+                rest = (at - move.bare.xreplace(known).subs(K, at)).subs(C_W, weight)
                 for bias in sympy.solve(rest, C_b):
                     star = at.subs({C_W: weight, C_b: bias})
                     if not (star > 0 and bias >= 0):

@@ -18,7 +18,7 @@ as ℓ^{ζ−1}.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..citations import rests_on
 from ..display.objects import lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..layers import Layer, as_layer, as_period
+from ..layers import Layer, as_period
 from ..layers.by_depth import Given
 from ..layers.chain import Activations, GivenActivations
 from ..symbols import C_b
@@ -47,35 +47,18 @@ from .points import CriticalPoint
 
 @dataclass(frozen=True, repr=False)
 class LayerCriticality(Criticality):
-    """What `criticality` found for a layer.
+    """The result of `criticality` for a layer.
 
     Attributes:
-        layer: the layer.
         universality_class: one of the dense layer's, "normalized", or "linear growth".
         line: of a normalized layer the C_b that makes it critical, as a function of C_W; None else.
         exponent: ζ of a layer whose K grows linearly, as a function of C_W and C_b; None else.
         rate: s, what K grows by at each layer, or (1 − a) K* of a normalized one; None else.
     """
 
-    layer: Layer = field(default_factory=lambda: as_layer("dense"))
     line: LayerFunction | None = None
     exponent: LayerFunction | None = None
     rate: LayerFunction | None = None
-
-    @property
-    def kernel_map(self) -> LayerFunction:  # type: ignore[override]
-        """K' = F(K), derived."""
-        return functions(self.activation, self.layer)[0]
-
-    @property
-    def chi_parallel(self) -> LayerFunction:  # type: ignore[override]
-        """χ_∥ = F'(K)."""
-        return functions(self.activation, self.layer)[1]
-
-    @property
-    def chi_perp(self) -> LayerFunction:  # type: ignore[override]
-        """χ_⊥ = ∂Θ'/∂Θ."""
-        return functions(self.activation, self.layer)[2]
 
     @cached_property
     def every_C_W(self) -> bool:

@@ -14,11 +14,12 @@ from ..errors import InputError
 from ..gaussian import closed_forms
 from ..gaussian.brackets import Bracket
 from ..gaussian.oracle import Enclosure
-from ..gaussian.small_kernel import around_point, small_kernel_average
+from ..gaussian.small_kernel import around_point, average_at, small_kernel_average
+from ..layers import dense
 from ..symbols import K, z
 from .fixed_points import slope_at_zero
 from .gains import rounded, short
-from .kernel_functions import KernelFunction, floating, kernel_functions, number
+from .layer_functions import floating, functions, number
 from .zeros import between, even_part, extended, profile, same_power, zeros
 
 _MAX_ORDER = 40
@@ -101,7 +102,7 @@ def _beyond_powers(activation: Activation, weight_variance: sympy.Expr) -> str:
     """
     distance = min(abs(kink) for kink in activation.kinks if kink != 0)
     at = distance**2 / 16
-    step = kernel_functions(activation)[0]
+    step = functions(activation, dense())[0]
     return "stable" if step(at, weight_variance) < number(at) else "unstable"
 
 
@@ -120,10 +121,10 @@ def isolated_points(
 
     K* is exact where the equation is solved by radicals.
     """
-    balance = KernelFunction("⟨σσ''⟩", activation, (0, 2), 0, sympy.Integer(1), 0)
 
     def value(at: mpmath.mpf, wanted: int) -> mpmath.mpf:
-        return balance(at, digits=wanted)
+        with mpmath.workdps(wanted + 10):
+            return average_at(activation, (0, 2), 0, at, wanted + 5)
 
     around = profile(activation, even_part(activation, (0, 2)))
     if around.vanishes and not activation.kinks:

@@ -198,7 +198,7 @@ class StagedSystem(System):
 
     @property
     def rate(self) -> sympy.Expr:
-        """What is left out of the limits at a stable K* falls as rate^ℓ; 0 for others."""
+        """The rate: corrections to the limits at a stable K* fall as rate^ℓ; 0 for others."""
         if self.variances is None or self.grows:
             return sympy.S.Zero
         return max((abs(each) for each in self.factors.values() if abs(each) < 1), default=ZERO)

@@ -90,7 +90,7 @@ class System(Shown):
 
     @property
     def rate(self) -> sympy.Expr:
-        """What is left out of the limits at a stable K* falls as rate^ℓ; 0 for other points."""
+        """The rate: corrections to the limits at a stable K* fall as rate^ℓ; 0 for other points."""
         return ZERO
 
     @property
@@ -108,7 +108,7 @@ class System(Shown):
     def known(
         self, layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> dict[sympy.Symbol, sympy.Expr]:
-        """What a term has beside free constants, at a layer: ℓ."""
+        """Values of a term's symbols other than free constants, at a layer: ℓ."""
         del constants
         return {ell: sympy.sympify(layer)}
 
@@ -184,7 +184,7 @@ def quotient(numerator: LogSeries, divisor: LogSeries, power: sympy.Rational) ->
 
 
 def powers_of(parameters: Mapping[str, sympy.Expr], recursions: Iterable[Step]) -> list[sympy.Expr]:
-    """What these recursions have of the parameters, each to its power."""
+    """The parameters in these recursions, each to its power."""
     return [
         parameters[atom.name] ** power
         for made in recursions

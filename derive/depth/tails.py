@@ -28,7 +28,7 @@ def core(activation: Activation, bracket: Bracket) -> dict[sympy.Expr, sympy.Exp
 def tail(
     activation: Activation, bracket: Bracket, distance: sympy.Expr, extent: int
 ) -> tuple[dict[sympy.Expr, sympy.Expr], sympy.Expr]:
-    """What the kinks at ±d add to that, over ρ = e^{−d²/2K}/√(2πK), and the power of its cut.
+    """The contribution of the kinks at ±d, over ρ = e^{−d²/2K}/√(2πK), and the power of its cut.
 
     With f the product, g what it has beyond d against its continuation and w the polynomial that
     differentiates a Gaussian average,

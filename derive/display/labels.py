@@ -23,7 +23,7 @@ class Label(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Label | None:
-        """What `str` has spelled; None for what is no spelled cumulant."""
+        """Read the text that `str` wrote; None for any other text."""
         match = _SPELLED.fullmatch(text)
         if match is None:
             return None

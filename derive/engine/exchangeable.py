@@ -29,7 +29,7 @@ Samples = tuple[int, ...]
 
 
 class Local(NamedTuple):
-    """What stands at one neuron: :z_S: Π σ^{(order)} f^{(k)}.
+    """The factor at one neuron: :z_S: Π σ^{(order)} f^{(k)}.
 
     Arguments:
         labels: S, samples.

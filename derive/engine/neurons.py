@@ -189,7 +189,7 @@ def first_order(found: Expansion) -> Expansion:
 
 
 def leading(found: Expansion) -> Expansion:
-    """What is left in the limit."""
+    """The expansion in the limit."""
     return {(mono, at): value for (mono, at), value in found.items() if at == 0}
 
 

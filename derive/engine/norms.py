@@ -68,7 +68,7 @@ _MOVES: dict[bool, dict[Ratio, Expansion]] = {
 
 
 class Norm(NamedTuple):
-    """What y is of z.
+    """The norm: y as a function of z.
 
     Arguments:
         value: f.

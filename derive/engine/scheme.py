@@ -16,7 +16,7 @@ from .taps import Taps
 
 
 class Layered(Protocol):
-    """What the engine asks of a layer; `derive.layers.Layer` is one."""
+    """A layer, as the engine uses it; `derive.layers.Layer` is one."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -59,7 +59,7 @@ LARGER = CLOSED[7:]
 
 
 class Left(NamedTuple):
-    """What a recursion has on its left: fields at neurons, those that share one in a group.
+    """The left side of a recursion: fields at neurons, those that share one in a group.
 
     Arguments:
         neurons: what stands at each.

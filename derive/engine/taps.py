@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import fsum, isclose, prod
@@ -95,6 +96,11 @@ class Taps:
     def results(self) -> int:
         """Positions of the result."""
         return len(self.reads[0])
+
+    @cached_property
+    def weights(self) -> tuple[tuple[dict[int, Fraction], ...], ...]:
+        """By tap and by position of the result: how much of each position is read, exactly."""
+        return tuple(tuple({q: _exactly(a) for q, a in row} for row in tap) for tap in self.reads)
 
     @property
     def carries(self) -> bool:
@@ -174,11 +180,56 @@ class Taps:
             finer = tuple(block for part in parts for block in part)
             yield finer, prod(mobius(len(part)) for part in parts)
 
+    def share(self, blocks: Sequence[Sequence[int]]) -> Fraction:
+        """s^{-pairs} Σ_{k_B} 1, the sum over the taps where each of them gives the same."""
+        return Fraction(self.count) ** (len(blocks) - sum(map(len, blocks)) // 2)
 
-class Alone(Taps):
-    """One tap, which reads each sample by itself: that of a stage without a convolution."""
+    def sources(
+        self, samples: Sequence[int], blocks: Sequence[Sequence[int]]
+    ) -> dict[tuple[int, ...], Fraction]:
+        """The tuples of samples that are read for one of the result, and the weight of each.
+
+        Arguments:
+            samples: α·results + p each; what is read are α·positions + p'.
+            blocks: the places among them that one tap moves. The others are those that a skip
+                reads, or are constants.
+        """
+        at = [divmod(sample, self.results) for sample in samples]
+        stays = self.results == self.positions
+        start = tuple(alpha * self.positions + stays * p for alpha, p in at)
+        found = {start: Fraction(1)}
+        moves = [(block, self.weights, self.count ** (len(block) // 2)) for block in blocks]
+        if self.past is not None:
+            tied = {place for block in blocks for place in block}
+            moves += [((k,), self.past.weights, 1) for k in range(len(at)) if k not in tied]
+        for block, taps, shares in moves:
+            total: dict[tuple[int, ...], Fraction] = {}
+            for tap in taps:
+                read = (tap[at[place][1]].items() for place in block)
+                for chosen, (known, weight) in product(product(*read), found.items()):
+                    moved, share = list(known), weight / shares
+                    for place, (p, own) in zip(block, chosen, strict=True):
+                        moved[place] = at[place][0] * self.positions + p
+                        share *= own
+                    total[tuple(moved)] = total.get(tuple(moved), Fraction(0)) + share
+            found = total
+        return found
+
+
+def _exactly(weight: float) -> Fraction:
+    """A fraction of small denominator that rounds to this number, such as 1/3; else the number."""
+    near = Fraction(weight).limit_denominator(2**20)
+    return near if float(near) == weight else Fraction(weight)
+
+
+class Constant(Taps):
+    """Taps that read a signal which is the same at all positions: no sample moves."""
 
     mark: ClassVar[int] = 0
+
+
+class Alone(Constant):
+    """One tap, which reads each sample by itself: that of a stage without a convolution."""
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
@@ -257,28 +308,23 @@ class Moved(sympy.Expr):
 
 
 def moved(
-    expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[Sequence[int]], single: bool
+    expr: sympy.Expr, taps: Taps, blocks: Sequence[Sequence[int]], free: Sequence[Sequence[int]]
 ) -> sympy.Expr:
     """s^{-pairs} Σ_{k_B} G_π as an expression, where only tied pairs count.
 
     Arguments:
         expr: G_π.
-        pairs: the samples of each pair, or of each larger block.
-        single: whether the signal is the same at all positions, and each tap gives the same.
+        blocks: the samples that each tap moves.
+        free: those of pairs without a matrix, which a skip moves.
     """
-    tied = {pair for block in ties for pair in block}
-    ends = sum(len(pairs[pair]) for pair in tied)
+    ends = sum(map(len, blocks))
     scale = sympy.Rational(taps.count) ** (-sympy.Rational(ends, 2))
-    if single:
-        return sympy.Rational(taps.count) ** len(ties) * scale * expr
     if taps.is_identity:
         return expr
     if taps.past is not None:
-        free = [pairs[pair] for pair in range(len(pairs)) if pair not in tied]
         expr = _moved(expr, free, "past")
     if taps.style == "mean":
         scale /= taps.positions**ends
-    blocks = [[sample for pair in block for sample in pairs[pair]] for block in ties]
     return scale * _moved(expr, blocks, taps.style)
 
 

@@ -109,7 +109,7 @@ def summand(term: Term) -> Summand:
 
 @dataclass(eq=False)
 class Part:
-    """What stands at a node, to be expanded in the stage's collective variables.
+    """The function at a node, to be expanded in the stage's collective variables.
 
     Every line with this product at the node has its expansion in common.
     """

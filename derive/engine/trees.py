@@ -99,7 +99,7 @@ class Term(NamedTuple):
 
 
 class AnyField(Protocol):
-    """What the engine asks of a field: a tree of derivatives, or an equation of one's own."""
+    """A field, as the engine uses it: a tree of derivatives, or an equation of one's own."""
 
     @property
     def nodes(self) -> int:
@@ -111,7 +111,7 @@ class AnyField(Protocol):
 
     @property
     def at_inputs(self) -> InputValue:
-        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`input_terms`)."""
+        """Its value at layer 0: the inputs x_j, δ_{j1 j2}, or nothing (`input_terms`)."""
 
     def kind(self, node: int) -> Kind:
         """The variable whose index a node carries."""

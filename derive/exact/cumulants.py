@@ -1,8 +1,9 @@
 """Finite width without truncation: what the 1/n expansion must reproduce, where it can be had.
 
-* Polynomial activations: each layer is a finite polynomial in the one below, so that the joint
-  cumulants of z, the NTK and its kin are rational functions of n (`cumulant`, `component`), whose
-  expansion in 1/n is exact order by order (`series`). Computed by `derive.exact.moments`.
+* Polynomial activations: each layer without a norm is a finite polynomial in the one below, so that
+  the joint cumulants of z, the NTK and its kin are rational functions of n (`cumulant`,
+  `component`), whose expansion in 1/n is exact order by order (`series`). Computed by
+  `derive.exact.moments`.
 * Scale-invariant activations with one input and no biases, at every layer: rotation invariance and
   homogeneity give, for the 2m-point coefficient G_{2m} (source 000, eq. 4.14),
 
@@ -18,14 +19,15 @@ from typing import TypeAlias
 
 import sympy
 
+from .. import symbols
 from ..activations.functions import Activation
 from ..arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
 from ..arithmetic.polynomials import Expansion, Monomial, add, constant
 from ..arithmetic.polynomials import multiply as truncated_product
 from ..citations import rests_on
-from ..engine.fields import AnyField, Placed, slots_of
+from ..engine.fields import AnyField, Placed, Z, slots_of
 from ..engine.step import checked_fields, step
-from ..engine.tensors import Name
+from ..engine.tensors import Name, spell, tensor
 from ..errors import InputError, instance, listed, whole
 from ..expressions import as_expression, as_width, parse_number
 from ..gaussian.brackets import Component
@@ -33,15 +35,20 @@ from ..groups.pairings import Blocks, refining_partitions
 from ..groups.weingarten import MOST_PAIRS, class_size
 from ..groups.zonal import partitions, set_partition_count
 from ..network import Network, dense_network
-from ..symbols import K0, n
+from ..symbols import n
 from ..weights import WeightEnsemble
-from .moments import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
+from .matrices import Spectrum
+from .moments import Moments, joint_cumulant
+from .values import exact_value, multiply, raised
 
 MAX_LAYER = 1000
 """Of an exact moment: its size grows with the layer."""
 
-InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
-"""K0_{αβ} = x_α·x_β/n_0 for each pair of samples."""
+InputKernel: TypeAlias = (
+    Mapping[tuple[int, int], sympy.Expr | float] | Mapping[tuple[int, ...], sympy.Expr | float]
+)
+"""K0_{αβ} = x_α·x_β/n_0 for each pair of samples, and the means of products of four inputs and more
+where layer 1 depends on them."""
 
 
 def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
@@ -179,25 +186,32 @@ def cumulant(
     Arguments:
         name: a tensor, "K", "V", "Theta", "A", …, whose leading order in 1/n gives it its name; or
             a list of fields, ["z", "z", "H"].
-        network: with a polynomial activation.
+        network: with polynomial activations, and layers of polynomials: no norms.
         layer: 1, 2, …; what is feasible falls fast with the layer and the degree.
-        samples: the subscripts; one input where they are left out.
+        samples: the subscripts; one input where they are left out. Of signals with P positions,
+            the sample αP + p is the signal α at the position p.
         width: the reference width n, a symbol or an integer of at least m.
         inputs: n_0, equal to the width where it is left out.
         pairing: for a list of fields, the pairing p of their neural indices, or an even set
             partition.
-        kernel: K0_{αβ} = x_α·x_β/n_0 for the pairs of samples; a symbol where it is left out.
+        kernel: K0_{αβ} = x_α·x_β/n_0 for the pairs of samples; a symbol where it is left out. Where
+            rotations do not keep the law of layer 1, as that of independent weights, also the
+            means K0_{αβγδ} = Σ_j x_{jα} x_{jβ} x_{jγ} x_{jδ}/n_0 of four samples and more.
 
     Returns a rational function of the width, of the parameters that are symbols, and of K0: the
     symbol `K0`, or Component("K0", (a, b)) with several samples, where it is left as a polynomial
-    in them with factored coefficients. Derived here.
+    in them with factored coefficients. The symbols of means of four and more are those of
+    `recursion(…, first_layer=True)`, "kappa(z,z,z,z|0123)0". Derived here.
 
     Raises:
-        InputError: an activation that is not a polynomial, or more to sum than finishes.
+        InputError: an equation that is not a polynomial, more moments of the weights than their
+            law has, or more to sum than finishes.
 
     >>> from derive import Orthogonal
     >>> cumulant("V", Network("linear", Orthogonal()), layer=2)
     -2*K0**2*n/(n + 2)
+    >>> cumulant("V", Network("linear", layer="residual(skip=1/2)"), layer=2)
+    K0**2*(5*n + 4)/n
     """
     target, labels = _target(name, pairing, samples)
     pairs = target.pairs
@@ -272,16 +286,14 @@ def series(
     """
     order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)
-    layer = _layer(layer)
     ratio = parse_number("inputs_ratio", inputs_ratio)
-    network = dense_network("network", network, layer)
-    for argument, value in (
-        ("inputs_ratio", ratio),
-        *(("width_ratio", network.width_ratio_at(at)) for at in range(1, layer + 1)),
-    ):
-        if not value.is_Rational:
-            raise InputError(argument, value, "a rational number")
+    if not ratio.is_Rational:
+        raise InputError("inputs_ratio", ratio, "a rational number")
     moments = _moments(network, layer, labels, n, ratio * n, kernel)
+    for matrix in moments.matrices:
+        for size in (matrix.n_in, matrix.n_out):
+            if not sympy.cancel(size / n).is_Rational:
+                raise InputError("width_ratio", size / n, "a rational number")
     value = _coefficient_of(moments, target.fields, target.pairing, labels)
     expanded = _expanded(value, moments, target.pairs - 1 + order)
     coefficients = [sympy.Integer(0)] * (order + 1)
@@ -360,25 +372,31 @@ def _moments(
     kernel: InputKernel | None,
 ) -> Moments:
     layer = _layer(layer)
-    network = dense_network("network", network, layer)
+    instance("network", network, Network, "a derive.Network")
+    values: dict[tuple[int, ...], sympy.Expr | float] = {}
     if kernel is not None:
         instance("kernel", kernel, Mapping, "a mapping from pairs of samples to numbers")
-    used = [network.activation_at(at, layer) for at in range(1, layer)]
-    if other := next((each for each in used if not each.is_polynomial), None):
-        raise InputError("activation", other.name, "a polynomial")
-    single = len(set(labels)) == 1
+        values = {tuple(sorted(samples)): value for samples, value in kernel.items()}
 
-    def input_kernel(a: int, b: int) -> sympy.Expr:
+    def mean(*samples: int) -> sympy.Expr:
         if kernel is None:
-            return K0 if single else Component("K0", (a, b))
-        given = kernel.get((a, b), kernel.get((b, a)))
-        if given is None:
-            raise InputError("kernel", kernel, f"a value for the samples {(a, b)}")
-        return as_expression("kernel", given, "numbers, or expressions with symbols")
+            name = "K0" if len(samples) == 2 else _mean_name(len(samples))
+            return symbols.tensor(name) if len(read) == 1 else Component(name, samples)
+        if samples not in values:
+            raise InputError("kernel", kernel, f"a value for the samples {samples}")
+        return as_expression("kernel", values[samples], "numbers, or expressions with symbols")
 
     width = as_width("width", width)
     n_0 = width if inputs is None else as_width("inputs", inputs)
-    return Moments(network, layer, width, n_0, input_kernel)
+    made = Moments(network, layer, width, n_0, mean)
+    read = made.read(labels)
+    return made
+
+
+def _mean_name(samples: int) -> str:
+    """Of the mean of a product of so many inputs, as `recursion(…, first_layer=True)` has it."""
+    block = tuple(range(samples))
+    return f"{spell(tensor((Z,) * samples, 0, (block,), block))[0]}0"
 
 
 def _rational(value: Expansion, moments: Moments) -> sympy.Expr:
@@ -391,9 +409,9 @@ def _rational(value: Expansion, moments: Moments) -> sympy.Expr:
         spectral, rest = _split(mono)
         add(by_width.setdefault((spectral, at), {}), {(rest, 0): number})
     spectra = {atom for spectral, _ in by_width for atom, _ in spectral}
-    values = {atom: moments.spectral_value(atom) for atom in spectra}
-    symbols = sympy.Tuple(moments.width, *values.values()).free_symbols
-    gens = sorted(symbols, key=str) or [n]
+    values = {atom: moments.matrices[atom.matrix].value(atom.cosets) for atom in spectra}
+    used = sympy.Tuple(moments.width, *values.values()).free_symbols
+    gens = sorted(used, key=str) or [n]
     width = _fraction(moments.width, gens)
     fractions = {atom: _fraction(expr, gens) for atom, expr in values.items()}
     products = {}
@@ -453,12 +471,12 @@ def _expanded(value: Expansion, moments: Moments, order: int) -> Expansion:
 
 
 def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expansion:
-    layer = moments.at(spectrum.layer)
-    r_in, r_out = (sympy.cancel(size / n) for size in (layer.n_in, layer.n_out))
+    matrix = moments.matrices[spectrum.matrix]
+    r_in, r_out = (sympy.cancel(size / n) for size in (matrix.n_in, matrix.n_out))
     square = r_in == r_out == 1
     ratios = {R_IN: r_in, R_OUT: r_out, R_BIG: max(r_in, r_out)}
     total: Expansion = {}
-    for (mono, at), number in layer.weights.expansion(spectrum.coset, order, square).items():
+    for (mono, at), number in matrix.series(spectrum.cosets, order, square).items():
         rest = frozenset((atom, e) for atom, e in mono if atom not in ratios)
         term: Expansion = {(rest, at): number}
         for atom, exponent in mono:
@@ -471,7 +489,6 @@ def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expans
 def _atom(atom: object, moments: Moments) -> sympy.Expr:
     """An atom in sympy: it is one already, or a parameter of the weights."""
     if isinstance(atom, Parameter):
-        layers = range(1, moments.layer + 1)
-        symbols = set().union(*(moments.at(layer).weights.free_symbols for layer in layers))
-        return next(symbol for symbol in symbols if symbol.name == atom.name)
+        found = set().union(*(matrix.weights.free_symbols for matrix in moments.matrices))
+        return next(symbol for symbol in found if symbol.name == atom.name)
     return atom

@@ -157,7 +157,7 @@ class Derived(Protocol):
 
     @property
     def kernels(self) -> Mapping[str, sympy.Expr]:
-        """What the brackets' K are by their labels, where that is another than K."""
+        """The kernels of the brackets by their labels, where they differ from K."""
 
 
 def kernel_form(

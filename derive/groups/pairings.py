@@ -183,7 +183,7 @@ def even_partitions(points: Sequence[int]) -> Iterator[Blocks]:
 
 
 def partitions(points: int, group: str) -> Iterator[Blocks]:
-    """What averages over a group are sums over: pairings, and with "B" larger even blocks too."""
+    """The terms of an average over a group: pairings, and with "B" larger even blocks too."""
     yield from pair_partitions(points)
     if group != "O":
         yield from (p for p in even_partitions(range(points)) if 2 * len(p) < points)

@@ -73,7 +73,7 @@ def join(pi: Blocks, sigma: Blocks) -> Blocks:
 
 
 def as_pair(given: Any, group: str) -> tuple[Blocks, Blocks]:
-    """What `weingarten` is asked for as π and σ: block sizes are those of π = σ.
+    """The argument of `weingarten` as π and σ: block sizes are those of π = σ.
 
     Raises InputError for what is neither block sizes nor two set partitions of the same points,
     and for blocks of odd size, of B.

@@ -221,7 +221,7 @@ class _Reader:
         return name in self.functions or name in names()
 
     def closed(self) -> tuple[Addend, ...]:
-        """What stands before a closing parenthesis."""
+        """The terms before a closing parenthesis."""
         found = self.addends()
         if not self.next_sign(")"):
             raise InputError("layer", self.text, "parentheses that are closed")

@@ -40,7 +40,7 @@ class Tabulated:
 
 
 def normal(argument: str, given: PerLayer) -> Any:
-    """What stands for it: a number, an expression in `symbols.layer`, or a function.
+    """Its normal form: a number, an expression in `symbols.layer`, or a function.
 
     A list becomes a function (`Tabulated`), and a Python function that is an expression in the
     layer becomes that expression, which can be compared, printed and pickled. InputError for a

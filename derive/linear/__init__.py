@@ -2,29 +2,21 @@
 
 from .correlators import (
     chain,
-    coefficient,
     connected,
     contraction_factor,
     correlator,
     cumulants,
     loop_census,
-    norm_moment,
-    norm_variance,
-    pairing_matrix,
     row_sum,
 )
 
 __all__ = [
     "chain",
-    "coefficient",
     "connected",
     "contraction_factor",
     "correlator",
     "cumulants",
     "loop_census",
-    "norm_moment",
-    "norm_variance",
-    "pairing_matrix",
     "row_sum",
 ]
 

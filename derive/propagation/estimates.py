@@ -59,7 +59,7 @@ class Estimate(float):
 
 
 def doubt(size: mpmath.mpf) -> mpmath.mpf:
-    """What the digits inside leave open of a number made of terms of this size."""
+    """The uncertainty, with the digits inside, of a number made of terms of this size."""
     return abs(size) * mpmath.mpf(10) ** (1 - DIGITS)
 
 

@@ -11,7 +11,7 @@ for every ensemble of `derive.weights`: rank comes in through the variances alon
 γ n whose coefficients have the variance σ_α²/n have C_W = γ σ_α²; biases b_k of variance σ_b²
 along the kept directions have C_b = γ σ_b². A length is a variance. The single b per layer of
 source 001 does not average out at large width: it obeys (3) and (5) with σ_b² replaced by the
-layer's own b², so that q stays random (`numeric.propagation`).
+layer's own b², so that q stays random (`derivations.nait_saada_tanner.sampling`).
 """
 
 from __future__ import annotations

@@ -8,16 +8,7 @@
 from .ensembles import weight_law
 from .jacobians import Factor, Jacobian, jacobian, layered, of_network, zero_padded
 from .laws import Atomic, Density, Law, Moments, Power, Product, Rational, Scaled
-from .limits import (
-    Limit,
-    RLambert,
-    Universality,
-    classify,
-    double_scaling,
-    finite_depth,
-    limit,
-    perturbed,
-)
+from .limits import Limit, RLambert, limit
 from .moments import jacobian_moments, jacobian_variance
 from .oracle import generating_function
 from .slopes import Masked, Slopes, slope_law
@@ -37,10 +28,6 @@ __all__ = [
     "Rational",
     "Scaled",
     "Slopes",
-    "Universality",
-    "classify",
-    "double_scaling",
-    "finite_depth",
     "generating_function",
     "jacobian",
     "jacobian_moments",
@@ -48,7 +35,6 @@ __all__ = [
     "layered",
     "limit",
     "of_network",
-    "perturbed",
     "slope_law",
     "weight_law",
     "zero_padded",

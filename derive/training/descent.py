@@ -60,7 +60,7 @@ def descents(edges: int) -> tuple[Descent, ...]:
 
 @cache
 def forests(edges: int) -> tuple[Branches, ...]:
-    """What may hang on one node, with so many edges, those of the trees of each ε with them."""
+    """Branches that may hang on one node, of so many edges, with those of the trees of each ε."""
     found: set[Branches] = {()} if not edges else set()
     for first in range(1, edges + 1):
         for branch, others in product(_branches(first), forests(edges - first)):

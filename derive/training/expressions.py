@@ -239,7 +239,7 @@ class Style:
     change = staticmethod("Δ_{1}[{0}]".format)  # what a function of the step gains in one
 
     def lines(self, lines: Iterable[Line], letters: Mapping[int, str]) -> list[str]:
-        """What ties the outputs together: each line's factor, its labels as letters."""
+        """The factors that tie the outputs together: each line's factor, its labels as letters."""
         return [self._line(line, letters) for line in lines]
 
     def _line(self, line: Line, letters: Mapping[int, str]) -> str:
@@ -253,7 +253,7 @@ class Style:
         return self.targets(*sorted(letters[k] for k in numbers))
 
     def left(self, name: str, order: int) -> str:
-        """What the formula is of."""
+        """The left side of the formula."""
         shown = {"prediction": "E[z_i]_a", "covariance": "Cov[z_i, z_j]_ab", "ntk": "E[H_ij]_ab"}
         return shown[name] + (f"{{{order}}}" if order else "")
 

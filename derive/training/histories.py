@@ -65,7 +65,7 @@ class System:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What descent has made of an observable with these free labels.
+    """The history of an observable with these free labels under descent.
 
     Attributes:
         free: the observable's labels.
@@ -224,7 +224,7 @@ class _Made:
     def history(
         self, free: tuple[int, ...], target: Monomial, permutations: int, edges: int
     ) -> History:
-        """What has been made."""
+        """The history so far."""
         weight = Fraction((-1) ** edges, permutations)
         legs, insertions = tuple(self.legs), tuple(self.insertions)
         return History(free, legs, insertions, weight, edges, self.updates, target)

@@ -22,10 +22,13 @@ C(p,1) its ⟨σ⁴⟩ and 1 the diagonal cumulant, which enters G1 one layer la
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from inspect import signature
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import sympy
@@ -34,7 +37,7 @@ from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, power
 from ..errors import InputError
 from ..expressions import as_expression
-from ..groups.pairings import Blocks
+from ..groups.pairings import Blocks, even_partitions, mobius, set_partitions
 from ..symbols import r_in, r_out
 from ..work.caches import cache
 from .entries import IndependentEntries, PermutationInvariant
@@ -296,9 +299,21 @@ class RegularSparse(Masked, FourMoments):
     def joint(
         self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
     ) -> sympy.Expr:
-        """C(p, q)/C_W^k of two or four factors; InputError for more, and where no mask exists."""
+        """C(p, q)/C_W^k of six factors or fewer; InputError for more, and where no mask exists.
+
+        Of six by Möbius inversion: three entries of the mask are a forest of rows and columns, of
+        which every such mask has as many. Of eight, cycles of four entries are not that.
+        """
         self.check_widths(n_in, n_out)
-        return super().joint(rows, columns, n_in, n_out)
+        if sum(map(len, rows)) != 6:
+            return super().joint(rows, columns, n_in, n_out)
+        n_in, n_out = sympy.sympify(n_in), sympy.sympify(n_out)
+        total = (
+            above * beside * _average(self, pi, rho, n_in, n_out)
+            for pi, above in _finer(rows)
+            for rho, beside in _finer(columns)
+        )
+        return sympy.cancel(sympy.Add(*total))
 
     def check_widths(self, n_in: sympy.Expr | int, n_out: sympy.Expr | int) -> None:
         """Raise InputError where p n_in or p n_out is a number that is not whole."""
@@ -313,3 +328,51 @@ class RegularSparse(Masked, FourMoments):
         below = (p * n_out - 1) / (n_out - 1)
         apart = p * (p * n_in - below) / (n_in - 1)
         return tuple(scale * each for each in (p * own, p * beside, p * below, apart, sympy.S.Zero))
+
+
+@cache
+def _finer(blocks: Blocks) -> tuple[tuple[Blocks, int], ...]:
+    """The even set partitions π below this one, and μ(π, ·)."""
+    found = []
+    for parts in product(*(tuple(even_partitions(block)) for block in blocks)):
+        weight = prod(mobius(len(part)) for part in parts)
+        found.append((tuple(block for part in parts for block in part), weight))
+    return tuple(found)
+
+
+@cache(entries=10_000)
+def _average(
+    law: RegularSparse, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
+) -> sympy.Expr:
+    """E[Π W] at C_W = 1 where the points of a block have one index, and the blocks different ones;
+    0 where there are more blocks than neurons."""
+    row, column = (
+        {point: k for k, block in enumerate(each) for point in block} for each in (rows, columns)
+    )
+    entries = Counter((row[point], column[point]) for point in row)
+    places = sympy.ff(n_out, len(rows)) * sympy.ff(n_in, len(columns))
+    if any(count % 2 for count in entries.values()) or places == 0:
+        return sympy.S.Zero
+    own = prod((law.own_moment(count) for count in entries.values()), start=sympy.S.One)
+    scale = (law.p * n_in) ** -(len(row) // 2)
+    return own * scale * _embeddings(law, tuple(sorted(entries)), n_in, n_out) / places
+
+
+def _embeddings(
+    law: RegularSparse, entries: tuple[tuple[int, int], ...], n_in: sympy.Expr, n_out: sympy.Expr
+) -> sympy.Expr:
+    """Σ over different rows and over different columns of Π m_{rc}, these entries a forest.
+
+    By inclusion and exclusion, of sums over all rows and columns: of a tree it is n_out, times
+    p n_in for each column and p n_out for each row but one.
+    """
+    counts = (1 + max(each) for each in zip(*entries, strict=True))
+    total = sympy.S.Zero
+    for sigma, tau in product(*(tuple(set_partitions(tuple(range(k)))) for k in counts)):
+        rows, columns = (
+            {point: k for k, block in enumerate(each) for point in block} for each in (sigma, tau)
+        )
+        trees = len(sigma) + len(tau) - len({(rows[r], columns[c]) for r, c in entries})
+        sums = n_out**trees * (law.p * n_in) ** len(tau) * (law.p * n_out) ** (len(sigma) - trees)
+        total += sums * prod(mobius(len(block)) for block in (*sigma, *tau))
+    return total

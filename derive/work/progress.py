@@ -90,7 +90,7 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
         return self.seconds - elapsed if self.seconds > elapsed else None
 
     def line(self, elapsed: float) -> str:
-        """What is said after so many seconds."""
+        """The line that is shown after so many seconds."""
         steps = f", {self.done:.0f} of {self.total}" if self.total else ""
         left = self.left()
         remains = f", about {duration(left)} left" if left is not None else ""

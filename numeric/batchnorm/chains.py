@@ -311,7 +311,7 @@ def checked_chain(
     inputs: ArrayLike | None,
     kept: bool = False,
 ) -> Chain:
-    """What `simulate` samples, or an InputError.
+    """The chain that `simulate` samples; raises InputError.
 
     Arguments:
         width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of

@@ -131,7 +131,7 @@ class _Observed(Work):
         }
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What is observed of these draws, one below the other."""
+        """The observables of these draws, one below the other."""
         chain = self.chain
         if self.sampler == "gram":
             gaps, kept = chain.run(start, stop, self._keep, shared)

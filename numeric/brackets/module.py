@@ -68,7 +68,7 @@ def module_source(
 
 
 def support_source(activation: Activation) -> str:
-    """What the other pieces call, once per module."""
+    """The source of functions that the other pieces call, once per module."""
     return quadrature.support_source(activation)
 
 

@@ -179,7 +179,7 @@ def _folds(parts: Sequence[Part], *, odd: bool) -> list[str]:
 
 
 class SmoothSums(NamedTuple):
-    """What `brackets` of an analytic activation sums: `integrands` of z, of which the first `near`
+    """Sums in `brackets` of an analytic activation: `integrands` of z, of which the first `near`
     are the brackets' own; for bracket k, far[k] = (index, m) says that it is also the average of
     that integrand times He_m(z/√K) K^{−m/2}."""
 
@@ -375,7 +375,7 @@ for i in range(len(x)):
 
 
 class KinkedPieces(NamedTuple):
-    """What `brackets` is made of: functions of z away from kinks; what the kinks add, by
+    """The pieces of `brackets`: functions of z away from kinks; what the kinks add, by
     scale = √K; and the values at K = 0."""
 
     integrands: list[sympy.Expr]

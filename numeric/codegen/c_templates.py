@@ -91,7 +91,7 @@ static void brackets(double K, double *total) {{
 
 FLOW = """\
 {flow} {{
-    if (depth < {least}) {{
+    if ({refused}) {{
         for (long k = 0; k < depth * {count}; k++) out[k] = NAN;
         return;
     }}

@@ -18,7 +18,7 @@ from derive.arithmetic.polynomials import Atom
 from derive.engine.factored import polynomial
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step
-from derive.engine.tensors import Tensor
+from derive.engine.tensors import Tensor, identify
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.network import Pattern
@@ -29,6 +29,9 @@ from ..emit import modules, printer
 from ..emit.naming import Apart
 from ..hyperparameters import KNOWN, symbols_of
 from . import usage
+
+ROUNDING = 1e-6
+"""The relative error that means of inputs may have: more than the rounding of float32."""
 
 Recursions = dict[str, Step]
 """By the tensor's identifier."""
@@ -44,7 +47,7 @@ class Group(NamedTuple):
 
 
 class Module:
-    """What the modules of one and of several inputs share.
+    """The common part of modules of one and of several inputs.
 
     Arguments:
         layers: of each distinct layer the recursions through its stages; the dense one has one.
@@ -86,6 +89,11 @@ class Module:
         return 1 + len(self.pattern.stem) + len(self.pattern.head)
 
     @property
+    def demonstrated(self) -> int:
+        """The depth of a demonstration."""
+        return max(10, self.least)
+
+    @property
     def order(self) -> tuple[int, ...]:
         """The numbers of the first layers, of those that repeat, and of the last."""
         return (*self.pattern.stem, *self.pattern.block, *self.pattern.head)
@@ -104,7 +112,7 @@ class Module:
 
     @property
     def drawn(self) -> dict[str, object]:
-        """What the templates of all modules have."""
+        """The variables of the templates of all modules."""
         first, last, block = self.place
         stem, head = len(self.pattern.stem), len(self.pattern.head)
         known = {"stem": stem, "head": head, "first": first, "last": last, "block": block}
@@ -119,8 +127,10 @@ class Module:
             "parameters": self.parameters,
             "names": ", ".join(self.names),
             "arguments": ", ".join(self.arguments),
-            "at_first": ", ".join(f"{name}[0]" for name in self.arguments),
-            "demonstrated": ", ".join(usage.columns(self.parameters, max(10, self.least))),
+            "means": ", ".join(self.means),
+            "orders": tuple(self.means.values()),
+            "at_first": ", ".join([*self.means, *(f"{name}[0]" for name in self.arguments)]),
+            "demonstrated": ", ".join(usage.columns(self.parameters, self.demonstrated)),
         }
 
     @property
@@ -154,6 +164,32 @@ class Module:
         return tuple(sorted({"C_W", "C_b", *found}))
 
     @cached_property
+    def means(self) -> dict[str, int]:
+        """The means over the inputs' entries that layer 1 needs, with their numbers of factors.
+
+        Rotation-invariant weights need K0 = x·x/n_0 alone. Others also need M4 = Σ_k x_k⁴/n_0 and,
+        beyond order 1/n, M6 and so on.
+        """
+        most = max(len(atom.samples) for atom in self._inputs)
+        return {_mean(order): order for order in range(2, most + 1, 2)}
+
+    @property
+    def _inputs(self) -> set[Tensor]:
+        """The means in the equations of layer 1."""
+        return set().union(*(each.atoms(Tensor) for each in self.first.values()))
+
+    @property
+    def impossible(self) -> list[str]:
+        """Conditions, in Python or C, that the means of one input do not meet.
+
+        They are against E x^{r−4} E x^r ≥ (E x^{r−2})², apart from rounding.
+        """
+        middle, above = list(self.means), list(self.means)[1:]
+        below = ["", *(f"{name}*" for name in middle)]
+        triples = zip(below, middle, above, strict=False)
+        return [f"{a}{c} < {1.0 - ROUNDING!r}*{b}*{b}" for a, b, c in triples]
+
+    @cached_property
     def arguments(self) -> tuple[str, ...]:
         """Their names in the source: a symbol of a user's equation may be called a, m or out."""
         fields = {field for made in self.steps.values() for field in made.target.fields}
@@ -165,6 +201,10 @@ class Module:
             Parameter(name): argument
             for name, argument in zip(self.parameters, self.arguments, strict=True)
         }
+
+    def at_inputs(self) -> dict[Atom, str]:
+        """What each atom of the first layer's steps is called."""
+        return {**self._atoms(), **{atom: _mean(len(atom.samples)) for atom in self._inputs}}
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -188,7 +228,7 @@ class Module:
 
     @cached_property
     def suffixes(self) -> dict[Activation, str]:
-        """What stands behind the names of each activation's averages: a number, of several."""
+        """The suffixes of the names of each activation's averages: a number, of several."""
         several = len(self.sigmas) > 1
         return {s: f"_{k}" if several else "" for k, s in enumerate(self.sigmas, start=1)}
 
@@ -203,16 +243,16 @@ class Module:
         raise NotImplementedError
 
     def behind(self, stage: int, name: str) -> str:
-        """What a tensor behind this stage is called in the source."""
+        """The name in the source of a tensor behind this stage."""
         return f"{name}_behind_{1 + stage}"
 
     def before(self, stage: int, name: str) -> str:
-        """What a tensor before this stage is called: of layer l, behind which a layer starts, T."""
+        """The name of a tensor before this stage: of layer l, behind which a layer starts, T."""
         within = any(stage in span[1:] for span in self.spans)
         return self.behind(stage - 1, name) if within else name
 
     def tensors_before(self, stage: int) -> list[str]:
-        """What the tensors before this stage are called, in their order."""
+        """The names of the tensors before this stage, in their order."""
         return [self.before(stage, name) for name in self.stages[stage - 1]]
 
     def expression(self, made: Step, names: dict[Atom, str]) -> str:
@@ -263,7 +303,7 @@ class Module:
             if len(self.stages) == len(self.spans)
             else "Through the stages of layer l+1, each in terms of the one before:",
             *(line for name, _, span in self.layers for line in self._of_layer(name, span)),
-            "At layer 1, in terms of the inputs' K0 = x.x/n_0:",
+            f"At layer 1, in terms of the inputs' {', '.join(self.defined)}:",
             *self.equations(self.first),
             "",
             "V is n times the connected four-point function; K + G1/n is the metric at width n.",
@@ -295,13 +335,28 @@ class Module:
 
     def equations(self, recursions: Recursions) -> list[str]:
         """The recursions as the engine prints them, one a paragraph."""
+        names = {f"{identify(atom)[0].label}0": _mean(len(atom.samples)) for atom in self._inputs}
+
+        def printed(made: Step) -> str:
+            text = " ".join(str(made).split())
+            for label, name in names.items():
+                text = text.replace(label, name)
+            return text
+
         return [
             line
             for each in recursions.values()
             for line in textwrap.wrap(
-                " ".join(str(each).split()), 96, initial_indent="    ", subsequent_indent=" " * 8
+                printed(each), 96, initial_indent="    ", subsequent_indent=" " * 8
             )
         ]
+
+    @property
+    def defined(self) -> list[str]:
+        """The equations of the inputs' means."""
+        products = {name: " ".join(["x_k"] * order) for name, order in self.means.items()}
+        more = [f"{name} = sum_k {product}/n_0" for name, product in products.items()]
+        return ["K0 = x.x/n_0", *more[1:]]
 
     def usage(self) -> list[str]:
         """How to call the module."""
@@ -332,6 +387,11 @@ TOO_FEW = """\
 if C_W.size < $least:
     raise ValueError("a depth below $least: first and last layers would meet")
 """
+
+
+def _mean(order: int) -> str:
+    """What a mean over the inputs' entries of products of so many is called."""
+    return "K0" if order == 2 else f"M{order}"
 
 
 def right_side(made: Step, symbols: Mapping[Atom, sympy.Symbol]) -> sympy.Expr:

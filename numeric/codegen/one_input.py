@@ -7,7 +7,7 @@ from functools import cached_property
 
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
-from derive.engine.tensors import Tensor, identify
+from derive.engine.tensors import identify
 from derive.gaussian.shapes import SingleShape
 
 from ..brackets import module as brackets
@@ -36,7 +36,7 @@ class SingleModule(Module):
         return f"{brackets.support_source(sigma)}\n\n\n{source}"
 
     def atoms(self, stage: int, average: Callable[[int, int], str]) -> dict[Atom, str]:
-        """What each atom of a stage's steps is called, given the name of a shape's average."""
+        """The name of each atom of a stage's steps, given the name of a shape's average."""
         called: dict[Atom, str] = {
             bracket: average(number, self.shapes[group.sigma].index(shape_of(bracket)))
             for number, group in enumerate(self.groups)
@@ -49,11 +49,6 @@ class SingleModule(Module):
             for atom in tensors_of(each)
         }
         return {**called, **self._atoms(), **components}
-
-    def atoms_at_inputs(self) -> dict[Atom, str]:
-        """What each atom of the first layer's steps is called."""
-        tensors = (atom for each in self.first.values() for atom in each.atoms(Tensor))
-        return {**self._atoms(), **dict.fromkeys(tensors, "K0")}
 
     def lines(self, stage: int) -> Iterator[str]:
         """See `Module`."""
@@ -74,32 +69,40 @@ class SingleModule(Module):
     def usage(self) -> list[str]:
         """How to call the module."""
         tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
+        means, count = ", ".join(self.means), len(self.names)
         return [
-            f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1, of one input",
+            f"first_layer({means}, {parameters}) -> ({tensors}) at layer 1, of one input",
             *(
                 f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
                 for name, *_ in self.layers
             ),
-            f"flow(K0, {parameters}) -> array (depth, {len(self.names)}); each parameter an array",
+            f"flow({means}, {parameters}) -> array (depth, {count}); each parameter an array",
             "    (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
+            f"means(x) -> ({means},) of an input x (n_0,), so that flow(*means(x), ...)",
         ]
 
     def examples(self) -> list[str]:
         """See `usage.single`."""
         step = self.layers[self.pattern.block[0]][0]
         device = all(sigma.is_smooth for sigma in self.sigmas)
-        return usage.single(self.names, self.parameters, step, on_device=device)
+        inputs = usage.means(self.means.values())
+        return usage.single(self.names, self.parameters, step, inputs, on_device=device)
 
     def source(self) -> str:
         """The module after its docstring."""
-        at_inputs, names = self.atoms_at_inputs(), ", ".join(self.names)
+        at_inputs, names = self.at_inputs(), ", ".join(self.names)
         entries = ", ".join([names, *(f"{name}[layer]" for name in self.arguments)])
         steps = [f"{names}, = {step}({entries})" for step, *_ in self.layers]
         several = (f"{'el' * (k > 0)}if kind == {k}:\n    {step}" for k, step in enumerate(steps))
         return printer.filled(
             _MODULE,
             **self.drawn,
+            refusals=[
+                f'if {condition}:\n    raise ValueError("no input has means with {condition}")'
+                for condition in self.impossible
+            ],
+            given=usage.means(self.means.values()),
             starts=[f"{k} = {self.expression(each, at_inputs)}" for k, each in self.first.items()],
             step=steps if len(steps) == 1 else ["kind = kind_of(layer, C_W.size)", *several],
             stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
@@ -118,8 +121,14 @@ TENSORS = $tensors
 PARAMETERS = $parameters
 
 
+def means(x):
+    x = np.asarray(x, dtype=float)
+    return tuple(float(np.mean(x**order)) for order in $orders)
+
+
 @scalar
-def first_layer(K0, $arguments):
+def first_layer($means, $arguments):
+    $refusals
     $starts
     return $names,
 
@@ -140,13 +149,13 @@ def layers($names, $arguments):
 
 
 @driver
-def flow(K0, $arguments):
-    $names, = first_layer(K0, $at_first)
+def flow($means, $arguments):
+    $names, = first_layer($at_first)
     return layers($names, $arguments)
 
 
 if __name__ == "__main__":
-    table = flow(1.0, $demonstrated)
+    table = flow($given, $demonstrated)
     print("layer" + "".join(f"{name:>24}" for name in TENSORS))
     for layer, row in enumerate(table, start=1):
         print(f"{layer:5d}" + "".join(f"{value:24.16g}" for value in row))

@@ -50,10 +50,14 @@ def write_module(
         path: the file, written whole or not at all.
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
-    The module has `first_layer`, `next_layer`, `layers`, `flow` and `PARAMETERS`, and says in its
-    docstring how to call them. If layers differ, as of a recursion with layer="dense; residual*",
-    it has `next_layer_1`, `next_layer_2`, …, and `flow` takes each at its depth. Returns the path.
-    The equations are derived here, from source 000, eqs. (3.1)–(3.8).
+    The module has `first_layer`, `next_layer`, `layers`, `flow`, `means` and `PARAMETERS`, and says
+    in its docstring how to call them. If layers differ, as of a recursion with layer="dense;
+    residual*", it has `next_layer_1`, `next_layer_2`, …, and `flow` takes each at its depth.
+    `first_layer` and `flow` begin with the means of the inputs x that layer 1 depends on, which
+    `means(x)` computes: K0 = x·x/n_0 for rotation-invariant weights. Other weights may need
+    M4 = Σ_k x_k⁴/n_0 (of several inputs the means of all products of four entries) and, beyond
+    order 1/n, M6 and so on. Means that no inputs have raise a ValueError. Returns the path. The
+    equations are derived here, from source 000, eqs. (3.1)–(3.8).
 
     Raises:
         InputError: for recursions that do not go together, for an activation with no kernel, and
@@ -77,7 +81,7 @@ def planned(
     activation: GivenActivations | None,
     first_weights: WeightEnsemble | None,
 ) -> SingleModule | MultiModule:
-    """What is to be printed; arguments and errors of `write_module`."""
+    """The module to print; arguments and errors of `write_module`."""
     single = [made] if isinstance(made, Recursion) else made
     recursions = listed("made", single, "a Recursion, or several")
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):
@@ -93,7 +97,7 @@ def planned(
         if any(getattr(each, name) != getattr(head, name) for name in _SHARED):
             raise InputError("made", each, wanted)
     most = max(recursions, key=lambda each: each.corrections)
-    pattern = most.pattern(given)
+    pattern = most.pattern(given, first_weights)
     for scheme in pattern.distinct:
         scheme.check_numbers()
         _check_known(scheme.sigma)
@@ -118,9 +122,6 @@ def _planned(
     names: Sequence[Sequence[Sequence[Name]]], pattern: Pattern, first: WeightEnsemble
 ) -> SingleModule | MultiModule:
     """The module of these tensors behind each stage of each distinct layer."""
-    if first.group != "O":
-        wanted = "weights of layer 1 that depend on the inputs through xᵀx alone, to be written"
-        raise InputError("first_weights", str(first), wanted)
     start = pattern.distinct[0].first(first)
     (at_first,), *layers = (
         [

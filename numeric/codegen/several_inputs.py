@@ -8,6 +8,7 @@ from functools import cached_property
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
+from derive.engine.taps import Taps
 from derive.engine.tensors import identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
@@ -17,7 +18,7 @@ from ..brackets import several_inputs
 from ..brackets.shapes import MAX_INPUTS, positions_of
 from ..emit import printer
 from . import usage
-from .module import Module, tensors_of
+from .module import ROUNDING, Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
 
@@ -31,28 +32,69 @@ _MASKS = (
 )
 
 
+_SIGNALS = ("    of signals, where a sample is a signal at a position, one signal after another",)
+
+
 class MultiModule(Module):
     """Several inputs: arrays over samples, brackets tabulated once for each set of samples."""
 
     def usage(self) -> list[str]:
         """How to call the module."""
         tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
+        means = ", ".join(self.means)
+        shapes = ", ".join(f"{name} ({', '.join('m' * r)})" for name, r in self.means.items())
         return [
-            f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1; K0 (m, m) = x.x/n_0",
+            f"first_layer({means}, {parameters}) -> ({tensors}) at layer 1; {shapes}",
+            *(_SIGNALS if self._taps else ()),
             *(
                 f"{name}({tensors}, {parameters}) -> ({tensors}) at the next layer"
                 for name, *_ in self.layers
             ),
-            f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
+            f"flow({means}, {parameters}) -> tuple of arrays, such as K {self._shape};",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1;",
             "    both raise NotAveraged where an entry is nan",
+            f"means(x) -> ({means},) of inputs x (m, n_0), so that flow(*means(x), ...)",
             *(_MASKS if any(map(self._keep, range(len(self.stages)))) else ()),
         ]
 
     def examples(self) -> list[str]:
         """See `usage.multi`."""
-        return usage.multi(self.names, self.parameters)
+        return usage.multi(self.names, self.parameters, self._samples)
+
+    @cached_property
+    def _taps(self) -> list[Taps]:
+        """What matrices of convolutions read."""
+        found = (next(iter(steps.values())).through.taps for steps in self.stages)
+        return list(dict.fromkeys(each for each in found if each))
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether the last layer reads signals out, so that it alone has samples for each."""
+        return any(each.results != each.positions for each in self._taps)
+
+    @property
+    def _shape(self) -> str:
+        """Of a kernel in the table."""
+        return "(signals, signals) at the last layer" if self._is_read else "(depth, m, m)"
+
+    @property
+    def _samples(self) -> int:
+        """How many a demonstration has."""
+        return max([2, *(each.positions for each in self._taps)])
+
+    def _functions(self, stage: int, name: str) -> list[tuple[str, Step]]:
+        """The functions that lead through a stage, one for each of a recursion's parts."""
+        parts, called = self.stages[stage][name].parts, f"next_{self.behind(stage, name)}"
+        several = len(parts) > 1
+        return [(f"{called}_{k}" if several else called, part) for k, part in enumerate(parts)]
+
+    def _over_taps(self, part: Step, value: str) -> str:
+        """A part, summed over the taps of its stage."""
+        taps = part.through.taps
+        if taps is None:
+            return value
+        return f"over_taps({value}, TAPS_{self._taps.index(taps)}, {part.blocks})"
 
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
@@ -111,12 +153,15 @@ class MultiModule(Module):
                 for shape, name in tables.items():
                     yield f"{name} = fill_{self._fills[group.sigma, shape]}({group.kernel})"
         for name in self.stages[stage]:
-            after = self.behind(stage, name)
-            yield f"{after} = next_{after}({self._passed(stage)})"
+            calls = (
+                self._over_taps(part, f"{function}({self._passed(stage)})")
+                for function, part in self._functions(stage, name)
+            )
+            yield f"{self.behind(stage, name)} = {' + '.join(calls)}"
 
     def source(self) -> str:
         """The module after its docstring."""
-        arguments = ", ".join(self.arguments)
+        arguments, means = ", ".join(self.arguments), ", ".join(self.means)
         steps = [name for name, *_ in self.layers]
         kernels = {pair: self._kernel_of(*pair) for pair in self._fills}
         called = {
@@ -126,14 +171,17 @@ class MultiModule(Module):
             *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
             *(_fill(name, pair[1], *kernels[pair]) for pair, name in self._fills.items()),
             *(
-                self._kernel(f"first_{name}", each, f"K0, {arguments}", -1)
+                self._kernel(f"first_{name}", each, f"{means}, {arguments}", -1)
                 for name, each in self.first.items()
             ),
             *(
-                self._kernel(f"next_{self.behind(stage, name)}", each, self._passed(stage), stage)
+                self._kernel(function, part, self._passed(stage), stage)
                 for stage, steps in enumerate(self.stages)
-                for name, each in steps.items()
+                for name in steps
+                for function, part in self._functions(stage, name)
             ),
+            *([_OVER_TAPS] if self._taps else ()),
+            *(f"TAPS_{k} = np.array({_read(each)})" for k, each in enumerate(self._taps)),
         ]
         return printer.filled(
             _MODULE,
@@ -141,8 +189,15 @@ class MultiModule(Module):
             functions="\n\n".join(functions),
             most=MAX_INPUTS,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
-            starts=[f"first_{name}(K0, {arguments})," for name in self.names],
+            check_means=[printer.filled(_CHECK_MEANS, rounding=ROUNDING)]
+            if len(self.means) > 1
+            else [],
+            checks=[f"check_means({means})"] if len(self.means) > 1 else [],
+            starts=[f"first_{name}({means}, {arguments})," for name in self.names],
             step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
+            table="rows[-1]" if self._is_read else _TABLE,
+            shown=f"[values], start={self.demonstrated}" if self._is_read else "values, start=1",
+            count=self._samples,
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
@@ -156,7 +211,7 @@ class MultiModule(Module):
         }
         rank = len(made.samples)
         index = dict(zip(made.samples, _LETTERS, strict=False))
-        known = self._atoms()
+        known = self.at_inputs() if stage < 0 else self._atoms()
         for atom in made.atoms(Bracket):
             parts = [
                 f"{tables[atom][shape]}[{', '.join(index[label] for label in labels)}]"
@@ -167,7 +222,7 @@ class MultiModule(Module):
             known[atom] = f"({known[atom]}{shared})" if shared else known[atom]
         for component in tensors_of(made):
             tensor, labels = identify(component)
-            array = self.before(stage, f"{tensor.identifier}{made.through.below.mark}")
+            array = known[component] if stage < 0 else self.before(stage, tensor.identifier)
             known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         samples = arguments.split(",", maxsplit=1)[0]
@@ -210,6 +265,14 @@ class MultiModule(Module):
         )
         more = f"(1.0 / {float(keep.expr)!r} - 1.0)"
         return "".join(f" * (1.0 + {more} * ({each}))" for each in met)
+
+
+def _read(taps: Taps) -> list[list[list[float]]]:
+    """By tap the matrix from the positions that are read to those of the result, times s^{-1/2}."""
+    scale, positions = taps.count**-0.5, range(taps.positions)
+    return [
+        [[scale * float(read.get(q, 0)) for q in positions] for read in tap] for tap in taps.weights
+    ]
 
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:
@@ -280,10 +343,18 @@ def checked(tensors, layer):
     return tensors
 
 
+def means(x):
+    x = np.asarray(x, dtype=float)
+    products = ([part for axis in range(r) for part in (x, [axis, r])] for r in $orders)
+    return tuple(np.einsum(*each, [*range(len(each) // 2)]) / x.shape[1] for each in products)
+
+
+$check_means
 $functions
 
 
-def first_layer(K0, $arguments):
+def first_layer($means, $arguments):
+    $checks
     return (
         $starts
     )
@@ -298,19 +369,70 @@ def layers($names, $arguments):
     rows = [checked(($names,), 1)]
     for layer in range(1, C_W.size):
         rows.append(checked($step(*rows[-1], $entries), layer + 1))
-    return tuple(np.stack(tensor) for tensor in zip(*rows))
+    return $table
 
 
-def flow(K0, $arguments):
-    return layers(*first_layer(K0, $at_first), $arguments)
+def flow($means, $arguments):
+    return layers(*first_layer($at_first), $arguments)
 
 
 if __name__ == "__main__":
-    tensors = flow(np.array([[1.0, 0.5], [0.5, 1.0]]), $demonstrated)
+    tensors = flow(*means(1.0 - 2.0 * np.eye($count, max(8, $count))), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
-        for layer, value in enumerate(values, start=1):
+        for layer, value in enumerate($shown):
             print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
+'''
+
+_CHECK_MEANS = '''\
+def check_means(*means):
+    """Raises ValueError for means that no inputs have.
+
+    Those of r entries are symmetric. With those of r - 2 and r - 4 they make up the Gram matrix of
+    all products of r/2 and of r/2 - 2 entries, whose eigenvalues are at least 0.
+    """
+    m = len(means[0])
+    scale, found = np.trace(means[0]) / m or 1.0, [np.ones(())]
+    for power, values in enumerate(means, start=1):
+        order = 2 * power
+        if values.shape != (m,) * order:
+            raise ValueError(f"means of {order} entries: shape {values.shape}, not {(m,) * order}")
+        values = values / scale**power
+        turned = [np.moveaxis(values, 0, axis) for axis in range(1, order)]
+        if not all(np.allclose(values, each, rtol=$rounding, atol=$rounding) for each in turned):
+            raise ValueError(f"means of {order} entries: not symmetric, or not finite")
+        found.append(values)
+    for power in range(2, len(found)):
+        few, many = m ** (power - 2), m**power
+        middle = found[power - 1].reshape(few, many)
+        below, above = found[power - 2].reshape(few, few), found[power].reshape(many, many)
+        gram = np.block([[below, middle], [middle.T, above]])
+        if np.linalg.eigvalsh(gram)[0] < -$rounding * np.trace(gram):
+            raise ValueError(f"means of {2 * power} entries: no inputs have these")
+
+
+'''
+"""What `first_layer` begins with where it needs more than K0."""
+
+_TABLE = "tuple(np.stack(tensor) for tensor in zip(*rows))"
+
+_OVER_TAPS = '''\
+def over_taps(values, taps, blocks):
+    """The sum over a tap for each block of axes, which are read where it reads."""
+    (_, results, positions), size = taps.shape, len(values)
+    matrices = [np.kron(np.eye(size // positions), tap) for tap in taps]
+    for axis in set(range(values.ndim)) - {axis for block in blocks for axis in block}:
+        if results != positions:  # a constant
+            values = values.take(range(0, size, positions), axis)
+    for block in blocks:
+        read = [values] * len(taps)
+        for axis in block:
+            read = [
+                np.moveaxis(np.tensordot(tap, each, (1, axis)), 0, axis)
+                for tap, each in zip(matrices, read)
+            ]
+        values = sum(read)
+    return values
 '''
 
 _KERNEL = """\

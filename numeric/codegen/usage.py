@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 
 _PYTHON = "From Python, with this file as kernel.py, 50 layers:"
 
@@ -12,13 +13,23 @@ def numbers(parameters: Sequence[str]) -> list[str]:
     return ["0.0" if name == "C_b" else "1.0" for name in parameters]
 
 
+def means(orders: Iterable[int]) -> str:
+    """Means of an input for a demonstration: of normal numbers."""
+    return ", ".join(f"{prod(range(1, order, 2))}.0" for order in orders)
+
+
 def columns(parameters: Sequence[str], depth: int = 10) -> list[str]:
     """The same for so many layers."""
     return [f"np.full({depth}, {number})" for number in numbers(parameters)]
 
 
 def single(
-    tensors: Sequence[str], parameters: Sequence[str], step: str, *, on_device: bool
+    tensors: Sequence[str],
+    parameters: Sequence[str],
+    step: str,
+    inputs: str,
+    *,
+    on_device: bool,
 ) -> list[str]:
     """One input: the loop over layers; a step in a compiled loop; a step per thread."""
     names, given = ", ".join(tensors), ", ".join(numbers(parameters))
@@ -26,7 +37,7 @@ def single(
     lines = [
         _PYTHON,
         "    import numpy as np, kernel",
-        f"    table = kernel.flow(1.0, {', '.join(columns(parameters, 50))})",
+        f"    table = kernel.flow({inputs}, {', '.join(columns(parameters, 50))})",
         "From code that numba compiles:",
         "    import numba, kernel",
         "    @numba.njit",
@@ -51,7 +62,7 @@ def single(
 
 
 def c_program(
-    stem: str, tensors: Sequence[str], parameters: Sequence[str], depth: int
+    stem: str, tensors: Sequence[str], parameters: Sequence[str], inputs: str, depth: int
 ) -> list[str]:
     """A C program that calls the flow of <stem>.c, with so many layers, C_W = 1 and no biases."""
     arrays = ", ".join(f"{name}[{depth}]" for name in parameters)
@@ -70,19 +81,19 @@ def c_program(
         f"    for (int l = 0; l < {depth}; l++) {{",
         f"        {filled}",
         "    }",
-        f"    {stem}_flow(1.0, {depth}, {', '.join(parameters)}, out[0]);",
+        f"    {stem}_flow({inputs}, {depth}, {', '.join(parameters)}, out[0]);",
         f'    printf("{", ".join(f"{name} = %.6f" for name in tensors)}\\n", {entries});',
         "    return 0;",
         "}",
     ]
 
 
-def multi(tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
-    """Several inputs: the loop over layers."""
+def multi(tensors: Sequence[str], parameters: Sequence[str], samples: int) -> list[str]:
+    """So many inputs: the loop over layers."""
     return [
         _PYTHON,
         "    import numpy as np, kernel",
-        "    K0 = np.array([[1.0, 0.5], [0.5, 1.0]])",
-        f"    {', '.join(tensors)}, = kernel.flow(K0, {', '.join(columns(parameters, 50))})",
+        f"    inputs = kernel.means(1.0 - 2.0 * np.eye({samples}, {max(8, samples)}))",
+        f"    {', '.join(tensors)}, = kernel.flow(*inputs, {', '.join(columns(parameters, 50))})",
         "These functions call compiled ones, and run from Python alone.",
     ]

@@ -33,12 +33,12 @@ Shared: TypeAlias = NDArray[np.int64]
 
 
 def kernel(function: Callable[..., None]) -> Any:
-    """What the CPU launches, as `function[blocks, threads](…)`."""
+    """The kernel that the CPU launches, as `function[blocks, threads](…)`."""
     return cuda.jit(function)
 
 
 def device(function: Function) -> Function:
-    """What kernels call."""
+    """The function that kernels call."""
     return cast(Function, cuda.jit(device=True)(function))
 
 

@@ -44,7 +44,7 @@ Polynomial = dict[tuple[Entry, ...], float]
 
 @dataclass(frozen=True)
 class Sum:
-    """What a layer's z is the sum of.
+    """The terms whose sum is a layer's z.
 
     Arguments:
         n: neurons.

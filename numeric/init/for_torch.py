@@ -28,7 +28,7 @@ from .settings import LEFT, Initialized, Setting
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `torch_` was asked for, checked."""
+    """The arguments of `torch_`, checked."""
 
     activation: Activation | None
     weights: WeightEnsemble
@@ -78,7 +78,7 @@ class OfTorch:
 
 
 def initialize(module: nn.Module, wanted: Wanted, generator: torch.Generator | None) -> Initialized:
-    """What `torch_` does."""
+    """Initialize a module, as `torch_` does."""
     if not isinstance(module, nn.Module):
         raise InputError("module", module, "a torch.nn.Module")
     if generator is not None and not isinstance(generator, torch.Generator):

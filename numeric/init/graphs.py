@@ -46,7 +46,7 @@ _JOINS = {"add": "sum", "iadd": "sum", "mul": "product", "imul": "product"}
 
 @dataclass(frozen=True)
 class Feed:
-    """What a matrix takes.
+    """The input of a matrix.
 
     Attributes:
         kind: "inputs", "activation", "norm", "matrix", "sum", "product" or "unknown".

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Setting:
-    """What became of one parameter.
+    """The initialization of one parameter.
 
     Attributes:
         name: of the parameter, as `named_parameters` has it.
@@ -25,7 +25,7 @@ class Setting:
 
 @dataclass(frozen=True, repr=False)
 class Initialized:
-    """What `torch_` did: its `str` has a line for each parameter, then the reasons.
+    """The result of `torch_`: its `str` has a line for each parameter, then the reasons.
 
     Attributes:
         settings: a `Setting` for each parameter, in their order.

@@ -62,7 +62,7 @@ _COPIES = 1 + RUNS
 
 
 class Descending(Protocol):
-    """Recursions that can be run: `run.Layers`, `staged.StagedLayers` and such.
+    """Recursions that can be run: `staged.StagedLayers` and such.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.

@@ -86,7 +86,7 @@ class Averages:
         return self._evaluate(K)
 
     def along(self) -> Copies:
-        """What averages at one input's variances, (layers, copies), that differ by little from copy
+        """Averages at one input's variances, (layers, copies), that differ by little from copy
         to copy, block after block: values and sizes, (count, layers, copies).
 
         The copies follow the first by d⟨f⟩/dK = ½⟨f''⟩, taken anew where K has changed by more than
@@ -134,7 +134,7 @@ class Averages:
         return average
 
     def copies(self) -> Copies:
-        """What averages at kernels, (copies, m, m), that differ by little, layer after layer:
+        """Averages at kernels, (copies, m, m), that differ by little, layer after layer:
         values (copies, count), and sizes (count,) at the first kernel.
 
         Where there is a gradient the copies follow by it, and it is taken anew where K has changed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -106,7 +107,8 @@ def _stays(
 
     known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
     for stage in stages:
-        known = behind(stage, known, sigma, biases=biases, weights=weights)
+        alone = replace(stage, taps=None)  # `_where_all` has the taps
+        known = behind(alone, known, sigma, biases=biases, weights=weights)
     return not any(known[STREAM][0])
 
 

@@ -166,7 +166,7 @@ class Along:
         return int(self._known.size)
 
     def known(self, vectors: Array) -> Array:
-        """What does not follow, (layers, copies + 1, monomials), from vectors as of `Table`."""
+        """Fixed factors, (layers, copies + 1, monomials), from vectors as of `Table`."""
         found = product(vectors[..., self._known], -1) * self._coefficients
         np.abs(found[:, -1], out=found[:, -1])
         return np.asarray(found)

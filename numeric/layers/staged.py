@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -19,12 +20,12 @@ from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
 from derive.engine.tensors import Name, named
-from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from ..brackets.shapes import is_merged
 from . import stages
+from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
 from .start import Start
@@ -36,7 +37,7 @@ Passage: TypeAlias = stages.Stage | Merged | Tapped
 
 
 class StagedLayers:
-    """The recursions of these tensors through layers of several stages; `run.Layers` has another's.
+    """The recursions of these tensors through layers of any stages.
 
     Arguments:
         names: the tensors behind each stage of each scheme's layer, which need no others.
@@ -109,6 +110,14 @@ class StagedLayers:
         self._unseen = 0
 
     @property
+    def averages(self) -> Averages | None:
+        """Those at the kernel of a layer of one stage; None of any other."""
+        passage, *others = self._all
+        if others or not isinstance(passage, stages.Stage) or len(passage.groups) != 1:
+            return None
+        return passage.groups[0]
+
+    @property
     def _all(self) -> list[Passage]:
         return [*chain(*self._layers, *self._readouts)]
 
@@ -140,7 +149,13 @@ class StagedLayers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """See `run.Layers.degenerate`."""
+        """The first sample whose z = 0 leaves a value undefined in a layer; None if there is none.
+
+        Arguments:
+            tensors: the tensors of the layer below, (m, m, …) each.
+            parameters: (1, parameters).
+            layer: 2, 3, …
+        """
         below = tensors[: len(self._layers[0][-1].names)]
         both = [each[None] for each in below], [np.abs(each) for each in below]
         number = self._order[layer - 2] if self._order else 0
@@ -212,12 +227,12 @@ def _passage(
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
-    bent = [each for each in stage.sigmas(scheme.sigma) if not each.is_smooth]
-    if stage.taps is not None:
-        if m > 1 and stage.has_centres and bent and is_merged(stage, steps):
-            wanted = "norms without centres, such as rms, before taps, or a smooth activation: "
-            raise InputError("layer", str(scheme.layer), f"{wanted}{bent[0]} has kinks")
-        return Tapped(below, steps, sigma, parameters, m, stage)
-    if m > 1 and bent and is_merged(stage, steps):
-        return Merged(below, steps, sigma, parameters, m)
-    return stages.Stage(below, steps, sigma, parameters, m, keep=stage.keep)
+    bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
+    given = below, [part for step in steps for part in step.parts], sigma, parameters, m
+    apart = stage.taps is None or not replace(stage, taps=None).has_dense_equation
+    made = (
+        Merged(*given)
+        if m > 1 and bent and is_merged(stage, steps)
+        else stages.Stage(*given, apart=apart, keep=stage.keep)
+    )
+    return made if stage.taps is None else Tapped(made, steps, stage.taps, m)

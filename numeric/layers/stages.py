@@ -20,7 +20,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
-from .program import Tables
+from .program import Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
 
@@ -46,9 +46,12 @@ class Stage:
             label that meets another.
 
     Attributes:
+        steps: as given.
         names: the tensors behind it.
         kernels: which tensors before it are the brackets' kernels.
+        groups: their averages, kernel by kernel.
         noises: how many averages the brackets have.
+        tables: of the steps.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Stage:
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
         self._sigma = sigma
         self._keep = keep
+        self.steps = tuple(steps)
         self.names = tuple(step.target for step in steps)
         how = {"apart": apart, "distinct": distinct}
         brackets: dict[str, set[Bracket]] = {}
@@ -74,15 +78,15 @@ class Stage:
         labels = [name.label for name in below]
         self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
         self._single = m == 1 and all(len(set(step.samples)) == 1 for step in steps)
-        self._groups = [
+        self.groups = [
             of.of_one(sigma(kernel), sorted(brackets[kernel]))
             if self._single
             else of.of_several(sigma(kernel), sorted(brackets[kernel]), m, **how)
             for kernel in sorted(brackets)
         ]
-        self.noises = sum(group.count for group in self._groups)
+        self.noises = sum(group.count for group in self.groups)
         self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
-        self._tables = Tables(steps, m, self._find)
+        self.tables = Tables(steps, m, self._find)
 
     def _lay_out(
         self, kernels: Sequence[str], brackets: dict[str, list[Bracket]], steps: Sequence[Step]
@@ -110,7 +114,7 @@ class Stage:
             self._begins[response] = end
             end += m ** (0 if m == 1 else len(_samples(response)))
         self._sums, self._met = [], []
-        for kernel, group in zip(kernels, self._groups, strict=True):
+        for kernel, group in zip(kernels, self.groups, strict=True):
             places = [group.places[bracket] for bracket in brackets[kernel]]
             for bracket, each in zip(brackets[kernel], places, strict=True):
                 self._begins[kernel, bracket] = end
@@ -136,7 +140,7 @@ class Stage:
 
     def averages(self) -> list[Average]:
         """Of the brackets at each kernel, layer after layer."""
-        return [self._average(group) for group in self._groups]
+        return [self._average(group) for group in self.groups]
 
     def _average(self, group: of.Averages) -> Average:
         copies, m = group.copies(), self._m
@@ -166,6 +170,16 @@ class Stage:
 
         Raises UndefinedError for the norm of a vector of zeros.
         """
+        return self.tables(self._vectors(before, parameters, noise, average))
+
+    def _vectors(
+        self,
+        before: Both,
+        parameters: Array,
+        noise: Array,
+        average: Sequence[Average],
+    ) -> Array:
+        """What the tables multiply, (copies + 1, places)."""
         copies, (tensors, sizes_before) = len(parameters), before
         parts = [
             np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
@@ -180,13 +194,17 @@ class Stage:
                 raise UndefinedError(none)
         begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
         for kernel, group, sums, met, own in zip(
-            self.kernels, self._groups, self._sums, self._met, average, strict=True
+            self.kernels, self.groups, self._sums, self._met, average, strict=True
         ):
             found, sizes = own(tensors[kernel])
             part = disturbed(found, sizes, noise[:, begin : begin + group.count], sums)
             parts.append(part if self._keep is None else part * p**-met)
             begin += group.count
-        return self._tables(stacked(with_sizes(parameters), *parts))
+        return stacked(with_sizes(parameters), *parts)
+
+    def table(self, steps: Sequence[Step]) -> Table:
+        """Of some of the steps, at one input."""
+        return Table(steps, 1, self._find)
 
     def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
         """The first sample whose z = 0 lies on a kink of σ in the stage; None if there is none."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine import stages as engine
 from derive.engine.step import Step
-from derive.engine.taps import Row, Taps, Ties
-from derive.engine.tensors import Name
-from derive.groups.pairings import Blocks
+from derive.engine.taps import Row, Taps
 
 from ..arrays import Array
-from .stages import Average, Sigma, Stage
+from .merged import Merged
+from .resting import Degenerate
+from .stages import Average, Stage
 from .vectors import Both
 
 
@@ -89,51 +87,40 @@ def _summands(
     return found
 
 
-def axes_of(ties: Ties, pairing: Blocks, subscripts: Sequence[int]) -> list[list[int]]:
-    """The axes of a tensor that one tap moves, block by block."""
-    axis = {slot: place for place, slot in enumerate(subscripts)}
-    return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]
-
-
-class Tapped(Stage):
+class Tapped:
     """The recursions through a convolution: of the dense layer, and then sums over taps.
 
     Arguments:
-        stage: the stage, with the positions that its matrices read.
-
-    The others are those of `Stage`.
+        inner: of the parts of these recursions, without taps.
+        steps: the recursions.
+        taps: the positions that the stage's matrices read.
+        m: inputs.
     """
 
-    def __init__(
-        self,
-        below: Sequence[Name],
-        steps: Sequence[Step],
-        sigma: Sigma,
-        parameters: Sequence[str],
-        m: int,
-        stage: engine.Stage,
-    ) -> None:
+    def __init__(self, inner: Stage | Merged, steps: Sequence[Step], taps: Taps, m: int) -> None:
+        self._inner, self._reader = inner, Reader(taps, m // taps.positions)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
-        self._blocks = [
-            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
-            for _, part in parts
-        ]
-        taps, signals = stage.reading, m // stage.reading.positions
-        self._reader = Reader(taps, signals)
+        self._blocks = [part.blocks for _, part in parts]
+        self._ranks = [len(part.target.subscripts) for _, part in parts]
+        signals = m // taps.positions
         self._past = None if taps.past is None else Reader(taps.past, signals)
         self._sizes = Reader(taps.absolute, signals)
-        given = below, [part for _, part in parts], sigma, parameters, m
-        alone = replace(stage, taps=None)
-        super().__init__(*given, apart=alone != engine.DENSE, keep=stage.keep)
-        self._ranks = [len(part.target.subscripts) for _, part in parts]
-        self.names = tuple(step.target for step in steps)
+        self.names, self.noises = tuple(step.target for step in steps), inner.noises
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return self._inner.averages()
+
+    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
+        """See `Stage.degenerate`."""
+        return self._inner.degenerate(tensors)
 
     def passed(
         self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
     ) -> Both:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
-        parts = super().passed(before, parameters, noise, average)
+        parts = self._inner.passed(before, parameters, noise, average)
         found: list[Array] = [np.zeros(())] * len(self.names)
         sizes = list(found)
         how = self._owners, self._blocks, self._ranks

@@ -119,7 +119,7 @@ def read(
     draws: int | None = None,
     output: str | int | None = None,
 ) -> Description:
-    """What a model of another framework is: its layers, widths and activation, and the law of its
+    """Read a model of another framework: its layers, widths and activation, and the law of its
     weights, as a `derive.Network`.
 
         z^{(1)} = b + W x,   z^{(ℓ+1)} = F(z^{(ℓ)}; W, b)

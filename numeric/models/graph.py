@@ -42,7 +42,7 @@ class Linear:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """What it is computed from."""
+        """The nodes that it is computed from."""
         return (self.source,)
 
     def times(self, factor: sympy.Expr) -> Linear:
@@ -59,7 +59,7 @@ class Applied:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """What it is computed from."""
+        """The nodes that it is computed from."""
         return (self.source,)
 
 
@@ -73,7 +73,7 @@ class Norm:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """What it is computed from."""
+        """The nodes that it is computed from."""
         return (self.source,)
 
 
@@ -85,7 +85,7 @@ class Sum:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """What it is computed from."""
+        """The nodes that it is computed from."""
         return tuple(source for _, source in self.terms)
 
     def times(self, factor: sympy.Expr) -> Sum:
@@ -102,7 +102,7 @@ class Product:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """What it is computed from."""
+        """The nodes that it is computed from."""
         return (self.left, self.right)
 
 

@@ -60,7 +60,7 @@ measured, at all layers."""
 
 
 class Sample(NamedTuple):
-    """What was measured.
+    """The measured numbers.
 
     Attributes:
         first: K and Theta by layer, and `spread`, the standard deviation of H_11 among
@@ -107,7 +107,7 @@ def plan(description: Description, draws: int) -> Plan:
 
 
 class Initialized(Protocol):
-    """What draws initializations and computes with them, as `Reading` does."""
+    """An object that draws initializations and computes with them, as `Reading` does."""
 
     precision: float
     has_free_rows: bool

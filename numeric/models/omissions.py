@@ -49,7 +49,7 @@ def bounded(derived: Theory, ensemble: Sample) -> Theory:
 
 
 class Omission(NamedTuple):
-    """What theory leaves out of a tensor by the ensemble, where that replaced the estimate.
+    """The truncation error of a tensor by the ensemble, where that replaced the estimate.
 
     Attributes:
         tensor: its name.

@@ -9,7 +9,7 @@ from derive.errors import InputError
 
 
 def named(returned: Any) -> dict[str, Any]:
-    """What a model returns, by names: keys, fields and places, with a dot between those of parts.
+    """The outputs of a model by names: keys, fields and places, with a dot between those of parts.
 
     >>> named({"policy": 1, "value": (2, None)})
     {'policy': 1, 'value.0': 2}

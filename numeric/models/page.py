@@ -66,7 +66,7 @@ class Jacobian(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `report` found.
+    """The result of `report`.
 
     Attributes:
         description: the model, as `read` gives it.
@@ -164,7 +164,7 @@ def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]
 
 
 def facts(report: Report) -> list[str]:
-    """What follows, a sentence each."""
+    """The conclusions, a sentence each."""
     jacobian, found = report.jacobian, []
     if not math.isnan(jacobian.size):
         found.append(
@@ -283,7 +283,7 @@ def html(report: Report) -> str:
 
 
 def body(report: Report) -> str:
-    """What stands in the page."""
+    """The body of the page."""
     description = report.description
     told = "agrees with" if report.agrees else "DISAGREES with"
     parts = [

@@ -95,7 +95,7 @@ class Tests:
             each.add(values, self._random)
 
     def rows(self, K: Array) -> list[Rows]:
-        """What was found, with the variances at each layer and input, (depth, m)."""
+        """The results, with the variances at each layer and input, (depth, m)."""
         draws = min((each.draws for each in self._layers), default=0)
         tests = 2 * K.shape[1] * max(1, len(self._layers))
         bound = -float(special.stdtrit(draws - 1, FALSE_ALARMS / (2 * tests)))

@@ -128,7 +128,7 @@ class Centring:
                 self._seen[number].append([found for part in own for found in _means(part)])
 
     def tests(self) -> list[Centred]:
-        """What was found."""
+        """The results of the tests."""
         found = []
         count = sum(len(seen[0]) for seen in self._seen.values())
         for number, seen in self._seen.items():

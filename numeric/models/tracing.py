@@ -61,7 +61,7 @@ Value: TypeAlias = Neurons | Collective | Parameter | sympy.Expr
 
 
 class UnreadableError(Exception):
-    """What cannot be read, and why: a reader adds where."""
+    """An error for a part that cannot be read, and why: a reader adds where."""
 
 
 class Tracer:

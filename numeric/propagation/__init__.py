@@ -1,20 +1,10 @@
-"""Lengths and correlations of wide networks: sampled, and derived to many digits."""
+"""Kernels and fixed points of wide networks to many digits, proved in balls."""
 
 from __future__ import annotations
 
-from .drawing import BIASES, BLOCK
-from .sampling import Sample, sample, simulate
 from .theory import fixed_points, kernels
 
-__all__ = [
-    "BIASES",
-    "BLOCK",
-    "Sample",
-    "fixed_points",
-    "kernels",
-    "sample",
-    "simulate",
-]
+__all__ = ["fixed_points", "kernels"]
 
 
 def __dir__() -> list[str]:

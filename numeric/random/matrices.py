@@ -98,7 +98,7 @@ def weight_matrix(
 
 
 def product(factors: list[Any]) -> Any:
-    """What matrices are together, multiplied from the left."""
+    """The product of matrices, multiplied from the left."""
     first, *others = factors
     for each in others:
         first = first @ each

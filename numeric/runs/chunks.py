@@ -20,11 +20,13 @@ import os
 import pickle
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 from tqdm import tqdm
 
@@ -34,7 +36,6 @@ from derive.work.progress import quiet, telling
 
 from ..arrays import Array
 from . import directory as directories
-from . import kept
 from .directory import Directory, manifest
 from .totals import Total
 from .work import Sharing, Work
@@ -81,10 +82,27 @@ class Options:
         return self.run is not None or self.executor is not None
 
 
+class Keeper(Protocol):
+    """Who keeps what ensembles come to beyond the calls that draw them."""
+
+    def read(self, work: Work, draws: int) -> tuple[Total, Array] | None:
+        """The total of so many draws, and their reference, if that is kept."""
+
+    def run(self, work: Work, draws: int) -> Path | None:
+        """The directory in which the draws' chunks are to be kept, if any."""
+
+    def write(self, work: Work, draws: int, total: Total, reference: Array) -> None:
+        """Told of what has been drawn."""
+
+
+keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+"""Of calls without a `run` of their own; by default nobody keeps them."""
+
+
 def total(
     work: Work, draws: int, options: Options, what: str, seconds: float = 0.0
 ) -> tuple[Total, Array]:
-    """What the draws 0 … `draws` − 1 come to, and the run's reference.
+    """The total of the draws 0 … `draws` − 1, and the run's reference.
 
     Arguments:
         work: what is sampled.
@@ -97,7 +115,8 @@ def total(
         InputError: for a directory of another run, in use, damaged, or with more draws; and for an
             ensemble that an executor cannot be sent.
     """
-    if options.run is None:
+    kept = keeper.get() if options.run is None else None
+    if kept is not None:
         if found := kept.read(work, draws):
             return found
         options = replace(options, run=kept.run(work, draws))
@@ -106,7 +125,8 @@ def total(
         seen = told.advance if told else None
         if options.run is None:
             found = _gathered(work, chunks, None, options, seen)
-            kept.write(work, draws, *found)
+            if kept is not None:
+                kept.write(work, draws, *found)
             return found
         with Directory(Path(options.run), manifest(work)) as directory:
             return _gathered(work, chunks, directory, options, seen)
@@ -322,7 +342,7 @@ def _task(sitting: _Sitting) -> bytes:
 
 
 def computed(task: bytes, start: int, stop: int) -> Array:
-    """What a chunk comes to, on one thread of the process in which this is called."""
+    """The total of a chunk, on one thread of the process in which this is called."""
     asked, reference = _received(task)
     return asked.sums(start, stop, reference)
 

@@ -52,7 +52,7 @@ _LAST = ("antithetic", "chunk", "first", "origin", "readouts", "changes")
 
 
 def manifest(work: Work) -> dict[str, Any]:
-    """What tells the runs of one ensemble from those of others."""
+    """The data that tell the runs of one ensemble from those of others."""
     return {
         "format": FORMAT,
         "version": version("wickgarten"),
@@ -181,7 +181,7 @@ class Directory:
         self.save(total, 0)
 
     def kept(self) -> tuple[dict[str, Array], int, Array] | None:
-        """What the first chunks come to, how many they are, and the reference; None if nothing."""
+        """The total of the first chunks, their number, and the reference; None if nothing."""
         if not (self.path / _SUMS).exists():
             return None
         stored = self._load(self.path / _SUMS)

@@ -15,13 +15,13 @@ from ..arrays import Array
 
 
 class Total(Protocol):
-    """What the chunks so far come to; the next one's draws are added in their order."""
+    """The total of the chunks so far; the next one's draws are added in their order."""
 
     def plus(self, found: Array) -> Self:
         """With what one more chunk comes to."""
 
     def arrays(self) -> dict[str, Array]:
-        """What a run keeps of it."""
+        """The arrays that a run stores."""
 
     def restored(self, arrays: Mapping[str, Array], draws: int) -> Self | None:
         """The total of so many draws from what was kept; None if that is none of this kind."""

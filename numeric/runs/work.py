@@ -48,7 +48,7 @@ class Work(ABC):
 
     @property
     def reference(self) -> Array:
-        """What all chunks of a run are about, made by whoever begins it; nothing, by default."""
+        """The reference of all chunks of a run, made by whoever begins it; nothing, by default."""
         return np.empty(0)
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Work(ABC):
 
     @abstractmethod
     def total(self) -> Total:
-        """What no draws come to, to which the chunks are added in their order."""
+        """The total of no draws, to which the chunks are added in their order."""
 
     @property
     def told(self) -> bool:
@@ -66,8 +66,8 @@ class Work(ABC):
 
     @abstractmethod
     def manifest(self) -> dict[str, Any]:
-        """What tells its runs from those of others: numbers, texts and lists."""
+        """The data that tell its runs from those of others: numbers, texts and lists."""
 
     @abstractmethod
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What the draws start … stop − 1 come to; `reference` is what the run is about."""
+        """The sums of the draws start … stop − 1; `reference` is what the run is about."""

@@ -83,7 +83,7 @@ class Sampler(Work):
 
     @abstractmethod
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+        """The estimates of these networks, (draws, statistics), at layers 1, 2, …"""
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """The same of some layers at a time, (layers, draws, statistics), and which is the first:
@@ -92,7 +92,7 @@ class Sampler(Work):
             yield layer, values[None]
 
     def sizes(self) -> Array | None:
-        """What is added up in each statistic, (depth, statistics), where its terms cancel; None
+        """The size of the terms of each statistic, (depth, statistics), where they cancel; None
         where they do not."""
         return None
 
@@ -140,7 +140,7 @@ class Sampler(Work):
         }
 
     def statistics(self, draws: NDArray[np.int64]) -> Array:
-        """What each of these networks estimates, (draws, depth, statistics)."""
+        """The estimates of each of these networks, (draws, depth, statistics)."""
         found = np.empty((draws.size, self.ensemble.depth, len(self.plan.statistics)))
         for layer, values in self.blocks(draws):
             found[:, layer : layer + len(values)] = values.swapaxes(0, 1)

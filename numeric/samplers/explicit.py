@@ -66,7 +66,7 @@ class ExplicitSampler(Sampler):
         return max(1, self.largest >> 4)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+        """The estimates of these networks, (draws, statistics), at layers 1, 2, …"""
         for fields in self.fields(draws):
             yield np.stack(
                 [

@@ -164,7 +164,7 @@ class ForwardSampler(ProbeSampler):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What the kernel is told of the layers.
+    """The arguments of the kernel that describe the layers.
 
     Arguments:
         steps, scales: the factors and biases of all layers but the last, which is averaged.

@@ -51,7 +51,7 @@ def _whole(x: Array) -> Array:
 
 
 def constant(probes: Probes, x: Array) -> Array:
-    """What does not depend on θ, (draws, m, n), as a jet."""
+    """A constant, which does not depend on θ, (draws, m, n), as a jet."""
     jets = np.zeros((x.shape[0], len(probes.jets), *x.shape[1:]))
     jets[:, 0] = x
     return jets

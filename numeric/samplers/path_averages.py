@@ -268,7 +268,7 @@ class Conditioned:
     def coefficients(
         self, fixed: Pairing, extra: Pairing, q: Pairing
     ) -> Iterator[tuple[Pairing, Array]]:
-        """What Π_fixed δ(i) Π_extra f_a f_a(i) Π_q (δ − Σ_a ŝ_a ŝ_a)(j) has in E[Π W_⊥], layer by
+        """Coefficients of Π_fixed δ(i) Π_extra f_a f_a(i) Π_q (δ − Σ_a ŝ_a ŝ_a)(j) in E[Π W_⊥], by
         layer: the pairs of `extra` that bring a ν, and the coefficient."""
         p = tuple(sorted((*fixed, *extra)))
         coset = coset_type(p, q) if p else ()

@@ -53,7 +53,7 @@ class ProductSampler(ForwardSampler):
         )
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
-        """What each layer multiplies the statistics of the layer before with."""
+        """The factors by which each layer multiplies the statistics of the layer before."""
         ensemble, program = self.ensemble, self._program
         networks = grouped(draws)
         squares = np.ones((ensemble.depth, *networks.shape))

@@ -71,7 +71,7 @@ class Block:
 
     @property
     def groups(self) -> list[Nodes]:
-        """What its unknowns belong to: of each member δ(1), for w, and its averages."""
+        """The nodes of its unknowns: of each member δ(1), for w, and its averages."""
         return [each for member in self.members for each in (UNIT, *member.averages)]
 
 

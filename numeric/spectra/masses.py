@@ -23,7 +23,7 @@ _NODES = 24  # of each panel of `Masses.below`
 
 @dataclass(frozen=True)
 class Masses:
-    """What integrals of the density need: M on the bulks, and what the atoms hold.
+    """The data for integrals of the density: M on the bulks, and the masses of atoms.
 
     Attributes:
         solver: M.

@@ -97,7 +97,7 @@ class Curve:
         return total
 
     def slope(self, M: acb) -> tuple[acb, acb]:
-        """What d log λ/dM has from M itself, and its derivative."""
+        """The part of d log λ/dM from M itself, and its derivative."""
         first, second = -1 / M, 1 / M**2
         for n, s in self.factors:
             first += n * (1 / M - s / (1 + s * M))

@@ -124,7 +124,7 @@ class Problem:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """What the kernel takes."""
+        """The arguments of the kernel."""
         sizes = [len(group.positions) for group in self.groups]
         columns = [
             np.concatenate([getattr(group, name) for group in self.groups])
@@ -139,7 +139,7 @@ class Problem:
 
     @property
     def block_arrays(self) -> kernel.Blocks | None:
-        """What the kernel takes of the blocks."""
+        """The arguments of the kernel for the blocks."""
         if not self.blocks:
             return None
         members = [member for block in self.blocks for member in block.members]

@@ -251,7 +251,7 @@ class _Jacobians(Work):
         )
 
     def parts(self, rows: Array) -> list[Array]:
-        """What rows consist of, in this order."""
+        """The parts of rows, in this order."""
         return np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
 
     def total(self) -> Rows:

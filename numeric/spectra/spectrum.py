@@ -57,7 +57,7 @@ class Spectrum:
 
     @cached_property
     def problem(self) -> Problem:
-        """What the solver is told."""
+        """The problem for the solver."""
         note("pennington2018", "belinschi2005")
         return Problem(self.law)
 

@@ -29,7 +29,7 @@ Pair = tuple[NDArray[Any], Array]
 
 
 class Spectrum(Protocol):
-    """What a table asks of a `spectrum.Spectrum`."""
+    """The part of `spectrum.Spectrum` that a table needs."""
 
     @property
     def law(self) -> Law:
@@ -37,7 +37,7 @@ class Spectrum(Protocol):
 
     @property
     def problem(self) -> Problem:
-        """What the solver is told."""
+        """The problem for the solver."""
 
     @property
     def atoms(self) -> dict[float, float]:

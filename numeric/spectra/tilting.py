@@ -46,7 +46,7 @@ def check(weights: WeightEnsemble) -> None:
 
 @dataclass(eq=False)
 class Tilt:
-    """What has become of one network's law.
+    """The tilted law of one network.
 
     Attributes:
         rng: the network's generator, which is advanced.

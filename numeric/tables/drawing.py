@@ -52,7 +52,7 @@ def points(
     label: str | None = None,
     marker: str = "o",
 ) -> None:
-    """What was sampled, with its error bars; all (points,)."""
+    """Draw samples with their error bars; all (points,)."""
     panel.errorbar(x, values, errors, fmt=marker, markersize=3, color=color, label=label)
 
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from .losses import slope
-from .networks import Trained
 from .optimizers import Optimizer, stepped
-from .parts import Key, Part, Pass, Use
+from .parts import Key, Part, Pass, Trained, Use
 
 Masks = Sequence[np.random.Generator]
 """Of each network, what its masks of dropout are drawn from."""

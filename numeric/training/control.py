@@ -82,7 +82,7 @@ def bears(draws: int, inputs: int, targets: Array, *, mirrored: bool) -> bool:
 
 
 def numbers(outputs: int, steps: int) -> int:
-    """What `controlled` holds at a time of an untrained network, roughly.
+    """The memory of `controlled` for an untrained network, roughly, in numbers.
 
     Arguments:
         outputs: of all samples together.
@@ -240,7 +240,7 @@ def _descent(
 
 
 class Regression(NamedTuple):
-    """What features of mean 0 leave of values, (draws, …), and the slopes of those that were used,
+    """The residual of values, (draws, …), after features of mean 0; and the slopes of those used,
     (features, values), on the average of the folds."""
 
     left: Array

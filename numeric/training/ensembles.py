@@ -19,10 +19,9 @@ from ..runs.directory import digest
 from ..runs.totals import Rows
 from ..runs.work import Sharing, Work
 from ..samplers.ensemble import Ensemble
-from .networks import Networks
+from .networks import CompiledNetworks, Networks
 from .optimizers import Optimizer
 from .parts import Part, parts
-from .staged import StagedNetworks
 from .stopping import Patience, Stopping
 
 _NUMBER_SECONDS = 6e-10
@@ -102,7 +101,7 @@ class Training(Work):
     def compiled(self) -> bool:
         """True if the layers are dense with one σ, and so trained by `kernels`."""
         net, needs = self.ensemble.net, self.ensemble.layers.needs
-        plain = needs.keys() <= Networks.supports and not net.layer.input_axes
+        plain = needs.keys() <= CompiledNetworks.supports and not net.layer.input_axes
         return plain and isinstance(net.activation, Activation)
 
     @property
@@ -117,14 +116,12 @@ class Training(Work):
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The parameters, layer by layer, where layers are not dense."""
+        """The parameters, layer by layer."""
         return parts(self.ensemble, self.targets.shape[1])
 
     @cached_property
     def _entries(self) -> int:
-        """Of all matrices."""
-        if self.compiled:
-            return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+        """Of all parameters."""
         return sum(part.size for part in self.parts)
 
     @property
@@ -230,12 +227,13 @@ class Training(Work):
         }
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """What these networks come to, (draws, numbers)."""
-        made = Networks if self.compiled else StagedNetworks
+        """The numbers of these networks, (draws, numbers)."""
+        made = CompiledNetworks if self.compiled else Networks
         networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()
         parts = [networks.started(self.readouts)] if self.origin else []
-        parts += [networks.changes()] if self.changes else []
+        if self.changes and isinstance(networks, CompiledNetworks):
+            parts.append(networks.changes())
         for sign in range(self._signs if self.steps else 0):
             if sign:
                 networks.begin(initial)

@@ -21,7 +21,7 @@ from ..runs import chunks
 from . import control, means
 from .arguments import skips
 from .ensembles import Training
-from .staged import reads_alone
+from .networks import reads_alone
 
 _ELSEWHERE = 1 << 60
 """The number of the first network that is not trained."""

@@ -1,139 +1,174 @@
-"""Networks side by side: drawn, taken down their losses, looked at on the way."""
+"""Networks of any layer side by side: drawn, taken down their losses, looked at on the way.
+
+A layer's equations (`derive.engine.stages`) are evaluated on a `Tape`, with their gradients by
+reverse differentiation. Every matrix has a learning rate λ_W over its own fan-in, and every
+equation with biases has its own. Where z stands for n neurons to the end, as behind a skip, a
+network's outputs are the first of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsemble
+from derive.activations import Activation
+from derive.arithmetic.parameters import Value
+from derive.engine.trees import STREAM, Kind
 
 from ..arrays import Array
-from ..random.matrices import frame, weight_matrix
-from ..samplers.ensemble import PERMUTATIONS, Ensemble
+from ..samplers.ensemble import MASKS, PERMUTATIONS, Ensemble, masked
+from ..samplers.staged import Evaluated, Parts
 from . import kernels
+from .arguments import carries
+from .blocks import Block, Masks, networks_of
 from .changes import changes
 from .losses import per_input
-from .optimizers import Optimizer
+from .parts import Key, Part, Pass, Trained, Use, parts, stages_at
+from .tape import Node, Tape
+
+_HELD = 1 << 22
+"""Numbers that are held together of the kernels of uses of a matrix."""
 
 
-class Trained(Protocol):
-    """What is trained, on what, and how."""
-
-    @property
-    def ensemble(self) -> Ensemble:
-        """The networks at initialization; its inputs are the training set's, then others."""
-
-    @property
-    def targets(self) -> Array:
-        """(training, outputs)."""
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """n_0, …, and the outputs."""
-
-    @property
-    def rule(self) -> Optimizer:
-        """The optimizer."""
-
-    @property
-    def loss(self) -> str:
-        """One of `losses.LOSSES`."""
-
-    @property
-    def batch(self) -> int:
-        """Inputs of a step."""
-
-    @property
-    def ntk(self) -> bool:
-        """Whether the tangent kernel is observed."""
+def reads_alone(ensemble: Ensemble) -> bool:
+    """Whether the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
+    is carried past its matrices."""
+    return not carries(ensemble.net, ensemble.depth)
 
 
 class Networks:
-    """Networks side by side: parameters (networks, …), activations (networks, inputs, n).
-
-    A network's parameters are one row, as `kernels` wants them: of each layer the matrix
-    (n_in, n_out), then the biases.
-    """
-
-    supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
-    """What networks may need (`samplers.ensemble.Layers.needs`)."""
+    """Networks side by side: all parameters in one row for each, in the order of `parts`."""
 
     def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
-        self.work, ensemble = work, work.ensemble
+        self.work = work
+        layer = work.ensemble.net.layer
+        self.positions = math.prod(layer.input_axes)  # of an input, and of what comes out
+        self.places = math.prod(layer.output_axes)
         self.streams = work.ensemble.generators(draws)
-        shapes = list(zip(work.widths, work.widths[1:], strict=False))
-        ends = np.cumsum([(n_in + 1) * n_out for n_in, n_out in shapes])
+        with_masks = MASKS in work.ensemble.layers.needs
+        self.masks = work.ensemble.generators(draws, 1) if with_masks else []
+        self.parts = parts(work.ensemble, work.targets.shape[1])
+        ends = np.cumsum([0, *(part.size for part in self.parts)])
+        self.slices = {
+            part.key: slice(start, end)
+            for part, start, end in zip(self.parts, ends, ends[1:], strict=False)
+        }
         self.parameters = np.empty((len(draws), ends[-1]))
-        self.weights, self.biases = [], []
-        for layer, (n_in, n_out) in enumerate(shapes, 1):
-            own = self.parameters[:, ends[layer - 1] - (n_in + 1) * n_out : ends[layer - 1]]
-            W = own[:, :-n_out].reshape(-1, n_in, n_out).transpose(0, 2, 1)
-            assert np.shares_memory(W, self.parameters)
-            self.weights.append(W)
-            self.biases.append(own[:, None, -n_out:])
-            self._draw(layer, first_rows)
-        fan_in = np.array(work.widths[:-1])
-        self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
+        self.of = {
+            part.key: self.parameters[:, self.slices[part.key]].reshape(-1, *part.shape)
+            for part in self.parts
+        }
+        self._at_once, self._blocks = networks_of(int(ends[-1])), dict[int, Block]()
+        self._all: Pass | None = None
+        self._redraw(self.parts)
         self.begin(self.parameters)
 
     def begin(self, parameters: Array) -> None:
         """At these parameters, before the first step."""
         self.parameters[:] = parameters
-        self.descent = self.work.rule.started(self.parameters, np.array(self.rates))
+        self.count, held = 0, self.work.rule.moments
+        self.moments = np.zeros((held, *self.parameters.shape))
         self.waiting = np.empty((len(self.parameters), 0), np.int64)
 
-    def _draw(self, layer: int, matrix: Callable[..., Array]) -> None:
-        """A layer's parameters anew, its matrices from a law, a shape, a generator and the rows of
-        the whole matrix."""
-        W, b, ensemble = self.weights[layer - 1], self.biases[layer - 1], self.work.ensemble
-        law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
-        rows = ensemble.widths[layer]
-        for k, rng in enumerate(self.streams):
-            W[k] = matrix(law, W[k].shape, rng, rows)
-        for k, rng in enumerate(self.streams):
-            b[k] = size * rng.standard_normal(b[k].shape)
+    def _redraw(self, own: Sequence[Part]) -> None:
+        for part in own:
+            for k, rng in enumerate(self.streams):
+                self.of[part.key][k] = part.drawn(rng)
+
+    @cached_property
+    def _last(self) -> list[Part]:
+        """The last stage's parameters."""
+        ensemble = self.work.ensemble
+        at = ensemble.depth, len(stages_at(ensemble, ensemble.depth)) - 1
+        return [part for part in self.parts if part.key[:2] == at]
 
     def mirror(self) -> None:
-        """The outputs change their signs: the last layer's parameters do."""
-        self.weights[-1] *= -1
-        self.biases[-1] *= -1
+        """The outputs change their signs, where `reads_alone`: the last stage's parameters do."""
+        for part in self._last:
+            self.of[part.key] *= -1
 
-    def forward(self, x: Array) -> tuple[list[Array], list[Array]]:
-        """The outputs last: what enters each layer, (networks, inputs, n), and σ' behind it."""
-        entering, slopes = [x], []
-        last = len(self.weights) - 1
-        for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
-            z = entering[-1] @ W.transpose(0, 2, 1) + b
-            if layer < last:
-                values = np.empty((len(z), 2, *z.shape[1:]))
-                self.work.ensemble.activation(layer + 1, 2).differentiate(z, values)
-                slopes.append(values[:, 1])
-                z = values[:, 0]
-            entering.append(z)
-        return entering, slopes
+    def passed(self, x: Array, of: Mapping[Key, Array] | None = None, masks: Masks = ()) -> Pass:
+        """Forward, of inputs (networks or 1, samples, n_0), with these parameters or its own, and
+        with the next masks of dropout if any."""
+        of = self.of if of is None else of
+        ensemble, tape = self.work.ensemble, Tape(self.work.ensemble)
+        state: dict[Kind, Node] = {STREAM: tape.constant(x)}
+        uses: dict[Key, list[Use]] = {}
+        masked_by = partial(self._masked, tape, masks)
+        for layer in range(1, ensemble.depth + 1):
+            stages = stages_at(ensemble, layer)
+            for at, stage in enumerate(stages):
+                last, below = layer == ensemble.depth and at == len(stages) - 1, tape.length
+                before, on = cast(Any, state), cast(Any, tape)
+                evaluated = Evaluated(ensemble, layer, stage, before, on, masked_by)
+                made = {
+                    kind: evaluated.parts(equation)
+                    for kind, equation in stage.equations
+                    if kind == STREAM or not last
+                }
+                state = {
+                    kind: self._added((layer, at), kind, each, tape, uses, of, last=last)
+                    for kind, each in made.items()
+                }
+        return Pass(tape, state[STREAM], uses, made[STREAM], below)
+
+    @staticmethod
+    def _masked(tape: Tape, masks: Masks, body: Node, keep: Value) -> Node:
+        """μσ/p, with μ = 1 or 0 for each network, input and neuron, drawn whenever the tape goes
+        forward; σ itself without masks."""
+        if not masks:
+            return body
+        mask = np.empty((len(masks), *body.shape[2:]))
+        tape.do(mask.fill, 1.0)
+        tape.do(masked, mask, keep, masks)
+        return tape.times(body, tape.constant(mask))
+
+    def _added(
+        self,
+        at: tuple[int, int],
+        kind: Kind,
+        given: Parts,
+        tape: Tape,
+        uses: dict[Key, list[Use]],
+        of: Mapping[Key, Array],
+        *,
+        last: bool,
+    ) -> Node:
+        """A variable after a stage."""
+        terms: list[Node] = []
+        for k, each in given.bodies.items():
+            body = cast(Node, each.jet)
+            terms.append(tape.applied(of[*at, k], body))
+            uses.setdefault((*at, k), []).append(Use(body, terms[-1]))
+        if given.carried is not None:
+            carried = cast(Node, given.carried.jet)
+            n = self.work.targets.shape[1]
+            terms.append(tape.first(carried, n) if last and carried.shape[3] != n else carried)
+        if given.biases is not None:
+            terms.append(tape.put(of[*at, kind][:, None], moves=True))
+            uses[*at, kind] = [Use(None, terms[-1])]
+        return tape.added(terms)
 
     def outputs(self, x: Array) -> Array:
-        """What comes out for these inputs, (networks, inputs, outputs)."""
-        work = self.work
-        found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
-        sigma = kernels.sigma_and_slope(work.ensemble.net.one_activation("compiled training"))
-        kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
-        return found
-
-    def at(self, x: Array) -> Array:
-        """The same, of a few inputs."""
-        return self.forward(np.broadcast_to(x, (len(self.parameters), *x.shape)))[0][-1]
+        """What comes out for these inputs, (networks, samples, outputs)."""
+        return self.passed(x[None]).outputs.value[:, 0]
 
     def descend(self, steps: int) -> None:
-        """So many steps of the optimizer."""
-        work = self.work
-        self.descent.take(
-            work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
-            work.ensemble.net.one_activation("compiled training"),
-        )  # fmt: skip
+        """So many steps of the optimizer, a few networks at a time."""
+        orders = self._batches(steps)
+        for start in range(0, len(orders), self._at_once):
+            rows = slice(start, start + self._at_once)
+            own = {key: each[rows] for key, each in self.of.items()}
+            held = {key: self.moments[:, rows, place] for key, place in self.slices.items()}
+            block = self._block(len(orders[rows]))
+            block.descend(own, held, orders[rows], self.masks[rows], self.count)
+        self.count += steps
 
     def _batches(self, steps: int) -> NDArray[np.int64]:
         """The training inputs of each step, (networks, steps, batch): each set is gone through in
@@ -150,91 +185,201 @@ class Networks:
             self.waiting = self.waiting[:, size:]
         return np.stack(chosen, axis=1)
 
+    def _block(self, count: int) -> Block:
+        """What takes so many down."""
+        if count not in self._blocks:
+            inputs = self._by_input(self.work.ensemble.inputs, self.positions)
+            targets = self._by_input(self.work.targets, self.places)
+            given = self.work, self.parts, self.passed, inputs, targets
+            self._blocks[count] = Block(*given, count)
+        return self._blocks[count]
+
     @property
     def training(self) -> int:
         """Training inputs."""
-        return len(self.work.targets)
+        return len(self.work.targets) // self.places
 
     @property
     def tests(self) -> Array:
-        """The inputs behind them."""
-        return self.work.ensemble.inputs[self.training :]
+        """The inputs behind them, position by position."""
+        return self.work.ensemble.inputs[self.training * self.positions :]
+
+    @staticmethod
+    def _by_input(rows: Array, each: int) -> Array:
+        return rows.reshape(-1, each, rows.shape[1])
 
     def started(self, readouts: int = 1) -> Array:
-        """What `Start` is, (networks, numbers), with so many last layers one after the other on
-        the same layers below."""
-        entering, slopes = self._passed()
-        hidden, ensemble = entering[-2], self.work.ensemble
-        own = hidden @ hidden.transpose(0, 2, 1) / hidden.shape[2]
-        kernel = ensemble.C_b[-1] + ensemble.C_W[-1] * own
-        parts = [entering[-1], self.kernel(entering, slopes), kernel]
-        for _ in range(1, readouts):
-            self._draw(len(self.weights), readout)
-            entering[-1] = hidden @ self.weights[-1].transpose(0, 2, 1) + self.biases[-1]
-            parts += [entering[-1], self.kernel(entering, slopes), kernel]
-        return self._joined(parts)
-
-    def changes(self) -> Array:
-        """`changes.changes` of each network, (networks, numbers)."""
-        entering, slopes = self._passed()
-        variance = self.work.ensemble.C_W[-1] / entering[-2].shape[2]
-        given = entering, slopes, self.weights, self.rates, variance, len(self.work.targets)
-        return self._joined([changes(*given)])
+        """What `Start` is, (networks, numbers), with so many last stages one after the other."""
+        found = []
+        for k in range(readouts):
+            if k:
+                self._redraw(self._last)
+            made = self._looked(only_last=k > 0)
+            found += [made.outputs.value.copy(), self._tangent(made), self._covariance(made.last)]
+        return self._joined(found)
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""
         work = self.work
-        entering, slopes = self._passed()
-        z = entering[-1]
-        training = z[:, : len(work.targets)]
-        loss = per_input(training, work.targets, work.loss).sum(axis=1)
-        kernel = [self.kernel(entering, slopes)] if work.ntk else []
-        return self._joined([z, *kernel, loss])
+        made = self._looked()
+        z = made.outputs.value[:, 0]
+        loss = per_input(z[:, : len(work.targets)], work.targets, work.loss).sum(axis=1)
+        return self._joined([z, *([self._tangent(made)] if work.ntk else []), loss])
 
     def _joined(self, parts: Sequence[Array]) -> Array:
         return np.concatenate([part.reshape(len(self.streams), -1) for part in parts], axis=1)
 
-    def _passed(self) -> tuple[list[Array], list[Array]]:
-        """Forward with all inputs."""
-        inputs = self.work.ensemble.inputs
-        return self.forward(np.broadcast_to(inputs, (len(self.streams), *inputs.shape)))
+    def _looked(self, *, only_last: bool = False) -> Pass:
+        """Forward with all inputs, where only the last stage's parameters may have changed since
+        the last time."""
+        if self._all is None:
+            self._all = self.passed(self.work.ensemble.inputs[None])
+        else:
+            self._all.tape.forward(self._all.below if only_last else 0)
+        return self._all
 
-    def kernel(self, entering: list[Array], slopes: list[Array]) -> Array:
-        """The tangent kernel H, (networks, inputs, inputs, outputs, outputs), from ∂z_i/∂z^(ℓ) of
-        every output i."""
-        count, m, outputs = entering[-1].shape
-        back = np.broadcast_to(np.eye(outputs)[:, None], (count, outputs, m, outputs))
-        found = np.zeros((count, m, m, outputs, outputs))
-        for layer in reversed(range(len(self.weights))):
-            flat = np.ascontiguousarray(back).reshape(count, outputs * m, -1)
-            paths = (flat @ flat.transpose(0, 2, 1)).reshape(count, outputs, m, outputs, m)
-            inner = entering[layer] @ entering[layer].transpose(0, 2, 1)
-            rate = self.rates[0][layer] * inner + self.rates[1][layer]
-            found += paths.transpose(0, 2, 4, 1, 3) * rate[..., None, None]
-            if layer:
-                flat = flat @ self.weights[layer]
-                back = flat.reshape(count, outputs, m, -1) * slopes[layer - 1][:, None]
+    def _covariance(self, last: Parts) -> Array:
+        """An output's over the last stage's parameters, given all below; and its square there, of
+        what is carried past them."""
+        ensemble = self.work.ensemble
+        found = np.zeros((len(self.parameters), *(ensemble.data.measured,) * 2))
+        at = self._last[0].key[:2] if self._last else (0, 0)
+        variances = {part.key: part.variance for part in self._last}
+        for k, each in last.bodies.items():
+            body = cast(Node, each.jet).value[:, 0]
+            gram = body @ body.transpose(0, 2, 1) / body.shape[2]
+            found += variances[*at, k] * gram
+        if last.biases is not None:
+            found += variances[*at, STREAM]
+        if last.carried is not None:
+            n = self.work.targets.shape[1]
+            carried = cast(Node, last.carried.jet).value[:, 0, :, :n]
+            found += carried @ carried.transpose(0, 2, 1) / n
         return found
 
+    def kernel(self, x: Array) -> Array:
+        """The tangent kernel of these inputs, (networks, samples, samples, outputs, outputs)."""
+        return self._tangent(self.passed(x[None]))
 
-def first_rows(
-    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
-) -> Array:
-    """The first rows, (n_out, n_in), of a matrix of so many rows, or of n_out if these are more:
-    its rank is a part of all of them."""
-    n_out, n_in = shape
-    if isinstance(law, Gaussian | IndependentEntries):
-        return weight_matrix(law, shape, rng)
-    return weight_matrix(law, (max(rows, n_out), n_in), rng)[:n_out]
+    def _tangent(self, made: Pass) -> Array:
+        """The tangent kernel H, (networks, samples, samples, outputs, outputs)."""
+        networks, _, m, outputs = made.outputs.shape
+        p = self.places
+        if made.outputs.back is None:
+            # inputs do not meet on their way, positions do: of all inputs at once each output at
+            # each position is differentiated
+            unit = np.einsum("ij,pq->ipqj", np.eye(outputs), np.eye(p)).reshape(-1, 1, p, outputs)
+            unit = np.broadcast_to(unit, (networks, outputs * p, m // p, p, outputs))
+            made.tape.differentiate(made.outputs, unit.reshape(networks, -1, m, outputs))
+        else:
+            made.tape.reverse()
+        found = np.zeros((networks, outputs * p, m // p, outputs * p, m // p))
+        for first, second, weight in _paths(self.parts, made):
+            _add_paths(found, first, second, weight)
+        split = found.reshape(networks, outputs, p, m // p, outputs, p, m // p)
+        return split.transpose(0, 3, 2, 6, 5, 1, 4).reshape(networks, m, m, outputs, outputs)
 
 
-def readout(
-    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
-) -> Array:
-    """As `first_rows`, but of a Haar matrix the few that are wanted alone, where its rows are
-    orthogonal: those of a block with more rows than columns are not."""
-    n_out, n_in = shape
-    if isinstance(law, Orthogonal) and n_out < n_in and rows <= n_in:
-        found = frame(n_in, n_out, rng.standard_normal).T
-        return np.asarray(np.sqrt(float(law.C_W)) * found)
-    return first_rows(law, shape, rng, rows)
+class CompiledNetworks(Networks):
+    """Dense layers with one σ: one network after another, in compiled code (`kernels`).
+
+    Of each layer the matrix (n_in, n_out), then the biases: as `parts` has them.
+    """
+
+    supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
+    """What networks may need (`samplers.ensemble.Layers.needs`)."""
+
+    def begin(self, parameters: Array) -> None:
+        """See `Networks.begin`."""
+        super().begin(parameters)
+        work = self.work
+        self.descent = work.rule.started(self.parameters, np.array(self._rates))
+
+    @property
+    def _rates(self) -> tuple[Array, Array]:
+        """λ_W/n_in and λ_b by layer."""
+        ensemble = self.work.ensemble
+        return ensemble.lambda_W / np.array(self.work.widths[:-1]), ensemble.lambda_b
+
+    @property
+    def _sigma(self) -> Activation:
+        return self.work.ensemble.net.one_activation("compiled training")
+
+    def outputs(self, x: Array) -> Array:
+        """See `Networks.outputs`."""
+        work = self.work
+        found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
+        sigma = kernels.sigma_and_slope(self._sigma)
+        kernels.descent().outputs(
+            self.parameters, np.array(work.widths), np.ascontiguousarray(x), sigma, found
+        )
+        return found
+
+    def descend(self, steps: int) -> None:
+        """See `Networks.descend`."""
+        work = self.work
+        self.descent.take(
+            work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
+            self._sigma,
+        )  # fmt: skip
+
+    def changes(self) -> Array:
+        """`changes.changes` of each network, (networks, numbers)."""
+        ensemble, inputs = self.work.ensemble, self.work.ensemble.inputs
+        entering, slopes = [np.broadcast_to(inputs, (len(self.streams), *inputs.shape))], []
+        weights = [self.of[part.key] for part in self.parts if part.law is not None]
+        biases = [self.of[part.key] for part in self.parts if part.law is None]
+        for layer, (W, b) in enumerate(zip(weights, biases, strict=True), 1):
+            z = entering[-1] @ W + b
+            if layer < ensemble.depth:
+                values = np.empty((len(z), 2, *z.shape[1:]))
+                ensemble.activation(layer, 2).differentiate(z, values)
+                slopes.append(values[:, 1])
+                z = values[:, 0]
+            entering.append(z)
+        variance = ensemble.C_W[-1] / entering[-2].shape[2]
+        turned = [W.transpose(0, 2, 1) for W in weights]
+        given = entering, slopes, turned, self._rates, variance, len(self.work.targets)
+        return self._joined([changes(*given)])
+
+
+def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:
+    """What H is the sum of: the derivatives of outputs by two uses of the same parameters,
+    (networks, outputs, samples, n) each, and the inner products of what these multiply there,
+    (networks or 1, samples, samples); those of a matrix and of biases that are added to it at
+    once."""
+    found: dict[tuple[int, int], list[Any]] = {}
+    for part in parts:
+        uses = made.uses[part.key]
+        for u, v in product(uses, uses):
+            weight: Array | float = part.rate
+            if u.body is not None and v.body is not None:
+                one, other = (each.value[:, 0] for each in (u.body, v.body))
+                weight = part.rate * (one @ other.transpose(0, 2, 1))
+            at = id(u.made.back), id(v.made.back)
+            pair = found.setdefault(at, [u.made.back, v.made.back, 0.0])
+            pair[2] = pair[2] + weight
+    for first, second, weight in found.values():
+        yield first, second, weight
+
+
+def _add_paths(found: Array, first: Array, second: Array, weight: Array | float) -> None:
+    """Add one of `_paths` to H, (networks, outputs, inputs, outputs, inputs): the sum over the
+    positions of each. A few networks at a time."""
+    inputs = found.shape[2]
+    networks, outputs, m, n = first.shape
+    at_once = max(1, _HELD // (outputs * m) ** 2)
+    for start in range(0, networks, at_once):
+        rows = slice(start, start + at_once)
+        u, v = (
+            np.ascontiguousarray(each[rows]).reshape(-1, outputs * m, n) for each in (first, second)
+        )
+        paths = (u @ v.transpose(0, 2, 1)).reshape(-1, outputs, m, outputs, m)
+        if isinstance(weight, float):
+            paths *= weight
+        else:
+            paths *= (weight[rows] if len(weight) == networks else weight)[:, None, :, None, :]
+        if m > inputs:
+            each = outputs, inputs, m // inputs
+            paths = paths.reshape(-1, *each, *each).sum(axis=(3, 6))
+        found[rows] += paths

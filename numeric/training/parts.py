@@ -4,22 +4,55 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from derive.engine.stages import Stage
 from derive.engine.trees import Kind
-from derive.weights import WeightEnsemble
+from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsemble
 
 from ..arrays import Array
+from ..random.matrices import frame, weight_matrix
 from ..samplers.ensemble import Ensemble
 from ..samplers.staged import Parts
-from .networks import readout
+from .optimizers import Optimizer
 from .tape import Node, Tape
 
 Key = tuple[int, int, int | Kind]
 """A layer, a stage of it, and a matrix's number or the variable that biases are of."""
+
+
+class Trained(Protocol):
+    """The networks that are trained, their data, and the descent."""
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The networks at initialization; its inputs are the training set's, then others."""
+
+    @property
+    def targets(self) -> Array:
+        """(training, outputs)."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, …, and the outputs."""
+
+    @property
+    def rule(self) -> Optimizer:
+        """The optimizer."""
+
+    @property
+    def loss(self) -> str:
+        """One of `losses.LOSSES`."""
+
+    @property
+    def batch(self) -> int:
+        """Inputs of a step."""
+
+    @property
+    def ntk(self) -> bool:
+        """Whether the tangent kernel is observed."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +129,7 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
 
 
 class Use(NamedTuple):
-    """What a matrix or biases made: a body's product, or with no body the biases themselves."""
+    """The result of a matrix or biases: a body's product, or with no body the biases themselves."""
 
     body: Node | None
     made: Node
@@ -110,3 +143,26 @@ class Pass(NamedTuple):
     uses: dict[Key, list[Use]]
     last: Parts
     below: int
+
+
+def first_rows(
+    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
+) -> Array:
+    """The first rows, (n_out, n_in), of a matrix of so many rows, or of n_out if these are more:
+    its rank is a part of all of them."""
+    n_out, n_in = shape
+    if isinstance(law, Gaussian | IndependentEntries):
+        return weight_matrix(law, shape, rng)
+    return weight_matrix(law, (max(rows, n_out), n_in), rng)[:n_out]
+
+
+def readout(
+    law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator, rows: int
+) -> Array:
+    """As `first_rows`, but of a Haar matrix the few that are wanted alone, where its rows are
+    orthogonal: those of a block with more rows than columns are not."""
+    n_out, n_in = shape
+    if isinstance(law, Orthogonal) and n_out < n_in and rows <= n_in:
+        found = frame(n_in, n_out, rng.standard_normal).T
+        return np.asarray(np.sqrt(float(law.C_W)) * found)
+    return first_rows(law, shape, rng, rows)

@@ -17,7 +17,7 @@ def with_errors(
     errors: Mapping[str, Array],
     averages: Callable[[dict[str, Array]], dict[str, Array]],
 ) -> dict[str, tuple[Array, Array]]:
-    """What follows of the tensors, and how far that moves when they do.
+    """Results from the tensors, and how far they move with the tensors.
 
     Each probe moves every tensor by a smooth multiple of its errors, with the symmetries kept.
     """

@@ -35,9 +35,9 @@ from .arguments import (
 from .ensembles import Training
 from .levels import Levels
 from .losses import LOSSES
+from .networks import reads_alone
 from .optimizers import Optimizer
 from .parts import parts
-from .staged import reads_alone
 from .stopping import Patience
 
 _LARGE = 1e70

@@ -61,5 +61,5 @@ class Stopping:
 
     def _losses(self) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            z = self.networks.at(self.networks.tests)
+            z = self.networks.outputs(self.networks.tests)
             return np.asarray(per_input(z, self.targets, self.networks.work.loss).sum(axis=1))

@@ -193,7 +193,7 @@ class Tape:
         )
 
     def read(self, taps: Taps, body: Node) -> list[Node]:
-        """What the matrix of each tap meets: a filter's are by s^{-1/2} smaller than the W^{(k)}
+        """The inputs of each tap's matrix: a filter's are by s^{-1/2} smaller than the W^{(k)}
         (`engine.taps`), as `parts.parts` draws them, and here is no such factor."""
         return [self._moved(matrix, body) for matrix in _reads(taps)]
 

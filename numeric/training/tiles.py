@@ -113,7 +113,7 @@ def multiply_rows(x: Array, y: Array) -> None:
 def add_gradient(
     W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array, turned: Array
 ) -> None:
-    """What these inputs add to a matrix and its biases, each with a factor of its own.
+    """Add the gradient of these inputs to a matrix and its biases, each with its own factor.
 
     `turned` has room for `back` with a row for each input, of `LANES` numbers at a time. Of the
     last ones those that were added before are 0.

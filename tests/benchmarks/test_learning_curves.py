@@ -17,8 +17,9 @@ import pytest
 from derivations.training.data import digits
 from derive import Network, Orthogonal
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.training.networks import Networks, Trained
+from numeric.training.networks import CompiledNetworks
 from numeric.training.optimizers import Optimizer
+from numeric.training.parts import Trained
 
 pytestmark = pytest.mark.usefixtures("one_processor")
 
@@ -50,8 +51,9 @@ class Task(Trained):
 
 def start():
     """Networks at initialization: the compiled ones, and their (networks, n_in, n_out) matrices."""
-    networks = Networks(Task(), np.arange(NETWORKS))
-    return networks, [W.transpose(0, 2, 1).copy() for W in networks.weights]
+    networks = CompiledNetworks(Task(), np.arange(NETWORKS))
+    matrices = [each.key for each in networks.parts if each.law is not None]
+    return networks, [networks.of[key].copy() for key in matrices]
 
 
 def lost(z):
@@ -65,8 +67,7 @@ def reference():
 
 def compiled(networks, weights):
     networks.descend(EPOCHS)
-    x, _ = data()
-    return networks.forward(np.broadcast_to(x, (NETWORKS, *x.shape)))[0][-1]
+    return networks.outputs(data()[0])
 
 
 def with_numpy(networks, weights):

@@ -3,8 +3,8 @@
 import pytest
 
 from derivations.nait_saada_tanner.backward import backward, squares
+from derivations.nait_saada_tanner.sampling import sample
 from derive import activations, propagation
-from numeric.propagation import sample
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf_unit_slope", "hard_tanh"])

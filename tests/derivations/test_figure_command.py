@@ -15,7 +15,7 @@ import pytest
 
 import derive
 from derivations import claims, cli
-from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, costs, sampled, timing
+from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, costs, kept, sampled, timing
 from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
 from derivations.ledger import figures
@@ -23,7 +23,7 @@ from derivations.pictures.panels import one_panel
 from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
-from numeric.runs import chunks, kept
+from numeric.runs import chunks
 from numeric.runs.directory import Directory
 
 ROOT = Path(derive.__file__).parents[1]

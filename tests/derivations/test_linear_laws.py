@@ -8,6 +8,7 @@ import pytest
 import sympy
 from scipy import special
 
+from derivations.moments import deep_linear
 from derivations.moments import linear_laws as laws
 from derivations.moments.linear_laws import K0, law, lyapunov_exponents, rho, sphere_component, u
 from derive import linear
@@ -34,7 +35,7 @@ def test_moments_are_those_of_the_pairings(widths, weights, inputs) -> None:
     found = law(widths, weights, inputs)
     variance = sympy.prod([kind.C_W for kind in weights]) if isinstance(weights, list) else 1
     for m in range(1, 6):
-        moment = linear.norm_moment(m, widths, weights, inputs)
+        moment = deep_linear.norm_moment(m, widths, weights, inputs)
         assert found.moment(m) == moment * (widths[-1] * variance * K0) ** m
 
 

@@ -18,13 +18,13 @@ from derivations.claims import store as kept
 from derivations.claims import timing
 from derivations.claims import workers as running
 from derivations.claims.costs import GUESS, TRUST, Costs, key, recorded, shipped
+from derivations.claims.kept import Shelf, Tally
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.store import Kept
 from derivations.claims.verdicts import Verdict
 from derivations.claims.witness import Witness
 from derivations.pictures.drawn import drawn
 from derive import InputError
-from numeric.runs.kept import Shelf, Tally
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 SAMPLING = Sampling(3, 1e-7)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Adjoint, MatrixSymbol, Trace
 
+from derivations.moments.haar import orthogonal, unitary
 from derivations.pennington.traces import large_n, trace_moment
 from derive.errors import InputError
 from derive.groups.moments import haar_moment
-from numeric.random.haar import orthogonal, unitary
 
 n, m = sympy.symbols("n m")
 R, X, A, B, C = (MatrixSymbol(name, n, n) for name in "RXABC")

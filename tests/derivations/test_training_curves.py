@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from derivations.claims.kept import Runs, keeping
 from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Network
 from derive.errors import InputError
-from numeric.runs.kept import Runs, keeping
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import simulate
 from numeric.training.losses import LOSSES, per_input
-from numeric.training.networks import Networks
+from numeric.training.networks import CompiledNetworks
 from numeric.training.optimizers import Optimizer
 
 SPLIT = digits().standardised().split(40, 30, 20, seed=1)
@@ -41,12 +41,12 @@ def test_gradients_of_each_loss_are_those_of_finite_differences(loss):
         ensemble=checked_ensemble(Network("tanh", "gaussian", C_b=1), x, 4, 2, 0),
         targets=y, widths=(5, 4, 3), rule=Optimizer("ordinary", eta), loss=loss, batch=4, ntk=False,
     )  # fmt: skip
-    networks = Networks(work, np.arange(1))
+    networks = CompiledNetworks(work, np.arange(1))
     own = networks.parameters
 
     def total(at, by):
         own[0, at] += by
-        z = networks.forward(x[None])[0][-1]
+        z = networks.outputs(x)
         own[0, at] -= by
         return per_input(z, y, loss).sum()
 

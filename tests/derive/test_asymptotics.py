@@ -8,11 +8,11 @@ import pytest
 import sympy
 from sympy import log
 
+from derivations.day_kahn_roberts.breakdown import Breakdown, breakdown
 from derive import activations as a
 from derive import exact, symbols
 from derive.arithmetic.rings import ring
 from derive.depth.asymptotics import asymptotics, counterterm, ell, together
-from derive.depth.breakdown import Breakdown, breakdown
 from derive.depth.systems import in_layers
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError

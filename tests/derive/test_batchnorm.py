@@ -11,7 +11,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derivations.daneshmand import bounds
+from derivations.daneshmand import bounds, moments
 from derive import batchnorm
 from derive.batchnorm import d, n, stationary
 from derive.batchnorm import series as batchnorm_series
@@ -33,9 +33,9 @@ def test_contraction_rate() -> None:
 
 def test_mean_spectrum_of_two_samples() -> None:
     """n = 2: p_1 = σ_1/(σ_1 + σ_2)."""
-    found = batchnorm.mean_spectrum([Fraction(9, 10), Fraction(1, 10)])
+    found = moments.mean_spectrum([Fraction(9, 10), Fraction(1, 10)])
     assert abs(found[0] - mpmath.mpf(3) / 4) < 1e-14
-    assert batchnorm.mean_eigenvalue_two(sympy.Integer(9), sympy.Integer(1), 1, 2) == (
+    assert moments.mean_eigenvalue_two(sympy.Integer(9), sympy.Integer(1), 1, 2) == (
         sympy.Rational(3, 4)
     )
 
@@ -43,7 +43,7 @@ def test_mean_spectrum_of_two_samples() -> None:
 def test_mean_spectrum_of_three_samples_is_carlsons() -> None:
     """n = 3: an elliptic integral, p_1 = R_D(1/λ_2, 1/λ_3, 1/λ_1)/(3 √(λ_1λ_2λ_3))."""
     with mpmath.workdps(30):
-        found = batchnorm.mean_spectrum(GOLD)
+        found = moments.mean_spectrum(GOLD)
         values = [mpmath.mpf(each.numerator) / each.denominator for each in GOLD]
         root = 3 * mpmath.sqrt(mpmath.fprod(values))
         for i, p in enumerate(found):
@@ -52,21 +52,21 @@ def test_mean_spectrum_of_three_samples_is_carlsons() -> None:
 
 
 def test_mean_spectrum_with_two_values_is_hypergeometric() -> None:
-    found = batchnorm.mean_spectrum([Fraction(7, 10), *[Fraction(1, 10)] * 3])
+    found = moments.mean_spectrum([Fraction(7, 10), *[Fraction(1, 10)] * 3])
     large, small = sympy.Rational(7, 10), sympy.Rational(1, 10)
-    assert abs(found[0] - batchnorm.mean_eigenvalue_two(large, small, 1, 4).evalf()) < 1e-14
-    assert abs(found[3] - batchnorm.mean_eigenvalue_two(small, large, 3, 4).evalf()) < 1e-14
+    assert abs(found[0] - moments.mean_eigenvalue_two(large, small, 1, 4).evalf()) < 1e-14
+    assert abs(found[3] - moments.mean_eigenvalue_two(small, large, 3, 4).evalf()) < 1e-14
 
 
 def test_printed_integral_is_the_same_number() -> None:
-    integral = batchnorm.mean_eigenvalue([sympy.Rational(v) for v in GOLD], 2)
+    integral = moments.mean_eigenvalue([sympy.Rational(v) for v in GOLD], 2)
     value = mpmath.quad(
         sympy.lambdify(batchnorm.theta, integral.function, "mpmath"), [0, 1, mpmath.inf]
     )
-    assert abs(value - batchnorm.mean_spectrum(GOLD)[2]) < 1e-12
+    assert abs(value - moments.mean_spectrum(GOLD)[2]) < 1e-12
     enclosed = bounds.mean_spectrum(bounds.spectrum(GOLD))[2]
     assert (
-        enclosed.contains(bounds.arb(str(batchnorm.mean_spectrum(GOLD)[2])))
+        enclosed.contains(bounds.arb(str(moments.mean_spectrum(GOLD)[2])))
         or abs(float(enclosed) - float(value)) < 1e-14
     )
 
@@ -77,23 +77,23 @@ def test_mean_spectrum_is_a_spectrum(values: list[Fraction]) -> None:
     """Σ p = 1; order is kept; Σ_j q_ij = p_i."""
     total = sum(values)
     eigenvalues = [value / total for value in values]
-    found = batchnorm.mean_spectrum(eigenvalues)
+    found = moments.mean_spectrum(eigenvalues)
     assert abs(mpmath.fsum(found) - 1) < 1e-13
     order = np.argsort([float(value) for value in eigenvalues], kind="stable")
     assert all(found[a] <= found[b] + 1e-13 for a, b in pairwise(order))
-    fourth = batchnorm.fourth_moments(eigenvalues)
+    fourth = moments.fourth_moments(eigenvalues)
     for i in range(len(values)):
         assert abs(mpmath.fsum(fourth[i, j] for j in range(len(values))) - found[i]) < 1e-13
 
 
 def test_fourth_moments_at_orthogonality() -> None:
-    found = batchnorm.fourth_moments([Fraction(1, 5)] * 5)
+    found = moments.fourth_moments([Fraction(1, 5)] * 5)
     assert abs(found[0, 0] - mpmath.mpf(3) / 35) < 1e-14
     assert abs(found[0, 1] - mpmath.mpf(1) / 35) < 1e-14
 
 
 def test_noise_has_no_trace() -> None:
-    a, b = batchnorm.noise_covariance()
+    a, b = moments.noise_covariance()
     assert sympy.simplify(2 * a + n * b) == 0
     total = a * (n**2 + n) + b * n  # E|ξ|², exactly (1 − 1/n)/d
     assert sympy.simplify(total - (1 - 1 / n) / d) == 0
@@ -103,12 +103,12 @@ def test_noise_has_no_trace() -> None:
 def test_mean_series_is_the_expansion_of_the_integral(order: int) -> None:
     """The remainder falls as the next power of the distance from orthogonality."""
     direction = [mpmath.mpf(v) for v in (3, -1, 1, -2, -1)]
-    series = batchnorm.mean_series(order)
+    series = moments.mean_series(order)
     remainders = []
     with mpmath.workdps(40):
         for scale in (mpmath.mpf("1e-2"), mpmath.mpf("5e-3")):
             deltas = [scale * v for v in direction]
-            exact = batchnorm.mean_spectrum([sympy.Rational(str(1 + v)) / 5 for v in deltas])[0]
+            exact = moments.mean_spectrum([sympy.Rational(str(1 + v)) / 5 for v in deltas])[0]
             values = {n: 5, sympy.Symbol("delta"): sympy.Float(str(deltas[0]), 40)}
             for k in range(2, 5):
                 power = mpmath.fsum(v**k for v in deltas)
@@ -224,11 +224,11 @@ def test_two_samples_exactly() -> None:
     [
         lambda: batchnorm.stationary_gap(0),
         lambda: batchnorm.stationary_gap(2, 3),
-        lambda: batchnorm.mean_series(7),
-        lambda: batchnorm.mean_spectrum([1, 0]),
-        lambda: batchnorm.mean_spectrum([]),
-        lambda: batchnorm.mean_eigenvalue([1, 2], 2),
-        lambda: batchnorm.mean_eigenvalue_two(1, 2, 3, 2),
+        lambda: moments.mean_series(7),
+        lambda: moments.mean_spectrum([1, 0]),
+        lambda: moments.mean_spectrum([]),
+        lambda: moments.mean_eigenvalue([1, 2], 2),
+        lambda: moments.mean_eigenvalue_two(1, 2, 3, 2),
         lambda: bounds.spectrum([1]),
         lambda: bounds.spectrum([1, -1]),
     ],

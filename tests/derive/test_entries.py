@@ -351,7 +351,6 @@ REFUSED = {
     "a skew": lambda: recursion("K", Independent({3: 1})).expr,
     "a skew of scipy": lambda: recursion("K", Independent(scipy.stats.expon(-1))).expr,
     "exact moments": lambda: exact.vertex(Network("relu", Uniform()), 2),
-    "inputs": lambda: exact.cumulant("V", Network(activations.polynomial([0, 1]), Uniform()), 2),
     "unequal lists": lambda: Uniform().moment([1], [1, 1], 3),
     "odd blocks": lambda: named("kappa(z,z,z,z|012 3)"),
 }

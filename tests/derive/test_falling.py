@@ -8,11 +8,11 @@ import mpmath
 import pytest
 import sympy
 
+from derivations.day_kahn_roberts.breakdown import breakdown
 from derive import Gaussian, Network, Orthogonal, recursion
 from derive import activations as a
 from derive.depth import tails
 from derive.depth.asymptotics import counterterm, together
-from derive.depth.breakdown import breakdown
 from derive.depth.criticality import criticality
 from derive.depth.logarithmic import logarithmic_kernel
 from derive.depth.systems import label_of

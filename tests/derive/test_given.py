@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
+from derivations.pennington import universality
 from derive import (
     Gaussian,
     InputError,
@@ -95,7 +96,7 @@ def test_names_stand_for_objects_everywhere(tmp_path):
     assert jacobian.moment(2) == spectra.jacobian(
         activations.hard_tanh, Orthogonal(), 2, q_star="1/10"
     ).moment(2)
-    assert spectra.classify("tanh").kind == "smooth"
+    assert universality.classify("tanh").kind == "smooth"
     assert linear.correlator(2, [5], "orthogonal") == linear.correlator(2, [5], Orthogonal())
     write_module(recursion("K").single_input(), "relu", tmp_path / "k.py")
     assert (tmp_path / "k.py").exists()
@@ -121,7 +122,9 @@ class ReLU:
         ("geglu", "one of linear, relu"),
     ],
 )
-@pytest.mark.parametrize("use", [Network, criticality, recursion("K").specialise, spectra.classify])
+@pytest.mark.parametrize(
+    "use", [Network, criticality, recursion("K").specialise, universality.classify]
+)
 def test_what_is_no_activation_is_told_what_would_be(use, given, told):
     with pytest.raises(InputError, match=f"activation: got .*wanted .*{told}"):
         use(given)

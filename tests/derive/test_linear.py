@@ -8,6 +8,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derivations.moments import deep_linear
 from derive import activations, exact, linear
 from derive.errors import InputError
 from derive.gaussian.brackets import Component
@@ -75,7 +76,7 @@ def test_mixed_and_rectangular_layers_in_one_chain() -> None:
     values = squares**2
     z_score = (values.mean() - theory) / (values.std() / np.sqrt(values.size))
     assert abs(z_score) < 5
-    assert linear.norm_moment(2, [6, 4, 8, 3], kinds, inputs=5) == sympy.nsimplify(theory)
+    assert deep_linear.norm_moment(2, [6, 4, 8, 3], kinds, inputs=5) == sympy.nsimplify(theory)
 
 
 @pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()])
@@ -84,7 +85,7 @@ def test_connected_coefficients_are_those_of_the_exact_module(weights, samples) 
     net = Network(activations.linear, weights)
     name = {4: "V", 6: "U6"}[len(samples)]
     expected = exact.cumulant(name, net, 2, samples, width=n)
-    found = linear.coefficient(samples, [n, n], weights, connected=True)
+    found = deep_linear.coefficient(samples, [n, n], weights, connected=True)
     assert sympy.simplify(expected - n ** (len(samples) // 2 - 1) * found) == 0
 
 
@@ -102,22 +103,22 @@ def test_one_input_is_every_coefficient_summed(weights) -> None:
     """With equal inputs every T_p is G_{2m}, by the matrix of pairings and by row sums."""
     K = Component("K0", (1, 1))
     for m in (1, 2, 3):
-        whole = linear.coefficient((1,) * (2 * m), [6, 6, 6], weights)
-        step = linear.coefficient((1, 1), [6, 6, 6], weights)
+        whole = deep_linear.coefficient((1,) * (2 * m), [6, 6, 6], weights)
+        step = deep_linear.coefficient((1, 1), [6, 6, 6], weights)
         assert step == weights.C_W**3 * K
         assert sympy.simplify(whole / step**m - linear.correlator(m, [6, 6, 6], weights)) == 0
 
 
 def test_coefficients_are_invariant_under_relabelling_pairs() -> None:
-    a = linear.coefficient((1, 2, 3, 4, 5, 6), WIDTHS[:3], connected=True)
-    b = linear.coefficient((4, 3, 6, 5, 2, 1), WIDTHS[:3], connected=True)
+    a = deep_linear.coefficient((1, 2, 3, 4, 5, 6), WIDTHS[:3], connected=True)
+    b = deep_linear.coefficient((4, 3, 6, 5, 2, 1), WIDTHS[:3], connected=True)
     assert sympy.expand(a - b) == 0
 
 
 def test_four_point_coefficient_by_hand() -> None:
     """Two Gaussian layers: V/n = (1/n)[K_13 K_24 + K_14 K_23]."""
     K = {(a, b): Component("K0", (a, b)) for a in range(1, 5) for b in range(a, 5)}
-    found = linear.coefficient((1, 2, 3, 4), [n, n], connected=True)
+    found = deep_linear.coefficient((1, 2, 3, 4), [n, n], connected=True)
     assert sympy.expand(found * n - K[1, 3] * K[2, 4] - K[1, 4] * K[2, 3]) == 0
 
 
@@ -136,7 +137,7 @@ def test_connected_from_moments(widths: list[int], m: int) -> None:
 
 def test_variance_of_the_norm() -> None:
     """(3.33): 2ℓ/n to leading order, exact beyond."""
-    found = linear.norm_variance([n] * 5)
+    found = deep_linear.norm_variance([n] * 5)
     assert sympy.limit(n * found, n, sympy.oo) == 10
     assert sympy.expand(found - ((1 + 2 / n) ** 5 - 1)) == 0
 
@@ -163,7 +164,7 @@ def test_errors_name_the_argument(arguments, name: str) -> None:
 
 def test_odd_labels_are_refused() -> None:
     with pytest.raises(InputError, match="samples"):
-        linear.coefficient((1, 2, 3), [n])
+        deep_linear.coefficient((1, 2, 3), [n])
 
 
 @pytest.mark.parametrize("function", [linear.correlator, linear.connected])

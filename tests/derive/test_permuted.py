@@ -241,9 +241,6 @@ OTHERS = {
     "a law": lambda: RegularSparse("1/2", of="uniform"),
     "a skewed law": lambda: RegularSparse("1/2", of=Independent({3: 1})),
     "one neuron": lambda: RegularSparse("1/2").joint(((0, 1, 2, 3),), ((0, 1, 2, 3),), 1, 4),
-    "no samples' width": lambda: exact.cumulant(
-        "V", Network(activations.polynomial([0, 1]), RegularSparse("1/2"), "gaussian"), 2
-    ),
 }
 
 

@@ -6,6 +6,7 @@ import mpmath
 import pytest
 import sympy
 
+from derivations.pennington import universality
 from derive import (
     Gaussian,
     InputError,
@@ -23,7 +24,7 @@ a, epsilon, depth = sympy.symbols("a epsilon L", positive=True)
 
 def test_perturbation_is_the_limit_exponent() -> None:
     rate = sigma0**2 / (1 - a) ** 2
-    derived = spectra.perturbed(a, epsilon).subs(epsilon, rate)
+    derived = universality.perturbed(a, epsilon).subs(epsilon, rate)
     assert sympy.simplify(derived + spectra.limit("leaky", sigma0, a).exponent()) == 0
     bernoulli, smooth = spectra.limit("bernoulli"), spectra.limit("smooth")
     assert sympy.simplify(spectra.limit("leaky", sigma0, 0).S() - bernoulli.S()) == 0
@@ -59,13 +60,13 @@ def test_resolvent_has_the_moments() -> None:
     ],
 )  # fmt: skip
 def test_classes(name: str, kind: str) -> None:
-    assert spectra.classify(activations.by_name(name)).kind == kind
+    assert universality.classify(activations.by_name(name)).kind == kind
 
 
 def test_a_bias_below_zero_is_told() -> None:
-    assert spectra.classify(activations.silu).reachable
-    assert not spectra.classify(activations.sigmoid).reachable
-    assert not spectra.classify(activations.softplus).reachable
+    assert universality.classify(activations.silu).reachable
+    assert not universality.classify(activations.sigmoid).reachable
+    assert not universality.classify(activations.softplus).reachable
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,10 @@ def test_a_bias_below_zero_is_told() -> None:
 def test_finite_depth_moments_converge_to_the_limit(name: str) -> None:
     """|m_k(L) − m_k(∞)| shrinks at least like 1/√L, to the class's own law and no other."""
     activation = activations.by_name(name)
-    law = spectra.classify(activation).limit(sympy.Rational(1, 2))
+    law = universality.classify(activation).limit(sympy.Rational(1, 2))
     errors = []
     for layers in (64, 1024):
-        q = spectra.double_scaling(activation, sympy.Rational(1, 2), layers)
+        q = universality.double_scaling(activation, sympy.Rational(1, 2), layers)
         finite = spectra.jacobian(activation, Orthogonal(), layers, sympy.Float(q, 20))
         assert float(sympy.N(finite.moment(2))) == pytest.approx(1.25, rel=1e-12)
         errors.append(float(sympy.N(finite.moment(3) - law.moment(3))))
@@ -85,24 +86,9 @@ def test_finite_depth_moments_converge_to_the_limit(name: str) -> None:
 
 
 def test_double_scaling_of_hard_tanh_is_exact() -> None:
-    q = spectra.double_scaling(activations.hard_tanh, sympy.Rational(1, 2), 128, 25)
+    q = universality.double_scaling(activations.hard_tanh, sympy.Rational(1, 2), 128, 25)
     exact = 1 / (2 * mpmath.erfinv(mpmath.mpf(128) / (128 + mpmath.mpf(1) / 4)) ** 2)
     assert abs(q / exact - 1) < 1e-14
-
-
-@pytest.mark.parametrize("name", ["erf_unit_slope", "sin"])
-def test_corrections_at_finite_depth(name: str) -> None:
-    """β_k L^{−r_k} is the leading coefficient of w^k in log S, by its value at large depth."""
-    activation = activations.by_name(name)
-    corrections = spectra.finite_depth(activation)
-    layers, sigma = 10**6, sympy.Rational(1, 2)
-    q = spectra.double_scaling(activation, sigma, layers, 30)
-    log_s = spectra.slope_law(activation, sympy.Rational(str(q))).log_s(3)
-    for k, (beta, power) in corrections.items():
-        predicted = beta.subs(sigma0, sigma) / sympy.Integer(layers) ** power
-        assert float(sympy.N(layers * log_s[k], 40) / sympy.N(predicted)) == pytest.approx(
-            1, abs=0.02
-        )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +113,10 @@ def test_orthogonality_is_needed(weights) -> None:
 
 def test_no_limit_no_law() -> None:
     with pytest.raises(InputError, match="limit law"):
-        spectra.classify(activations.relu).limit(1)
+        universality.classify(activations.relu).limit(1)
 
 
 def test_slopes_of_either_sign_are_one_slope_squared():
     """min(|z|, 1): φ' is ±1 about 0, and D² changes at the kinks at ±1 alone."""
     folded = activations.from_expr(sympy.Min(sympy.Abs(activations.z), 1))
-    assert str(spectra.classify(folded)) == str(spectra.classify("hard_tanh"))
+    assert str(universality.classify(folded)) == str(universality.classify("hard_tanh"))

@@ -11,6 +11,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derivations.pennington import universality
 from derive import (
     BiInvariant,
     Gaussian,
@@ -280,8 +281,8 @@ def test_zero_padded_differs_from_free_at_second_order() -> None:
         (lambda: spectra.zero_padded(activations.erf_unit_slope, 1.5, 4, 1), "gamma"),
         (lambda: spectra.limit("smooth", 0), "sigma0"),
         (lambda: spectra.limit("rough", 1), "limit"),
-        (lambda: spectra.double_scaling(activations.monomial(3), 1, 8), "activation"),
-        (lambda: spectra.double_scaling(activations.relu, 1, 8), "activation"),
+        (lambda: universality.double_scaling(activations.monomial(3), 1, 8), "activation"),
+        (lambda: universality.double_scaling(activations.relu, 1, 8), "activation"),
         (lambda: spectra.jacobian_moments(0), "order"),
         (lambda: spectra.slope_law(activations.monomial(0), 1), "activation"),
     ],
@@ -310,10 +311,13 @@ def test_bad_input_is_named(call, argument: str) -> None:
         (lambda: spectra.of_network("tanh", 1, 2), "net"),
         (lambda: spectra.of_network(Network("tanh", width_ratio=2), 1, 2), "net"),
         (lambda: spectra.of_network(Network("tanh"), 1, sympy.Symbol("L")), "depth"),
-        (lambda: spectra.perturbed(None, sympy.Symbol("e")), "a"),
-        (lambda: spectra.perturbed(spectra.weight_law("gaussian").S(), sympy.Symbol("e")), "a"),
-        (lambda: spectra.perturbed(2, 0.5), "epsilon"),
-        (lambda: spectra.perturbed(sympy.Symbol("e"), sympy.Symbol("e")), "epsilon"),
+        (lambda: universality.perturbed(None, sympy.Symbol("e")), "a"),
+        (
+            lambda: universality.perturbed(spectra.weight_law("gaussian").S(), sympy.Symbol("e")),
+            "a",
+        ),
+        (lambda: universality.perturbed(2, 0.5), "epsilon"),
+        (lambda: universality.perturbed(sympy.Symbol("e"), sympy.Symbol("e")), "epsilon"),
         (lambda: spectra.generating_function("law", 1j), "law"),
         (lambda: spectra.generating_function(LINEAR_LAW, 1), "point"),
         (lambda: spectra.generating_function(LINEAR_LAW, complex("nan+1j")), "point"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 
+from derivations.moments.haar import orthogonal, stiefel
 from derive.arithmetic.polynomials import Expansion
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, pair_partitions
@@ -23,7 +24,6 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
-from numeric.random.haar import orthogonal, stiefel
 
 n, g, r_in, r_out = sympy.symbols("n gamma r_in r_out", positive=True)
 p1, p2, p3 = sympy.symbols("p1 p2 p3", positive=True)

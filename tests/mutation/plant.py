@@ -317,7 +317,7 @@ def by_distance(path: str, root: Path) -> list[list[str]]:
     distance, edge = {path: 0}, [path]
     while edge:
         far = distance[edge[0]] + 1
-        edge = sorted({up for each in edge for up in above[each]} - distance.keys())
+        edge = sorted({up for each in edge for up in above.get(each, ())} - distance.keys())
         distance |= dict.fromkeys(edge, far)
     stem = Path(path).stem
     groups: dict[int, list[str]] = {}

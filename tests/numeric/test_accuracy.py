@@ -210,9 +210,9 @@ def test_a_critical_tower_flows_down_to_small_kernels(tensors):
     [("tanh", (1e-2, 1e5)), pytest.param("erf_unit_slope", (1.0, 1e8), marks=SLOW)],
 )
 def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
-    scheme = Scheme(Orthogonal(), single=True)
+    scheme = Scheme(Orthogonal(), single=True, activation=by_name(name))
     names = closure(["K", "V", "G1", "G2"], scheme)
-    layers = Layers(names, by_name(name), scheme, Orthogonal(), 1)
+    layers = Layers(names, scheme, Orthogonal())
     ones = {each: np.ones(2) * (each != "C_b") for each in layers.parameters}
     for K0 in kernels:
         found, errors, _ = accuracy.run(layers, np.array([[K0]]), ones)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derivations.daneshmand import large_width, orthogonalization
+from derivations.daneshmand import large_width, moments, orthogonalization
 from derivations.moments.linear_laws import lyapunov_exponents
 from derive import activations, batchnorm
 from derive.errors import InputError
@@ -85,8 +85,8 @@ def test_first_layer_moments() -> None:
     width, draws = 20, 20_000
     inputs = np.diag(np.sqrt([0.5, 0.3, 0.2]))
     found = ensembles.grams(width, 3, 1, draws, inputs=inputs)[:, 0] / 3
-    p = np.array([float(value) for value in batchnorm.mean_spectrum(["1/2", "3/10", "1/5"])])
-    fourth = np.array(batchnorm.fourth_moments(["1/2", "3/10", "1/5"]).tolist(), float)
+    p = np.array([float(value) for value in moments.mean_spectrum(["1/2", "3/10", "1/5"])])
+    fourth = np.array(moments.fourth_moments(["1/2", "3/10", "1/5"]).tolist(), float)
     variance = (fourth - np.diag(p**2)) / width
     variance[0, 0], variance[1, 1] = ((fourth[i, i] - p[i] ** 2) / width for i in (0, 1))
     z = (found.mean(axis=0) - np.diag(p)) / np.sqrt(variance / draws)
@@ -147,7 +147,7 @@ def test_transient_of_the_linear_chain() -> None:
 
 def test_mean_spectrum_in_double_precision() -> None:
     values = ["1/2", "3/10", "1/5"]
-    oracle = [float(p) for p in batchnorm.mean_spectrum(values)]
+    oracle = [float(p) for p in moments.mean_spectrum(values)]
     found = large_width.mean_spectrum(np.array([0.5, 0.3, 0.2]))
     assert found == pytest.approx(oracle, abs=1e-14)
     assert large_width.mean_spectrum(np.array([1.0, 0.0])) == pytest.approx([1.0, 0.0])

@@ -10,9 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_kernels import interpreted
 
 from derivations.cli import BAD_INPUT, OK, main
-from derive import Gaussian, InputError, Network, Orthogonal, activations, recursion
+from derive import (
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    Rademacher,
+    RegularSparse,
+    Uniform,
+    activations,
+    recursion,
+)
 from numeric import flow, write_module
 from numeric.codegen.c import write_c
 
@@ -27,7 +38,7 @@ def made(*names, weights=None):
     return [recursion(name, weights or Orthogonal()).single_input() for name in names]
 
 
-def in_c(path, parameters, tensors, K0):
+def in_c(path, parameters, tensors, *means):
     library = path.with_suffix(".so")
     command = [COMPILER, *STRICT, "-o", str(library), str(path), "-lm"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -37,7 +48,8 @@ def in_c(path, parameters, tensors, K0):
     run.restype = None
     out = np.zeros((DEPTH, tensors))
     columns = [column.ctypes.data_as(pointer) for column in parameters]
-    run(ctypes.c_double(K0), ctypes.c_long(DEPTH), *columns, out.ctypes.data_as(pointer))
+    inputs = map(ctypes.c_double, means)
+    run(*inputs, ctypes.c_long(DEPTH), *columns, out.ctypes.data_as(pointer))
     return out
 
 
@@ -84,6 +96,35 @@ def test_a_mixed_network_is_the_flow(tmp_path):
     text = header.read_text()
     assert "weights: Orthogonal; first layer: Gaussian" in text
     assert "V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4" in text
+
+
+@needs_a_compiler
+@pytest.mark.parametrize(
+    ("weights", "first", "layer", "sigma"),
+    [
+        (Uniform(), None, "dense", "tanh"),
+        (RegularSparse("1/2"), None, "normalized(layer)", "relu"),
+        (Orthogonal(), Rademacher(), "residual(norm=rms)*; dense", "gelu"),
+    ],
+)
+def test_c_takes_fourth_means(tmp_path, weights, first, layer, sigma):
+    """As in Python: G1 is the flow's, and NAN where no input has such means."""
+    made = [recursion(name, weights, layer=layer).single_input() for name in ("G1", "Theta1")]
+    source, header = write_c(made, sigma, tmp_path / "fourth.c", first)
+    assert "M4 = sum_k x_k x_k x_k x_k/n_0" in header.read_text(encoding="utf-8")
+    path = write_module(made, sigma, tmp_path / "fourth.py", first)
+    module = interpreted(path.read_text(encoding="utf-8"), "fourth")
+    x, ones = np.array([1.0, 0.5, -0.3, 2.0]), np.ones(DEPTH)
+    columns = [0.1 * ones if name == "C_b" else ones for name in module.PARAMETERS]
+    size, means = len(module.TENSORS), module.means(x)
+    found = in_c(source, columns, size, *means)
+    np.testing.assert_allclose(found, module.flow(*means, *columns), rtol=1e-12, atol=1e-13)
+    net = Network(sigma, weights, first, C_b="1/10", layer=layer)
+    expected = flow(net, x, DEPTH, ["G1", "Theta1"])
+    for name in ("G1", "Theta1"):
+        values = found[:, module.TENSORS.index(name)]
+        np.testing.assert_allclose(values, expected[name], rtol=1e-11, atol=1e-12)
+    assert np.isnan(in_c(source, columns, size, 1.0, 0.9)).all()
 
 
 def test_the_command_writes_both_files(tmp_path, capsys, monkeypatch):

@@ -227,6 +227,15 @@ def test_ensembles_meet_the_recursions(activation, weights, layer) -> None:
 
 
 @pytest.mark.slow
+def test_ensembles_meet_kinks_behind_a_mean_that_is_subtracted() -> None:
+    given = "relu", Gaussian(1.5), "convolution(2, 2, norm=layer)"
+    found = ensembles(*given, [*FIRST, "Theta"], (16, 32, 64), 6000)
+    assert found.agrees, found.worst
+    V = [row for row in found.rows if row.tensor == "V" and row.layer == 3]
+    assert max(row.share for row in V) < 0.7
+
+
+@pytest.mark.slow
 def test_ensembles_resolve_V() -> None:
     found = ensembles(*ENSEMBLES[1], FIRST, (16, 32, 64), 80_000)
     assert found.agrees, found.worst
@@ -322,8 +331,6 @@ def test_signals_are_for_convolutions() -> None:
 
 def test_what_is_the_dense_layers_is_refused() -> None:
     net = network("convolution(2, 3)")
-    with pytest.raises(InputError, match="precision"):
-        flow(net, SIGNAL, 2, precision=20)
     with pytest.raises(InputError, match="sampler"):
         simulate(net, SIGNAL, 4, 2, 10, sampler="paths")
 
@@ -366,8 +373,5 @@ def test_ensembles_of_normed_signals(norm: str, weights) -> None:
 def test_what_a_norm_beside_taps_is_not_there_for() -> None:
     with pytest.raises(InputError, match="eps"):
         layers.convolution(2, 3, norm="rms", eps=-1)
-    net = network("convolution(2, 3, norm=layer)", "relu", Gaussian(1))
-    with pytest.raises(InputError, match=r"^layer: got 'convolution\(2.*norm=layer.* has kinks$"):
-        flow(net, np.eye(3), 2, ["Theta"])
     text = "convolution(2, 3, norm=rms, eps=1/10)"
     assert str(layers.read(text)) == text

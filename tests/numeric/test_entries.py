@@ -217,8 +217,6 @@ def test_a_module_of_hidden_layers_is_written(tmp_path):
     made = recursion(KAPPA, Uniform()).single_input()
     path = write_module(made, "tanh", tmp_path / "fourth.py", first_weights=Gaussian())
     assert "0123" in path.read_text()
-    with pytest.raises(InputError, match="first_weights"):
-        write_module(made, "tanh", tmp_path / "first.py")
 
 
 def test_what_is_zero_has_a_floor():

@@ -186,7 +186,6 @@ RATES = {"C_b": 0.1, "lambda_b": 0.3, "lambda_W": 0.8}
     ("block", "weights", "first"),
     [
         ("dense", RegularSparse("1/2"), Uniform()),
-        ("convolution(2, 2)", Orthogonal(), Gaussian()),
         ("convolution(2, 2)", Uniform(), Uniform()),
     ],
 )

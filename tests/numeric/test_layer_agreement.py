@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from derivations.verify import check
 from derive import Gaussian, Network, Orthogonal, layers
 from numeric.examples import Example
-from numeric.verify import check
 
 ONE, TWO = np.array([1.0, 0.5, -0.7]), np.array([[1.0, 0.5, -0.7], [0.3, 1.1, 0.4]])
 
@@ -22,7 +22,6 @@ SHIPPED = (
     "residual(skip=1)",
     "residual(skip=1, norm=rms)",
     "residual(skip=1/2, norm=layer, ratio=2)",
-    "gated(norm=rms)",
     "gated(skip=1, norm=layer)",
 )
 OWN = {
@@ -114,7 +113,7 @@ def test_shipped_layers_are_met_by_ensembles(k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", [0, 2, 4], ids=SHIPPED[:5:2])
+@pytest.mark.parametrize("k", [0, 4], ids=SHIPPED[:5:4])
 def test_shipped_layers_of_two_inputs_are_met_by_ensembles(k):
     check_agrees(SHIPPED[k], "tanh", LAWS[k % 2](1), 0.1, TWO, 0.1)
 

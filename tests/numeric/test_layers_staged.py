@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from derivations.nait_saada_tanner import sampling
 from derive import (
     Gaussian,
     InputError,
@@ -19,31 +20,30 @@ from derive import (
 from derive.activations.functions import as_activation
 from derive.engine.step import closure
 from numeric import flow
-from numeric import propagation as sampled
+from numeric import propagation as precise
 from numeric import spectra as sampled_spectra
 from numeric.layers import accuracy
 from numeric.layers.run import Layers
 from numeric.layers.staged import StagedLayers
 
-ONE, TWO = np.array([[0.7]]), np.array([[1.0, 0.3], [0.3, 0.8]])
+ONE = np.array([[0.7]])
 NODES = np.linspace(-12.0, 12.0, 2001)
 WEIGHTS = np.exp(-NODES * NODES / 2) / np.exp(-NODES * NODES / 2).sum()
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-@pytest.mark.parametrize("kernel", [ONE, TWO], ids=["one", "two"])
-def test_the_dense_layer_is_one_stage(activation: str, kernel) -> None:
+def test_blocks_of_layers_are_layer_after_layer(activation: str) -> None:
     wanted = ["K", "G1", "V", "Theta", "D", "F", "A", "B"]
     net = Network(activation, Orthogonal(C_W=1.5), C_b=0.1)
-    scheme, depth = net.scheme(5, len(kernel)), 5
+    depth, sigma = 5, as_activation(activation)
+    scheme = replace(net.scheme(5, 1), activation=sigma)
     names = closure(wanted, scheme)
-    sigma, rest = as_activation(activation), (net.weights, len(kernel))
     parameters = {name: np.full(depth, 1.0) for name in ("r_in", "r_out", "r_big")}
     parameters |= {"C_W": np.full(depth, 1.5), "C_b": np.full(depth, 0.1)}
     parameters |= {"lambda_b": np.full(depth, 1.0), "lambda_W": np.full(depth, 1.0)}
-    whole = accuracy.run(Layers(names, sigma, scheme, *rest), kernel, parameters)
-    staged = StagedLayers(((names,),), (replace(scheme, activation=sigma),), *rest)
-    staged = accuracy.run(staged, kernel, parameters)
+    whole = accuracy.run(Layers(names, scheme, net.weights), ONE, parameters)
+    staged = StagedLayers(((names,),), (scheme,), net.weights, 1)
+    staged = accuracy.run(staged, ONE, parameters)
     for one, other in zip(whole.values, staged.values, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13 * np.abs(one).max())
 
@@ -130,8 +130,8 @@ BLOCKS = Network("relu", Orthogonal(C_W=1.0), layer="residual(skip=1, norm=rms)"
         lambda: exact.vertex(BLOCKS, 2),
         lambda: exact.component(["z", "z"], [1, 1], BLOCKS, 1),
         lambda: sampled_spectra.simulate(BLOCKS, 1.0, 8, 2, 2),
-        lambda: sampled.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
-        lambda: sampled.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),
+        lambda: precise.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
+        lambda: sampling.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),
     ],
 )
 def test_what_knows_the_dense_layer_alone_refuses_others(asked) -> None:

@@ -6,8 +6,8 @@ import pytest
 from derive import Network, layers
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training.ensembles import Training
+from numeric.training.networks import Networks
 from numeric.training.optimizers import Optimizer
-from numeric.training.staged import StagedNetworks
 
 jax = pytest.importorskip("jax", reason="needs jax: wickgarten[jax], make test-models")
 
@@ -33,7 +33,7 @@ def test_a_residual_network_descends_as_in_jax():
     rule = Optimizer("tensorial", 0.05)
     ensemble = checked_ensemble(net, INPUTS, 6, 3, 1)
     work = Training(ensemble, TARGETS, rule, "squared", 3, (), True, 1)
-    networks = StagedNetworks(work, np.arange(1))
+    networks = Networks(work, np.arange(1))
     keys = [part.key for part in networks.parts]
     rates = {part.key: part.rate for part in networks.parts}
     values = {key: jnp.array(networks.of[key][0]) for key in keys}

@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from derivations.nait_saada_tanner import sampling
 from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Gaussian, Network
@@ -99,7 +100,7 @@ TABLES = {
     "batch normalization": (lambda: batchnorm.simulate(12, 3, 2, 10), "layer"),
     "kernels": (lambda: propagation.kernels(NET, [1.0, 0.5, 1.0], 2), "layer"),
     "fixed points": (lambda: propagation.fixed_points(Network("tanh", C_b=0.1)), "point"),
-    "biases": (lambda: propagation.simulate(NET, X, 4, 2, 5, biases="layer"), "layer"),
+    "biases": (lambda: sampling.simulate(NET, X, 4, 2, 5, biases="layer"), "layer"),
     "Jacobians": (lambda: spectra.simulate(NET, 1.0, 6, 3, 4, layers=[1, 3]), "layer"),
     "a spectrum": (
         lambda: spectra.jacobian("linear", Gaussian(), 1).table([0.5, 1.0], 2),

@@ -78,6 +78,16 @@ def test_kernels_within_balls() -> None:
             assert value.contains(exact(moved).mid())
 
 
+def test_samples_that_nearly_are_uncorrelated() -> None:
+    """Covariances that are balls around 0, as behind a layer of orthogonal inputs."""
+    with ctx.workprec(160):
+        around = arb(0, 1e-30)
+        K = [[arb(0.5) if a == b else around for b in range(3)] for a in range(3)]
+        value = average(K, 40.0)
+        assert value.contains(exact(K).mid())
+        assert value.rad() < 1e-15
+
+
 @pytest.mark.parametrize("sigma", ["tanh", "gelu", "softplus"])
 def test_floats_agree_with_three_inputs(sigma: str) -> None:
     precise = flow(Network(sigma), THREE, 2, ["K", "V"], precision=16)

@@ -14,13 +14,14 @@ import sympy
 from pairing_estimator import moments_of_samples
 from scipy import stats
 
+from derivations.nait_saada_tanner import sampling
 from derive import activations, symbols
 from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from numeric import batchnorm, propagation
+from numeric import batchnorm
 from numeric.estimators import observables
 from numeric.estimators.probes import Probes
 from numeric.flows import flow
@@ -215,7 +216,7 @@ def test_the_table_says_how_to_repeat_it():
     "sample",
     [
         lambda **given: batchnorm.simulate(8, 2, 1, 3, **given),
-        lambda **given: propagation.simulate(Network(TANH), np.ones(4), 4, 1, 3, **given),
+        lambda **given: sampling.simulate(Network(TANH), np.ones(4), 4, 1, 3, **given),
     ],
 )
 def test_other_samplers_show_progress_alike(sample, capsys):

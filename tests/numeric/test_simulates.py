@@ -14,10 +14,11 @@ import pytest
 import xarray
 
 import numeric
+from derivations.nait_saada_tanner import sampling
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations
 from derive.errors import InputError
 from derive.recursions import wanted
-from numeric import batchnorm, propagation, simulations, spectra
+from numeric import batchnorm, simulations, spectra
 from numeric.runs import chunks, totals
 from numeric.runs import directory as rundir
 from numeric.samplers.ensemble import checked_ensemble
@@ -45,12 +46,12 @@ def each_gram(draws=DRAWS, *, seed=1, **options):
 
 def lengths(draws=DRAWS, *, seed=1, **options):
     net = Network(activations.tanh, LowRankGaussian(1, gamma=0.25), C_b=lambda layer: 0.1 * layer)
-    return propagation.simulate(net, np.eye(2), 16, 2, draws, seed=seed, **options)
+    return sampling.simulate(net, np.eye(2), 16, 2, draws, seed=seed, **options)
 
 
 def each_length(draws=DRAWS, *, seed=1, **options):
     net = Network(activations.tanh, Gaussian(1), C_b=0.5)
-    return propagation.sample(net, [1.0, 2.0], 6, 2, draws, biases="layer", seed=seed, **options)
+    return sampling.sample(net, [1.0, 2.0], 6, 2, draws, biases="layer", seed=seed, **options)
 
 
 def jacobians(draws=DRAWS, *, seed=1, **options):
@@ -148,8 +149,8 @@ def test_a_run_of_something_else_is_refused(tmp_path, case):
 def test_sample_takes_up_a_run_of_simulate(tmp_path):
     """The same networks, of which the one wants each and the other the mean."""
     net = Network(activations.tanh, Gaussian(1))
-    table = propagation.simulate(net, [1.0, 2.0], 6, 2, 1024, run=tmp_path)
-    each = propagation.sample(net, [1.0, 2.0], 6, 2, DRAWS, run=tmp_path)
+    table = sampling.simulate(net, [1.0, 2.0], 6, 2, 1024, run=tmp_path)
+    each = sampling.sample(net, [1.0, 2.0], 6, 2, DRAWS, run=tmp_path)
     assert np.array_equal(each.K[:1024].mean(axis=0).ravel(), table["K"])
     assert chunks_kept(tmp_path) == 2
 
@@ -167,7 +168,7 @@ def test_a_total_of_another_shape_is_damaged(tmp_path, case):
 
 @pytest.mark.parametrize(
     "simulate",
-    [numeric.simulate, batchnorm.simulate, propagation.simulate, spectra.simulate],
+    [numeric.simulate, batchnorm.simulate, sampling.simulate, spectra.simulate],
     ids=lambda simulate: simulate.__module__,
 )
 def test_every_simulate_takes_the_same_arguments_in_one_order(simulate):

@@ -12,9 +12,10 @@ import pytest
 import xarray
 from matplotlib.figure import Figure
 
+from derivations.nait_saada_tanner import sampling
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
-from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
+from numeric import batchnorm, compare, flow, normalise, plot, simulate, spectra
 from numeric.tables.layout import ACCURACY, tensors
 from numeric.tables.normalise import natural_size
 
@@ -43,7 +44,7 @@ TABLES = {
     "batchnorm": lambda: batchnorm.simulate(12, 3, 2, 10, smallest=True),
     "Jacobians": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3, 2, layers=[1, 3]),
     "one Jacobian": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3),
-    "biases": lambda: propagation.simulate(Network(TANH), ONE, 4, 2, 5, biases="layer"),
+    "biases": lambda: sampling.simulate(Network(TANH), ONE, 4, 2, 5, biases="layer"),
 }
 FORMATS = ["scipy", "h5netcdf", "zarr"]
 """scipy writes netCDF 3 and comes with every install; the others write netCDF 4 and zarr."""

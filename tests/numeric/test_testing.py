@@ -10,6 +10,7 @@ import sympy
 from hypothesis import HealthCheck, find, given
 from hypothesis import strategies as st
 
+from derivations.verify import verify
 from derive import (
     Activation,
     Gaussian,
@@ -23,7 +24,6 @@ from derive import (
 from derive.errors import InputError
 from numeric import flow, simulate, testing
 from numeric.examples import Example
-from numeric.verify import verify
 
 HALF = sympy.Rational(1, 2)
 
@@ -36,7 +36,7 @@ FEW = settings_of(8)
 
 
 def test_hypothesis_is_imported_only_when_used():
-    code = "import sys, numeric.testing, numeric.verify; print('hypothesis' in sys.modules)"
+    code = "import sys, numeric.testing, derivations.verify; print('hypothesis' in sys.modules)"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert made.stdout.split() == [b"False"]
 

@@ -15,8 +15,9 @@ from numeric.training import control, flow, means, simulate
 from numeric.training.control import bears
 from numeric.training.ensembles import Start, Training
 from numeric.training.levels import Levels
-from numeric.training.networks import Networks, first_rows, readout
+from numeric.training.networks import CompiledNetworks
 from numeric.training.optimizers import Optimizer
+from numeric.training.parts import first_rows, readout
 
 RNG = np.random.default_rng(22)
 INPUTS, TARGETS = RNG.standard_normal((3, 5)), 2 * RNG.standard_normal((3, 2))
@@ -396,10 +397,10 @@ def test_changes_have_mean_zero_over_the_readout(weights):
     """Of 8 bodies with 400 readouts each, 864 numbers within 5.5 of their errors."""
     net = Network("tanh", weights, C_b=0.1)
     work = replace(work_of(TARGETS[:2]), ensemble=checked_ensemble(net, INPUTS, 9, 3, 6))
-    networks = Networks(work, np.arange(8))
+    networks = CompiledNetworks(work, np.arange(8))
     made = []
     for _ in range(400):
-        networks._draw(3, readout)
+        networks._redraw(networks._last)
         made.append(networks.changes())
     found = np.array(made)
     scores = found.mean(axis=0) / (found.std(axis=0) / 20)
@@ -411,9 +412,10 @@ def test_changes_are_products_with_the_kernel_below():
     """Two layers: Ĥ_bd[w, s_c] = (x_b·x_d λ_W/n_0 + λ_b) Σ_j w_j σ'_b σ'_d s_c."""
     net = Network("tanh", C_b=0.1, lambda_b=0.3)
     work = replace(work_of(TARGETS), ensemble=checked_ensemble(net, INPUTS, 9, 2, 6))
-    networks = Networks(work, np.arange(2))
-    (_, s, z), (slopes,) = networks._passed()
-    w = networks.weights[-1]
+    networks = CompiledNetworks(work, np.arange(2))
+    V, a, w, b = (networks.of[part.key] for part in networks.parts)
+    s = np.tanh(INPUTS @ V + a)
+    slopes, z, w = 1 - s * s, s @ w + b, w.transpose(0, 2, 1)
     gram = INPUTS @ INPUTS.T / 5 + 0.3
     first, second = (
         np.einsum("bd,xij,xbj,xdj,xcj->xibdc", gram, v, slopes, slopes, s) for v in (w, s)

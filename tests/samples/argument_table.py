@@ -306,18 +306,6 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "derive.activations.polynomial": ({"coefficients": (0, 1)}, {"coefficients": (0, 2)}),
     # derive.batchnorm
     "derive.batchnorm.contraction_rate": ({}, {}),
-    "derive.batchnorm.fourth_moments": ({"eigenvalues": (1, 2)}, {"eigenvalues": (1, 3)}),
-    "derive.batchnorm.mean_eigenvalue": (
-        {"eigenvalues": (1, 2), "i": 0},
-        {"eigenvalues": (1, 3), "i": 1},
-    ),
-    "derive.batchnorm.mean_eigenvalue_two": (
-        {"value": 1, "other": 2, "count": 1, "batch": 3},
-        {"value": 3, "other": 3, "count": 2, "batch": 4},
-    ),
-    "derive.batchnorm.mean_series": ({"order": 2}, {"order": 3}),
-    "derive.batchnorm.mean_spectrum": ({"eigenvalues": (1, 2)}, {"eigenvalues": (1, 3)}),
-    "derive.batchnorm.noise_covariance": ({}, {"width": 5}),
     "derive.batchnorm.stationary_gap": ({}, {"moment": 1, "terms": 1}),
     # derive.exact
     "derive.exact.component": (
@@ -454,34 +442,11 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"widths": (4, 5), "weights": Gaussian(), "inputs": None},
         {"widths": (4, 6), "weights": Orthogonal(), "inputs": 3},
     ),
-    "derive.linear.coefficient": (
-        {"samples": (1, 1, 2, 2), "widths": (4, 5)},
-        {
-            "samples": (1, 1, 1, 1),
-            "widths": (6, 5),
-            "weights": Orthogonal(),
-            "inputs": With(7, weights=Orthogonal()),
-            "connected": True,
-        },
-    ),
     "derive.linear.connected": (LINEAR, {**LINEARS, "inputs": With(7, weights=Orthogonal())}),
     "derive.linear.contraction_factor": ({"m": 2, "n": 5}, {"m": 3, "n": 6}),
     "derive.linear.correlator": (LINEAR, {**LINEARS, "inputs": With(7, weights=Orthogonal())}),
     "derive.linear.cumulants": ({"moments": [1, 3]}, {"moments": [1, 4]}),
     "derive.linear.loop_census": ({"m": 2}, {"m": 3}),
-    "derive.linear.norm_moment": (LINEAR, {**LINEARS, "inputs": With(7, weights=Orthogonal())}),
-    "derive.linear.norm_variance": (
-        {"widths": (4, 5)},
-        {
-            "widths": (4, 6),
-            "weights": Orthogonal(),
-            "inputs": With(7, weights=Orthogonal()),
-        },
-    ),
-    "derive.linear.pairing_matrix": (
-        {"m": 2, "layers": [(Gaussian(), 4, 4)]},
-        {"m": 1, "layers": [(Orthogonal(), 4, 4)]},
-    ),
     "derive.linear.row_sum": (
         {"weights": Gaussian(), "m": 2, "n_in": 5, "n_out": 5},
         {"weights": Orthogonal(), "m": 1, "n_in": 6, "n_out": With(7, weights=Orthogonal())},
@@ -578,12 +543,6 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"activation": "erf", "sigma_alpha_sq": 2, "sigma_b_sq": 1, "gamma": HALF},
     ),
     # derive.spectra
-    "derive.spectra.classify": ({"activation": "tanh"}, {"activation": "relu"}),
-    "derive.spectra.double_scaling": (
-        {"activation": "erf", "sigma": HALF, "depth": 16},
-        {"activation": "hard_tanh", "sigma": 0.4, "depth": 17, "digits": 40},
-    ),
-    "derive.spectra.finite_depth": ({"activation": "erf"}, {"activation": "hard_tanh", "order": 2}),
     "derive.spectra.generating_function": (
         {"law": linear(2), "point": 1 + 2j},
         {"law": linear(3), "point": 1 + 3j, "digits": 40},
@@ -611,10 +570,6 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "derive.spectra.of_network": (
         {"net": NET, "q_first": 1, "depth": 3},
         {"net": Network("erf"), "q_first": 2, "depth": 4},
-    ),
-    "derive.spectra.perturbed": (
-        {"a": 2, "epsilon": sympy.Symbol("e")},
-        {"a": 3, "epsilon": sympy.Symbol("f")},
     ),
     "derive.spectra.slope_law": (
         {"activation": "tanh", "variance": 1},
@@ -976,7 +931,6 @@ VIEWS = {
     },
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
-    "derive.spectra.double_scaling": lambda found: nstr(found, 45),
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
     "numeric.plot": figures,
     "numeric.write_c": lambda paths: [(each.name, each.read_text("utf-8")) for each in paths],

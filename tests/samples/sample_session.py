@@ -35,7 +35,7 @@ from numeric import flow, init, plot, training
 
 ACTIVATIONS = ("tanh", "sin", "tanh", "tanh", "sin", "tanh", "tanh", "gelu")
 EVERY = 10
-SHARE = 3
+SHARE = 5
 
 
 def plotted(number: int) -> None:

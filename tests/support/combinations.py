@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +256,7 @@ def modules(case: Case) -> None:
         spec = importlib.util.spec_from_file_location("kernel", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        finite(module.flow(0.7, *columns(module.PARAMETERS)))
+        finite(module.flow(*module.means(INPUTS[0]), *columns(module.PARAMETERS)))
 
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -282,13 +283,15 @@ def ran(library: Path, header: str) -> np.ndarray:
     size = re.search(r"depth \* (\d+) numbers", header)
     assert signature is not None, header
     assert size is not None, header
+    means = len(re.findall(r"double [KM]\d", signature[1]))
+    inputs = (ctypes.c_double(np.mean(INPUTS[0] ** (2 * k))) for k in range(1, 1 + means))
     names = tuple(re.findall(r"const double \*(\w+)", signature[1]))
     out = np.zeros(DEPTH * int(size[1]))
     pointer = ctypes.POINTER(ctypes.c_double)
     given = [column.ctypes.data_as(pointer) for column in (*columns(names), out)]
     run = ctypes.CDLL(str(library)).kernel_flow
     run.restype = None
-    run(ctypes.c_double(0.7), ctypes.c_long(DEPTH), *given)
+    run(*inputs, ctypes.c_long(DEPTH), *given)
     return out
 
 
@@ -355,8 +358,13 @@ def trained_ensembles(case: Case) -> None:
 def exactly(case: Case) -> None:
     """`exact.cumulant` of σ(z) = z²."""
     net = case.net(activations.polynomial([0, 0, 1]))
-    value = exact.cumulant("K", net, 2, width=N, inputs=N)
-    finite(float(value.subs(dict.fromkeys(value.free_symbols, 0.7))))
+    x = np.concatenate([INPUTS, -INPUTS])  # one input, or two signals of three positions
+    means = {
+        samples: float(np.prod(x[list(samples)], axis=0).mean())
+        for size in (2, 4, 6)
+        for samples in combinations_with_replacement(range(len(x)), size)
+    }
+    finite(float(exact.cumulant("K", net, 2, width=N, inputs=N, kernel=means)))
 
 
 def compared(case: Case) -> None:

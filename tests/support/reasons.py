@@ -40,14 +40,6 @@ class Reason:
 
 REASONS = (
     Reason(
-        "layer 1 beyond K0",
-        NOT_YET,
-        "first_weights|fields",
-        "depend on the inputs through xᵀx",
-        "These functions know the inputs only through xᵀx, but layer 1 with such weights depends "
-        'on more. Use `first_weights="gaussian"`.',
-    ),
-    Reason(
         "moments alone",
         NO,
         "law",
@@ -55,11 +47,29 @@ REASONS = (
         "Two moments of the singular values define these weights, and do not determine a density.",
     ),
     Reason(
-        "exact beyond dense",
-        NOT_YET,
-        "network",
-        "a network of dense layers, here",
-        "`derive.exact` supports dense layers only.",
+        "exact behind norms",
+        NO,
+        "layer",
+        "averages over the weights of one over a random number",
+        "At finite width, averages over the weights of one over a random number, or over its root, "
+        "are no rational functions of n: norms with ε > 0, norms of several inputs, and norms "
+        "behind weights whose law rotations do not keep.",
+    ),
+    Reason(
+        "exact of more moments",
+        NO,
+        "moments",
+        "at least [0-9]+ trace moments",
+        "Two moments of the singular values define these weights, and do not determine averages of "
+        "six weights.",
+    ),
+    Reason(
+        "exact of functions",
+        NO,
+        "activation",
+        "^a polynomial$",
+        "At finite width, averages of activations that are not polynomials, such as this layer's "
+        "own GELU, are no rational functions of n.",
     ),
     Reason(
         "spectra of gates",
@@ -74,7 +84,7 @@ REASONS = (
         "tensors",
         "this one closes on sequences",
         "Behind a skip around one matrix, V depends on sequences of tensors. Written modules do "
-        "not support these. Past a convolution, `recursion` does not either.",
+        "not support these.",
     ),
     Reason(
         "asymptotics of sequences",
@@ -92,25 +102,19 @@ REASONS = (
         "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
     ),
     Reason(
+        "digits of sequences",
+        NOT_YET,
+        "precision",
+        "none, for what closes on sequences of several inputs",
+        "Behind a skip around one matrix, V depends on sequences of tensors. With `precision`, "
+        "`flow` has these of one input, but not of a signal of several positions.",
+    ),
+    Reason(
         "signals that are the same everywhere",
         NO,
         "layer",
         "several samples: a boundary of zeros leaves no signal the same everywhere",
         "A signal that is the same everywhere, whose fixed points these are, does not stay so.",
-    ),
-    Reason(
-        "digits of signals",
-        NOT_YET,
-        "precision",
-        "none, with the layer .*(convolution|pooling|mix)",
-        "`precision` does not support convolutions.",
-    ),
-    Reason(
-        "one step of signals",
-        NOT_YET,
-        "layer",
-        "one of `parts`: a convolution has several",
-        "Modules and asymptotics do not support convolutions, whose recursions have several parts.",
     ),
     Reason(
         "spectra of signals",

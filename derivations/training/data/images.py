@@ -111,7 +111,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What networks learn from, what says when to stop, and what they are judged by."""
+    """The images to train on, those that say when to stop, and those to test on."""
 
     training: Images
     validation: Images

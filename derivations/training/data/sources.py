@@ -40,12 +40,12 @@ class Source:
 
     @property
     def words(self) -> str:
-        """What the images are."""
+        """The images in words."""
         return {**BUNDLED, **ORIGINAL}[self.name]
 
     @property
     def brightest(self) -> float:
-        """What a pixel is at most."""
+        """The largest value of a pixel."""
         return _BRIGHTEST.get(self.name, 255.0)
 
     def images(self, part: str = "train") -> Images:

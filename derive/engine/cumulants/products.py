@@ -41,7 +41,7 @@ def splittings(
 
 
 class Expandable(Protocol):
-    """What is expanded in the collective variables: a `Line`, or an equation of one's own."""
+    """A function of the collective variables: a `Line`, or an equation of one's own."""
 
     @property
     def tied(self) -> frozenset[int]:

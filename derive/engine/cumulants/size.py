@@ -34,7 +34,7 @@ def work(
     stage: Stage = DENSE,
     most: float = inf,
 ) -> Work:
-    """What `layer_cumulant` has to do for this pairing; the count ends beyond `most` terms.
+    """The work of `layer_cumulant` for this pairing; the count ends beyond `most` terms.
 
     The terms in c − c* of a stage with collective variables come on top.
 

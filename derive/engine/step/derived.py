@@ -25,7 +25,7 @@ from ..factored import polynomial
 from ..fields import Field
 from ..scheme import Layered
 from ..stages import DENSE, Stage
-from ..taps import Ties, moved
+from ..taps import Taps, Ties, moved
 from ..tensors import (
     NAMES,
     Name,
@@ -70,14 +70,18 @@ class Step(Shown):
         if self.is_composed:
             wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
             raise InputError("layer", str(self.layer), wanted)
-        taps = self.through.taps
+        taps, total = self.through.taps, Expansion()
         if taps is None:
             return self._tied(None)
-        if self.ties is None:
+        if self.ties is None and not self.is_single_input:
             raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
-        total: Expansion = {}
-        for finer, weight in taps.refinements(self.ties):
-            add(total, self._tied(finer), weight)
+        if self.ties is None:
+            self._check_constant(taps)
+            for part in self._apart:
+                add(total, part.terms, taps.share(part.blocks))
+        else:
+            for finer, weight in taps.refinements(self.ties):
+                add(total, self._tied(finer), weight)
         return {key: value for key, value in total.items() if value}
 
     def _tied(self, ties: Ties | None) -> Expansion:
@@ -100,7 +104,14 @@ class Step(Shown):
     @cached_property
     def parts(self) -> tuple[Self, ...]:
         """For a stage with taps, one step for each way in which pairs are tied; these are summed
-        over the taps (`taps`). For other stages, this step alone."""
+        over the taps (`taps`). For other stages, and for a signal that is the same at all
+        positions, this step alone."""
+        taps = self.through.taps
+        return (self,) if self.is_single_input and taps and taps.is_full else self._apart
+
+    @property
+    def _apart(self) -> tuple[Self, ...]:
+        """The same of a signal that differs from position to position."""
         taps = self.through.taps
         if taps is None or self.ties is not None:
             return (self,)
@@ -108,19 +119,46 @@ class Step(Shown):
         made = tuple(replace(self, ties=each) for each in ties)
         return tuple(each for each in made if each.terms) or made[:1]
 
-    def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
-        """One of `parts` as an expression, summed over taps where it has some."""
-        expr, taps = polynomial(part.terms, symbol), self.through.taps
-        if taps is None or (not part.ties and taps.past is None):
-            return expr
-        single = self.is_single_input
-        if single and not taps.is_full:
+    @property
+    def blocks(self) -> list[list[int]]:
+        """The axes of the target that each tap of one of `parts` moves."""
+        axis = {slot: place for place, slot in enumerate(self.target.subscripts)}
+        slots = ([self.target.pairing[pair] for pair in block] for block in self.ties or ())
+        return [[axis[slot] for pair in block for slot in pair] for block in slots]
+
+    @property
+    def _moving(self) -> tuple[list[list[int]], list[list[int]]]:
+        """The samples that each tap moves, and those of each pair without a matrix."""
+        tied = {axis for block in self.blocks for axis in block}
+        free = [[axis] for axis in range(len(self.target.subscripts)) if axis not in tied]
+        moves = self.blocks, free
+        tapped, others = ([[self.samples[k] for k in each] for each in of] for of in moves)
+        return tapped, others
+
+    def _check_constant(self, taps: Taps) -> None:
+        """Raise InputError where a signal does not stay the same at all positions."""
+        if not taps.is_full:
             wanted = "several samples: a boundary of zeros leaves no signal the same everywhere, "
             wanted += "nor do other weights of positions that do not sum to 1"
             raise InputError("layer", str(self.layer), wanted)
-        place = {slot: k for k, slot in enumerate(self.target.subscripts)}
-        pairs = [[self.samples[place[slot]] for slot in block] for block in self.target.pairing]
-        return moved(expr, taps, part.ties or (), pairs, single)
+
+    def summed(self, single: bool, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
+        """The right-hand side of a stage as an expression, summed over taps where it has some.
+
+        Arguments:
+            single: whether there is one input, the same at all positions.
+        """
+        found = []
+        for part in self.parts if single else self._apart:
+            expr, taps = polynomial(part.terms, symbol), self.through.taps
+            if taps and (part.ties or taps.past is not None):
+                if single:
+                    self._check_constant(taps)
+                else:
+                    blocks, free = part._moving
+                    expr = moved(expr, taps, blocks, free)
+            found.append(expr)
+        return sympy.Add(*found)
 
     @property
     def is_composed(self) -> bool:
@@ -227,7 +265,9 @@ class Step(Shown):
 
         With a single input a component is a plain symbol, such as V.
         """
-        return self.composed.expr if self.is_composed else polynomial(self.terms, self.symbol)
+        if self.is_composed:
+            return self.composed.expr
+        return self.summed(self.is_single_input, self.symbol)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom of `terms` is in `expr`."""
@@ -391,7 +431,7 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         if stage < 0:
             return step.symbol(atom)
         made = replace(step, target=name, samples=samples, stage=stages[stage])
-        return sympy.Add(*(made.summed(part, partial(value, stage)) for part in made.parts))
+        return made.summed(step.is_single_input, partial(value, stage))
 
     def value(stage: int, atom: object) -> sympy.Expr:
         if isinstance(atom, Tensor):

@@ -136,7 +136,7 @@ class Sums:
             middle = float(mean)
             rows.append(
                 [
-                    (rate * (x - mean) ** 2).exp() if abs(near - middle) < most else zero
+                    (rate * (d := x - mean) * d).exp() if abs(near - middle) < most else zero
                     for x, near in xs
                 ]
             )

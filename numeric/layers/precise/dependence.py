@@ -40,19 +40,37 @@ def behind(
     function is no power of theirs, as with ε > 0.
     """
     found: dict[Kind, Rows] = {}
+    taps = stage.reading
+    size = len(next(iter(before.values()))) // taps.positions * taps.results
     for kind, equation in stage.equations:
         parts = [
-            _of_product(stage, term, before, activation)
+            rows
             for term in equation.right
             if term.weight is None
             or _is_not_zero(stage.matrices[term.weight[0]].variance, default=weights)
+            for rows in _read(stage, term, _of_product(stage, term, before, activation))
         ]
-        size = len(next(iter(before.values())))
         live = _is_not_zero(equation.variance, default=biases)
         ones = [((Fraction(1),),) * size] if equation.bias and live else []
         none = ((Fraction(0),),) * size
         found[kind] = _reduced([sum(each, ()) for each in zip(none, *parts, *ones, strict=True)])
     return found
+
+
+def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
+    """What the matrix of each tap meets of a product, which is what it is where there is none."""
+    if stage.taps is None or term.weight is None:
+        return [rows]
+    signals, columns = range(0, len(rows), stage.taps.positions), range(len(rows[0]))
+
+    def total(first: int, read: Mapping[int, Fraction]) -> tuple[Fraction, ...]:
+        parts = ((rows[first + q], weight) for q, weight in read.items())
+        taken = [[weight * row[k] for k in columns] for row, weight in parts]
+        return tuple(sum((row[k] for row in taken), Fraction(0)) for k in columns)
+
+    return [
+        tuple(total(first, read) for first in signals for read in tap) for tap in stage.taps.weights
+    ]
 
 
 def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:

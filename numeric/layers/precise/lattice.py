@@ -188,8 +188,8 @@ def _inner(
     beta = [-v * (own[1][2] * z + shift[2] / 2) for z in b.nodes]
     halves = [z / 2 for z in c.nodes]
     rate = -own[2][2]
-    left = arb_mat([[((x - m) ** 2 * rate).exp() for x in halves] for m in alpha])
-    right = [[((x - m) ** 2 * rate).exp() for m in beta] for x in halves]
+    left = arb_mat([[((far := x - m) * far * rate).exp() for x in halves] for m in alpha])
+    right = [[((far := x - m) * far * rate).exp() for m in beta] for x in halves]
     wanted = set(zip(*(each.heads for each in columns), strict=True))
     outside = _prefactors(a.nodes, b.nodes, own, shift, log, alpha, beta)
     found: dict[tuple[Orders, ...], arb] = {}

@@ -59,7 +59,7 @@ class Exact(NamedTuple):
 
 @cache(entries=4096)
 def exact_distribution(activation: Activation, group: Group) -> Exact:
-    """What stands at one sample."""
+    """The factors at one sample."""
     factors, outer = group
     orders = tuple(order for order in factors if isinstance(order, int))
     if len(orders) < len(factors):

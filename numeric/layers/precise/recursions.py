@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import TypeAlias
 
 import sympy
@@ -48,6 +48,9 @@ Group: TypeAlias = "tuple[tuple[int, ...], int]"
 Average: TypeAlias = "tuple[tuple[int, Group], ...]"
 """(input, orders and derivatives outside) of each distinct input, ascending."""
 
+Path: TypeAlias = "list[tuple[Stage, Passage]]"
+"""The stages of a layer or a readout, and what leads through them."""
+
 Terms: TypeAlias = "list[tuple[Fraction, tuple[int, ...]]]"
 """Coefficients, and the places of what they multiply."""
 
@@ -69,10 +72,11 @@ class Recursions:
         first: the weights of layer 1.
         m: how many inputs.
         more: further tensors, which `completed` computes.
+        read: the tensors behind each stage of each scheme's readout, if there is one.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
-        first: from means of products of the inputs to layer 1.
+        first: from means of products of the inputs to layer 1, and to what it is read out as.
     """
 
     def __init__(
@@ -83,40 +87,61 @@ class Recursions:
         first: WeightEnsemble,
         m: int,
         more: Sequence[Name] = (),
+        read: Sequence[Sequence[Sequence[Name]]] = (),
     ) -> None:
-        self.m, single, stream = m, schemes[0].single, (*names[0][-1], *more)
-        start = schemes[0].first(first)
-        (starts,), *steps = map(steps_of, (start, *schemes), ((stream,), *names))
-        every = (each for of_layer in steps for of_stage in of_layer for each in of_stage)
-        self.parameters = parameters_of([*starts, *every])
-        self._stages = [
-            [
-                Passage(before, of_stage, scheme.sigma, self.parameters, m, stage, single=single)
-                for before, of_stage, stage in zip(
-                    (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
-                )
-            ]
-            for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
+        stream = names[0][-1]
+        readouts = [each for scheme in schemes for each in scheme.readouts]
+        starts: list[tuple[Scheme, tuple[Sequence[Name], ...]]] = [
+            (schemes[0].first(first), ((*stream, *more),))
         ]
-        self.layers, self._order = [scheme.stages for scheme in schemes], order
-        means = {identify(atom)[0] for each in starts for atom in each.atoms(Tensor)}
-        inputs = sorted({named("K"), *means}, key=repr)
-        (stem,) = start.stages
-        self.first = Passage(inputs, starts, start.sigma, self.parameters, m, stem, single=single)
+        starts += [
+            (schemes[0].first(first, each.stages[-1].taps), tuple(read[0][-1:]))
+            for each in schemes[0].readouts
+        ]
+        given = [*starts, *zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
+        steps = [steps_of(*each) for each in given]
+        self.parameters = parameters_of(
+            each for of_layer in steps for of_stage in of_layer for each in of_stage
+        )
+
+        def inputs(made: Sequence[Step]) -> list[Name]:
+            means = {identify(atom)[0] for each in made for atom in each.atoms(Tensor)}
+            return sorted({named("K"), *means}, key=repr)
+
+        def path(scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]]) -> Path:
+            found: Path = []
+            for stage, of_stage in zip(scheme.stages, made, strict=True):
+                count = found[-1][1].behind if found else m
+                known = scheme.sigma, self.parameters, count, stage
+                through = Passage(below, of_stage, *known, single=schemes[0].single)
+                below = [each.target for each in of_stage]
+                found.append((stage, through))
+            return found
+
+        below = [inputs(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
+        paths = [
+            path(scheme, before, made)
+            for (scheme, _), before, made in zip(given, below, steps, strict=True)
+        ]
+        self.first = [through for ((_, through),) in paths[: len(starts)]]
+        hidden, count = paths[len(starts) :], len(schemes)
+        self._paths = [hidden[k : k + count] for k in range(0, len(hidden), count)]
+        self._order = order
 
     @property
     def entries(self) -> list[Entry]:
-        """What there is at every layer."""
-        return self.first.entries
+        """The entries at every layer, read out if there is a readout."""
+        return self.first[-1].entries
 
     @property
     def monomials(self) -> int:
         """How many there are in a layer, at most."""
-        return max(sum(each.monomials for each in layer) for layer in self._stages)
+        paths = chain(*self._paths)
+        return max(sum(made.monomials for _, made in each) for each in paths)
 
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
-        return self.first.entry(name, samples)
+        return self.first[-1].entry(name, samples)
 
     def completed(
         self,
@@ -134,10 +159,9 @@ class Recursions:
         """
         return layers
 
-    def at(self, layer: int) -> list[tuple[Stage, Passage]]:
-        """The stages of layer 2, 3, …, and what leads through them."""
-        number = self._order[layer - 2]
-        return list(zip(self.layers[number], self._stages[number], strict=True))
+    def at(self, layer: int) -> list[Path]:
+        """Layer 2, 3, …, and behind it the readout, if there is one."""
+        return [each[self._order[layer - 2]] for each in self._paths]
 
 
 class Passage:
@@ -148,11 +172,12 @@ class Passage:
         steps: of each tensor behind it.
         activation: σ.
         parameters: the names of the hyperparameters.
-        m: how many inputs.
+        m: how many inputs, or positions of all inputs.
         stage: the stage.
         single: whether the steps are of a single input.
 
     Attributes:
+        behind: how many inputs there are behind it.
         below, entries: the tensors' entries before the stage and behind it.
         sigma: the activation at the kernel of a label.
         is_merged: whether each way in which inputs coincide has a recursion of its own (`merged`).
@@ -173,8 +198,10 @@ class Passage:
         self.activation, self._single, self.m = activation, single, m
         self.sigma = partial(stage.sigma_at, default=activation)
         self._parameters, self._before = list(parameters), list(before)
-        self.below = self._all_entries(before)
-        self.entries = self._all_entries([step.target for step in steps])
+        taps = stage.reading
+        self.behind = m // taps.positions * taps.results
+        self.below = self._all_entries(before, m)
+        self.entries = self._all_entries([step.target for step in steps], self.behind)
         self._kernels = {name.label: name for name in before}
         self.averages: dict[str, dict[Average, int]] = {}
         self._values: dict[Value, int] = {}
@@ -183,18 +210,29 @@ class Passage:
         self.is_merged = m > 1 and bent and is_merged(stage, steps)
         self._keep = stage.keep
         of_names = {step.target: step for step in steps}
-        compiled = [self._compiled(of_names[name], at) for name, at in self.entries]
+        compiled: list[list[tuple[Fraction, Keys]]] = []
+        places: dict[tuple[Name, int, tuple[int, ...]], int] = {}
+        self._sums: list[Terms] = []
+        for name, at in self.entries:
+            read: Terms = []
+            for number, part in enumerate(of_names[name].parts):
+                for samples, weight in taps.sources(at, part.blocks).items():
+                    if (name, number, samples) not in places:
+                        places[name, number, samples] = len(compiled)
+                        compiled.append(self._compiled(part, samples))
+                    read.append((weight, (places[name, number, samples],)))
+            self._sums.append(read)
         self._lay_out()
         self._rows = [
             [(value, tuple(self._place(key) for key in keys)) for value, keys in terms]
             for terms in compiled
         ]
 
-    def _all_entries(self, names: Sequence[Name]) -> list[Entry]:
+    def _all_entries(self, names: Sequence[Name], m: int) -> list[Entry]:
         found = (
             self.entry(name, samples)
             for name in names
-            for samples in product(range(self.m), repeat=self._rank(name))
+            for samples in product(range(m), repeat=self._rank(name))
         )
         return list(dict.fromkeys(found))
 
@@ -327,7 +365,8 @@ class Passage:
         vector += [self._response(*each, below) for each in self._responses]
         for label in self.averages:
             vector += averages[label]
-        return [_sum(terms, vector) for terms in self._rows]
+        values = [_sum(terms, vector) for terms in self._rows]
+        return [_sum(terms, values) for terms in self._sums]
 
     def _response(self, response: Response, inputs: Sequence[int], below: Sequence[arb]) -> arb:
         """A function of collective variables at the entries that are their limits."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ from . import dependence, geometry
 from .averages import Averages
 from .functions import ball
 from .geometry import Rows
-from .recursions import Entry, Passage, Recursions
+from .recursions import Entry, Passage, Path, Recursions
 
 GUARD, PER_DECADE, ZERO = 12, 2, 20
 """Digits beyond those at first, and for each power of ten of layers; below the natural size, beyond
@@ -169,7 +170,7 @@ class _Descent:
         self._averages: dict[Passage, dict[str, Averages]] = {}
         self.depth = len(parameters["C_b"])
         for layer in range(2, self.depth + 1):
-            for _, each in recursions.at(layer):
+            for _, each in chain(*recursions.at(layer)):
                 if each not in self._averages:
                     self._averages[each] = {
                         label: Averages(each.sigma(label), list(wanted), apart=each.is_merged)
@@ -182,7 +183,10 @@ class _Descent:
         what = f"running through the layers with {working} digits"
         with ctx.workprec(_bits(working)), telling(what, total=self.depth) as progress:
             recursions, goal = self.recursions, working * math.log(10.0)
-            layers = [recursions.first(self._hyperparameters(0), self._means(), {})]
+            layer_one = [
+                each(self._hyperparameters(0), self._means(each), {}) for each in recursions.first
+            ]
+            below, layers = layer_one[0], layer_one[-1:]
             each = recursions.monomials * _TERM + _LAYER
             self._check(working, each, 0)
             for layer in range(1, self.depth):
@@ -193,21 +197,16 @@ class _Descent:
                     self._check(working, seconds + each, layer)
                     self._counted += seconds * _slower(working)
 
-                values = layers[-1]
-                parts = zip(recursions.at(layer + 1), self._rows[layer - 1], strict=True)
-                for (_, passage), rows in parts:
-                    averages = {}
-                    for label, own in self._averages[passage].items():
-                        K = passage.kernel(label, values)
-                        if any(_is_lost(K[a][a]) for a in range(recursions.m)):
-                            return None
-                        averages[label] = own(K, rows[label], goal, check)
-                    below = values
-                    values = passage(self._hyperparameters(layer), below, averages)
-                    bad = next((k for k, value in enumerate(values) if value.is_nan()), None)
-                    if bad is not None and (found := passage.degenerate(below)):
-                        raise UndefinedError(found).at(layer, passage.entries[bad][0])
-                layers.append(values)
+                ends = [
+                    self._through(path, rows, below, layer, goal, check)
+                    for path, rows in zip(
+                        recursions.at(layer + 1), self._rows[layer - 1], strict=True
+                    )
+                ]
+                if ends[0] is None or ends[-1] is None:
+                    return None
+                below = ends[0]
+                layers.append(ends[-1])
 
             def told(seconds: float, left: int) -> None:
                 longest = self._counted + left * seconds * _slower(working)
@@ -215,6 +214,30 @@ class _Descent:
                 self._counted += seconds * _slower(working)
 
             return Outcome(list(recursions.completed(layers, self._parameters, goal, told)))
+
+    def _through(
+        self,
+        path: Path,
+        rows: Sequence[Mapping[str, Rows]],
+        values: list[arb],
+        layer: int,
+        goal: float,
+        check: Callable[[float], None],
+    ) -> list[arb] | None:
+        """The entries behind a layer or a readout; None where a kernel loses all of its digits."""
+        for (_, passage), known in zip(path, rows, strict=True):
+            averages = {}
+            for label, own in self._averages[passage].items():
+                K = passage.kernel(label, values)
+                if any(_is_lost(K[a][a]) for a in range(passage.m)):
+                    return None
+                averages[label] = own(K, known[label], goal, check)
+            below = values
+            values = passage(self._hyperparameters(layer), below, averages)
+            bad = next((k for k, value in enumerate(values) if value.is_nan()), None)
+            if bad is not None and (found := passage.degenerate(below)):
+                raise UndefinedError(found).at(layer, passage.entries[bad][0])
+        return values
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
         """Refuse what takes too long, if all layers from this one on take so long, with what all
@@ -229,7 +252,7 @@ class _Descent:
     def _hyperparameters(self, layer: int) -> list[object]:
         return [self._parameters[name][layer] for name in self.recursions.parameters]
 
-    def _means(self) -> list[arb]:
+    def _means(self, first: Passage) -> list[arb]:
         """Means of products of the inputs, (1/n_0) Σ_k Π_a x_ak, entry by entry."""
         columns = list(zip(*self._inputs, strict=True))
 
@@ -237,8 +260,7 @@ class _Descent:
             products = (prod((column[a] for a in at), start=Fraction(1)) for column in columns)
             return sum(products, Fraction(0)) / len(columns)
 
-        entries = self.recursions.first.below
-        return [ball(mean(at or (0,) * len(name.subscripts))) for name, at in entries]
+        return [ball(mean(at or (0,) * len(name.subscripts))) for name, at in first.below]
 
 
 def _all_rows(
@@ -246,23 +268,28 @@ def _all_rows(
     inputs: Sequence[Sequence[Fraction]],
     parameters: Mapping[str, Sequence[object]],
     depth: int,
-) -> list[list[dict[str, Rows]]]:
-    """How the inputs' variables depend on each other, before each stage of layers 2, 3, …, by the
-    labels of their kernels."""
+) -> list[list[list[dict[str, Rows]]]]:
+    """How the inputs' variables depend on each other, before each stage of layers 2, 3, … and of
+    their readouts, by the labels of their kernels."""
     biases = [bool(each != 0) for each in parameters["C_b"]]
     weights = [bool(each != 0) for each in parameters["C_W"]]
     none = [[Fraction(0)] for _ in inputs]
     rows = geometry.first_rows(inputs if weights[0] else none, biases=biases[0])
-    known: dict[Kind, Rows] = {STREAM: rows}
+    stream: dict[Kind, Rows] = {STREAM: rows}
     found = []
     for layer in range(1, depth):
-        stages = []
-        for stage, passage in recursions.at(layer + 1):
-            stages.append({kernel_label(kind): each for kind, each in known.items()})
-            known = dependence.behind(
-                stage, known, passage.activation, biases=biases[layer], weights=weights[layer]
-            )
-        found.append(stages)
+        ends, paths = [], []
+        for path in recursions.at(layer + 1):
+            known, stages = stream, []
+            for stage, passage in path:
+                stages.append({kernel_label(kind): each for kind, each in known.items()})
+                known = dependence.behind(
+                    stage, known, passage.activation, biases=biases[layer], weights=weights[layer]
+                )
+            ends.append(known)
+            paths.append(stages)
+        stream = ends[0]
+        found.append(paths)
     return found
 
 

@@ -165,7 +165,7 @@ class Sums:
         *,
         sampled: bool = True,
     ) -> arb:
-        """What the rule errs by in one product, or without sampling what it leaves out."""
+        """The error of the rule in one product, or without sampling what it leaves out."""
         return self._errs(product, _widths(factor), rules, at, sampled)
 
     def _errs_by(

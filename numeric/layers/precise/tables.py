@@ -34,7 +34,9 @@ class Table(NamedTuple):
 def tensors(
     net: Network,
     X: Array,
+    measured: int,
     needed: Sequence[Sequence[Sequence[Name]]],
+    read: Sequence[Sequence[Sequence[Name]]],
     closed: Sequence[Name],
     parameters: Mapping[str, Sequence[object]],
     names: Sequence[Name],
@@ -45,8 +47,11 @@ def tensors(
     """These tensors, each number with its digits.
 
     Arguments:
-        X: the inputs, (m, n_0); those that are equal are computed once, but for dropout.
+        X: the inputs, (m, n_0); those that are equal are computed once, but for dropout and for
+            positions of signals.
+        measured: samples of a table: those of X, or its signals where they are read out.
         needed: the tensors behind each stage of each distinct layer, which need no others.
+        read: those behind each stage of its readout.
         closed: further tensors of one input, which close on functionals.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
@@ -62,7 +67,8 @@ def tensors(
 
     depth, m = len(parameters["C_b"]), len(X)
     rows = [tuple(Fraction(float(each)) for each in row) for row in X]
-    apart = net.has_dropout(depth)  # equal inputs have masks of their own
+    # equal inputs have masks of their own, and equal positions other neighbours
+    apart = net.has_dropout(depth) or bool(net.layer.input_axes)
     inputs = rows if apart else list(dict.fromkeys(rows))
     place = list(range(m)) if apart else [inputs.index(row) for row in rows]
     schemes, order = net.schemes(depth, m)
@@ -72,7 +78,7 @@ def tensors(
     if closed:
         recursions: Recursions = Skips(closed, needed, schemes, order, first)
     else:
-        recursions = Recursions(needed, schemes, order, first, len(inputs))
+        recursions = Recursions(needed, schemes, order, first, len(inputs), read=read)
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)
@@ -85,7 +91,7 @@ def tensors(
         return identify(tensor(name.fields, name.order, name.pairing, labels))
 
     def samples(name: Name) -> list[tuple[int, ...]]:
-        return list(product(range(m), repeat=len(name.subscripts) if m > 1 else 0))
+        return list(product(range(measured), repeat=len(name.subscripts) if m > 1 else 0))
 
     asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
     try:
@@ -95,7 +101,7 @@ def tensors(
         raise UndefinedError(undefined).at(error.layer, error.tensor) from None
     tables = {}
     for name in names:
-        shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)
+        shape = (depth, *(measured,) * len(name.subscripts)) if m > 1 else (depth,)
         values, errors = np.empty(shape, object), np.empty(shape)
         for at in samples(name):
             own = entry(name, at)

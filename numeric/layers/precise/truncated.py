@@ -44,7 +44,7 @@ class Term(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What stands at a sample, without coefficient and exponential."""
+    """The function at a sample, without coefficient and exponential."""
 
     power: int
     cut: Cut | None

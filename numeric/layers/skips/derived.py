@@ -64,7 +64,7 @@ class Term(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors and functionals, also with labels of
+    """Derived recursions of one layer: the terms of tensors and functionals, also with labels of
     `MEETING` equal; γ; f of a norm; and σ."""
 
     tensors: dict[Name, list[Term]]

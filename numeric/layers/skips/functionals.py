@@ -109,7 +109,7 @@ _KEPT = 1.0 - 1e-13
 
 
 class Move:
-    """What P and derivatives make of functionals of one pair's functions.
+    """The action of P and of derivatives on functionals of one pair's functions.
 
     Arguments:
         below: the pair's basis below the layer.

@@ -153,7 +153,7 @@ class TangentLayers:
         order: which of the layers are layers 2, 3, …; the last may give other positions, and then
             the tensors are those of the last layer alone.
 
-    Attributes: as of `run.Layers`.
+    Attributes: as of `StagedLayers`.
 
     Raises InputError for layers of other kinds among them, and tensors other than these.
     """
@@ -200,7 +200,7 @@ class TangentLayers:
         check_memory("inputs", f"{m} inputs", 32 * numbers, what)
 
     def first(self, kernel: Array, parameters: Array) -> Both:
-        """The tensors at layer 1, and their sizes; as `run.Layers.first`."""
+        """The tensors at layer 1, and their sizes; as `StagedLayers.first`."""
         values, sizes = self._plain.first(
             kernel, _columns(parameters, self.parameters, self._plain.parameters)
         )
@@ -211,12 +211,12 @@ class TangentLayers:
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
     ) -> Degenerate | None:
-        """See `run.Layers.degenerate`."""
+        """See `StagedLayers.degenerate`."""
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         return self._plain.degenerate(tensors, columns, layer)
 
     def descend(self, start: Both, given: Descent) -> Both:
-        """The tensors at every layer, and their sizes; as `run.Layers.descend`. NaN above a layer
+        """The tensors at every layer, and their sizes; as `StagedLayers.descend`. NaN above a layer
         whose kernel is not finite."""
         parameters, noise, rounding, advance = given
         depth = len(parameters) - self._changes

@@ -31,7 +31,7 @@ _START, _MARKS = 25.0, 0.5
 
 @dataclass(frozen=True)
 class Followed:
-    """What is known at each z: M, all unknowns, the last of Newton's steps and where it is
+    """The values at each z: M, all unknowns, the last of Newton's steps and where it is
     solved."""
 
     M: Complex

@@ -312,7 +312,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def keyed(name: str, seed: int) -> Any:
-    """What a function that makes a model takes: a key, or flax's `rngs`."""
+    """The argument of a function that makes a model: a key, or flax's `rngs`."""
     return sys.modules["flax.nnx"].Rngs(seed) if name == "rngs" else jax.random.PRNGKey(seed)
 
 

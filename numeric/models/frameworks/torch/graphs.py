@@ -116,7 +116,7 @@ def only(graph: fx.Graph, output: str | None) -> None:
 
 
 def part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphModule:
-    """What lies between a value and others: a module of that value, with all that it needs."""
+    """The part between a value and others: a module of that value, with all that it needs."""
     by_name = {each.name: each for each in traced.graph.nodes}
     needed, todo = set(), [by_name[name] for name in nodes]
     while todo:

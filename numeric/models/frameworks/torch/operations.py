@@ -26,7 +26,7 @@ def evaluate(
     tracer: Tracer,
     otherwise: Callable[[fx.Node, tuple[Any, ...], str], Any],
 ) -> dict[fx.Node, Any]:
-    """What each node of a module's graph is to a tracer, the output's what it returns.
+    """The value of each node of a module's graph for a tracer; the output's is what it returns.
 
     What cannot be read is what `otherwise` makes of the node, its arguments and the reason.
     """
@@ -55,7 +55,7 @@ def evaluate(
 
 
 def name_of(node: fx.Node) -> str:
-    """What a node calls: a function's or method's name, or a module's path."""
+    """The name that a node calls: a function's or method's, or a module's path."""
     return str(getattr(node.target, "__name__", node.target))
 
 

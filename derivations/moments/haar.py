@@ -13,9 +13,8 @@ from derive.errors import InputError, listed, whole
 from derive.groups.moments import Index, haar_moment
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
-
-from .. import checks
-from .matrices import frames
+from numeric import checks
+from numeric.random.matrices import frames
 
 Matrices = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 BATCH = 2**22

@@ -29,9 +29,8 @@ from derive.gaussian.brackets import Bracket
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
-
-from ..examples import Example
-from ..flows import flow, flow_changed
+from numeric.examples import Example
+from numeric.flows import flow, flow_changed
 
 KINDS = {
     "sign": "one term of one recursion has the other sign",
@@ -57,7 +56,7 @@ class Fault(ABC):
 
     @abstractmethod
     def theory(self, example: Example, width: int) -> xarray.Dataset:
-        """What `flow` would say of the example, wrongly; K and Theta stand beside its tensors.
+        """The wrong table of `flow` for the example; K and Theta stand beside its tensors.
 
         Raises InputError where the wrong theory has no numbers.
         """

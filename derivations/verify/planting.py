@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from derive.errors import InputError
+from numeric.examples import Example
+from numeric.tables.compare import Comparison, Row, percent
 
-from ..examples import Example
-from ..tables.compare import Comparison, Row, percent
 from . import faults
 from .exactly import Evidence
 from .faults import Fault

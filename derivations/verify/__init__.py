@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numba
 import xarray
 
+from derivations.claims.processes import together
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
-from derive.work.processes import together
 from derive.work.progress import quiet
+from numeric import examples as drawing
+from numeric.checks import positive
+from numeric.checks import probability as checked_probability
+from numeric.checks import seed as checked_seed
+from numeric.examples import Example
+from numeric.flows import flow
+from numeric.tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
 
-from .. import examples as drawing
-from ..checks import positive
-from ..checks import probability as checked_probability
-from ..checks import seed as checked_seed
-from ..examples import Example
-from ..flows import flow
-from ..tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
 from . import faults, power
 from .exactly import Evidence
 from .planting import Planted, plant
@@ -105,8 +105,8 @@ class Check:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What exact moments resolve; what is not resolved as asked, the worst of each tensor; and
-        the planted faults."""
+        """The resolution of exact moments; what is not resolved as asked, the worst of each tensor;
+        and the planted faults."""
         worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
         few = (f"no more planted: {self.unplanted}",) if self.unplanted else ()
         return (*self.exact, *map(str, worst.values()), *map(str, self.planted), *few)
@@ -148,7 +148,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """What came of all examples.
+    """The results of all examples.
 
     Attributes:
         checks: example by example.
@@ -276,13 +276,12 @@ def verify(
         draws: networks at each width.
         resolution: the relative change of any number that is to be noticed: widths and draws are
             then chosen for each example, in place of those given; what samples cannot resolve is
-            taken from exact moments where σ is a polynomial (`numeric.verify.exactly`), and what
-            cannot be reached says why (`numeric.verify.power`).
+            taken from exact moments where σ is a polynomial (`exactly`), and what cannot be reached
+            says why (`power`).
         seconds: about so long may an example's draws take a processor then; eight times as long
             where a number would be weak otherwise.
-        plant: how many faults to put into the theory of each example, one by one
-            (`numeric.verify.faults`): each changes a number by more than the resolution, so that
-            its comparison must fail.
+        plant: how many faults to put into the theory of each example, one by one (`faults`): each
+            changes a number by more than the resolution, so that its comparison must fail.
         false_alarms: the chance that one or more examples fail by accident, all together.
         seen: called with each check as it is finished, in the examples' order.
         jobs: processes; more than one need examples that can be pickled. What comes out does not
@@ -502,6 +501,6 @@ def _networks(
     if of is None or isinstance(of, Network):
         yield from (of for _ in range(count))
         return
-    from ..testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
+    from numeric.testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
 
     yield from sample(of, count, seed)

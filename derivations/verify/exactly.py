@@ -23,11 +23,10 @@ from derive.engine.fields import Field
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.recursions import wanted
-
-from ..examples import Example
-from ..tables import layout
-from ..tables.compare import Comparison, Row, compare
-from ..tables.normalise import natural_size
+from numeric.examples import Example
+from numeric.tables import layout
+from numeric.tables.compare import Comparison, Row, compare
+from numeric.tables.normalise import natural_size
 
 WIDTH = 6 * 10**9
 """A width divisible by 6, for ranks that are whole numbers."""
@@ -40,7 +39,7 @@ seconds of a processor."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a theory is held against: ensembles, and exact moments where they resolve better.
+    """The evidence for a theory: ensembles, and exact moments where they resolve better.
 
     Arguments:
         tables: of the ensembles, a width each.

@@ -25,14 +25,14 @@ from derive.errors import InputError
 from derive.recursions import wanted
 from derive.weights import Gaussian
 from derive.work.resources import duration, number
+from numeric.arrays import Array
+from numeric.estimators.observables import plan_of
+from numeric.examples import Example
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.simulations import multiplies, simulate
+from numeric.tables.compare import NEXT_TERM, WEAK, Comparison, Row, compare, percent
+from numeric.tables.normalise import natural_size
 
-from ..arrays import Array
-from ..estimators.observables import plan_of
-from ..examples import Example
-from ..samplers.ensemble import checked_ensemble
-from ..simulations import multiplies, simulate
-from ..tables.compare import NEXT_TERM, WEAK, Comparison, Row, compare, percent
-from ..tables.normalise import natural_size
 from . import exactly
 from .exactly import Evidence
 
@@ -105,7 +105,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What has been sampled of an example: a table for each width, of so many draws; and the
+    """The samples of an example: a table for each width, of so many draws; and the
     tensors that need not be, as their exact moments are at hand."""
 
     example: Example

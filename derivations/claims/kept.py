@@ -23,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -32,12 +31,12 @@ from pathlib import Path
 import numpy as np
 
 from derive.work.caches import cache
-
-from ..arrays import Array
-from ..emit import modules, outputs
-from .directory import manifest, pack, unpack
-from .totals import Total
-from .work import Work
+from numeric.arrays import Array
+from numeric.emit import modules, outputs
+from numeric.runs.chunks import keeper
+from numeric.runs.directory import manifest, pack, unpack
+from numeric.runs.totals import Total
+from numeric.runs.work import Work
 
 FORMAT = 1
 PACKAGES = ("llvmlite", "mpmath", "numba", "numpy", "python-flint", "scipy", "sympy")
@@ -83,7 +82,7 @@ class Shelf:
     since: float = 0.0
 
     def read(self, work: Work, draws: int) -> tuple[Total, Array, float] | None:
-        """What so many draws come to, their reference, and when they were drawn; None unless that
+        """The total of so many draws, their reference, and when they were drawn; None unless that
         is here, whole."""
         key = _key(work, draws)
         path = self._path(key)
@@ -157,7 +156,36 @@ class Runs:
         return self.directory / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-_keeping: ContextVar[tuple[Shelf | Runs | None, Tally] | None] = ContextVar("keeping", default=None)
+@dataclass(frozen=True)
+class _Kept:
+    """What a block keeps, and how much of it: a `numeric.runs.chunks.Keeper`."""
+
+    where: Shelf | Runs | None
+    tally: Tally
+
+    def read(self, work: Work, draws: int) -> tuple[Total, Array] | None:
+        """The total of the draws, and their reference, if that is kept."""
+        where = self.where if isinstance(self.where, Shelf) and _is_told(work) else None
+        found = where.read(work, draws) if where else None
+        if found is None:
+            return None
+        total, reference, drawn = found
+        self.tally.read += 1
+        self.tally.oldest = min(drawn, self.tally.oldest or drawn)
+        return total, reference
+
+    def run(self, work: Work, draws: int) -> Path | None:
+        """The directory of the run that these draws are, where runs are kept."""
+        if not isinstance(self.where, Runs):
+            return None
+        self.tally.drawn += 1
+        return self.where.run(work, draws)
+
+    def write(self, work: Work, draws: int, total: Total, reference: Array) -> None:
+        """Keep what has been drawn, where ensembles are kept."""
+        self.tally.drawn += 1
+        if isinstance(self.where, Shelf) and _is_told(work):
+            self.where.write(work, draws, total, reference)
 
 
 @contextmanager
@@ -165,31 +193,11 @@ def keeping(where: Shelf | Runs | None) -> Iterator[Tally]:
     """Read back what this block draws, and keep what is not there yet; without a place for it,
     count it alone."""
     tally = Tally()
-    token = _keeping.set((where, tally))
+    token = keeper.set(_Kept(where, tally))
     try:
         yield tally
     finally:
-        _keeping.reset(token)
-
-
-def read(work: Work, draws: int) -> tuple[Total, Array] | None:
-    """What the draws come to, and their reference, if that is kept."""
-    where, tally = _keeping.get() or (None, Tally())
-    found = where.read(work, draws) if isinstance(where, Shelf) and _is_told(work) else None
-    if found is None:
-        return None
-    total, reference, drawn = found
-    tally.read += 1
-    tally.oldest = min(drawn, tally.oldest or drawn)
-    return total, reference
-
-
-def write(work: Work, draws: int, total: Total, reference: Array) -> None:
-    """Keep what has been drawn, where ensembles are kept."""
-    where, tally = _keeping.get() or (None, Tally())
-    tally.drawn += 1
-    if isinstance(where, Shelf) and _is_told(work):
-        where.write(work, draws, total, reference)
+        keeper.reset(token)
 
 
 def _is_told(work: Work) -> bool:
@@ -200,15 +208,6 @@ def _is_told(work: Work) -> bool:
 
 def _room(work: Work) -> str:
     return type(work).__module__.partition(".")[0]
-
-
-def run(work: Work, draws: int) -> Path | None:
-    """The directory of the run that these draws are, where runs are kept."""
-    where, tally = _keeping.get() or (None, Tally())
-    if not isinstance(where, Runs):
-        return None
-    tally.drawn += 1
-    return where.run(work, draws)
 
 
 def source_hash(*rooms: str) -> str:

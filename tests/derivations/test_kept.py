@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import xarray
 
+from derivations.claims import kept
+from derivations.claims.kept import Shelf, Tally, keeping
+from derivations.nait_saada_tanner import sampling
 from derivations.nait_saada_tanner.backward import backward, squares
 from derive import Gaussian, LowRankOrthogonal, Network, activations
-from numeric import batchnorm, propagation, simulate, spectra
-from numeric.runs import kept
-from numeric.runs.kept import Shelf, Tally, keeping
+from numeric import batchnorm, simulate, spectra
 
 NET = Network(activations.tanh, Gaussian(1.5), C_b=0.1)
 LOW = Network(activations.tanh, LowRankOrthogonal(1.5, gamma="1/2"), C_b=0.1)
@@ -28,7 +29,7 @@ DRAWN = {
     "jacobians": lambda: spectra.simulate(NET, 1.0, 6, 2, 3),
     "chain": lambda: batchnorm.ensembles.simulate(20, 3, 4, 70, seed=2),
     "grams": lambda: batchnorm.ensembles.grams(20, 3, 4, 7, seed=2),
-    "lengths": lambda: propagation.sample(LOW, np.ones(6), 6, 2, 40, biases="layer"),
+    "lengths": lambda: sampling.sample(LOW, np.ones(6), 6, 2, 40, biases="layer"),
     "back": lambda: backward(LOW, np.ones(6), 6, 2, 40, squares),
 }
 

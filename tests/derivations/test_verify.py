@@ -9,9 +9,10 @@ import pytest
 import sympy
 import xarray
 
-from derivations import cli
+from derivations import cli, verify
 from derivations.commands import options
 from derivations.commands.verify import command_line
+from derivations.verify import exactly, faults, planting, power
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -22,11 +23,10 @@ from derive import (
     recursion,
 )
 from derive.errors import InputError
-from numeric import examples, flow, verify
+from numeric import examples, flow
 from numeric.examples import Example, OfLayer, drawn, simpler
 from numeric.tables.compare import WEAK, Comparison, Row
 from numeric.tables.normalise import natural_size
-from numeric.verify import exactly, faults, planting, power
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = range(1, 61)

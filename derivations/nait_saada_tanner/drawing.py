@@ -21,11 +21,10 @@ from derive.weights import (
     WeightEnsemble,
 )
 from derive.work.resources import check_memory, check_time, number
-
-from .. import checks
-from ..arrays import Array
-from ..random import lazy
-from ..samplers.ensemble import Ensemble, checked_ensemble
+from numeric import checks
+from numeric.arrays import Array
+from numeric.random import lazy
+from numeric.samplers.ensemble import Ensemble, checked_ensemble
 
 BIASES = ("neuron", "direction", "layer")
 """The kinds of biases."""
@@ -96,12 +95,12 @@ def block_seconds(ensemble: Ensemble) -> float:
 
 
 def what(ensemble: Ensemble, draws: int) -> str:
-    """What is under way, in words."""
+    """The work in progress, in words."""
     return f"sampling {number(draws)} networks of width {number(ensemble.width)}"
 
 
 def silent() -> np.errstate:
-    """What overflows is looked for, and refused."""
+    """Ignore overflows here: they are looked for, and refused."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
@@ -141,7 +140,7 @@ def biases_of(
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array, Array]:
-    """What is added to the coefficients (draws, 1, r), to the neurons (draws, 1, n), and b."""
+    """The biases added to the coefficients (draws, 1, r), to the neurons (draws, 1, n), and b."""
     C_b, n = ensemble.C_b[layer], ensemble.widths[layer + 1]
     inner, outer = np.zeros((draws, 1, rank)), np.zeros((draws, 1, n))
     drawn = np.zeros(draws)

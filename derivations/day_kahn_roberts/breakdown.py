@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import sympy
 
-from ..activations.functions import Activation
-from ..display.objects import Shown
-from ..engine.step import Step, step
-from ..engine.tensors import Name, named
-from ..layers.per_layer import PerLayer
-from ..symbols import ell
-from ..weights import Gaussian, WeightEnsemble
-from .asymptotics import asymptotics
-from .terms import printed
+from derive.activations.functions import Activation
+from derive.depth.asymptotics import asymptotics
+from derive.depth.terms import printed
+from derive.display.objects import Shown
+from derive.engine.step import Step, step
+from derive.engine.tensors import Name, named
+from derive.layers.per_layer import PerLayer
+from derive.symbols import ell
+from derive.weights import Gaussian, WeightEnsemble
 
 __all__ = ["Breakdown", "breakdown"]
 

@@ -8,7 +8,9 @@ import sympy
 
 import numeric
 from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
+from derivations.nait_saada_tanner.drawing import BIASES, BLOCK
 from derivations.nait_saada_tanner.given_biases import given_biases
+from derivations.nait_saada_tanner.sampling import sample, simulate
 from derive import (
     BiInvariant,
     Gaussian,
@@ -21,12 +23,6 @@ from derive import (
 )
 from derive import activations as a
 from numeric import compare, flow
-from numeric.propagation import (
-    BIASES,
-    BLOCK,
-    sample,
-    simulate,
-)
 
 ORTHOGONAL = Network(a.tanh, LowRankOrthogonal(1, gamma=0.25), C_b=1)
 GAUSSIAN = Network(a.tanh, LowRankGaussian(1, gamma=0.25), C_b=1)

@@ -23,26 +23,25 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derivations.nait_saada_tanner import drawing
+from derivations.nait_saada_tanner.drawing import BLOCK
 from derive.citations import rests_on
 from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.network import Network
-
-from .. import checks
-from ..arrays import Array
-from ..checks import checked_inputs
-from ..hyperparameters import hyperparameters
-from ..runs import chunks
-from ..runs.totals import Rows
-from ..runs.work import Sharing, Work
-from ..samplers.ensemble import Ensemble
-from ..tables import layout
-from . import drawing
-from .drawing import BLOCK
+from numeric import checks
+from numeric.arrays import Array
+from numeric.checks import checked_inputs
+from numeric.hyperparameters import hyperparameters
+from numeric.runs import chunks
+from numeric.runs.totals import Rows
+from numeric.runs.work import Sharing, Work
+from numeric.samplers.ensemble import Ensemble
+from numeric.tables import layout
 
 
 class Sample(NamedTuple):
-    """What every network of an ensemble had.
+    """The observables of every network of an ensemble.
 
     Attributes:
         K: z zᵀ/n, (draws, depth, m, m).
