@@ -197,7 +197,7 @@ def test_pooling_by_windows_and_as_the_last_layer() -> None:
 def test_pooling_behind_a_skip_past_one_matrix_is_the_mean_of_a_dense_layer(last_layer) -> None:
     """Its z is the mean of the dense layer's, and so are its tensors; flattening has the taps of a
     filter at one position."""
-    names = ["V", "Theta", "D"]
+    names = ["V", "Theta"]
     blocks = "around(convolution(2, 2), skip=1/2)*; "
     found = last(blocks + last_layer, SIGNAL[:2], 3, names, activation="gelu")
     if last_layer == "pooling(2)":
@@ -238,7 +238,7 @@ def test_explicit_matrices_meet_the_flow(name: str) -> None:
     net = network(NETWORKS[name])
     depth, names = net.layer.depth, ["K", "V", "Theta"]
     sampled = [
-        simulate(net, SIGNAL, n, depth, 800, tensors=names, seed=3, sampler="explicit")
+        simulate(net, SIGNAL, n, depth, 500, tensors=names, seed=3, sampler="explicit")
         for n in (8, 16, 32)
     ]
     found = flow(net, SIGNAL, depth, names)
