@@ -10,6 +10,7 @@ from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
 from derive.engine.taps import Taps
 from derive.engine.tensors import identify
+from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
@@ -64,9 +65,19 @@ class MultiModule(Module):
 
     @cached_property
     def _taps(self) -> list[Taps]:
-        """What matrices of convolutions read."""
-        found = (next(iter(steps.values())).through.taps for steps in self.stages)
-        return list(dict.fromkeys(each for each in found if each))
+        """What matrices of convolutions read. InputError where a skip reads other positions, and
+        where they change before the last stage."""
+        found = [next(iter(steps.values())).through for steps in self.stages]
+        for number, stage in enumerate(found, start=1):
+            taps = stage.taps
+            if taps is None:
+                continue
+            changes = taps.results != taps.positions and number < len(found)
+            if changes or (taps.past and stage.carries):
+                wanted = "recursions of layers whose positions change in their last stage at most, "
+                wanted += "without a skip past it, for modules of several inputs"
+                raise InputError("made", repr(taps), wanted)
+        return list(dict.fromkeys(stage.taps for stage in found if stage.taps))
 
     @property
     def _is_read(self) -> bool:

@@ -9,14 +9,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
-from numeric import flow, simulate, training
+from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
+from numeric import flow, simulate, training, write_module
 from numeric.tables.compare import compare
 
 RNG = np.random.default_rng(19)
 SIGNAL = RNG.normal(size=(4, 3))
 IMAGE = RNG.normal(size=(2, 2, 3))
 FIRST = ["K", "G1", "V"]
+PROJECTED = "around(convolution(2, 4, stride=2), norm=rms, projected=True)"
 POOLED = "convolution(2, 4); pooling(4, 2)"
 LAST = "convolution(2, 4, readout=mean)"
 RATES = {"lambda_b": 0.7, "lambda_W": 1.3}
@@ -196,7 +197,7 @@ def test_pooling_by_windows_and_as_the_last_layer() -> None:
 def test_pooling_behind_a_skip_past_one_matrix_is_the_mean_of_a_dense_layer(last_layer) -> None:
     """Its z is the mean of the dense layer's, and so are its tensors; flattening has the taps of a
     filter at one position."""
-    names = ["V", "Theta", "D"]
+    names = ["V", "Theta"]
     blocks = "around(convolution(2, 2), skip=1/2)*; "
     found = last(blocks + last_layer, SIGNAL[:2], 3, names, activation="gelu")
     if last_layer == "pooling(2)":
@@ -237,7 +238,7 @@ def test_explicit_matrices_meet_the_flow(name: str) -> None:
     net = network(NETWORKS[name])
     depth, names = net.layer.depth, ["K", "V", "Theta"]
     sampled = [
-        simulate(net, SIGNAL, n, depth, 800, tensors=names, seed=3, sampler="explicit")
+        simulate(net, SIGNAL, n, depth, 500, tensors=names, seed=3, sampler="explicit")
         for n in (8, 16, 32)
     ]
     found = flow(net, SIGNAL, depth, names)
@@ -256,6 +257,15 @@ def test_gradients_are_differences_of_the_loss() -> None:
     drops = [each[0] - each[1] for each in losses]
     assert drops[0] > 0
     assert drops[1] == pytest.approx(2 * drops[0], rel=1e-2)
+
+
+def test_a_precision_has_the_weights_of_a_graph() -> None:
+    net = network([layers.mix(np.tri(3) / 3)] * 2)
+    table, balls = (
+        flow(net, SIGNAL[:3], 3, ["K", "V"], **given) for given in ({}, {"precision": 16})
+    )
+    for name in ("K", "V"):
+        np.testing.assert_allclose(balls[name].values.astype(float), table[name].values, rtol=1e-9)
 
 
 def test_training_flow_has_the_positions_of_the_last_layer() -> None:
@@ -290,6 +300,8 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: layers.around(layers.mix(np.ones((2, 3)))), "layer"),
         (lambda: flow(network("pooling(4)"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network(POOLED, "relu", C_b=0), 0 * SIGNAL, 3, ["Theta"]), "inputs"),
+        (lambda: flow(network(POOLED), SIGNAL, 3, "K", precision=20), "precision"),
+        (lambda: write_module([recursion("K", layer=PROJECTED)], "tanh", "unused.py"), "made"),
         (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network("around(pooling(4, 2)); dense"), SIGNAL, 3, ["V"]), "tensors"),
