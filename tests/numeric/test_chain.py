@@ -339,10 +339,6 @@ def test_exact_values_are_those_of_each_dense_layers_own_law_and_activation():
         for name in ("K", "V", "Theta"):
             values = [exact.cumulant(name, net, 2) for net in (one, other)]
             assert sympy.simplify(values[0] - values[1]) == 0
-    with pytest.raises(InputError, match="a network of dense layers"):
-        exact.cumulant("V", Network("linear", layer="sequence(dense, dense)"), 2)
-    with pytest.raises(InputError, match=r"first_weights: got 'Uniform.*\n?.*Σ_a x_a⁴"):
-        exact.cumulant("V", Network("linear", "uniform"), 2)
 
 
 def test_a_layers_law_by_its_name_has_the_networks_variance():

@@ -42,7 +42,7 @@ def test_blocks_of_layers_are_layer_after_layer(activation: str) -> None:
     parameters |= {"C_W": np.full(depth, 1.5), "C_b": np.full(depth, 0.1)}
     parameters |= {"lambda_b": np.full(depth, 1.0), "lambda_W": np.full(depth, 1.0)}
     whole = accuracy.run(Layers(names, scheme, net.weights), ONE, parameters)
-    staged = StagedLayers(((names,),), (scheme,), net.weights, 1)
+    staged = StagedLayers(((names,),), (scheme,), net.weights, ((1,), 1))
     staged = accuracy.run(staged, ONE, parameters)
     for one, other in zip(whole.values, staged.values, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13 * np.abs(one).max())
@@ -128,7 +128,6 @@ BLOCKS = Network("relu", Orthogonal(C_W=1.0), layer="residual(skip=1, norm=rms)"
         lambda: propagation.chi(BLOCKS, 1.0),
         lambda: propagation.gradients(BLOCKS, [1, 1]),
         lambda: exact.vertex(BLOCKS, 2),
-        lambda: exact.component(["z", "z"], [1, 1], BLOCKS, 1),
         lambda: sampled_spectra.simulate(BLOCKS, 1.0, 8, 2, 2),
         lambda: precise.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
         lambda: sampling.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),

@@ -597,7 +597,7 @@ def test_corrections_are_measured_from_the_series():
 
 def test_axes_follow_the_printed_subscripts():
     """P_{0123} of (6.12): dH's first node, its others, and z; symmetric in none but the last."""
-    net, X = CASES["two inputs"][:2]
+    net, X = CASES["low rank, two inputs"][:2]
     table = simulate(net, X, 4, 2, 64, tensors=["P", "Q", "B", "S"])
     assert table["P"].dims == ("layer", *(f"sample_{k}" for k in range(1, 5)))
     P, B, S = (table[name].to_numpy() for name in ("P", "B", "S"))

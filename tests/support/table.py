@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 import time
@@ -44,6 +45,7 @@ LONG = (
     "spectra: density",
     "training.flow",
 )
+SIGNALS = re.compile("convolution|pooling|mix")
 ALONE = ("Gaussian", "LowRankOrthogonal", "Uniform")
 """With these laws the suite tries the functions that take long."""
 
@@ -63,8 +65,12 @@ class Cell:
         Functions that take long are tried by the suite with one law of each group. Training theory
         needs all tensors at order 1/n: behind a norm they take 5 to 13 s to derive for each law.
         Densities of gates take 10 s and more, and so do these tensors at several positions behind a
-        norm and a skip around one matrix.
+        norm and a skip around one matrix. At several positions digits and what takes long are tried
+        with one law.
         """
+        signals = SIGNALS.search(self.layer) and self.law != "Gaussian"
+        if signals and self.function in (*LONG, "flow: precision"):
+            return True
         if self.function in LONG and self.law not in ALONE:
             return True
         if self.function == "spectra: density":
