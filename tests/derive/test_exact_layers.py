@@ -276,6 +276,40 @@ def test_signed_permutations_enumerated(n):
         assert exact.component(["z", "z"], (0, 0), net, 2, **given) == sympy.Rational(str(mean))
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_signed_permutations_behind_a_norm_enumerated(n):
+    """z' = W y² of the direction y behind RMSNorm: every W gone through, for each the moments of a
+    uniform y, E Π y_i^{2k_i} = n^k Π (2k_i − 1)!!/(n (n + 2) …)."""
+    size = sympy.Symbol("n")
+    law = Permuted(fourth=1 / size, row=0, column=0, apart=1 / (size * (size - 1)), around=0)
+    net = Network(activations.polynomial([0, 0, 1]), law, "gaussian", layer="normalized(rms)")
+
+    def mean(places):
+        """E Π over these places of y²."""
+        odd = [sympy.factorial2(2 * places.count(i) - 1) for i in set(places)]
+        steps = sympy.prod(n + 2 * k for k in range(len(places)))
+        return sympy.prod(odd) * sympy.Integer(n) ** len(places) / steps
+
+    def moment(neurons):
+        """E Π z'_i."""
+        total = sympy.Integer(0)
+        for W in signed_permutations(n):
+            for places in product(range(n), repeat=len(neurons)):
+                weight = sympy.prod(W[i][j] for i, j in zip(neurons, places, strict=True))
+                total += weight * mean(places) if weight else 0
+        return total / len(signed_permutations(n))
+
+    second = moment((0, 0))
+    expected = {
+        (0, 0, 0, 0): moment((0, 0, 0, 0)) - 3 * second**2,
+        (0, 0, 1, 1): moment((0, 0, 1, 1)) - second * moment((1, 1)),
+    }
+    for neurons, value in expected.items():
+        given = {"width": n, "samples": (0, 0, 0, 0)}
+        assert exact.component(["z"] * 4, neurons, net, 2, **given) == value
+        assert value != 0
+
+
 def test_gates_of_signed_permutations_enumerated():
     """z' = W₃[(W₁ z) (W₂ z)²]: six weights, a mask with one entry in each row and column."""
     law, x = RegularSparse(half, of=Rademacher()), [3, 1]
