@@ -229,7 +229,7 @@ def _passage(
     sigma = partial(stage.sigma_at, default=scheme.sigma)
     bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
-    apart = stage.taps is None or not replace(stage, taps=None).has_dense_equation
+    apart = not replace(stage, taps=None).has_dense_equation
     made = (
         Merged(*given)
         if m > 1 and bent and is_merged(stage, steps)
