@@ -22,7 +22,7 @@ from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
-from .engine.taps import MOVED, Constant, Moved
+from .engine.taps import MOVED, Constant, over_taps
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -198,7 +198,10 @@ class SequenceRecursion(Recursion):
 
     def _over_taps(self) -> sympy.Expr:
         """The right-hand side, each term under a sum over the taps that move samples in it."""
-        total, terms = sympy.Integer(0), self._own_terms
+        total, terms, taps = sympy.Integer(0), self._own_terms, self.through.reading
+        if taps.past is not None:
+            wanted = "K and Theta alone, with a skip past one matrix from positions to others"
+            raise InputError("tensors", str(self.name), wanted)
         for key, value in terms.items():
             moved: dict[int, set[int]] = {}
             factors = [sympy.Integer(1), polynomial({(UNIT, 0): value}, self.symbol)]
@@ -210,10 +213,9 @@ class SequenceRecursion(Recursion):
                     moved.setdefault(label // MOVED, set()).add(label % MOVED)
                 to = {sympy.Integer(n): sympy.Integer(n % MOVED) for n in labels}
                 factors[not labels] *= found.xreplace({each: each.xreplace(to) for each in parts})
-            scale = sympy.Rational(1, self.through.reading.count) ** len(moved)
+            scale = sympy.Rational(1, taps.count) ** len(moved)
             blocks = [sorted(moved[tap]) for tap in sorted(moved)]
-            inside = Moved(factors[0], blocks, "shift") if blocks else factors[0]
-            total += scale * factors[1] * inside
+            total += scale * factors[1] * over_taps(factors[0], taps, blocks)
         return total
 
     def symbol(self, atom: object) -> sympy.Expr:

@@ -476,7 +476,7 @@ def _layers(
             )
             if not alone or set(samples[0]) != {samples[1]}:
                 wanted = "K and Theta alone, with a skip past one matrix, where positions are added"
-                wanted += " up or change in another layer than the last"
+                wanted += " up, are weighted or change in another layer than the last"
                 raise InputError("tensors", asked, wanted)
             return TangentLayers(own, schemes, first, samples[1], order)
         needed, read = _needed(names, schemes)

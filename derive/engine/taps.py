@@ -129,18 +129,23 @@ class Taps:
 
     @cached_property
     def is_one_to_one(self) -> bool:
-        """Whether each tap reads one position at most, another for each of the result."""
+        """Whether each tap reads one position at most, whole, another for each of the result."""
         if self.past is not None:
             return False
         met = [[row[0][0] for row in tap if row] for tap in self.reads]
-        alone = all(len(row) < 2 for tap in self.reads for row in tap)
-        return alone and all(len(set(each)) == len(each) for each in met)
+        return self._reads_one and all(len(set(each)) == len(each) for each in met)
+
+    @cached_property
+    def _reads_one(self) -> bool:
+        """Whether no position reads more than one, or a part of one, by any tap."""
+        rows = [row for tap in self.reads for row in tap]
+        return all(len(row) < 2 and all(a == 1.0 for _, a in row) for row in rows)
 
     @cached_property
     def style(self) -> str:
         """How a sum over the taps is written, one of those of `Moved`."""
         weights = {a for tap in self.reads for row in tap for _, a in row}
-        alone = all(len(row) < 2 for tap in self.reads for row in tap) and weights <= {1.0}
+        alone = self._reads_one
         if alone and self.into == self.shape and all(map(self._is_shift, self.reads)):
             return "shift"
         if alone and self.results == 1 and self.count > 1:
@@ -323,8 +328,13 @@ def moved(
         return expr
     if taps.past is not None:
         expr = _moved(expr, free, "past")
-    if taps.style == "mean":
-        scale /= taps.positions**ends
+    return scale * over_taps(expr, taps, blocks)
+
+
+def over_taps(expr: sympy.Expr, taps: Taps, blocks: Sequence[Sequence[int]]) -> sympy.Expr:
+    """Σ_{k_B} Π A^{(k_B)} of an expression at the samples that are read, as it is written."""
+    mean = taps.style == "mean"
+    scale = sympy.Rational(1, taps.positions ** sum(map(len, blocks))) if mean else 1
     return scale * _moved(expr, blocks, taps.style)
 
 

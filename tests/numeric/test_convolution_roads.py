@@ -13,7 +13,7 @@ from agreement import close
 from combinations import COMPILER, INPUTS, ran
 from sample_kernels import interpreted
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
+from derive import Gaussian, InputError, Network, Orthogonal, activations, exact, layers, recursion
 from derive.engine.taps import Moved
 from derive.gaussian.brackets import Component, GaussianAverage
 from numeric import flow, write_c, write_module
@@ -258,22 +258,28 @@ def pairings(labels: tuple[int, ...], C) -> float:
     return sum(C[first][b] * pairings((*rest[:k], *rest[k + 1 :]), C) for k, b in enumerate(rest))
 
 
-def at_layer_2(expr, at, K) -> float:
-    """A recursion at samples of a signal of three positions, behind a Gaussian layer 1."""
+def at_layer_2(expr, at, K, read) -> float:
+    """A recursion at samples of a signal of three positions, behind a Gaussian layer 1.
+
+    Arguments:
+        read: the matrix of each tap, from positions to positions.
+    """
     if isinstance(expr, Moved):
         blocks = [list(map(int, block.args)) for block in expr.args[1].args]
         total = 0.0
-        for taps in product((0, 1), repeat=len(blocks)):
-            shift = {s: k for k, block in zip(taps, blocks, strict=True) for s in block}
-            moved = {s: (p + shift.get(s, 0)) % 3 for s, p in at.items()}
-            total += at_layer_2(expr.args[0], moved, K)
+        for taps in product(read, repeat=len(blocks)):
+            by = {s: A for A, block in zip(taps, blocks, strict=True) for s in block}
+            for places in product(range(3), repeat=len(by)):
+                to = dict(zip(by, places, strict=True))
+                weight = np.prod([A[at[s], to[s]] for s, A in by.items()])
+                total += weight * at_layer_2(expr.args[0], at | to, K, read) if weight else 0.0
         return total
     if isinstance(expr, Component):
         a, b, *_ = (at[int(each)] for each in expr.args[1].args)
         return K[a, b] if str(expr.args[0]) == "K" else 0.0
     if isinstance(expr, GaussianAverage):
         f, z, entries = expr.args
-        values = iter([at_layer_2(each, at, K) for each in entries.args])
+        values = iter([at_layer_2(each, at, K, read) for each in entries.args])
         C = np.zeros((len(z.args),) * 2)
         for a in range(len(C)):
             for b in range(a, len(C)):
@@ -281,7 +287,7 @@ def at_layer_2(expr, at, K) -> float:
         terms = sympy.Poly(f, *z.args).terms()
         own = (([k for k, n in enumerate(powers) for _ in range(n)], c) for powers, c in terms)
         return sum(float(c) * pairings(tuple(labels), C) for labels, c in own)
-    parts = [at_layer_2(each, at, K) for each in expr.args]
+    parts = [at_layer_2(each, at, K, read) for each in expr.args]
     if expr.is_Add:
         return sum(parts)
     if expr.is_Mul:
@@ -289,14 +295,45 @@ def at_layer_2(expr, at, K) -> float:
     return parts[0] ** parts[1] if expr.is_Pow else float(expr.subs({"C_W": 1.5}))
 
 
-def test_a_recursion_past_a_convolution_is_what_flow_runs() -> None:
+SHIFTS = [np.eye(3), np.roll(np.eye(3), 1, axis=1)]
+PLACES = [np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0]]), np.eye(3)]
+WEIGHTED = [
+    np.array([[0.5, 0, 0], [0, 0, 1], [0, -1, 0]]),
+    np.array([[1, 1, 0], [0, 0, 2]] * 2)[:3],
+]
+
+
+@pytest.mark.parametrize(
+    ("layer", "read"),
+    [
+        ("around(convolution(2, 3), skip=1/2)", SHIFTS),
+        (layers.around(layers.mix(*PLACES), "1/2"), PLACES),
+    ],
+    ids=["shifts", "others"],
+)
+def test_a_recursion_past_a_convolution_is_what_flow_runs(layer, read) -> None:
     """Its sums over taps, by hand, of σ = z², where V and its functionals are 0 at layer 1."""
-    layer = "around(convolution(2, 3), skip=1/2)"
     found = flow(network(layer, C_b=0), SIGNAL, 2, ["K", "V"])
-    made = recursion("V", Orthogonal(), layer=layer, activation=SQUARE)
+    K, made = found.K.values[0], recursion("V", Orthogonal(), layer=layer, activation=SQUARE)
     for at in [*product(range(3), repeat=4)][::7]:
-        value = at_layer_2(made.expr, dict(zip(made.samples, at, strict=True)), found.K.values[0])
+        value = at_layer_2(made.expr, dict(zip(made.samples, at, strict=True)), K, read)
         assert value == pytest.approx(found.V.values[1][at], rel=1e-11)
+
+
+@pytest.mark.parametrize("read", [WEIGHTED, WEIGHTED[1:]], ids=len)
+def test_a_recursion_past_weighted_positions_is_exact(read) -> None:
+    """Its sums, by hand, at infinite width; `flow` refuses them."""
+    net = network(layers.around(layers.mix(*read), "1/2"), C_b=0)
+    with pytest.raises(InputError, match=r"^tensors: .*weighted"):
+        flow(net, SIGNAL, 2, "V")
+    K = flow(net, SIGNAL, 2, "K").K.values[0]
+    pairs = [*product(range(3), repeat=2)]
+    kernel = {(p, q): sympy.nsimplify(K[p, q] / 1.2, rational=True) for p, q in pairs if p <= q}
+    made = recursion("V", Orthogonal(), layer=net.layer, activation=SQUARE)
+    for at in [(0, 0, 0, 0), (0, 1, 0, 2), (1, 2, 1, 2), (2, 1, 2, 2)]:
+        value = at_layer_2(made.expr, dict(zip(made.samples, at, strict=True)), K, read)
+        (exactly,) = exact.series("V", net, 2, 0, at, kernel=kernel)
+        assert value == pytest.approx(float(exactly), rel=1e-11)
 
 
 def test_a_norm_behind_a_convolution_is_over_the_taps() -> None:
