@@ -490,7 +490,7 @@ _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"
 
 
 def _needed(names: Sequence[Name], schemes: Sequence[Scheme]) -> tuple[_Names, _Names]:
-    """What these tensors need behind each stage of the layers, and of their readouts."""
+    """The tensors that these need behind each stage of the layers, and of their readouts."""
     read = tuple(dict.fromkeys([_K, *map(_own, names)]))
     readouts = (readout for scheme in schemes for readout in scheme.readouts)
     behind = [read_through(read, each) for each in readouts]

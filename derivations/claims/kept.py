@@ -158,7 +158,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a block keeps, and how much of it: a `numeric.runs.chunks.Keeper`."""
+    """The records that a block keeps, and how many: a `numeric.runs.chunks.Keeper`."""
 
     where: Shelf | Runs | None
     tally: Tally

@@ -79,7 +79,7 @@ class Taps:
 
     @property
     def digest(self) -> str:
-        """What tells these positions and weights from others, in a text."""
+        """A text that tells these positions and weights from others."""
         return hashlib.sha256(repr((self.reads, self.past)).encode()).hexdigest()[:16]
 
     @property

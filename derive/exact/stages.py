@@ -52,7 +52,7 @@ Means: TypeAlias = Callable[..., sympy.Expr]
 
 
 class Setting:
-    """What the stages of a network have in common: its widths, its inputs and its matrices.
+    """The common setting of a network's stages: its widths, its inputs and its matrices.
 
     Arguments:
         network, depth: the network, and its last layer.
@@ -131,7 +131,7 @@ class Stage:
         return self.whole.expansion(self.widths.get(space, self.whole.width))
 
     def _value(self, atom: object) -> Expansion:
-        """What the network gives, or a symbol of an equation's own."""
+        """The network's value, or a symbol of an equation's own."""
         if isinstance(atom, Value):
             return exact_value(atom.expr)
         assert isinstance(atom, Parameter)
@@ -385,7 +385,7 @@ class Stage:
         return self._spaces[space]
 
     def _powers(self, content: Content) -> list[tuple[Powers, Expansion]]:
-        """What stands at a neuron as a polynomial in the variables."""
+        """The content of a neuron as a polynomial in the variables."""
         if content not in self._contents:
             orders: dict[tuple[Kind, int], list[int]] = defaultdict(list)
             for kind, sample, order in content:

@@ -143,7 +143,7 @@ def _tapped(taps: Taps, **others: Any) -> Layer:
 def _filters(
     size: int, P: int, stride: int, padding: int | None, gap: int, *, circular: bool
 ) -> list[Rows]:
-    """What each of the taps reads along one axis."""
+    """The positions that each of the taps reads along one axis."""
     first, count = -gap * ((size - 1) // 2), -(-P // stride)
     if padding is not None:
         first, count = -padding, (P + 2 * padding - gap * (size - 1) - 1) // stride + 1
@@ -168,7 +168,7 @@ def _taps(taps: Iterable[Sequence[Rows]], shape: tuple[int, ...], past: Sequence
 
 
 def _crossed(along: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
-    """What each position reads, from what it reads along each axis."""
+    """The positions that each position reads, from those along each axis."""
 
     def cell(cells: Sequence[tuple[int, float]]) -> tuple[int, float]:
         place = 0

@@ -203,7 +203,7 @@ class Module:
         }
 
     def at_inputs(self) -> dict[Atom, str]:
-        """What each atom of the first layer's steps is called."""
+        """The name of each atom of the first layer's steps."""
         return {**self._atoms(), **{atom: _mean(len(atom.samples)) for atom in self._inputs}}
 
     @cached_property
@@ -390,7 +390,7 @@ if C_W.size < $least:
 
 
 def _mean(order: int) -> str:
-    """What a mean over the inputs' entries of products of so many is called."""
+    """The name of a mean over the inputs' entries of products of so many."""
     return "K0" if order == 2 else f"M{order}"
 
 

@@ -65,17 +65,19 @@ class MultiModule(Module):
 
     @cached_property
     def _taps(self) -> list[Taps]:
-        """What matrices of convolutions read. InputError where a skip reads other positions, and
-        where they change before the last stage."""
+        """The taps that its matrices read by. InputError where a skip reads other positions, and
+        where they change before the last stage or in a layer that is repeated."""
         found = [next(iter(steps.values())).through for steps in self.stages]
         for number, stage in enumerate(found, start=1):
             taps = stage.taps
             if taps is None:
                 continue
-            changes = taps.results != taps.positions and number < len(found)
-            if changes or (taps.past and stage.carries):
-                wanted = "recursions of layers whose positions change in their last stage at most, "
-                wanted += "without a skip past it, for modules of several inputs"
+            repeats = number < len(found) or not self.pattern.head
+            if (taps.results != taps.positions and repeats) or (taps.past and stage.carries):
+                wanted = (
+                    "recursions of layers whose positions change in the last layer's last stage "
+                )
+                wanted += "at most, without a skip past it, for modules of several inputs"
                 raise InputError("made", repr(taps), wanted)
         return list(dict.fromkeys(stage.taps for stage in found if stage.taps))
 

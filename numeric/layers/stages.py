@@ -179,7 +179,7 @@ class Stage:
         noise: Array,
         average: Sequence[Average],
     ) -> Array:
-        """What the tables multiply, (copies + 1, places)."""
+        """The vectors that the tables multiply, (copies + 1, places)."""
         copies, (tensors, sizes_before) = len(parameters), before
         parts = [
             np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])

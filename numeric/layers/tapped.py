@@ -39,12 +39,12 @@ class Reader:
         return len(self._summands)
 
     def read(self, tap: int, values: Array, axis: int) -> Array:
-        """What a tap reads, Σ A values, times s^{-1/2}, along an axis of samples."""
+        """Σ A values of a tap, times s^{-1/2}, along an axis of samples."""
         read: Array = self.summed(tap, values, axis) * self._scale
         return read
 
     def summed(self, tap: int, values: Array, axis: int) -> Array:
-        """What a tap reads along an axis of samples, Σ A values."""
+        """Σ A values of a tap, along an axis of samples."""
         axis %= values.ndim
         moved = np.moveaxis(values, axis, 0)
         padded = np.concatenate([moved, np.zeros_like(moved[:1])])

@@ -156,7 +156,7 @@ class Networks:
         return tape.added(terms)
 
     def outputs(self, x: Array) -> Array:
-        """What comes out for these inputs, (networks, samples, outputs)."""
+        """The outputs for these inputs, (networks, samples, outputs)."""
         return self.passed(x[None]).outputs.value[:, 0]
 
     def descend(self, steps: int) -> None:
@@ -186,7 +186,7 @@ class Networks:
         return np.stack(chosen, axis=1)
 
     def _block(self, count: int) -> Block:
-        """What takes so many down."""
+        """The descent of so many networks."""
         if count not in self._blocks:
             inputs = self._by_input(self.work.ensemble.inputs, self.positions)
             targets = self._by_input(self.work.targets, self.places)
@@ -209,7 +209,7 @@ class Networks:
         return rows.reshape(-1, each, rows.shape[1])
 
     def started(self, readouts: int = 1) -> Array:
-        """What `Start` is, (networks, numbers), with so many last stages one after the other."""
+        """The numbers of `Start`, (networks, numbers), with so many last stages in turn."""
         found = []
         for k in range(readouts):
             if k:
@@ -287,7 +287,7 @@ class CompiledNetworks(Networks):
     """
 
     supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
-    """What networks may need (`samplers.ensemble.Layers.needs`)."""
+    """The needs of networks that it serves (`samplers.ensemble.Layers.needs`)."""
 
     def begin(self, parameters: Array) -> None:
         """See `Networks.begin`."""
@@ -344,7 +344,7 @@ class CompiledNetworks(Networks):
 
 
 def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:
-    """What H is the sum of: the derivatives of outputs by two uses of the same parameters,
+    """The summands of H: the derivatives of outputs by two uses of the same parameters,
     (networks, outputs, samples, n) each, and the inner products of what these multiply there,
     (networks or 1, samples, samples); those of a matrix and of biases that are added to it at
     once."""

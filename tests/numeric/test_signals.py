@@ -18,6 +18,7 @@ SIGNAL = RNG.normal(size=(4, 3))
 IMAGE = RNG.normal(size=(2, 2, 3))
 FIRST = ["K", "G1", "V"]
 PROJECTED = "around(convolution(2, 4, stride=2), norm=rms, projected=True)"
+STRIDED = "convolution(2, 4, stride=2)"
 POOLED = "convolution(2, 4); pooling(4, 2)"
 LAST = "convolution(2, 4, readout=mean)"
 RATES = {"lambda_b": 0.7, "lambda_W": 1.3}
@@ -302,6 +303,7 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: flow(network(POOLED, "relu", C_b=0), 0 * SIGNAL, 3, ["Theta"]), "inputs"),
         (lambda: flow(network(POOLED), SIGNAL, 3, "K", precision=20), "precision"),
         (lambda: write_module([recursion("K", layer=PROJECTED)], "tanh", "unused.py"), "made"),
+        (lambda: write_module([recursion("K", layer=STRIDED)], "tanh", "unused.py"), "made"),
         (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network("around(pooling(4, 2)); dense"), SIGNAL, 3, ["V"]), "tensors"),

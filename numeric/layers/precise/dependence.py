@@ -58,7 +58,7 @@ def behind(
 
 
 def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
-    """What the matrix of each tap meets of a product, which is what it is where there is none."""
+    """A product as the matrix of each tap meets it; as it is, where there is none."""
     if stage.taps is None or term.weight is None:
         return [rows]
     signals, columns = range(0, len(rows), stage.taps.positions), range(len(rows[0]))
