@@ -72,14 +72,13 @@ def _kinked(activation: Activation, shapes: Sequence[Shape]) -> str:
     found = kinked.of_sigma(activation, tuple(shapes))
     outer = sorted({form.outer for form in found.reaches})
     outside = "".join(f"{each}: {_hermite(each)}, " for each in outer if any(each))
+    functions = {"derivative": "derivative", "outside": f"{{{outside}}}.get"}
     return printer.filled(
         _KINKED,
         sigma=_sigma(activation, {order for form in found.reaches for order in form.orders}),
-        outside=f"{{{outside}}}",
         fields=[
-            f"{name}={literal(value)},"
+            f"{functions.get(name) or literal(value)},  # {name}"
             for name, value in found._asdict().items()
-            if not callable(value)
         ],
     )
 
@@ -147,12 +146,9 @@ _KINKED = """\
 $sigma
 
 
-SIGMA = Kinked(
-    derivative=derivative,
-    outside=$outside.get,
+AVERAGES = Panelled(Kinked(
     $fields
-)
-AVERAGES = Panelled(SIGMA)
+))
 """
 
 _CHECK = f'''\

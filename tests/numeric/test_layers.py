@@ -240,7 +240,7 @@ def test_more_inputs_in_one_average_than_there_are_rules_for(sigma) -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 2])
-@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
+@pytest.mark.parametrize("name", ["tanh", "relu", "elu", "tanh; relu; elu*"])
 def test_a_written_module_gives_what_flow_does(name, samples, tmp_path) -> None:
     """Two roads from one recursion: kernels that are written, and a table that is evaluated."""
     X = np.array([[1.0, 0.3, -0.2], [0.1, 0.9, 0.4]])[:samples]
