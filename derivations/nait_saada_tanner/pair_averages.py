@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape, SingleShape
 from numeric.arrays import Array
-from numeric.brackets import pieces, quadrature
-from numeric.layers import broad, kinked, one_sample, piecewise_linear, sigma
+from numeric.brackets import quadrature
+from numeric.layers import broad, one_sample, positions, sigma
 from numeric.layers.several_samples import Sums
 
 _HELD = 1 << 15
@@ -39,7 +39,9 @@ def averages(activation: Activation, K: Array) -> Array:
     below = [(a, b) for a in range(m) for b in range(a)]
     if not activation.is_smooth:
         for a, b in [*below, *((a, a) for a in range(m))]:
-            flat[:, a, b] = flat[:, b, a] = _kinked(activation, kernels[:, [[a], [b]], [a, b]])
+            flat[:, a, b] = flat[:, b, a] = positions.averages(
+                activation, [Shape((0, 0), (0, 0))], kernels[:, [[a], [b]], [a, b]]
+            )[0]
         return found
     alone = one_sample.averages(activation, [SingleShape((0, 0))])
     diagonal = kernels.diagonal(axis1=1, axis2=2)
@@ -48,13 +50,6 @@ def averages(activation: Activation, K: Array) -> Array:
     for a, b in below:
         flat[:, a, b] = flat[:, b, a] = _smooth(activation, kernels[:, [[a], [b]], [a, b]])
     return found
-
-
-def _kinked(activation: Activation, K: Array) -> Array:
-    """At kernels of two inputs, (c, 2, 2) → (c,)."""
-    straight = pieces.table(activation) is not None
-    rule = piecewise_linear.averages if straight else kinked.averages
-    return np.asarray(rule(activation, [Shape((0, 0), (0, 0))], np.ascontiguousarray(K))[0][0])
 
 
 def _smooth(activation: Activation, K: Array) -> Array:

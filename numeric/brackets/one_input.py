@@ -35,10 +35,24 @@ from derive.work.caches import cache
 
 from ..emit import printer
 from . import quadrature
-from .shapes import describe
+from .shapes import check, describe
 
 
-def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+def source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    """`brackets(K)`: a tuple of the brackets of these shapes, summed in one loop.
+
+    K = 0 gives the limit, ±inf where there is none; K outside [0, ∞) gives nan. It goes after
+    `modules.PRELUDE` and `quadrature.support_source`. For analytic σ the error is 2e^{−36} ≈ 5e-16
+    of the integrand's size, for piecewise linear σ near 1e-15, and for other σ near 1e-14.
+    Cancellation within the integrand comes on top.
+    """
+    for shape in shapes:
+        check(shape)
+    emit = _smooth_source if activation.is_smooth else _kinked_source
+    return emit(activation, shapes)
+
+
+def _smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
     kept = [not activation.is_odd or is_even(*shape) for shape in shapes]
     sums = smooth_sums(
@@ -303,7 +317,7 @@ def limit(activation: Activation, distribution: Distribution) -> sympy.Expr:
     return sympy.Add(*near) / len(near)
 
 
-def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
     scale = sympy.Symbol("scale", positive=True)
     found = kinked_pieces(activation, shapes, scale)

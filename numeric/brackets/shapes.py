@@ -48,15 +48,10 @@ def describe(shape: SingleShape | Shape) -> str:
     return str(Average(list(enumerate(shape.orders)), outer))
 
 
-def check(shape: SingleShape | Shape) -> None:
-    """Raise InputError for counts that are not whole, or a `Shape` of more than 8 positions."""
-    outer = (shape.outer,) if isinstance(shape, SingleShape) else shape.outer
-    for k in (*shape.orders, *outer):
+def check(shape: SingleShape) -> None:
+    """Raise InputError for counts that are not whole."""
+    for k in (*shape.orders, shape.outer):
         whole("shape", k, 0, wanted="orders and outer derivatives that are whole, 0 or more")
-    if isinstance(shape, SingleShape):
-        return
-    if not 1 <= len(shape.orders) <= MAX_POSITIONS or len(outer) != len(shape.orders):
-        raise InputError("shape", shape, f"1 to {MAX_POSITIONS} positions, one outer count each")
 
 
 def check_inputs(count: int, alike: str) -> None:

@@ -14,11 +14,9 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
-from ..brackets import module as brackets
-from ..brackets import several_inputs
-from ..brackets.shapes import MAX_INPUTS, positions_of
+from ..brackets.shapes import positions_of
 from ..emit import printer
-from . import usage
+from . import positions, usage
 from .module import ROUNDING, Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
@@ -134,20 +132,8 @@ class MultiModule(Module):
         return {sigma: sorted(shapes) for sigma, shapes in found.items()}
 
     def averages_of(self, sigma: Activation) -> str:
-        """A function for each average of one activation."""
-        source = brackets.multi_source(sigma, self.shapes[sigma]) if self.shapes else ""
-        return f"{brackets.support_source(sigma)}\n\n\n{source}"
-
-    @cached_property
-    def _fills(self) -> dict[tuple[Activation, Shape], str]:
-        """The name of the function that tabulates an average."""
-        pairs = [(sigma, shape) for sigma, shapes in self.shapes.items() for shape in shapes]
-        return {pair: f"table_{place}" for place, pair in enumerate(pairs)}
-
-    def _kernel_of(self, sigma: Activation, shape: Shape) -> tuple[str, str]:
-        """The function that computes an average, and its further arguments."""
-        name, more = several_inputs.kernel(sigma, shape)
-        return self.averages[sigma](name), self.averages[sigma](more)
+        """A function for all averages of one activation."""
+        return positions.source(sigma, self.shapes[sigma]) if self.shapes else ""
 
     def _passed(self, stage: int) -> str:
         """The arguments of the kernels of a stage: tensors, tables, hyperparameters."""
@@ -163,8 +149,10 @@ class MultiModule(Module):
         """See `Module`."""
         for group, tables in zip(self.groups, self.called, strict=True):
             if group.stage == stage:
-                for shape, name in tables.items():
-                    yield f"{name} = fill_{self._fills[group.sigma, shape]}({group.kernel})"
+                shapes = [f"        ({shape.orders}, {shape.outer})," for shape in tables]
+                called = self.averages[group.sigma]("AVERAGES")
+                yield f"{', '.join(tables.values())}, = {called}.tables({group.kernel}, ("
+                yield from [*shapes, "    ))"]
         for name in self.stages[stage]:
             calls = (
                 self._over_taps(part, f"{function}({self._passed(stage)})")
@@ -176,13 +164,7 @@ class MultiModule(Module):
         """The module after its docstring."""
         arguments, means = ", ".join(self.arguments), ", ".join(self.means)
         steps = [name for name, *_ in self.layers]
-        kernels = {pair: self._kernel_of(*pair) for pair in self._fills}
-        called = {
-            (name, len(shape.orders), bool(more)) for (_, shape), (name, more) in kernels.items()
-        }
         functions = [
-            *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
-            *(_fill(name, pair[1], *kernels[pair]) for pair, name in self._fills.items()),
             *(
                 self._kernel(f"first_{name}", each, f"{means}, {arguments}", -1)
                 for name, each in self.first.items()
@@ -200,7 +182,7 @@ class MultiModule(Module):
             _MODULE,
             **self.drawn,
             functions="\n\n".join(functions),
-            most=MAX_INPUTS,
+            rules=positions.rules(frozenset(map(positions.kind, self.shapes))),
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
             check_means=[printer.filled(_CHECK_MEANS, rounding=ROUNDING)]
             if len(self.means) > 1
@@ -288,33 +270,13 @@ def _read(taps: Taps) -> list[list[list[float]]]:
     ]
 
 
-def _values(kernel: str, rank: int, *, extra: bool) -> str:
-    """The loop over tuples of samples around one kernel."""
-    parallel = rank > 2  # a parallel loop costs seconds to compile
-    return printer.filled(
-        _VALUES,
-        decorator="parallel" if parallel else "driver",
-        range="numba.prange" if parallel else "range",
-        kernel=kernel,
-        rank=rank,
-        more=", orders, growth" if extra else "",
-    )
-
-
-def _fill(name: str, shape: Shape, kernel: str, arguments: str) -> str:
-    """The function that tabulates one bracket over all tuples of samples."""
-    kinds = list(zip(shape.orders, shape.outer, strict=True))
-    return printer.filled(
-        _FILL,
-        name=name,
-        kernel=kernel,
-        blocks=tuple(kinds.index(kind) for kind in kinds),
-        more=f", {arguments}" if arguments else "",
-    )
-
-
 _MODULE = '''\
+from __future__ import annotations
+
 $prelude
+
+
+$rules
 
 
 $averages
@@ -322,22 +284,6 @@ $averages
 
 TENSORS = $tensors
 PARAMETERS = $parameters
-
-
-def tabulate(values, K, blocks, *arguments):
-    """A bracket for every tuple of samples; positions of one block are alike, so each set of
-    samples is computed once."""
-    m, rank = K.shape[0], len(blocks)
-    grids = np.indices((m,) * rank).reshape(rank, -1).T
-    ordered = grids.copy()
-    for block in set(blocks):
-        places = [place for place in range(rank) if blocks[place] == block]
-        ordered[:, places] = np.sort(grids[:, places], axis=1)
-    tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
-    K, step = np.ascontiguousarray(K), 256  # a stop now and then, for Ctrl-C
-    parts = np.split(tuples, range(step, len(tuples), step))
-    found = np.concatenate([values(K, part, *arguments) for part in parts])
-    return found[inverse.reshape(-1)].reshape((m,) * rank)
 
 
 class NotAveraged(ValueError):
@@ -350,8 +296,8 @@ def checked(tensors, layer):
         if np.isnan(values).any():
             at = ", ".join(str(place) for place in np.argwhere(np.isnan(values))[0])
             raise NotAveraged(
-                f"{name}[{at}] at layer {layer} is nan: K is no covariance, or an average is "
-                "infinite there, or over more than $most inputs, none a combination of others"
+                f"{name}[{at}] at layer {layer} is nan: "
+                "K is no covariance, or an average is infinite there"
             )
     return tensors
 
@@ -464,22 +410,4 @@ def $name($arguments):
     total = np.zeros((m,) * $rank)
     $terms
     return $factor * total
-"""
-
-_VALUES = """\
-@$decorator
-def values_$kernel(K, tuples$more):
-    out = np.empty(tuples.shape[0])
-    for t in $range(tuples.shape[0]):
-        block = np.empty(($rank, $rank))
-        for p in range($rank):
-            for q in range($rank):
-                block[p, q] = K[tuples[t, p], tuples[t, q]]
-        out[t] = $kernel(block$more)
-    return out
-"""
-
-_FILL = """\
-def fill_$name(K):
-    return tabulate(values_$kernel, K, $blocks$more)
 """

@@ -14,8 +14,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from threading import Lock
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +24,7 @@ from numba.core.dispatcher import Dispatcher
 from derive.work.caches import cache
 
 from . import fastmath, jit, modules, tiles, vectors
+from .copies import PARSING, literal, read
 
 HEADER = '''\
 """{doc}"""
@@ -140,7 +140,7 @@ def _copy(function: Any, copied: dict[str, tuple[object, str]], decorator: str =
         if isinstance(value, Dispatcher):
             _copy(value, copied)
         elif not _is_there(needed, value, copied):
-            copied[needed] = value, f"{needed} = {_literal(value)}"
+            copied[needed] = value, f"{needed} = {literal(value)}"
     copied[name] = function, f"@{decorator or source.decorator}\n{source.text}"
 
 
@@ -150,41 +150,21 @@ def _is_there(name: str, value: object, copied: dict[str, tuple[object, str]]) -
     return name in copied
 
 
-def _literal(value: object) -> str:
-    """A number as Python reads it, to the last bit."""
-    if isinstance(value, np.generic):
-        return f"np.{type(value).__name__}({value.item()!r})"
-    return repr(value)
-
-
-_PARSING = Lock()
-"""`ast.parse` of CPython 3.11 counts its depth for all threads together: SystemError."""
-
-
 @cache
 def _sources(module: ModuleType) -> dict[str, _Source]:
     """The kernels of a module."""
     text = inspect.getsource(module)
     lines, found = text.splitlines(), {}
-    with _PARSING:
+    with PARSING:
         body = ast.parse(text).body
     for node in body:
         if isinstance(node, ast.FunctionDef) and len(node.decorator_list) == 1:
             (decorator,) = node.decorator_list
             if isinstance(decorator, ast.Name):
                 written = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                read = dict.fromkeys(_names(node))
-                taken = tuple(name for name in read if _is_taken(vars(module).get(name)))
+                taken = tuple(name for name in read(node) if _is_taken(vars(module).get(name)))
                 found[node.name] = _Source(decorator.id, written, taken)
     return found
-
-
-def _names(function: ast.FunctionDef) -> Iterator[str]:
-    """The names that a function's body reads."""
-    for statement in function.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                yield node.id
 
 
 def _is_taken(value: object) -> bool:

@@ -15,7 +15,7 @@ from derive.errors import InputError
 from .. import checks
 from . import modules
 
-_IMPORTED = ("math", "numba", "numpy")
+_IMPORTED = "collections", "functools", "itertools", "math", "numba", "numpy", "typing"
 """What an emitted module imports, and may not be called."""
 
 

@@ -252,8 +252,8 @@ class Crowd:
 
 
 def _factors(kernels: Array) -> tuple[Counts, Array, Counts]:
-    """z = B y of each set, by Cholesky's method with pivots: `quadrature.FACTORISE_SOURCE` for all
-    sets at once, (sets, d, d).
+    """z = B y of each set, as `several_samples.factorise` has it for one: all sets at once,
+    (sets, d, d).
 
     Returns the order of the samples (row k of B belongs to sample order[k]), B with its columns
     from the rank on zero, and the rank, which is -1 where K is not finite or a variance negative.

@@ -2,14 +2,17 @@
 
 The positions are z = B y, K = B Bᵀ. Each y has Gauss and Legendre's rule on panels, which depend on
 the y's before it: one ends where a position crosses a kink, or does so on average with a spread of
-less than 1. Which derivatives stay outside, with Hermite's polynomials, is told in
-`brackets.several_inputs`, whose kernels have the same nodes.
+less than 1. A derivative goes inside where σ has no jump; the
+others stay outside, ⟨∂^k F⟩ = ⟨F H_k(G z, G)⟩ with G = K⁻¹. A singular K says nothing about
+derivatives across its range: there *all* stay outside, with any G for which K G K = K; their
+contractions with tensors in the range of K are right, and a recursion asks for no others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -22,10 +25,12 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.pieces import TRUNCATED, forms, powers
-from . import sigma
+from ..brackets.quadrature import PANELS, Panels, legendre
+from ..brackets.shapes import MAX_INPUTS, check_inputs
 from .several_samples import factorise
+from .sigma import Functions, compiled
 
-_HELD = 1 << 16
+_ON_PANELS = 1 << 16
 """Nodes that are held at a time, more or less."""
 
 
@@ -38,75 +43,127 @@ def averages(
 ) -> tuple[Array, Array]:
     """Values and sizes, (shapes, t), at t covariances of the positions, (t, d, d); nan where there
     is none. Rough ones are for differences between covariances that all but agree."""
-    found = np.array([_at(activation, shapes, each, rough=rough) for each in K])
-    return found[..., 0].T, found[..., 1].T
-
-
-def _at(activation: Activation, shapes: Sequence[Shape], K: Array, *, rough: bool) -> Array:
-    """Values and sizes at one covariance, (shapes, 2)."""
-    order, B, rank = factorise(K)
-    found = np.full((len(shapes), 2), math.nan)
-    both = [forms(activation, each) for each in shapes]
-    chosen = [regular if rank == len(K) else singular for regular, singular in both]
-    live = {k: form for k, form in enumerate(chosen) if form and _exists(activation, form, K)}
-    if rank < 0 or not live:
-        return found
-    M = inverse(order, B, rank)
-    Q = M @ M.T
-    total = np.zeros((len(live), 2))
-    most = max(powers(activation, form) for form in live.values())
-    for y, weights in _nodes(activation, B, rank, most, rough=rough):
-        at, u = np.empty((len(K), len(weights))), M @ y
-        at[order] = B[:, :rank] @ y
-        values = _Values(activation, at)
-        for row, form in enumerate(live.values()):
-            part = weights * values.product(form.orders)
-            if any(form.outer):
-                part = part * _outside(form.outer)(u, Q)
-            total[row] += part.sum(), np.abs(part).sum()
-    total[:, 1] *= TRUNCATED[rank]
-    found[list(live)] = total
-    return found
-
-
-def _exists(activation: Activation, form: Shape, K: Array) -> bool:
-    """Whether the average does: a factor that jumps at 0 has none at z = 0."""
-    variances = K.diagonal()
-    return not any(
-        variances[p] == 0.0 and 0 in activation.jumps(order) for p, order in enumerate(form.orders)
-    )
-
-
-class _Values:
-    """σ^{(order)} at the positions' z, (d, nodes), each computed once."""
-
-    def __init__(self, activation: Activation, at: Array) -> None:
-        self._activation, self._at = activation, at
-        kinks = np.array([float(kink) for kink in activation.kinks])
-        self._piece = np.searchsorted(kinks, at)
-        self._known: dict[tuple[int, int], Array] = {}
-
-    def product(self, orders: Sequence[int]) -> Array:
-        """Π σ^{(order)}(z_p), (nodes,)."""
-        total = self._of(0, orders[0])
-        for position, order in enumerate(orders[1:], start=1):
-            total = total * self._of(position, order)
-        return total
-
-    def _of(self, position: int, order: int) -> Array:
-        if (position, order) not in self._known:
-            at, piece = self._at[position], self._piece[position]
-            values = np.empty_like(at)
-            for k, function in enumerate(_pieces(self._activation, order)):
-                inside = piece == k
-                (values[inside],) = function(at[inside])
-            self._known[position, order] = values
-        return self._known[position, order]
+    panels = [each._replace(nodes=_ROUGH) for each in PANELS] if rough else PANELS
+    return of_sigma(activation, tuple(shapes)).averages(shapes, K, panels)
 
 
 @cache
-def _pieces(activation: Activation, order: int) -> tuple[sigma.Functions, ...]:
-    return tuple(sigma.compiled((piece.expr.diff(z, order),)) for piece in activation.pieces)
+def of_sigma(activation: Activation, shapes: tuple[Shape, ...]) -> Kinked:
+    """What brackets of these shapes need of σ."""
+    known = {shape: forms(activation, shape) for shape in shapes}
+    used = {form for both in known.values() for form in both if form}
+    orders = {order for form in used for order in form.orders}
+    kinks = np.array([float(kink) for kink in activation.kinks])
+
+    def derivative(order: int, at: Array) -> Array:
+        piece, values = np.searchsorted(kinks, at), np.empty_like(at)
+        for k, function in enumerate(_pieces(activation, order)):
+            inside = piece == k
+            (values[inside],) = function(at[inside])
+        return values
+
+    return Kinked(
+        kinks,
+        quadrature.smooth_width(activation),
+        quadrature.rate(activation),
+        derivative,
+        _outside,
+        tuple(order for order in sorted(orders) if 0 in activation.jumps(order)),
+        known,
+        {form: _reaches(powers(activation, form)) for form in sorted(used)},
+    )
+
+
+@cache
+def _reaches(most: float) -> tuple[float, ...]:
+    """By the rank of K, for integrands that grow as |y|^most."""
+    return tuple(quadrature.panel_reach(rank, most) for rank in range(MAX_INPUTS + 1))
+
+
+class Kinked(NamedTuple):
+    """What brackets of some shapes need of σ.
+
+    Attributes:
+        kinks: ascending.
+        width: of a panel in z, at most.
+        rate: of e^{rate |z|}, as which σ grows.
+        derivative: σ^{(order)} of an order, at these z.
+        outside: of the derivatives outside a bracket at each position, Hermite's polynomial of
+            u = M y, (d, nodes), and Q = M Mᵀ.
+        jumping: the orders of derivatives that jump at 0.
+        forms: of each shape, for regular and for singular K.
+        reaches: of each form, by the rank of K, how far the nodes go.
+    """
+
+    kinks: Array
+    width: float
+    rate: float
+    derivative: Callable[[int, Array], Array]
+    outside: Callable[[tuple[int, ...]], Callable[[Array, Array], Array]]
+    jumping: Sequence[int]
+    forms: Mapping[Shape, tuple[Shape, Shape | None]]
+    reaches: Mapping[Shape, Sequence[float]]
+
+    def averages(
+        self, shapes: Sequence[Shape], K: Array, panels: Sequence[Panels]
+    ) -> tuple[Array, Array]:
+        """Values and sizes, (shapes, t), at covariances of the positions, (t, d, d)."""
+        found = np.array([self._at(shapes, each, panels) for each in K])
+        return found[..., 0].T, found[..., 1].T
+
+    def _at(self, shapes: Sequence[Shape], K: Array, panels: Sequence[Panels]) -> Array:
+        """Values and sizes at one covariance, (shapes, 2)."""
+        latent = _, B, rank = factorise(K)
+        check_inputs(rank, "a combination of the others")
+        found = np.full((len(shapes), 2), math.nan)
+        chosen = [self.forms[each][0 if rank == len(K) else 1] for each in shapes]
+        live = {k: form for k, form in enumerate(chosen) if form and self._exists(form, K)}
+        if rank < 0 or not live:
+            return found
+        reach = max(self.reaches[form][rank] for form in live.values())
+        reach = min(reach + self.rate * float(np.abs(B).sum()), 38.0)
+        total = self._summed(list(live.values()), latent, panels[max(rank, 1) - 1], reach)
+        total[:, 1] *= TRUNCATED[rank]
+        found[list(live)] = total
+        return found
+
+    def _exists(self, form: Shape, K: Array) -> bool:
+        """Whether the average does: a factor that jumps at 0 has none at z = 0."""
+        variances = K.diagonal()
+        return not any(
+            variances[p] == 0.0 and order in self.jumping for p, order in enumerate(form.orders)
+        )
+
+    def _summed(
+        self,
+        wanted: Sequence[Shape],
+        latent: tuple[Sequence[int], Array, int],
+        panels: Panels,
+        reach: float,
+    ) -> Array:
+        """Values and sizes, (shapes, 2), at z = B y as `factorise` has it, |y| ≤ reach."""
+        order, B, rank = latent
+        M = inverse(order, B, rank)
+        Q, total = M @ M.T, np.zeros((len(wanted), 2))
+        for y, weights in _nodes(B[:, :rank], self.kinks, self.width, panels, reach):
+            at = np.empty((len(B), len(weights)))
+            at[order] = B[:, :rank] @ y
+            known: dict[tuple[int, int], Array] = {}
+            for row, (orders, outer) in enumerate(wanted):
+                part = weights
+                for each in enumerate(orders):
+                    if each not in known:
+                        known[each] = self.derivative(each[1], at[each[0]])
+                    part = part * known[each]
+                if any(outer):
+                    part = part * self.outside(outer)(M @ y, Q)
+                total[row] += part.sum(), np.abs(part).sum()
+        return total
+
+
+@cache
+def _pieces(activation: Activation, order: int) -> tuple[Functions, ...]:
+    return tuple(compiled((piece.expr.diff(z, order),)) for piece in activation.pieces)
 
 
 @cache
@@ -137,18 +194,12 @@ def inverse(order: Sequence[int], B: Array, rank: int) -> Array:
 
 
 def _nodes(
-    activation: Activation, B: Array, rank: int, most: float, *, rough: bool
+    B: Array, kinks: Array, width: float, panels: Panels, reach: float
 ) -> Iterator[tuple[Array, Array]]:
-    """The nodes y, (rank, nodes), and their weights, a part at a time, for integrands that grow as
-    |y|^most."""
-    panels = quadrature.PANELS[max(rank, 1) - 1]
-    if rough:
-        panels = panels._replace(nodes=_ROUGH)
-    reach = quadrature.panel_reach(rank, most)
-    reach = min(reach + quadrature.rate(activation) * float(np.abs(B).sum()), 38.0)
+    """The nodes y, (rank, nodes), and their weights, a part at a time."""
+    rank = B.shape[1]
     rules = [
-        _Level(B[:, : level + 1], B[:, level + 1 : rank], activation, panels)
-        for level in range(rank)
+        _Level(B[:, : level + 1], B[:, level + 1 :], kinks, width, panels) for level in range(rank)
     ]
 
     def below(y: Array, weights: Array) -> Iterator[tuple[Array, Array]]:
@@ -156,7 +207,7 @@ def _nodes(
         if level == rank:
             yield y, weights
             return
-        step = max(1, _HELD // (8 * panels.nodes))
+        step = max(1, _ON_PANELS // (8 * panels.nodes))
         for first in range(0, len(weights), step):
             part = slice(first, first + step)
             parent, at, more = rules[level].children(y[:, part], reach)
@@ -173,13 +224,11 @@ class _Level:
     of less than 1, panels resolve that spread; and likewise for the sharpest combination of two.
     """
 
-    def __init__(
-        self, B: Array, later: Array, activation: Activation, panels: quadrature.Panels
-    ) -> None:
+    def __init__(self, B: Array, later: Array, kinks: Array, width: float, panels: Panels) -> None:
         self._before, self._slope, self._panels = B[:, :-1], B[:, -1], panels
         steepest = float(np.abs(self._slope).max())
-        self._width = min(panels.width, quadrature.smooth_width(activation) / steepest)
-        self._kinks = np.array([float(kink) for kink in activation.kinks])
+        self._width = min(panels.width, width / steepest)
+        self._kinks = kinks
         self._cuts = list(self._combinations(later))
 
     def _combinations(self, later: Array) -> Iterator[tuple[Array, float, Array]]:
@@ -223,7 +272,7 @@ class _Level:
         place = np.arange(len(panel)) - np.repeat(np.cumsum(whole) - whole, whole)
         half = 0.5 * (widths.ravel() / np.maximum(whole, 1))[panel]
         centre = ends[:, :-1].ravel()[panel] + (2 * place + 1) * half
-        nodes, weights = quadrature.legendre(self._panels.nodes)
+        nodes, weights = legendre(self._panels.nodes)
         x = (centre[:, None] + half[:, None] * nodes).ravel()
         w = (half[:, None] * weights).ravel() * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
         parent = np.repeat(panel // widths.shape[1], len(nodes))

@@ -1,10 +1,18 @@
 """Brackets of piecewise linear σ in closed form, in NumPy, at many covariances at once.
 
-The mathematics is that of `numeric.brackets.kinks`, which has it as kernels for one covariance:
-positions that are multiples of one normal y form a factor, a polynomial and a sum of truncated
-powers c_e a_e(y − h) of y, and the average of a product of factors is a sum of `orthants.Moments`.
-Positions that are multiples of one another share their derivatives, ∂_p = (c_p/Σc²) d/dy; a
-variance of 0 is the limit from above; nan stands where there is no limit.
+Positions that are multiples of one normal y, z_p = c_p y, form a factor Π σ^{(n_p)}(c_p y): a
+polynomial and a sum of truncated powers c_e a_e(y − h), and c δ^{(m)} on the breakpoints h. What
+several positions do at one breakpoint is the limit of smooth σ_ε → σ. There σ'' = jump · δ, and
+where σ' jumps from l to r,
+
+    Π σ'_q · δ → ∫₀¹ Π (l_q + τ (r_q − l_q)) dτ · δ,      g δ' → g δ' − ½ (g'₋ + g'₊) δ,
+
+g continuous; σ''σ'' and σ'σ''' have no limit and give nan. A variance of 0 is the limit from above.
+
+A singular K says nothing about derivatives across its range. Positions of one factor share theirs,
+∂_p = (c_p/Σc²) d/dy, and those of variance 0 have none: right for tensors in the range of K, which
+is all that a recursion asks for. The average of a product of factors is a sum of
+`orthants.Moments`. Derived here.
 
 What depends on the covariance alone is done once for all shapes: who is a multiple of whom, at
 which sites h a factor may have a kink, and the moments.
@@ -59,7 +67,12 @@ def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple
     d = _positions(shapes)
     if K.ndim != 3 or K.shape[1:] != (d, d):
         raise InputError("K", f"an array of shape {K.shape}", f"covariances, (t, {d}, {d})")
-    found = np.full((2, len(shapes), len(K)), math.nan)
+    return of_pieces(pieces, shapes, K)
+
+
+def of_pieces(pieces: Array, shapes: Sequence[Shape], K: Array) -> tuple[Array, Array]:
+    """The averages of the σ that `table` gives these pieces of, and their sizes."""
+    found, d = np.full((2, len(shapes), len(K)), math.nan), K.shape[1]
     step = max(1, _AT_ONCE // max(1, len(pieces) - 1) ** min(d, MAX_ORTHANT))
     with np.errstate(all="ignore"):
         for start in range(0, len(K), step):

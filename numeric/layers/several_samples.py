@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,14 +23,20 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets import quadrature
+from ..brackets.quadrature import accuracy, steps
+from ..brackets.shapes import MAX_INPUTS, check_inputs
 from . import sigma
 from .one_sample import product
+from .sigma import orders_of
 
 Orders = tuple[int, ...]
 """Of the derivatives of σ at one sample, ascending."""
 
 Suffix: TypeAlias = tuple[Orders, ...]
 """The orders at the samples from some level on."""
+
+Derivatives = Callable[[Orders, Array], Sequence[Array]]
+"""σ^{(order)} for each of these orders, at these points."""
 
 Counts = NDArray[np.int64]
 
@@ -56,38 +62,26 @@ class Sums:
         half: whether −y gives what y does.
     """
 
-    def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:
+    def __init__(self, activation: Activation, products: Sequence[Suffix]) -> None:
         self._activation, self._products = activation, tuple(products)
-        growths = [_growth(activation, tuple(sorted(sum(each, ())))) for each in products]
-        self._growth = np.max(growths, axis=0)
-        self._strips = np.array(quadrature.strips(activation))
-        most = max((len(orders) for each in products for orders in each), default=0)
-        self._rate = quadrature.rate(activation) * most
-        powers = [
-            [quadrature.degree(activation, order) for order in sum(each, ())] for each in products
-        ]
-        self._powers = max(map(sum, powers))
+        self._rule, self._powers = rule(activation, products), _powers(activation, products)
         even = all((sum(order + 1 for order in sum(each, ()))) % 2 == 0 for each in products)
         self.half = activation.is_odd and even
 
     def __call__(self, K: Array) -> Array:
         """The brackets at K, (d, d), and their sizes: (2, brackets)."""
-        order, B, rank = factorise(K)
-        live = max(rank, 0)
-        h = self.step(np.abs(B).max(axis=0)[:live], live)
-        if rank < 0 or np.isnan(h).any():
+        nodes = self._rule.nodes(K)
+        if nodes is None:
             return np.full((2, len(self._products)), math.nan)
-        reach = float(self.reach(rank, np.abs(B).sum()))
-        self._check_cost(h, reach)
-        in_order = self._ordered(order)
-        tree = _Tree(self._activation, B, h, in_order, half=self.half)
-        root = _Nodes([np.zeros(1)] * len(order), np.array([reach**2]))
-        below = tree.below(0, root)
-        values = np.array([below[each] for each in in_order])[:, :, 0].T
+        self._check_cost(nodes.h, nodes.reach)
+        values = over_tree(self._derivatives, self._products, nodes, half=self.half)
         values[1] *= 1.0 + math.exp(
-            quadrature.ACCURACY[0] - quadrature.accuracy(rank)
+            quadrature.ACCURACY[0] - accuracy(len(nodes.h))
         )  # the rule's own error
         return values
+
+    def _derivatives(self, orders: Orders, at: Array) -> Sequence[Array]:
+        return sigma.derivatives(self._activation, orders)(at)
 
     def response(self, K: Array) -> Array:
         """∂⟨F⟩/∂K_st = ½⟨∂_s ∂_t F⟩, s and t apart counted twice: (brackets, d, d).
@@ -124,7 +118,7 @@ class Sums:
         distinct = list(dict.fromkeys(heads))
         expanded = list(zip(*map(_expanded, distinct), strict=True))
         terms = [factors for part in expanded for each in part for factors in each]
-        orders = sigma.orders_of(terms)
+        orders = orders_of(terms)
         values = dict(zip(orders, sigma.derivatives(self._activation, orders)(z), strict=True))
         products: dict[Orders, Array] = {(): np.ones_like(z)}
         rows = [distinct.index(head) for head in heads]
@@ -143,13 +137,14 @@ class Sums:
     def step(self, scale: Array, rank: int, digits: float | None = None) -> Array:
         """The step of each latent variable of `rank`, which the samples have at most these
         multiples of, to so many digits; nan where it is too fine."""
-        digits = quadrature.accuracy(rank) if digits is None else digits
-        return quadrature.steps(scale, self._strips, self._growth, digits, 3.0 / math.sqrt(digits))
+        digits = accuracy(rank) if digits is None else digits
+        strips, growth = self._rule.strips, self._rule.growth
+        return steps(scale, strips, growth, digits, 3.0 / math.sqrt(digits))
 
     def reach(self, rank: int, size: Array, digits: float | None = None) -> Array:
         """How far the nodes of `rank` latent variables go, for Σ |B| of this size, to so many
         digits."""
-        far = quadrature.reach(rank, self._powers, digits) + self._rate * np.asarray(size)
+        far = quadrature.reach(rank, self._powers, digits) + self._rule.rate * np.asarray(size)
         return np.asarray(np.minimum(far, 38.0))
 
     def _check_cost(self, h: Array, reach: float) -> None:
@@ -161,6 +156,26 @@ class Sums:
             wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
             wanted += f"{_MOST:.0e} nodes: this one has {nodes:.0e}"
             raise InputError("inputs", Words(f"{len(self._products[0])} inputs"), wanted)
+
+
+def rule(activation: Activation, products: Sequence[Suffix]) -> Rule:
+    """The rule for these brackets: the orders at each of the samples."""
+    growths = [_growth(activation, tuple(sorted(sum(each, ())))) for each in products]
+    most = max((len(orders) for each in products for orders in each), default=0)
+    powers = _powers(activation, products)
+    return Rule(
+        np.array(quadrature.strips(activation)),
+        np.max(growths, axis=0),
+        quadrature.rate(activation) * most,
+        [quadrature.reach(rank, powers) for rank in range(MAX_INPUTS + 1)],
+    )
+
+
+def _powers(activation: Activation, products: Sequence[Suffix]) -> float:
+    """As which power of |y| the integrands grow at most."""
+    return max(
+        sum(quadrature.degree(activation, order) for order in sum(each, ())) for each in products
+    )
 
 
 @cache
@@ -195,6 +210,54 @@ def _lattice(h: Array, reach: float) -> Iterator[tuple[Array, Array]]:
         yield np.array([each.ravel() for each in y]), np.prod(w, axis=0).ravel()
 
 
+class Rule(NamedTuple):
+    """The rule of some brackets, as numbers.
+
+    Attributes:
+        strips, growth: as `steps` takes them.
+        rate: of e^{rate |z|}, as which the brackets' integrand grows at most.
+        reaches: by the rank of K, how far the nodes go where it grows as a power.
+    """
+
+    strips: Array
+    growth: Array
+    rate: float
+    reaches: Sequence[float]
+
+    def nodes(self, K: Array) -> Latent | None:
+        """The nodes at K, (d, d); None where it is no covariance, or where they are too many."""
+        order, B, rank = factorise(K)
+        check_inputs(rank, "a combination of the others")
+        digits = accuracy(max(rank, 0))
+        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
+        h = steps(scale, self.strips, self.growth, digits, 3.0 / math.sqrt(digits))
+        if rank < 0 or np.isnan(h).any():
+            return None
+        return Latent(
+            order, B, h, min(self.reaches[rank] + self.rate * float(np.abs(B).sum()), 38.0)
+        )
+
+
+class Latent(NamedTuple):
+    """z = B y as `factorise` has it, the step of each y, and how far its nodes go."""
+
+    order: Sequence[int]
+    B: Array
+    h: Array
+    reach: float
+
+
+def over_tree(
+    derivatives: Derivatives, products: Sequence[Suffix], nodes: Latent, *, half: bool
+) -> Array:
+    """The brackets of these orders at each sample, and their sizes: (2, brackets)."""
+    in_order = [tuple(each[place] for place in nodes.order) for each in products]
+    tree = _Tree(derivatives, nodes.B, nodes.h, in_order, half=half)
+    root = _Nodes([np.zeros(1)] * len(nodes.order), np.array([nodes.reach**2]))
+    below = tree.below(0, root)
+    return np.array([below[each] for each in in_order])[:, :, 0].T
+
+
 class _Nodes(NamedTuple):
     """Nodes of one level: the means of z_s given the latent variables so far, for each sample from
     this level on, and what is left of the ball's squared radius."""
@@ -219,14 +282,14 @@ class _Tree:
 
     def __init__(
         self,
-        activation: Activation,
+        derivatives: Derivatives,
         B: Array,
         h: Array,
         products: Iterable[Suffix],
         *,
         half: bool,
     ) -> None:
-        self._activation, self._B, self._h, self._half = activation, B, h, half
+        self._derivatives, self._B, self._h, self._half = derivatives, B, h, half
         wanted = list(dict.fromkeys(products))
         self._suffixes = [
             list(dict.fromkeys(each[level:] for each in wanted)) for level in range(len(B) + 1)
@@ -327,9 +390,8 @@ class _Tree:
     def _factors(self, level: int, place: int, at: Array) -> dict[Orders, Array]:
         """At these z, each product of derivatives of σ that sample level + place has."""
         heads = sorted({each[place] for each in self._suffixes[level]})
-        orders = sigma.orders_of(heads)
-        values = sigma.derivatives(self._activation, orders)(at)
-        derivatives = dict(zip(orders, values, strict=True))
+        orders = orders_of(heads)
+        derivatives = dict(zip(orders, self._derivatives(orders, at), strict=True))
         products: dict[Orders, Array] = {(): np.ones_like(at)}
         for order in orders:
             products[(order,)] = derivatives[order]

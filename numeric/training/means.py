@@ -28,9 +28,9 @@ from derive.recursions import wanted
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..brackets.module import evaluate
 from ..estimators.controls import adjusted
 from ..estimators.observables import Plan, components, expanded, plan_of
+from ..layers import positions
 from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
 from ..samplers.base import Sampler
@@ -212,12 +212,12 @@ def _averages(activation: Activation, K: Array) -> Array:
 @cache(entries=256)
 def _of_bytes(activation: Activation, m: int, K: bytes) -> Array:
     covariance, found = np.frombuffer(K).reshape(m, m), np.empty((2, m, m))
-    for order, averages in enumerate(found):
+    a, b = np.tril_indices(m)
+    at = np.stack([a, b], axis=1)
+    pairs = covariance[at[:, :, None], at[:, None, :]]
+    for averages, order in zip(found, (0, 1), strict=True):
         shape = Shape((order, order), (0, 0))
-        for a in range(m):
-            for b in range(a + 1):
-                pair = covariance[np.ix_((a, b), (a, b))]
-                averages[a, b] = averages[b, a] = evaluate(activation, shape, pair)
+        (averages[a, b],) = (averages[b, a],) = positions.averages(activation, [shape], pairs)
     return found
 
 

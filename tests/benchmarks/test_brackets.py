@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from sample_kernels import brackets_source
 from scipy import integrate
 
 from derive import activations
 from derive.gaussian.shapes import Shape, SingleShape
-from numeric.brackets.module import bracket_name, module_source
 from numeric.emit import modules
+from numeric.layers.positions import averages
 
 K = 4.0
 AVERAGE = "⟨tanh²⟩ to 1e-12"
@@ -20,7 +21,7 @@ AVERAGE = "⟨tanh²⟩ to 1e-12"
 
 def test_trapezoid(benchmark):
     benchmark.group = AVERAGE
-    source = module_source(activations.tanh, [SingleShape((0, 0))])
+    source = brackets_source(activations.tanh, [SingleShape((0, 0))])
     average = modules.load(source, "benchmark").brackets
     assert average(K)[0] == pytest.approx(_quad(K), rel=1e-12)  # compiled here
     benchmark(average, K)
@@ -43,10 +44,8 @@ def test_gauss_hermite_128(benchmark):
 @pytest.mark.parametrize("name", ["tanh", "relu", "hard_tanh"])
 @pytest.mark.parametrize("d", [2, 4])
 def test_several_inputs(benchmark, name, d):
-    shape = Shape((0,) * d, (0,) * d)
-    source = module_source(activations.by_name(name), [], [shape])
-    average = getattr(modules.load(source, "benchmark"), bracket_name(shape))
-    benchmark(average, 0.4 + 0.6 * np.eye(d))
+    shape, sigma = Shape((0,) * d, (0,) * d), activations.by_name(name)
+    benchmark(averages, sigma, [shape], (0.4 + 0.6 * np.eye(d))[None])
 
 
 def _quad(K):

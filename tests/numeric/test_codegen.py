@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 
@@ -21,10 +22,8 @@ from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 from numeric import flow, write_module
 from numeric.brackets import quadrature
-from numeric.brackets.module import bracket_name
-from numeric.brackets.module import module_source as module_source_of_brackets
 from numeric.codegen.python import module_source
-from numeric.layers import kinked
+from numeric.layers.positions import averages
 
 ONES = np.ones(4)
 
@@ -76,37 +75,43 @@ def test_what_has_no_average_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     module = imported(write_module(recursion("K"), activations.relu, tmp_path / "named.py"))
     K0 = np.array([[1.0, 0.5], [0.5, -1.0]])
-    with pytest.raises(module.NotAveraged, match=r"K\[0, 1\] at layer 2 .* more than 4 inputs"):
+    with pytest.raises(module.NotAveraged, match=r"K\[0, 1\] at layer 2 is nan"):
         module.flow(K0, np.ones(3), np.zeros(3))
 
 
+@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
+def test_modules_of_several_inputs_need_numpy_and_numba_alone(name, tmp_path):
+    """They refuse an average over five inputs by themselves."""
+    source = write_module(recursion("K"), name, tmp_path / "k.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE)) <= {
+        *("__future__", "collections", "functools", "itertools", "math", "numba", "numpy", "typing")
+    }
+    module = interpreted(source, "several")
+    (shape,) = re.findall(r"\(\(.*?\), \(.*?\)\),$", source, re.MULTILINE)[:1]
+    assert shape == "((0, 0), (0, 0)),"
+    with pytest.raises(module.NotAveraged, match="over 5 inputs"):
+        module.check_inputs(5, "alike")
+
+
 @pytest.mark.parametrize("factors", [4, 6])
-def test_panels_reach_as_far_as_products_grow(factors, monkeypatch, tmp_path):
-    """Max(0, z)²/2 at two independent positions: (1·3·5…)/2^{n/2+1} each, to 2e-13, by a module and
-    by the averages of `flow`; six factors at three positions, to 2e-10."""
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+def test_panels_reach_as_far_as_products_grow(factors):
+    """Max(0, z)²/2 at two independent positions: (1·3·5…)/2^{n/2+1} each, to 2e-13; six factors at
+    three positions, to 2e-10."""
     activation = activations.from_expr("Max(0, z)**2/2")
     shape = Shape((0,) * factors, (0,) * factors)
-    path = tmp_path / f"far_{factors}.py"
-    path.write_text(module_source_of_brackets(activation, (), (shape,)), encoding="utf-8")
-    average = getattr(imported(path), bracket_name(shape))
     for positions, bound in ((2, 2.2e-13), (3, 2.2e-10)):
         each, rest = divmod(factors, positions)
         if rest:
             continue
         K = np.kron(np.eye(positions), np.ones((each, each)))
         exact = (0.5 * float(sympy.factorial2(2 * each - 1)) / 2**each) ** positions
-        (value,), _ = kinked.averages(activation, [shape], K[None])
-        assert abs(value[0] / exact - 1) < bound
-        if positions == 2:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                assert abs(average(K) / exact - 1) < bound
+        ((value,),) = averages(activation, [shape], K[None])
+        assert abs(value / exact - 1) < bound
 
 
-def test_averages_of_six_factors(monkeypatch, tmp_path):
+def test_averages_of_six_factors():
     """At three positions twice each: pairings for the identity; ReLU's at one z; five that are
     independent have none."""
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     shape = Shape((0,) * 6, (0,) * 6)
     K = np.array([[1.0, 0.3, -0.2], [0.3, 0.5, 0.1], [-0.2, 0.1, 2.0]])
     twice = np.repeat(np.repeat(K, 2, axis=0), 2, axis=1)
@@ -114,11 +119,9 @@ def test_averages_of_six_factors(monkeypatch, tmp_path):
         (activations.linear, twice, wick(twice)),
         (activations.relu, np.full((6, 6), 3.0), 0.5 * wick(np.full((6, 6), 3.0))),
     ):
-        path = tmp_path / f"six_{activation.name}.py"
-        path.write_text(module_source_of_brackets(activation, (), (shape,)), encoding="utf-8")
-        average = getattr(imported(path), bracket_name(shape))
-        assert average(at) == pytest.approx(expected, rel=1e-12)
-        assert np.isnan(average(np.eye(6)))
+        assert averages(activation, [shape], at[None]) == pytest.approx(expected, rel=1e-12)
+        with pytest.raises(InputError, match="at most 4 inputs"):
+            averages(activation, [shape], np.eye(6)[None])
 
 
 def wick(K):

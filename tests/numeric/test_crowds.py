@@ -9,9 +9,8 @@ import pytest
 from derive import InputError, Network, activations
 from derive.gaussian.brackets import Bracket
 from numeric import flow, flows
-from numeric.brackets import quadrature
 from numeric.layers import averages, crowds, program
-from numeric.layers.several_samples import Sums
+from numeric.layers.several_samples import Sums, factorise
 
 FOUR = Bracket(((0, 0), (1, 2), (2, 1), (3, 1)), ())
 EPS = np.finfo(float).eps
@@ -50,15 +49,13 @@ def test_arrays_of_monomials_are_what_tables_are(monkeypatch):
 def test_sets_are_factorised_as_each_alone(d):
     """Of samples that are alike, one a multiple, one zero; of no covariance; of kernels with
     NaN."""
-    alone = {"math": math, "np": np, "driver": lambda function: function}
-    exec(quadrature.FACTORISE_SOURCE, alone)
     bad = _kernel(6)
     bad[0, 0], bad[1, 2] = -1.0, math.nan
     sets = np.array(list(combinations(range(6), d)))
     for K in (_kernel(6), np.eye(6), bad):
         kernels = K[sets[:, :, None], sets[:, None]]
         for own, order, B, rank in zip(kernels, *crowds._factors(kernels), strict=True):
-            right_order, right, right_rank = alone["factorise"](own)
+            right_order, right, right_rank = factorise(own)
             assert rank == right_rank
             if rank >= 0:
                 assert np.array_equal(order, right_order)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 import pytest
-from sample_kernels import ROADS, compiled_kinks, interpreted
+from sample_kernels import brackets_source, interpreted
 from scipy.special import ndtr
 
 from derive import activations
 from derive.activations.functions import from_expr
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape
-from numeric.brackets import kinks, several_inputs
-from numeric.brackets.module import bracket_name, evaluate, module_source, support_source
-from numeric.emit import modules
+from numeric.brackets.pieces import table
+from numeric.layers import kinked
 from numeric.layers.piecewise_linear import averages
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")
@@ -26,20 +24,10 @@ LINEAR = [activations.relu, activations.hard_tanh, ABSOLUTE, ZIGZAG]
 SLOWLY = [pytest.param(each, marks=pytest.mark.slow) for each in LINEAR[1:]]
 
 
-def compiled(activation, K, orders, outer=None):
-    shape = np.array([orders, outer or (0,) * len(orders)])
-    return compiled_kinks().average(np.array(K, float), shape, kinks.table(activation))
-
-
-def in_numpy(activation, K, orders, outer=None):
+def average(activation, K, orders, outer=None):
+    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K)."""
     shape = Shape(tuple(orders), tuple(outer or (0,) * len(orders)))
     return averages(activation, [shape], np.array([K], float))[0][0, 0]
-
-
-@pytest.fixture(scope="module", params=ROADS)
-def average(request):
-    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), by one of both."""
-    return {"in_numpy": in_numpy, "compiled": compiled}[request.param]
 
 
 def covariance(seed, d):
@@ -57,7 +45,7 @@ def covariance(seed, d):
     ],
     ids=["absolute", "zigzag"],
 )
-def test_four_positions_meet_a_plane(average, orders, activation, line, corners, within):
+def test_four_positions_meet_a_plane(orders, activation, line, corners, within):
     """z_p = λ_p w + μ_p v + d_p x_p, general enough for any K: given w and v the positions are
     independent, and the trapezoid rule over w and v is exact to rounding."""
     h = 0.1
@@ -91,21 +79,13 @@ SHAPES = [
 ]
 
 
-@cache
-def by_panels(activation):
-    """A covariance for each of `SHAPES`, and its average; once for both roads."""
-    source = [modules.PRELUDE, support_source(activation)]
-    source.append(several_inputs.kinked_source(activation, SHAPES))
-    panels = interpreted("\n\n".join(source), "kinks_test")
-    drawn = [covariance(seed, len(shape.orders)) for seed, shape in enumerate(SHAPES)]
-    return [(K, getattr(panels, bracket_name(s))(K)) for K, s in zip(drawn, SHAPES, strict=True)]
-
-
 @pytest.mark.slow
-def test_panels_agree(average):
+def test_panels_agree():
     """To the accuracy of panels, with derivatives outside."""
-    for shape, (K, want) in zip(SHAPES, by_panels(ZIGZAG), strict=True):
-        assert average(ZIGZAG, K, *shape) == pytest.approx(want, rel=1e-9, abs=1e-9)
+    for seed, shape in enumerate(SHAPES):
+        K = covariance(seed, len(shape.orders))
+        (want,), _ = kinked.averages(ZIGZAG, [shape], K[None])
+        assert average(ZIGZAG, K, *shape) == pytest.approx(want[0], rel=1e-9, abs=1e-9)
 
 
 COINCIDENT = [(0, 0), (1, 1), (1, 2), (0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 0, 3), (1,) * 4]
@@ -113,11 +93,11 @@ COINCIDENT = [(0, 0), (1, 1), (1, 2), (0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 0, 3), 
 
 def singly(activation, shapes):
     """The brackets of one input, as a function of K."""
-    return interpreted(module_source(activation, shapes), "kinks_test").brackets
+    return interpreted(brackets_source(activation, shapes), "kinks_test").brackets
 
 
 @pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
-def test_coincident_positions_are_one_input(average, activation):
+def test_coincident_positions_are_one_input(activation):
     alone = singly(activation, [SingleShape(orders) for orders in COINCIDENT])
     for K in (0.01, 1.7):
         for orders, want in zip(COINCIDENT, alone(K), strict=True):
@@ -131,7 +111,7 @@ def test_coincident_positions_are_one_input(average, activation):
 
 
 @pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
-def test_derivatives_contract_to_one_input(average, activation):
+def test_derivatives_contract_to_one_input(activation):
     """Σ v_a v_b … ⟨∂_a ∂_b … F(v_1 y, v_2 y)⟩ is the derivative by y, where K = k v vᵀ."""
     for v in (np.array([1.0, 1.0]), np.array([1.0, 2.0])):
         parts = [
@@ -149,52 +129,24 @@ def test_derivatives_contract_to_one_input(average, activation):
             assert got == pytest.approx(want, rel=1e-12, abs=1e-13)
 
 
-@pytest.mark.slow
-def test_those_in_numpy_are_these():
-    """At regular, singular and silent covariances, and without derivatives at nearly singular
-    ones; up to what K's own rounding may change."""
-    rng = np.random.default_rng(11)
-    for d in (2, 3, 4):
-        X = rng.normal(size=(6, d, d + 1))
-        X[0, 1] = 1e-6 * X[0, 1] - X[0, 0]
-        X[1, :, 2:] = 0.0
-        X[2, 1] = X[2, 0]
-        X[3, -1] = 0.0
-        X[4] = rng.integers(-1, 2, size=(d, d + 1))
-        K = X @ np.swapaxes(X, 1, 2)
-        shake = rng.uniform(-3e-16, 3e-16, size=(4, d, d))
-        shake = 1.0 + shake + np.swapaxes(shake, 1, 2)
-        drawn = rng.integers(0, [[4], [3]], size=(6, 2, d)).tolist()
-        plain = [Shape((0,) * d, (0,) * d), Shape((0,) + (1,) * (d - 1), (0,) * d)]
-        shapes = [*plain, *(Shape(*map(tuple, each)) for each in drawn)]
-        got, _ = averages(ZIGZAG, shapes, K)
-        for shape, row in zip(shapes, got, strict=True):
-            for n in range(0 if shape in plain else 1, len(K)):
-                want = compiled(ZIGZAG, K[n], *shape)
-                moved = [compiled(ZIGZAG, K[n] * each, *shape) - want for each in shake]
-                spread = 3 * np.nan_to_num(np.abs(moved)).max()
-                assert row[n] == pytest.approx(want, rel=1e-12, abs=1e-14 + spread, nan_ok=True)
-
-
-def test_opposite_inputs(average):
+def test_opposite_inputs():
     """z_2 = −z_1: σ(z)σ(−z) and σ'(z)σ'(−z) of ReLU vanish; |z| does not feel the sign."""
     K = 1.3 * np.array([[1, -1], [-1, 1]])
     for orders in ((0, 0), (1, 1), (0, 2)):
         assert average(activations.relu, K, orders) == pytest.approx(0.0, abs=1e-16)
     assert average(ABSOLUTE, K, (0, 0)) == pytest.approx(1.3, rel=1e-15)
-    assert average(activations.hard_tanh, K, (0, 0)) == pytest.approx(
-        -evaluate(activations.hard_tanh, SingleShape((0, 0)), 1.3), rel=1e-14
-    )
+    (alone,) = singly(activations.hard_tanh, [SingleShape((0, 0))])(1.3)
+    assert average(activations.hard_tanh, K, (0, 0)) == pytest.approx(-alone, rel=1e-14)
 
 
-def test_products_without_a_limit_are_nan(average):
+def test_products_without_a_limit_are_nan():
     ones = np.ones((2, 2))
     for orders in ((2, 2), (1, 3), (2, 3)):
         assert math.isnan(average(activations.relu, ones, orders))
         assert math.isfinite(average(activations.relu, ones + 0.1 * np.eye(2), orders))
 
 
-def test_small_variances_lose_no_digits(average):
+def test_small_variances_lose_no_digits():
     """hard_tanh is z for |z| < 1: ⟨z_1 z_2 z_3 z_4⟩ by Wick."""
     K = covariance(5, 4)
     wick = K[0, 1] * K[2, 3] + K[0, 2] * K[1, 3] + K[0, 3] * K[1, 2]
@@ -203,7 +155,7 @@ def test_small_variances_lose_no_digits(average):
         assert got == pytest.approx(wick * scale**2, rel=1e-13)
 
 
-def test_nearby_inputs_keep_their_digits(average):
+def test_nearby_inputs_keep_their_digits():
     """K12 = 1 − gap: ⟨σ'σ'⟩ of ReLU from the angle, ⟨∂_1 ∂_2 σ'σ'⟩ = 1/(2π sin angle)."""
     for gap in (1e-3, 1e-7, 1e-11):
         rest = 1 - (1 - gap)
@@ -215,7 +167,7 @@ def test_nearby_inputs_keep_their_digits(average):
         assert got == pytest.approx(1 / (2 * math.pi * sine), rel=1e-13)
 
 
-def test_a_silent_input(average):
+def test_a_silent_input():
     """Its own products are the limit K → 0; a jump there beside other inputs has none."""
     K = np.diag([0.0, 1.0])
     relu = activations.relu
@@ -225,13 +177,13 @@ def test_a_silent_input(average):
     assert average(activations.hard_tanh, K, (1, 1)) == pytest.approx(math.erf(1 / math.sqrt(2)))
 
 
-def test_what_is_no_covariance_is_nan(average):
+def test_what_is_no_covariance_is_nan():
     for K in ([[1, 2], [2, 1]], [[1, 0], [0, -1]], [[1, math.nan], [math.nan, 1]]):
         assert math.isnan(average(activations.relu, K, (0, 0)))
 
 
 def test_what_is_not_linear_between_its_kinks_is_left_to_panels():
     for text in ("Max(0, z)**2", "Max(0, tanh(z))", "sign(z)", "z"):
-        assert kinks.table(from_expr(text)) is None
+        assert table(from_expr(text)) is None
     with pytest.raises(InputError, match="piecewise linear"):
-        kinks.source(activations.tanh)
+        average(activations.tanh, np.eye(2), (0, 0))

@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_kernels import ROADS, compiled_kinks
 from scipy.special import ndtr
 
-from numeric.brackets.orthants import GONE, SLACK, partial
-from numeric.layers.orthants import FREE, Moments
+from numeric.brackets.pieces import SLACK
+from numeric.layers.orthants import FREE, Moments, partial
+
+GONE = 99
+"""For an exponent whose variable is left out."""
 
 
-def compiled(e, h, R):
-    R = np.array(R, float)
-    slack, known = np.full(R.shape, SLACK), np.full(1, math.nan)
-    return compiled_kinks().moment(np.array(e), np.array(h, float), R, 1 - abs(R), slack, known)
-
-
-def in_numpy(e, h, R):
-    """Where a power that is not truncated, h = −∞, is an exponent, as is a variable gone."""
+def average(e, h, R):
+    """M(e). Where a power that is not truncated, h = −∞, is an exponent, as is a variable gone."""
     R, h = np.array(R, float)[:, :, None], np.array(h, float)[:, None]
     slack = np.full(R.shape, SLACK) - np.eye(len(R))[:, :, None]
     free = np.isneginf(h[:, 0])
@@ -33,12 +29,6 @@ def in_numpy(e, h, R):
     with np.errstate(all="ignore"):
         moments = Moments(np.where(np.isneginf(h), 0.0, h), R, 1 - abs(R), slack)
         return moments(tuple(exponents))[0]
-
-
-@pytest.fixture(scope="module", params=ROADS)
-def average(request):
-    """M(e), by one of both."""
-    return {"in_numpy": in_numpy, "compiled": compiled}[request.param]
 
 
 def one_factor(e, h, loadings):
@@ -81,14 +71,14 @@ def correlations(loadings):
     ],
 )
 @pytest.mark.parametrize("loadings", [(0.8, -0.5, 0.3, 0.6), (0.999, 0.995, 0.99, -0.997)])
-def test_moments_meet_the_integral_over_a_common_factor(average, e, h, loadings):
+def test_moments_meet_the_integral_over_a_common_factor(e, h, loadings):
     loadings = loadings[: len(e)]
     want = one_factor(e, h, loadings)
     scale = max(1.0, abs(want))
     assert average(e, h, correlations(loadings)) == pytest.approx(want, abs=2e-13 * scale)
 
 
-def test_orthants_of_equal_correlations(average):
+def test_orthants_of_equal_correlations():
     """1/(d + 1) at correlation 1/2, and 2^−d at 0."""
     for d in range(1, 5):
         half = 0.5 * (np.eye(d) + 1)
@@ -98,7 +88,7 @@ def test_orthants_of_equal_correlations(average):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 4]), st.floats(-1, 1))
-def test_signs_of_one_variable_add_up(average, seed, rank, at):
+def test_signs_of_one_variable_add_up(seed, rank, at):
     """θ(x_1 − h) + θ(h − x_1) = 1, for K of any rank."""
     rng = np.random.default_rng(seed)
     B = rng.normal(size=(4, rank))
@@ -111,7 +101,7 @@ def test_signs_of_one_variable_add_up(average, seed, rank, at):
     assert both == pytest.approx(rest, abs=1e-9 if rank < 4 else 1e-12)
 
 
-def test_a_power_that_is_not_truncated(average):
+def test_a_power_that_is_not_truncated():
     R = correlations((0.7, -0.4, 0.6))
     h = (-math.inf, 0.0, 0.0)
     flip = np.diag([-1.0, 1, 1])
@@ -121,7 +111,7 @@ def test_a_power_that_is_not_truncated(average):
         assert average((e, 1, 0), h, R) == pytest.approx(want, abs=1e-15)
 
 
-def test_derivatives_of_delta_are_derivatives_in_h(average):
+def test_derivatives_of_delta_are_derivatives_in_h():
     R = correlations((0.7, -0.4, 0.6))
     for m, step in ((1, 1e-4), (2, 1e-3)):
         sides = [average((-m, 1, 0), (0.3 + s * step, 0.1, -0.2), R) for s in (1, -1)]
@@ -130,7 +120,7 @@ def test_derivatives_of_delta_are_derivatives_in_h(average):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_coincident_variables_are_one(average, sign):
+def test_coincident_variables_are_one(sign):
     """x_2 = ±x_1: a_e(x − h) a_f(±x − h') by one-dimensional integration."""
     R = np.array([[1.0, sign, 0.5], [sign, 1.0, 0.5 * sign], [0.5, 0.5 * sign, 1.0]])
     for e, f, h, k in itertools.product((0, 1, 2), (0, 1), (0.0, -0.5), (0.0, -1.0)):
@@ -146,7 +136,7 @@ def test_coincident_variables_are_one(average, sign):
         assert average((e, f, 0), (h, k, 0.0), R) == pytest.approx(want, abs=1e-13)
 
 
-def test_near_coincidences_join_coincidence(average):
+def test_near_coincidences_join_coincidence():
     """The error is of the size of the angle between the variables."""
     together = average((1, 1, 1, 0), (0,) * 4, np.ones((4, 4)))
     for gap in (1e-13, 1e-9, 1e-5):
@@ -157,12 +147,12 @@ def test_near_coincidences_join_coincidence(average):
 def test_partial_correlations_keep_their_digits():
     """Three variables 1e-6 apart, in corners of an equilateral triangle: correlation 1/2."""
     gap = 1e-12
-    r, rest = partial(1 - gap, gap, 1 - gap, gap, 1 - gap, gap)
+    r, rest = partial(*np.array([1 - gap, gap] * 3))
     assert r == pytest.approx(0.5, abs=1e-11)
     assert rest == pytest.approx(0.5, abs=1e-11)
 
 
-def test_two_deltas_at_one_point_are_infinite(average):
+def test_two_deltas_at_one_point_are_infinite():
     assert math.isnan(average((-1, -1), (0.0, 0.0), [[1, 1], [1, 1]]))
     assert average((-1, -1), (0.0, 1.0), [[1, 1], [1, 1]]) == 0.0
     assert average((GONE, 0), (0.0, 0.0), np.eye(2)) == 0.5

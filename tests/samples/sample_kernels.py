@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 
 import numba
@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from derive import activations
-from numeric.brackets import kinks
+from derive.gaussian.shapes import SingleShape
+from numeric.brackets import one_input, quadrature
 from numeric.emit import modules
 
 
-@cache
-def compiled_kinks() -> ModuleType:
-    """`average` of `numeric.brackets.kinks`, and `moment` and the rest of `orthants`."""
-    return modules.load(f"{modules.PRELUDE}\n\n{kinks.source(activations.relu)}", "kinks")
+def brackets_source(activation: activations.Activation, shapes: Sequence[SingleShape]) -> str:
+    """A module with the brackets of these shapes, as one that is written has them."""
+    parts = quadrature.support_source(activation), one_input.source(activation, shapes)
+    return "\n\n".join([modules.PRELUDE, *parts])
 
 
 def interpreted(source: str, name: str) -> ModuleType:
@@ -33,7 +34,3 @@ def interpreted(source: str, name: str) -> ModuleType:
     numbers = {each: getattr(np, each) for each in ("exp", "expm1", "sqrt", "sinh", "cosh")}
     module.math = SimpleNamespace(**(vars(math) | numbers))
     return module
-
-
-ROADS = ["in_numpy", pytest.param("compiled", marks=pytest.mark.slow)]
-"""Where kernels have a twin in NumPy, which flows run: theirs take 20 s to compile."""

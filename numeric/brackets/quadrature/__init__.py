@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from .drivers import LATENT_PANELS_SOURCE, rule_source, support_source
+from .drivers import support_source
 from .integrands import UNBOUNDED, Terms, degree, growth, rate, settled, strips
-from .latent import FACTORISE_SOURCE, INVERSE_SOURCE
 from .panels import PANELS, Panels, legendre, panel_reach, smooth_width
 from .stretched import NEAR_REACH, STRETCHED, stretch, stretched_step
 from .trapezoid import ACCURACY, FINEST, accuracy, reach, steps
 
 __all__ = [
     "ACCURACY",
-    "FACTORISE_SOURCE",
     "FINEST",
-    "INVERSE_SOURCE",
-    "LATENT_PANELS_SOURCE",
     "NEAR_REACH",
     "PANELS",
     "STRETCHED",
@@ -28,7 +24,6 @@ __all__ = [
     "panel_reach",
     "rate",
     "reach",
-    "rule_source",
     "settled",
     "smooth_width",
     "steps",

@@ -14,8 +14,8 @@ from derive.network import Network
 from derive.weights import Gaussian
 from derive.work.caches import cache
 from numeric.arrays import Array
-from numeric.brackets.module import evaluate
 from numeric.flows import flow
+from numeric.layers import positions
 from numeric.samplers.ensemble import Ensemble
 
 from .controls import products
@@ -182,6 +182,6 @@ def slopes_of(activation: Activation, K: Array) -> Array:
 @cache(entries=1024)
 def _slopes_of(activation: Activation, m: int, K: bytes) -> Array:
     covariance, shape = np.frombuffer(K).reshape(m, m), Shape((1, 0), (0, 0))
-    pairs = product(range(m), repeat=2)
-    found = [evaluate(activation, shape, covariance[np.ix_(pair, pair)]) for pair in pairs]
-    return np.array(found).reshape(m, m)
+    pairs = np.array(list(product(range(m), repeat=2)))
+    at = covariance[pairs[:, :, None], pairs[:, None, :]]
+    return positions.averages(activation, [shape], at).reshape(m, m)

@@ -1,0 +1,131 @@
+"""Brackets over all tuples of samples: a module of several inputs has copies of what is here.
+
+The averages are those that `flow` has; of σ they need numbers and its derivatives as a function.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from derive.gaussian.shapes import Shape
+from derive.work.caches import cache
+
+from ..arrays import Array
+from ..brackets.quadrature import PANELS
+from ..layers.kinked import Kinked
+from ..layers.piecewise_linear import of_pieces
+from ..layers.several_samples import Derivatives, Orders, Rule, Suffix, over_tree
+from ..layers.vectors import Places
+
+
+class Smooth(NamedTuple):
+    """Analytic σ.
+
+    Attributes:
+        derivatives: of σ.
+        rules: of each product of them, by their orders, ascending.
+        is_odd: whether σ is.
+    """
+
+    derivatives: Derivatives
+    rules: Mapping[Orders, Rule]
+    is_odd: bool
+
+    def tables(self, K: Array, shapes: tuple[Shape, ...]) -> list[Array]:
+        """The brackets of these shapes, those of one set of samples at the same nodes."""
+        sets, places = planned(len(K), shapes, self.is_odd)
+        values = [np.zeros(1)]
+        for samples, products in sets:
+            own = [self.rules[tuple(sorted(sum(each, ())))] for each in products]
+            strips, *others = zip(*own, strict=True)
+            nodes = Rule(strips[0], *(np.max(each, axis=0) for each in others)).nodes(
+                K[np.ix_(samples, samples)]
+            )
+            if nodes is None:
+                values.append(np.full(len(products), np.nan))
+            else:
+                found = over_tree(self.derivatives, products, nodes, half=self.is_odd)
+                values.append(found[0])
+        flat = np.concatenate(values)
+        return [flat[each] for each in places]
+
+
+@cache
+def planned(
+    m: int, shapes: tuple[Shape, ...], is_odd: bool
+) -> tuple[list[tuple[tuple[int, ...], list[Suffix]]], list[Places]]:
+    """For each set of samples the orders at each, of all brackets; and for each bracket where its
+    entries are among those, behind a 0 for what is odd in z."""
+    sets: dict[tuple[int, ...], dict[Suffix, int]] = {}
+    found = []
+    for orders, outer in shapes:
+        total = [order + more for order, more in zip(orders, outer, strict=True)]
+        own: list[tuple[tuple[int, ...], int] | None] = []
+        for samples in itertools.product(range(m), repeat=len(total)):
+            at: dict[int, Orders] = {}
+            for sample, order in sorted(zip(samples, total, strict=True)):
+                at[sample] = (*at.get(sample, ()), order)
+            if is_odd and (sum(total) + len(total)) % 2:
+                own.append(None)
+                continue
+            products = sets.setdefault(tuple(at), {})
+            place = products.setdefault(tuple(at.values()), len(products))
+            own.append((tuple(at), place))
+        found.append(own)
+    sizes = [len(products) for products in sets.values()]
+    starts = dict(zip(sets, np.cumsum([1, *sizes]).tolist(), strict=False))
+    places = [
+        np.array([0 if each is None else starts[each[0]] + each[1] for each in own])
+        for own in found
+    ]
+    shaped = [
+        each.reshape((m,) * len(shape[0])) for each, shape in zip(places, shapes, strict=True)
+    ]
+    return [(samples, list(products)) for samples, products in sets.items()], shaped
+
+
+class Straight(NamedTuple):
+    """Piecewise linear σ: a row (lower end, constant, slope) for each piece."""
+
+    pieces: Array
+
+    def tables(self, K: Array, shapes: Sequence[Shape]) -> list[Array]:
+        """The brackets of these shapes."""
+        return tabulate(lambda own, at: of_pieces(self.pieces, own, at)[0], K, shapes)
+
+
+class Panelled(NamedTuple):
+    """Other σ with kinks."""
+
+    sigma: Kinked
+
+    def tables(self, K: Array, shapes: Sequence[Shape]) -> list[Array]:
+        """The brackets of these shapes."""
+        return tabulate(lambda own, at: self.sigma.averages(own, at, PANELS)[0], K, shapes)
+
+
+def tabulate(
+    averages: Callable[[list[Shape], Array], Array], K: Array, shapes: Sequence[Shape]
+) -> list[Array]:
+    """Brackets for every tuple of samples; positions with as many derivatives are alike, so each
+    set of samples is computed once."""
+    K, m = np.maximum(K, K.T), len(K)  # one correlation, in either order of positions
+    found: dict[Shape, Array] = {}
+    for rank in {len(shape[0]) for shape in shapes}:
+        own = [Shape(*shape) for shape in shapes if len(shape[0]) == rank]
+        grids = np.indices((m,) * rank).reshape(rank, -1).T
+        ordered = np.array([grids] * len(own))
+        for tuples, shape in zip(ordered, own, strict=True):
+            kinds = list(zip(*shape, strict=True))
+            for kind in set(kinds):
+                alike = [place for place, each in enumerate(kinds) if each == kind]
+                tuples[:, alike] = np.sort(grids[:, alike], axis=1)
+        tuples, places = np.unique(ordered.reshape(-1, rank), axis=0, return_inverse=True)
+        values = averages(own, K[tuples[:, :, None], tuples[:, None, :]])
+        for shape, row, at in zip(own, values, places.reshape(len(own), -1), strict=True):
+            found[shape] = row[at].reshape((m,) * rank)
+    return [found[Shape(*shape)] for shape in shapes]

@@ -1,0 +1,140 @@
+"""Plain Python of this package in emitted modules: definitions, copied with all that they need.
+
+A written module needs numpy and numba alone, so it cannot import the rules of quadrature that
+`flow` runs. It holds copies of them instead: functions and classes as they stand in this package,
+the numbers that they read, and imports of what is not of this package.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from derive.work.caches import cache
+
+_COPIED = "derive", "numeric"
+"""The packages whose definitions are copied; others are imported."""
+
+
+def copies(wanted: Sequence[Any], instead: Mapping[str, str]) -> str:
+    """The source of these functions and classes, after that of all that they need.
+
+    Arguments:
+        wanted: functions and classes of this package.
+        instead: what defines a name in the module, where it is not what this package has.
+
+    Raises:
+        ValueError: where two of them need different things of one name.
+    """
+    copied: dict[str, tuple[object, str]] = {}
+    for each in wanted:
+        _copy(each.__name__, each, copied, instead)
+    texts = [text for _, text in copied.values()]
+    imports = sorted(text for text in texts if _IMPORT.match(text))
+    rest = (text for text in texts if not _IMPORT.match(text))
+    return "\n\n\n".join(["\n".join(imports), *rest])
+
+
+_IMPORT = re.compile(r"(import|from) ")
+
+
+def _copy(
+    name: str, value: Any, copied: dict[str, tuple[object, str]], instead: Mapping[str, str]
+) -> None:
+    """Add what this name stands for, after all that it needs."""
+    if name in copied:
+        if not _is_same(copied[name][0], value):
+            raise ValueError(f"two definitions in one module need something called {name}")
+        return
+    copied[name] = value, ""  # it may name itself
+    text = instead.get(name) or _imported(name, value)
+    if not text and not callable(value):
+        text = f"{name} = {literal(value)}"
+    if not text:
+        module = sys.modules[value.__module__]
+        text, needed = _definitions(module)[value.__name__]
+        for each in needed:
+            if each in vars(module):
+                _copy(each, vars(module)[each], copied, instead)
+    del copied[name]  # behind what it needs
+    copied[name] = value, text
+
+
+def _imported(name: str, value: Any) -> str:
+    """The import of what is not of this package, else ""."""
+    if isinstance(value, ModuleType):
+        known = value.__name__
+        return f"import {known}" if known == name else f"import {known} as {name}"
+    if not callable(value) or value.__module__.split(".")[0] in _COPIED:
+        return ""
+    return f"from {value.__module__} import {value.__name__}"
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, int | float) and one == other)
+
+
+def literal(value: object) -> str:
+    """Numbers, alone or in arrays and containers, as Python reads them, to the last bit."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(key)}: {literal(each)}' for key, each in value.items())}}}"
+    if isinstance(value, np.ndarray):
+        return f"np.array({literal(value.tolist())})"
+    if isinstance(value, np.generic):
+        return f"np.{type(value).__name__}({literal(value.item())})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, tuple):
+        name = "" if type(value) is tuple else type(value).__name__
+        own = "".join(f"{literal(each)}, " for each in value)
+        return f"{name}({own.rstrip() if len(value) == 1 else own.rstrip(', ')})"
+    return repr(value).replace("inf", "math.inf") if isinstance(value, float) else repr(value)
+
+
+class _Definition(NamedTuple):
+    text: str
+    needed: tuple[str, ...]
+
+
+PARSING = Lock()
+"""`ast.parse` of CPython 3.11 counts its depth for all threads together: SystemError."""
+
+
+@cache
+def _definitions(module: ModuleType) -> dict[str, _Definition]:
+    """The functions and classes of a module, and the names that each reads."""
+    source = inspect.getsource(module)
+    lines = source.splitlines()
+    with PARSING:
+        body = ast.parse(source).body
+    found = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            text = "\n".join(lines[start - 1 : node.end_lineno])
+            found[node.name] = _Definition(text, read(node))
+    return found
+
+
+def read(node: ast.AST) -> tuple[str, ...]:
+    """The names that a definition reads when it runs, each once: not those of annotations."""
+    return tuple(dict.fromkeys(_names(node)))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield node.id
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns"):
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.AST):
+                yield from _names(each)
