@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import sympy
 
-from .. import symbols
 from ..activations.functions import z
 from ..arithmetic.parameters import (
     C_B,
@@ -22,9 +21,9 @@ from ..arithmetic.parameters import (
     R_IN,
     R_OUT,
     Parameter,
-    Value,
 )
 from ..arithmetic.polynomials import Expansion, add, constant
+from ..engine.atoms import read
 from ..engine.trees import ABOVE, STREAM, Field, Kind, Placed, input_terms
 from ..errors import InputError
 from ..groups.pairings import compositions
@@ -132,12 +131,12 @@ class Stage:
 
     def _value(self, atom: object) -> Expansion:
         """The network's value, or a symbol of an equation's own."""
-        if isinstance(atom, Value):
-            return exact_value(atom.expr)
-        assert isinstance(atom, Parameter)
-        if atom in self.parameters:
-            return self.parameters[atom]
-        return exact_value(symbols.parameter(atom.name))
+
+        def known(parameter: Parameter) -> Expansion:
+            own = self.parameters.get(parameter)
+            return exact_value(parameter.expr) if own is None else own
+
+        return read(atom, parameter=known, value=lambda number: exact_value(number.expr))
 
     def _is_turned(self, kind: Kind) -> bool:
         """Whether rotations keep the law of a variable before the stage."""

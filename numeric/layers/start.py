@@ -8,6 +8,7 @@ import numpy as np
 
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom
+from derive.engine.atoms import read
 from derive.engine.step import Step
 from derive.engine.tensors import Tensor
 
@@ -59,11 +60,15 @@ class Start:
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
         """The column of an atom: after 1, the hyperparameters and their inverses."""
         count = len(self._parameters)
-        if isinstance(atom, Parameter):
-            return 1 + self._parameters.index(atom.name) + inverse * count, ()
-        assert isinstance(atom, Tensor)
-        before = sum(self._m**order for order in self.orders if order < len(atom.samples))
-        return 1 + 2 * count + before, atom.samples
+
+        def parameter(own: Parameter) -> tuple[int, Sequence[int]]:
+            return 1 + self._parameters.index(own.name) + inverse * count, ()
+
+        def tensor(own: Tensor) -> tuple[int, Sequence[int]]:
+            before = sum(self._m**order for order in self.orders if order < len(own.samples))
+            return 1 + 2 * count + before, own.samples
+
+        return read(atom, parameter=parameter, tensor=tensor)
 
     def __call__(self, means: Array, parameters: Array) -> Both:
         """The tensors, (copies, m, m, …) each, and the sizes of those of the first copy.

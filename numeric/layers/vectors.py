@@ -104,6 +104,4 @@ def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
 def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:
     """The bracket with its samples called 0, 1, … in their order, and what they were."""
     labels = bracket.samples
-    to = {label: place for place, label in enumerate(labels)}
-    factors = tuple((to[sample], order) for sample, order in bracket.factors)
-    return Bracket(factors, tuple(to[sample] for sample in bracket.outer)), labels
+    return bracket.relabelled(labels.index)._replace(kernel="K"), labels

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.parameters import C_B, C_W, Parameter, Value
 from derive.engine.stages import Collective, Function, Product, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError, Words
@@ -75,7 +75,7 @@ def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
 
 def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:
     """True for a variance above 0; the default is the answer for the network's variance."""
-    return default if isinstance(variance, Parameter) else variance.expr != 0
+    return default if variance in (C_W, C_B) else variance.expr != 0
 
 
 def _of_product(stage: Stage, term: Product, before: Known, activation: Activation) -> Rows:
