@@ -338,7 +338,7 @@ class _Written:
             return
         argument = self.old.arguments[factor.argument]
         inside = tuple(each.renamed({HERE: factor.at}) for each in tuple(self.products(argument)))
-        mask = (factor,) if self.old.masks else ()
+        mask = (factor,) * len(self.old.masks)
         sigma = self.bound.activations[factor.argument]
         for (degree,), scale in sympy.Poly(sigma.expr, z).terms():
             for chosen in product(inside, repeat=degree):

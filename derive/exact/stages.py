@@ -410,8 +410,8 @@ class Stage:
             expr *= z if order == PLAIN or sigma is None else sympy.diff(sigma, z, order)
         scale = constant(1)
         masked = sum(order != PLAIN for order in orders)
-        if self.bound.stage.keep and masked:
-            scale = raised(self._value(self.bound.stage.keep), 1 - masked)
+        for chance in self.bound.stage.masks:
+            scale = multiply(scale, raised(self._value(chance), min(0, 1 - masked)))
         for (degree,), coefficient in sympy.Poly(expr, z).terms():
             if coefficient != 0:
                 yield degree, multiply(scale, exact_value(coefficient))

@@ -59,18 +59,17 @@ def behind(
 
 def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
     """A product as the matrix of each tap meets it; as it is, where there is none."""
-    if stage.taps is None or term.weight is None:
+    if term.weight is None:
         return [rows]
-    signals, columns = range(0, len(rows), stage.taps.positions), range(len(rows[0]))
+    taps = stage.reading
+    signals, columns = range(0, len(rows), taps.positions), range(len(rows[0]))
 
     def total(first: int, read: Mapping[int, Fraction]) -> tuple[Fraction, ...]:
         parts = ((rows[first + q], weight) for q, weight in read.items())
         taken = [[weight * row[k] for k in columns] for row, weight in parts]
         return tuple(sum((row[k] for row in taken), Fraction(0)) for k in columns)
 
-    return [
-        tuple(total(first, read) for first in signals for read in tap) for tap in stage.taps.weights
-    ]
+    return [tuple(total(first, read) for first in signals for read in tap) for tap in taps.weights]
 
 
 def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:

@@ -171,7 +171,7 @@ class TangentLayers:
         self._layers, self.own, self.kinds = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         last = [self._layers[number].reading for number in order[-1:]]
-        self._changes = any(taps.results != taps.positions for taps in last)
+        self._changes = any(taps.changes for taps in last)
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
