@@ -54,6 +54,12 @@ def begun(start: Both, depth: int) -> Both:
     return found, sizes
 
 
+def joined(parts: Sequence[Both]) -> Both:
+    """Tensors one after another."""
+    tensors = [each for values, _ in parts for each in values]
+    return tensors, [each for _, sizes in parts for each in sizes]
+
+
 def put(both: Both, layer: int, above: Both, rounding: Array) -> None:
     """Write the tensors of a layer, each disturbed in units of its size, and the sizes.
 

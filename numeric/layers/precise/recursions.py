@@ -25,7 +25,7 @@ from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.tensors import Name, Tensor, identify, named, tensor
+from derive.engine.tensors import Name, Tensor, identify, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
@@ -36,6 +36,7 @@ from derive.work.caches import cache
 from ...brackets.shapes import check_finite_together, is_merged
 from ..merged import merged, pattern_of
 from ..resting import Degenerate, kink_at_zero
+from ..start import means_of
 from ..steps import parameters_of, steps_of
 from ..vectors import relabelled
 from .functions import ball, compiled
@@ -107,10 +108,6 @@ class Recursions:
             each for of_layer in steps for of_stage in of_layer for each in of_stage
         )
 
-        def inputs(made: Sequence[Step]) -> list[Name]:
-            means = {identify(atom)[0] for each in made for atom in each.atoms(Tensor)}
-            return sorted({named("K"), *means}, key=repr)
-
         def path(scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]]) -> Path:
             found: Path = []
             for stage, of_stage in zip(scheme.stages, made, strict=True):
@@ -121,7 +118,7 @@ class Recursions:
                 found.append((stage, through))
             return found
 
-        below = [inputs(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
+        below = [means_of(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
         paths = [
             path(scheme, before, made)
             for (scheme, _), before, made in zip(given, below, steps, strict=True)

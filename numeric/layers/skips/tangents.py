@@ -48,7 +48,8 @@ from ..accuracy import CAUTION, RUNS
 from ..program import multiplied
 from ..resting import Degenerate
 from ..staged import StagedLayers
-from ..start import Start
+from ..stages import Stage
+from ..start import at_layer_1, means_of
 from ..steps import parameters_of, steps_of
 from ..tapped import Reader
 from ..vectors import Both, Descent, begun, disturbed, put, relabelled, side_by_side, with_sizes
@@ -181,8 +182,9 @@ class TangentLayers:
         self._block = (BLOCK,) * (start.group != "O")
         (steps,) = steps_of(start, ((*self.own, *self._block),))
         self._at_start = parameters_of(steps)
-        self._start = Start(steps, self._at_start, m)
-        self.orders = self._start.orders
+        self._means = means_of(steps)
+        self._start = Stage(self._means, steps, lambda _: self._layers[0].sigma, self._at_start, m)
+        self.orders = tuple(len(name.subscripts) for name in self._means)
         atoms = {atom for own in self._layers for term in own.every for atom, _ in term.atoms}
         inside = {parameter.name for parameter in of_kind(atoms, Parameter)}
         self.parameters = sorted({*self._plain.parameters, *self._at_start, *inside})
@@ -207,7 +209,7 @@ class TangentLayers:
             kernel, _columns(parameters, self.parameters, self._plain.parameters)
         )
         columns = _columns(parameters, self.parameters, self._at_start)
-        own, of_own = self._start(kernel, columns)
+        own, of_own = at_layer_1([self._start], self._means, self.m, kernel, columns)
         return [*values, *own], [*sizes, *of_own]
 
     def degenerate(
