@@ -17,6 +17,9 @@ from .through import Response
 
 T = TypeVar("T")
 
+_PLACES = {kind: place for place, kind in enumerate((Parameter, Value, Tensor, Bracket, Response))}
+"""Of the kinds among the functions that `read` is given, which it is called with very often."""
+
 
 def read(
     atom: object,
@@ -32,14 +35,8 @@ def read(
 
     Raises TypeError if there is none.
     """
-    functions: dict[type, Callable[[Any], T] | None] = {
-        Parameter: parameter,
-        Value: value,
-        Tensor: tensor,
-        Bracket: bracket,
-        Response: response,
-    }
-    function = functions.get(type(atom)) or other
+    functions = parameter, value, tensor, bracket, response, None
+    function: Callable[[Any], T] | None = functions[_PLACES.get(type(atom), -1)] or other
     if function is None:
         raise TypeError(f"an atom of another kind: {atom!r}")
     return function(atom)

@@ -94,8 +94,7 @@ class Moments:
         """
         degrees = [stage.forward.degree for stage in self.stages[1:]]
         nodes = sum(placed.field.nodes for placed in fields)
-        several = len({sample for placed in fields for sample in placed.samples}) > 1
-        if several or any(stage.forward.stage.taps for stage in self.stages):
+        if len(self.read(sample for placed in fields for sample in placed.samples)) > 1:
             self._check(nodes * prod(degrees), MAX_POINTS, "preactivations of several inputs")
         else:
             self._check(nodes * prod(degrees), MAX_POINTS_SINGLE, "preactivations")
