@@ -232,7 +232,7 @@ class Network:
     @property
     def _first(self) -> tuple[WeightEnsemble, ...]:
         """The law of layer 1, if it alone differs."""
-        return () if self.first_weights is None else (self.first_weights,)
+        return tuple(filter(None, (self.first_weights,)))
 
     @cached_property
     def laws(self) -> Laws:

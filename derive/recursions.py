@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .arithmetic.polynomials import UNIT, Expansion
+from .arithmetic.polynomials import UNIT, Expansion, atoms_in, of_kind
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
@@ -262,13 +263,8 @@ class SequenceRecursion(Recursion):
     def needs(self) -> tuple[Name, ...]:
         """The tensors of `depends_on`."""
         terms = [self._own_terms, *map(self._moves, self._closure)]
-        found = {
-            identify(atom)[0]
-            for each in terms
-            for mono, _ in each
-            for atom, _ in mono
-            if isinstance(atom, Tensor)
-        }
+        atoms = of_kind(chain.from_iterable(map(atoms_in, terms)), Tensor)
+        found = {identify(atom)[0] for atom in atoms}
         members = (kind for kind in self._closure if kind in tangents.MEMBERS)
         found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in members)}
         return tuple(name for name in NAMES.values() if name in found)

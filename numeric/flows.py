@@ -331,8 +331,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
-    taps = (stage.taps for scheme in schemes for stage in scheme.stages if stage.taps)
-    if any(each.past or each.results != each.positions for each in taps):
+    taps = (stage.reading for scheme in schemes for stage in scheme.stages)
+    if any(each.past or each.changes for each in taps):
         return f"none, where layers change the positions of signals, as in {net.layer}"
     return ""
 

@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from derive.arithmetic.parameters import Parameter
+from derive.arithmetic.polynomials import of_kind
 from derive.engine.equations import Equation
 from derive.engine.fields import AnyField
 from derive.errors import InputError, Words
@@ -112,12 +113,8 @@ def symbols_of(fields: Iterable[AnyField]) -> set[str]:
     found: set[str] = set()
     for field in fields:
         if isinstance(field, Equation):
-            found |= {
-                atom.name
-                for line in field.lines
-                for atom, _ in line.term.parameters
-                if isinstance(atom, Parameter)
-            }
+            atoms = (atom for line in field.lines for atom, _ in line.term.parameters)
+            found |= {parameter.name for parameter in of_kind(atoms, Parameter)}
             found |= symbols_of(placed.field for line in field.lines for placed in line.term.fields)
     return found
 

@@ -22,7 +22,14 @@ KIND = re.compile(
     r"|first_weights|at_inputs|first_layer|\.tapped\b|\.readouts\b|\.masks\b"
 )
 """What code asks a network for, to tell of what kind it is."""
-ATOM = re.compile(r"isinstance\(\w+, (Tensor|Bracket|Response|Value|Parameter)")
+ATOMS = {
+    "Parameter": "derive.arithmetic.parameters",
+    "Value": "derive.arithmetic.parameters",
+    "Bracket": "derive.gaussian.brackets",
+    "Tensor": "derive.engine.tensors",
+    "Response": "derive.engine.through",
+}
+"""The kinds of atoms, and where they are defined. A parameter of somebody's model is none."""
 
 
 def files(*rooms: str) -> Iterator[Path]:
@@ -47,6 +54,42 @@ def matches(pattern: re.Pattern[str]) -> dict[str, int]:
         named(path): len(pattern.findall(path.read_text("utf-8"))) for path in files(*PRODUCT)
     }
     return {name: count for name, count in counts.items() if count}
+
+
+def atom_tests() -> dict[str, int]:
+    """How often each file of `derive` and `numeric` asks of what kind an atom is."""
+    found = {named(path): atom_tests_in(path.read_text("utf-8")) for path in files(*PRODUCT)}
+    return {name: count for name, count in found.items() if count}
+
+
+def atom_tests_in(source: str) -> int:
+    """`isinstance` on atoms, comparisons of their type, and patterns of their class, in a source.
+
+    Only names count that are imported from the module that defines the atom.
+    """
+    tree = ast.parse(source) if any(name in source for name in ATOMS) else ast.Module([], [])
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    known = {
+        alias.asname or alias.name
+        for node in imports
+        for alias in node.names
+        if alias.name in ATOMS
+        and ATOMS[alias.name].endswith((node.module or "").removeprefix("derive."))
+    }
+    return sum(1 for node in ast.walk(tree) if _names(_asked(node)) & known)
+
+
+def _asked(node: ast.AST) -> list[ast.expr]:
+    """The classes that a node compares with."""
+    if isinstance(node, ast.Call) and _name(node.func) == "isinstance":
+        return node.args[1:]
+    if isinstance(node, ast.Compare) and "type(" in ast.unparse(node.left):
+        return node.comparators
+    return [node.cls] if isinstance(node, ast.MatchClass) else []
+
+
+def _names(nodes: list[ast.expr]) -> set[str]:
+    return {_name(each) for node in nodes for each in ast.walk(node) if isinstance(each, ast.expr)}
 
 
 def branches() -> dict[str, int]:
@@ -125,7 +168,7 @@ def counted() -> dict[str, object]:
     """All of the numbers."""
     every = list(functions())
     caches = [each for each in every if any(map(unbounded, each.decorator_list))]
-    mentions, tests, asked = matches(KIND), matches(ATOM), branches()
+    mentions, tests, asked = matches(KIND), atom_tests(), branches()
     return {
         "lines": {room: lines(room) for room in ROOMS},
         "kind of network, mentions": sum(mentions.values()),

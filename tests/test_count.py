@@ -59,6 +59,26 @@ def test_a_body_is_counted_without_its_docstring(count):
     assert not count.takes_arguments(function)
 
 
+def test_tests_on_atoms_are_those_of_the_engine(count):
+    text = """
+from derive.engine.tensors import Tensor
+from ...gaussian.brackets import Bracket
+from .tracing import Parameter
+if isinstance(x, Tensor | int) or type(x) is Bracket or isinstance(x, Parameter):
+    tensors = x.atoms(Tensor)
+match x:
+    case Tensor():
+        pass
+"""
+    assert count.atom_tests_in(text) == 3
+
+
+@pytest.mark.slow
+def test_one_file_tells_atoms_apart(count):
+    """`derive.engine.atoms.read` does; a bracket may also be given by a user (`kernel_form`)."""
+    assert count.atom_tests().keys() <= {"derive/gaussian/kernel_form.py"}
+
+
 @pytest.mark.slow
 def test_the_numbers_of_the_source_add_up(count, capsys):
     count.main(["--json"])

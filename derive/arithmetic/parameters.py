@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 import sympy
 
+from .. import symbols
+
 
 class Parameter(NamedTuple):
     """A hyperparameter of the layer ℓ+1, or a width ratio."""
 
     name: str
+
+    @property
+    def expr(self) -> sympy.Symbol:
+        """Its symbol."""
+        return symbols.parameter(self.name)
 
 
 class Value(NamedTuple):

@@ -6,12 +6,15 @@ computer algebra spends seconds where this spends milliseconds; sympy is met at 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from typing import TypeVar
 
 Atom = Hashable
 Monomial = frozenset[tuple[Atom, int]]
 Expansion = dict[tuple[Monomial, int], Fraction]
+
+T = TypeVar("T")
 
 UNIT: Monomial = frozenset()
 _ZERO = Fraction(0)
@@ -38,6 +41,16 @@ def times(a: Monomial, b: Monomial) -> Monomial:
     for atom, exponent in b:
         powers[atom] = powers.get(atom, 0) + exponent
     return frozenset(item for item in powers.items() if item[1])
+
+
+def of_kind(atoms: Iterable[object], kind: type[T]) -> Iterator[T]:
+    """The atoms of one class."""
+    return (atom for atom in atoms if isinstance(atom, kind))
+
+
+def atoms_in(terms: Iterable[tuple[Monomial, int]]) -> Iterator[Atom]:
+    """The atoms of an expansion, as often as they occur."""
+    return (atom for mono, _ in terms for atom, _ in mono)
 
 
 def constant(value: Fraction | int, n_power: int = 0) -> Expansion:

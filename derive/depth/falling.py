@@ -38,6 +38,7 @@ from ..activations.functions import Activation
 from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, size
 from ..arithmetic.parameters import Parameter
 from ..arithmetic.rings import Ring, ring
+from ..engine.atoms import parameter_name
 from ..engine.step import Step
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
@@ -269,10 +270,10 @@ class _Solver:
             rest, name = [], ""
             for atom, power in mono:
                 label = label_of(atom)
-                if isinstance(atom, Bracket):
+                if atom in self.brackets:
                     for _ in range(power):
                         product = product * self.brackets[atom]
-                elif isinstance(atom, Parameter) and label in self.parameters:
+                elif parameter_name(atom) in self.parameters:
                     known = self.ring(self.parameters[label] ** power)
                     product = _Coefficient(product.core.scaled(known), product.tail.scaled(known))
                 elif label == made.name and power == 1:

@@ -42,6 +42,7 @@ from ..arithmetic.logseries import (
 )
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.rings import Element, Ring, ring
+from ..engine.atoms import parameter_name, read
 from ..engine.scheme import Layered, Scheme
 from ..engine.step import Step, through
 from ..engine.tensors import Tensor, identify
@@ -66,7 +67,6 @@ from .systems import (
     Solution,
     System,
     in_layers,
-    label_of,
     powers_of,
     without_layer,
 )
@@ -447,26 +447,32 @@ class _Solver:
         return total
 
     def _raised(self, atom: object, power: int, below: Mapping[str, Form], made: Step) -> Form:
-        if isinstance(atom, Parameter) and atom.name in self.known:
-            value = self.known[atom.name]
+        if (name := parameter_name(atom)) in self.known:
+            value = self.known[name]
             exact = isinstance(value, sympy.Expr)
             raised = self.ring(value**power) if exact else self.ring.power(value, ONE * power)
             return {"": LogSeries.monomial(self.ring, raised)}
-        if isinstance(atom, Parameter):
-            label = label_of(atom)
-            form = {label: self.one} if label in CORRECTIONS else {"": self.rates[label]}
-        elif isinstance(atom, Value):
-            form = {"": self._evaluated(atom.expr, {})}
-        elif isinstance(atom, Bracket):
+
+        def parameter(own: Parameter) -> Form:
+            return {own.name: self.one} if own.name in CORRECTIONS else {"": self.rates[own.name]}
+
+        def average(bracket: Bracket) -> Form:
             assert made.activation is not None
-            sigma = made.sigma_at(atom.kernel, made.activation)
-            form = {"": self._bracket(sigma, atom, below[atom.kernel][""])}
-        elif isinstance(atom, Response):
-            limits = {symbol: self._found(limit, below)[""] for symbol, limit in atom.limits}
-            form = {"": self._evaluated(atom.value, limits)}
-        else:
-            assert isinstance(atom, Tensor)
-            form = self._found(atom, below)
+            sigma = made.sigma_at(bracket.kernel, made.activation)
+            return {"": self._bracket(sigma, bracket, below[bracket.kernel][""])}
+
+        def function(response: Response) -> Form:
+            limits = {symbol: self._found(limit, below)[""] for symbol, limit in response.limits}
+            return {"": self._evaluated(response.value, limits)}
+
+        form = read(
+            atom,
+            parameter=parameter,
+            value=lambda number: {"": self._evaluated(number.expr, {})},
+            tensor=lambda tensor: self._found(tensor, below),
+            bracket=average,
+            response=function,
+        )
         if power >= 0:
             return reduce(_product, [form] * (power - 1), form)
         return {"": form[""].power(ONE * power, self.extent)}

@@ -17,12 +17,12 @@ import sympy
 
 from ..activations.functions import Activation
 from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus
-from ..arithmetic.parameters import Parameter
 from ..arithmetic.rings import Ring
 from ..display.objects import Shown, lines_latex
+from ..engine.atoms import parameter_name, read
 from ..engine.scheme import Scheme
 from ..engine.step import Step, through
-from ..engine.tensors import NAMES, Tensor, identify
+from ..engine.tensors import NAMES, identify
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..symbols import K, constant, ell
@@ -186,19 +186,22 @@ def quotient(numerator: LogSeries, divisor: LogSeries, power: sympy.Rational) ->
 def powers_of(parameters: Mapping[str, sympy.Expr], recursions: Iterable[Step]) -> list[sympy.Expr]:
     """The parameters in these recursions, each to its power."""
     return [
-        parameters[atom.name] ** power
+        parameters[name] ** power
         for made in recursions
         for mono, _ in made.terms
         for atom, power in mono
-        if isinstance(atom, Parameter) and atom.name in parameters
+        if (name := parameter_name(atom)) in parameters
     ]
 
 
 def label_of(atom: object) -> str:
     """The name of a tensor or a hyperparameter; "" of a bracket."""
-    if isinstance(atom, Tensor):
-        return identify(atom)[0].label
-    return atom.name if isinstance(atom, Parameter) else ""
+    return read(
+        atom,
+        parameter=lambda own: own.name,
+        tensor=lambda own: identify(own)[0].label,
+        other=lambda _: "",
+    )
 
 
 def without_layer(expression: sympy.Expr) -> list[sympy.Expr]:

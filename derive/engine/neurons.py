@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from ..arithmetic.polynomials import (
     UNIT,
-    Atom,
     Expansion,
     add,
     constant,
@@ -38,12 +37,13 @@ from ..arithmetic.polynomials import (
 from ..groups.pairings import Blocks, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
+from .atoms import relabelled
 from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .stages import Stage, linear
 from .sums import Contraction, Sum, Sums
 from .taps import MOVED
-from .through import Response, Summand, lines
+from .through import Summand, lines
 from .trees import STREAM
 
 
@@ -261,7 +261,7 @@ class _Average:
         made._whole = _relabelled(self._whole, lambda _, sample: label(sample))
         made._slopes = tuple(map(label, self._slopes))
         made._prefactor = {
-            (frozenset((_response(atom, label), power) for atom, power in mono), at): value
+            (frozenset((relabelled(atom, label), power) for atom, power in mono), at): value
             for (mono, at), value in self._prefactor.items()
         }
         return made, pairs
@@ -388,14 +388,6 @@ def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
         return ((),)
     own = [(a, b) for a in range(most + 1) for b in range(most + 1 - a)]
     return tuple(((a, b), *rest) for a, b in own for rest in _orders(count - 1, most - a - b))
-
-
-def _response(atom: Atom, label: Callable[[int], int]) -> Atom:
-    """The same function at limits, with other labels of their samples."""
-    if not isinstance(atom, Response):
-        return atom
-    limits = ((s, of._replace(samples=tuple(map(label, of.samples)))) for s, of in atom.limits)
-    return atom._replace(limits=tuple(limits))
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:

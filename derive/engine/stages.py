@@ -22,7 +22,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..arithmetic.parameters import C_B, C_W, Parameter, Value
-from ..arithmetic.polynomials import UNIT, Monomial, times
+from ..arithmetic.polynomials import UNIT, Monomial, of_kind, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
 from ..weights import WeightEnsemble
@@ -232,7 +232,7 @@ class Stage:
         atoms += [equation.variance for _, equation in self.equations]
         atoms += [ratio for _, ratio in self.ratios]
         atoms += self.masks
-        values = [atom.expr for atom in atoms if isinstance(atom, Value)]
+        values = [value.expr for value in of_kind(atoms, Value)]
         free = {symbol for function in self.functions for symbol in function.free_symbols}
         return (*values, *sorted(free - {mean.symbol for mean in self.means}, key=str))
 

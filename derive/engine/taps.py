@@ -21,7 +21,7 @@ with r blocks of Ï in B. The sums run over free taps. For Gaussian matrices F_Ï
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -105,7 +105,19 @@ class Taps:
     @property
     def carries(self) -> bool:
         """Whether a skip past the matrices has a position to read at each of the result."""
-        return self.past is not None or self.results == self.positions
+        return self.past is not None or not self.changes
+
+    @property
+    def changes(self) -> bool:
+        """True if the result has another number of positions."""
+        return self.results != self.positions
+
+    def read_at(self, samples: Iterable[int]) -> set[int]:
+        """The samples that are read for these of the result, by matrices or a skip past them."""
+        at = [divmod(sample, self.results) for sample in samples]
+        every = (*self.reads, *(tap for past in (self.past,) if past for tap in past.reads))
+        found = {a * self.positions + q for a, p in at for tap in every for q, _ in tap[p]}
+        return found if self.changes else found | {a * self.positions + p for a, p in at}
 
     @property
     def is_identity(self) -> bool:
@@ -200,7 +212,7 @@ class Taps:
                 reads, or are constants.
         """
         at = [divmod(sample, self.results) for sample in samples]
-        stays = self.results == self.positions
+        stays = not self.changes
         start = tuple(alpha * self.positions + stays * p for alpha, p in at)
         found = {start: Fraction(1)}
         moves = [(block, self.weights, self.count ** (len(block) // 2)) for block in blocks]

@@ -11,7 +11,7 @@ stands for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
@@ -53,6 +53,10 @@ class Tensor(NamedTuple):
     def n_power(self) -> int:
         """The power of 1/n that stands before this tensor in the cumulant."""
         return self.pairs - 1 + self.order
+
+    def relabelled(self, label: Callable[[int], int]) -> Tensor:
+        """With other labels of its samples, not brought to their representative."""
+        return self._replace(samples=tuple(map(label, self.samples)))
 
 
 @cache

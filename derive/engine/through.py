@@ -7,7 +7,7 @@ smaller ones of the stage before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -32,6 +32,20 @@ class Response(NamedTuple):
 
     value: sympy.Expr
     limits: tuple[tuple[sympy.Symbol, Tensor], ...]
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Those that it depends on, ascending."""
+        return tuple(sorted({sample for _, limit in self.limits for sample in limit.samples}))
+
+    def relabelled(self, label: Callable[[int], int]) -> Response:
+        """With other labels of its samples."""
+        limits = ((symbol, limit.relabelled(label)) for symbol, limit in self.limits)
+        return Response(self.value, tuple(limits))
+
+    def at_limits(self, value: Callable[[Tensor], sympy.Expr]) -> sympy.Expr:
+        """The function with these values of the limits."""
+        return self.value.subs({symbol: value(limit) for symbol, limit in self.limits})
 
 
 class Summand(NamedTuple):

@@ -14,9 +14,10 @@ from typing import TypeVar
 import sympy
 
 from ..arithmetic.parameters import Parameter, Value
-from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, power, times
 from ..weights import WeightEnsemble
 from ..work.caches import constant
+from .atoms import read
 from .stages import Equation, Matrix, Stage
 
 _Random = TypeVar("_Random", Equation, Matrix)
@@ -37,7 +38,7 @@ def general(stage: Stage) -> tuple[Stage, dict[Atom, Value]]:
     nothing of the stage that this is itself."""
     own = dict.fromkeys(each.variance for each in stage.matrices)
     own |= dict.fromkeys(equation.variance for _, equation in stage.equations)
-    given = [each for each in own if isinstance(each, Value)]
+    given = list(of_kind(own, Value))
     symbols: dict[Parameter | Value, Value] = {
         each: Value(_variance(number)) for number, each in enumerate(given)
     }
@@ -72,8 +73,8 @@ def _folded(mono: Monomial, values: Mapping[Atom, Value]) -> tuple[Monomial, Fra
     kept, factor = UNIT, Fraction(1)
     for each, exponent in mono:
         atom = values.get(each, each)
-        expr = atom.expr if isinstance(atom, Value) else None
-        if expr is not None and expr.is_Rational:
+        expr = read(atom, value=lambda number: number.expr, other=lambda _: sympy.nan)
+        if expr.is_Rational:
             factor *= Fraction(int(expr.p), int(expr.q)) ** exponent
         else:
             kept = times(kept, power(atom, exponent))

@@ -25,6 +25,7 @@ from ..arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
 from ..arithmetic.polynomials import Expansion, Monomial, add, constant
 from ..arithmetic.polynomials import multiply as truncated_product
 from ..citations import rests_on
+from ..engine.atoms import read
 from ..engine.fields import AnyField, Placed, Z, slots_of
 from ..engine.step import checked_fields, step
 from ..engine.tensors import Name, spell, tensor
@@ -381,7 +382,7 @@ def _moments(
     def mean(*samples: int) -> sympy.Expr:
         if kernel is None:
             name = "K0" if len(samples) == 2 else _mean_name(len(samples))
-            return symbols.tensor(name) if len(read) == 1 else Component(name, samples)
+            return symbols.tensor(name) if len(distinct) == 1 else Component(name, samples)
         if samples not in values:
             raise InputError("kernel", kernel, f"a value for the samples {samples}")
         return as_expression("kernel", values[samples], "numbers, or expressions with symbols")
@@ -389,7 +390,7 @@ def _moments(
     width = as_width("width", width)
     n_0 = width if inputs is None else as_width("inputs", inputs)
     made = Moments(network, layer, width, n_0, mean)
-    read = made.read(labels)
+    distinct = made.read(labels)
     return made
 
 
@@ -488,7 +489,9 @@ def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expans
 
 def _atom(atom: object, moments: Moments) -> sympy.Expr:
     """An atom in sympy: it is one already, or a parameter of the weights."""
-    if isinstance(atom, Parameter):
+
+    def symbol(parameter: Parameter) -> sympy.Expr:
         found = set().union(*(matrix.weights.free_symbols for matrix in moments.matrices))
-        return next(symbol for symbol in found if symbol.name == atom.name)
-    return atom
+        return next(symbol for symbol in found if symbol.name == parameter.name)
+
+    return read(atom, parameter=symbol, other=lambda known: known)

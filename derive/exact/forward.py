@@ -19,6 +19,7 @@ import sympy
 from ..activations.functions import z
 from ..arithmetic.parameters import Value
 from ..arithmetic.polynomials import Expansion, constant, power
+from ..engine.atoms import read
 from ..engine.equations import Equation
 from ..engine.stages import (
     HERE,
@@ -213,11 +214,10 @@ class Forward:
         values += [raised(self.value(atom), exponent) for atom, exponent in whole.parameters]
         values += [raised(self.size(space), -1) for space in whole.means]
         norms: list[Norm] = []
-        for atom in whole.atoms:
-            assert isinstance(atom, Response)
-            found = _length(atom.value, self.stage.means)
+        for function in _functions(whole):
+            found = _length(function.value, self.stage.means)
             assert found is not None
-            ((_, limit),) = atom.limits
+            ((_, limit),) = function.limits
             values.append(exact_value(found.scale))
             norm = Norm(found.kind, read[limit.samples[0]], self.centred)
             norms += [norm] * found.power
@@ -259,10 +259,12 @@ def _nodes(whole: Summand) -> frozenset[int]:
     """The nodes at whose samples it has a variable of the stage before."""
     found = {node for _, node, *_ in whole.factors}
     found |= {node for placed in whole.fields for node in placed.samples}
-    for atom in whole.atoms:
-        assert isinstance(atom, Response)
-        found |= {sample for _, limit in atom.limits for sample in limit.samples}
-    return frozenset(found)
+    return frozenset(found.union(*(function.samples for function in _functions(whole))))
+
+
+def _functions(whole: Summand) -> list[Response]:
+    """Its functions of collective variables."""
+    return [read(atom, response=lambda own: own) for atom in whole.atoms]
 
 
 class _Written:
@@ -336,7 +338,7 @@ class _Written:
             return
         argument = self.old.arguments[factor.argument]
         inside = tuple(each.renamed({HERE: factor.at}) for each in tuple(self.products(argument)))
-        mask = (factor,) if self.old.masks else ()
+        mask = (factor,) * len(self.old.masks)
         sigma = self.bound.activations[factor.argument]
         for (degree,), scale in sympy.Poly(sigma.expr, z).terms():
             for chosen in product(inside, repeat=degree):

@@ -81,18 +81,10 @@ class Moments:
 
     def read(self, samples: Iterable[int]) -> frozenset[int]:
         """The samples of the inputs that these samples of the layer depend on."""
-        found = frozenset(samples)
+        found = set(samples)
         for stage in reversed(self.stages):
-            if taps := stage.bound.stage.taps:
-                places = [divmod(sample, taps.results) for sample in found]
-                reads = {
-                    sample * taps.positions + at
-                    for sample, place in places
-                    for tap in (*taps.reads, *(taps.past.reads if taps.past else ()))
-                    for at, _ in tap[place]
-                }
-                found = frozenset(reads) | (found if taps.results == taps.positions else set())
-        return found
+            found = stage.bound.stage.reading.read_at(found)
+        return frozenset(found)
 
     def check_size(self, fields: tuple[Placed, ...]) -> None:
         """Refuse, before it starts, a joint cumulant whose sums would not finish.
@@ -102,8 +94,7 @@ class Moments:
         """
         degrees = [stage.forward.degree for stage in self.stages[1:]]
         nodes = sum(placed.field.nodes for placed in fields)
-        several = len({sample for placed in fields for sample in placed.samples}) > 1
-        if several or any(stage.forward.stage.taps for stage in self.stages):
+        if len(self.read(sample for placed in fields for sample in placed.samples)) > 1:
             self._check(nodes * prod(degrees), MAX_POINTS, "preactivations of several inputs")
         else:
             self._check(nodes * prod(degrees), MAX_POINTS_SINGLE, "preactivations")

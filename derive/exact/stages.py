@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import sympy
 
-from .. import symbols
 from ..activations.functions import z
 from ..arithmetic.parameters import (
     C_B,
@@ -22,9 +21,9 @@ from ..arithmetic.parameters import (
     R_IN,
     R_OUT,
     Parameter,
-    Value,
 )
 from ..arithmetic.polynomials import Expansion, add, constant
+from ..engine.atoms import read
 from ..engine.trees import ABOVE, STREAM, Field, Kind, Placed, input_terms
 from ..errors import InputError
 from ..groups.pairings import compositions
@@ -132,12 +131,12 @@ class Stage:
 
     def _value(self, atom: object) -> Expansion:
         """The network's value, or a symbol of an equation's own."""
-        if isinstance(atom, Value):
-            return exact_value(atom.expr)
-        assert isinstance(atom, Parameter)
-        if atom in self.parameters:
-            return self.parameters[atom]
-        return exact_value(symbols.parameter(atom.name))
+
+        def known(parameter: Parameter) -> Expansion:
+            own = self.parameters.get(parameter)
+            return exact_value(parameter.expr) if own is None else own
+
+        return read(atom, parameter=known, value=lambda number: exact_value(number.expr))
 
     def _is_turned(self, kind: Kind) -> bool:
         """Whether rotations keep the law of a variable before the stage."""
@@ -411,8 +410,8 @@ class Stage:
             expr *= z if order == PLAIN or sigma is None else sympy.diff(sigma, z, order)
         scale = constant(1)
         masked = sum(order != PLAIN for order in orders)
-        if self.bound.stage.keep and masked:
-            scale = raised(self._value(self.bound.stage.keep), 1 - masked)
+        for chance in self.bound.stage.masks:
+            scale = multiply(scale, raised(self._value(chance), min(0, 1 - masked)))
         for (degree,), coefficient in sympy.Poly(expr, z).terms():
             if coefficient != 0:
                 yield degree, multiply(scale, exact_value(coefficient))

@@ -11,7 +11,7 @@ average, so they exist for kinked activations, where σ'' does not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -46,6 +46,11 @@ class Bracket(NamedTuple):
     def is_single(self) -> bool:
         """True if only one sample occurs."""
         return len(self.samples) == 1
+
+    def relabelled(self, label: Callable[[int], int]) -> Bracket:
+        """With other labels of its samples, which keep their order."""
+        factors = tuple((label(sample), order) for sample, order in self.factors)
+        return self._replace(factors=factors, outer=tuple(map(label, self.outer)))
 
 
 def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:

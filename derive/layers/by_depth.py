@@ -33,14 +33,12 @@ class ByDepth(Along[Layer]):
     def __post_init__(self) -> None:
         now: tuple[int, ...] | None = None
         for each in (*self.stem, *self.block, *self.block, *self.head):
-            own = each.read_by(())
-            if now is not None and own.input_axes not in ((), now):
+            if now is not None and each.input_axes not in ((), now):
                 wanted = f"convolutions of signals with the same positions; here are {now} before"
                 raise InputError("layer", f"{each} in {self}", wanted)
-            now = own.output_axes if own.tapped else now
-        if any(each.readouts for each in self.entries[:-1]):
-            wanted = "a readout of the last layer alone"
-            raise InputError("layer", str(self), wanted)
+            now = each.axes_behind(now)
+        for each in self.entries[:-1]:
+            each.check_without_readout("a readout of the last layer alone")
         if self.readouts and len(set(self._axes(self.entries))) > 1:
             wanted = "no readout= where the positions change: pooling or flattening as last layer"
             raise InputError("layer", str(self), wanted)
@@ -74,7 +72,7 @@ class ByDepth(Along[Layer]):
     @property
     def input_axes(self) -> tuple[int, ...]:
         """The axes of an input before its numbers: the positions of a signal."""
-        return next((each.input_axes for each in self.entries if each.tapped), ())
+        return next(filter(None, (each.input_axes for each in self.entries)), ())
 
     @property
     def output_axes(self) -> tuple[int, ...]:
@@ -93,8 +91,7 @@ class ByDepth(Along[Layer]):
         """The axes of the positions behind layer 1 and these."""
         found = [self.input_axes]
         for each in layers:
-            own = each.read_by(())
-            found.append(own.output_axes if own.tapped else found[-1])
+            found.append(each.axes_behind(found[-1]))
         return tuple(found)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import Value
+from ..engine.atoms import read
 from ..engine.stages import Matrix, Stage
 from ..errors import InputError
 from ..weights import WeightEnsemble, as_weights
@@ -127,7 +127,7 @@ class BoundStage:
 
 def law_of(matrix: Matrix, default: WeightEnsemble) -> WeightEnsemble:
     """The law of a matrix: its own or the default, with the matrix's own variance if any."""
-    variance = matrix.variance.expr if isinstance(matrix.variance, Value) else default.C_W
+    variance = read(matrix.variance, value=lambda own: own.expr, parameter=lambda _: default.C_W)
     return _scaled(matrix.law or default, variance)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..engine.taps import Taps
-from ..errors import InputError
 from ..expressions import as_expression
 from ..symbols import C_W
 from .layer import Layer
@@ -98,17 +97,11 @@ def joined(blocks: Sequence[Layer]) -> Layer:
         return last
     made = _Equations(*blocks)
     for block in before:
-        check_no_readout(block, "the last block alone with a readout")
+        block.check_without_readout("the last block alone with a readout")
     for block in blocks:
         made.lines += made.take(block)
     readouts = [joined([*before, readout]) for readout in last.readouts]
     return made.layer(f"sequence({', '.join(map(str, blocks))})", readouts)
-
-
-def check_no_readout(block: Layer, wanted: str) -> None:
-    """Raise InputError if a layer has a readout; `wanted` says what to use instead."""
-    if block.readouts:
-        raise InputError("layer", str(block), wanted)
 
 
 def around(
@@ -124,7 +117,7 @@ def around(
     given = Norm(norm, eps)
     gamma = as_expression("skip", skip, "a finite real number, or a symbol")
     if gamma != 0:
-        check_no_readout(block, "no readout in a skip: in a layer of its own behind it")
+        block.check_without_readout("no readout in a skip: in a layer of its own behind it")
     made = _Equations(block)
     values = given.values if gamma == 0 else {**given.values, "gamma": gamma}
     before = (*given.lines, *_PROJECTED) if projected else given.lines

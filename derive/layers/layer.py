@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import sympy
 
@@ -23,6 +24,9 @@ from .assembly import Assembly
 from .notation import PARAMETER, SIGMA, WANTED, Sigma, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
+
+
+Before = TypeVar("Before")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -161,7 +165,16 @@ class Layer:
     @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.readouts or not self.tapped else self.tapped[-1][1].into
+        return () if self.readouts else self.axes_behind(())
+
+    def axes_behind(self, before: Before) -> Before | tuple[int, ...]:
+        """The axes of a signal's positions behind the layer, given those before it."""
+        return next((taps.into for _, taps in self.tapped[-1:]), before)
+
+    def check_without_readout(self, wanted: str) -> None:
+        """Raise InputError, with what is wanted instead, for a layer with a readout."""
+        if self.readouts:
+            raise InputError("layer", str(self), wanted)
 
     def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
         """The axes of the positions behind layers 1 … depth of a network of which it is the layer;

@@ -20,6 +20,7 @@ from .. import symbols
 from ..activations.functions import Activation
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import Monomial
+from ..engine.atoms import read
 from ..engine.scheme import Scheme
 from ..engine.stages import LEFT, Collective, Function, Product, Stage, Variable
 from ..engine.step import through
@@ -284,10 +285,10 @@ class _Reader:
         return sympy.prod(powers)
 
     def _number(self, atom: object) -> sympy.Expr:
-        if isinstance(atom, Value):
-            return atom.expr.subs(self._values)
-        assert isinstance(atom, Parameter)
-        return symbols.PARAMETERS[atom.name].subs(self._values)
+        return read(atom, parameter=self._valued, value=self._valued)
+
+    def _valued(self, atom: Parameter | Value) -> sympy.Expr:
+        return atom.expr.subs(self._values)
 
 
 def _node(of: _Derivative) -> _Derivative:

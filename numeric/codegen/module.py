@@ -15,6 +15,7 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.engine.atoms import parameter_name, read
 from derive.engine.factored import polynomial
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step
@@ -397,17 +398,18 @@ def _mean(order: int) -> str:
 def right_side(made: Step, symbols: Mapping[Atom, sympy.Symbol]) -> sympy.Expr:
     """A recursion's right-hand side in these symbols."""
     parameters = {
-        PARAMETERS[atom.name]: symbol
+        PARAMETERS[parameter_name(atom)]: symbol
         for atom, symbol in symbols.items()
-        if isinstance(atom, Parameter) and atom.name in PARAMETERS
+        if parameter_name(atom) in PARAMETERS
     }
 
     def symbol(atom: object) -> sympy.Expr:
-        if isinstance(atom, Value):
-            return atom.expr.xreplace(parameters)
-        if isinstance(atom, Response):
-            return atom.value.xreplace({name: symbols[limit] for name, limit in atom.limits})
-        return symbols[atom]
+        return read(
+            atom,
+            value=lambda own: own.expr.xreplace(parameters),
+            response=lambda own: own.value.xreplace({s: symbols[t] for s, t in own.limits}),
+            other=symbols.__getitem__,
+        )
 
     return polynomial(made.terms, symbol)
 

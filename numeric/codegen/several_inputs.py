@@ -71,7 +71,7 @@ class MultiModule(Module):
             if taps is None:
                 continue
             repeats = number < len(found) or not self.pattern.head
-            if (taps.results != taps.positions and repeats) or (taps.past and stage.carries):
+            if (taps.changes and repeats) or (taps.past and stage.carries):
                 wanted = (
                     "recursions of layers whose positions change in the last layer's last stage "
                 )
@@ -82,7 +82,7 @@ class MultiModule(Module):
     @property
     def _is_read(self) -> bool:
         """Whether the last layer reads signals out, so that it alone has samples for each."""
-        return any(each.results != each.positions for each in self._taps)
+        return any(each.changes for each in self._taps)
 
     @property
     def _shape(self) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.tensors import Name, named
+from derive.engine.tensors import Name
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -28,10 +28,10 @@ from . import stages
 from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
-from .start import Start
+from .start import at_layer_1, means_of
 from .steps import parameters_of, steps_of
 from .tapped import Tapped
-from .vectors import Both, Descent, begun, put
+from .vectors import Both, Descent, begun, joined, put
 
 Passage: TypeAlias = stages.Stage | Merged | Tapped
 
@@ -70,14 +70,14 @@ class StagedLayers:
         self.names = (*names[0][-1], *wanted)
         for scheme in schemes:
             scheme.check_numbers()
-        start = schemes[0].first(first)
         readouts = [each for scheme in schemes for each in scheme.readouts]
-        given = [*zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
+        given = [(schemes[0].first(first), names[0][-1:])]
         taps = (each.stages[-1].taps for each in schemes[0].readouts)
-        at_start = [(schemes[0].first(first, each), (wanted,)) for each in taps]
-        (starts,) = steps_of(start, names[0][-1:], change)
-        steps, reading = ([steps_of(*each, change) for each in of] for of in (given, at_start))
-        every = (each for of_layer in (*steps, *reading, [starts]) for each in chain(*of_layer))
+        given += [(schemes[0].first(first, each), (wanted,)) for each in taps]
+        starts = len(given)
+        given += [*zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
+        steps = [steps_of(*each, change) for each in given]
+        every = (each for of_layer in steps for each in chain(*of_layer))
         masks = (p for scheme in schemes for stage in scheme.stages for p in stage.masks)
         self.parameters = parameters_of(every, masks)
 
@@ -95,16 +95,14 @@ class StagedLayers:
                 m = m // taps.positions * taps.results
             return found
 
-        ahead, m = samples
-        every_m = (*ahead, *ahead)[: len(given)]
-        every_layer = zip(given, steps, every_m, strict=True)
-        found = [passages(names[0][-1], *each) for each in every_layer]
-        self._layers, self._readouts = found[: len(schemes)], found[len(schemes) :]
-        self._start = Start(starts, self.parameters, m)
-        self.orders = self._start.orders
-        kernel = (named("K"),)
-        of_inputs = zip(at_start, reading, strict=True)
-        self._read_at_start = [*chain(*(passages(kernel, *each, m) for each in of_inputs))]
+        ahead, self._m = samples
+        self._means = means_of(chain(*chain(*steps[:starts])))
+        below = [self._means] * starts + [names[0][-1]] * (len(given) - starts)
+        every_m = (*[self._m] * starts, *ahead, *ahead)[: len(given)]
+        found = [passages(*each) for each in zip(below, given, steps, every_m, strict=True)]
+        self._starts, hidden = [*chain(*found[:starts])], found[starts:]
+        self._layers, self._readouts = hidden[: len(schemes)], hidden[len(schemes) :]
+        self.orders = tuple(len(name.subscripts) for name in self._means)
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
         self._unseen = 0
@@ -137,14 +135,7 @@ class StagedLayers:
             kernel: of the inputs, (m, m), or their `input_means` of `orders`.
             parameters: at layer 1, (copies, parameters).
         """
-        at_first = self._start(kernel, parameters)
-        copies = len(parameters)
-        shape = kernel.shape if len(kernel) > 1 else ()
-        inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
-        below = [inputs], [np.abs(inputs[0])]
-        none = np.zeros((copies, 0))
-        read = (each.passed(below, parameters, none, []) for each in self._read_at_start)
-        return _joined([at_first, *read])
+        return at_layer_1(self._starts, self._means, self._m, kernel, parameters)
 
     def degenerate(
         self, tensors: Sequence[Array], parameters: Array, layer: int
@@ -192,7 +183,7 @@ class StagedLayers:
                     ends.append(below)
             except UndefinedError as error:
                 raise error.at(layer) from None
-            above = _joined(ends)
+            above = joined(ends)
             if layer <= self._unseen:
                 self._check_defined(above, tensors, parameters[layer], layer)
                 both = begun(above, len(parameters) - layer if layer == self._unseen else 1)
@@ -209,12 +200,6 @@ class StagedLayers:
             found = self.degenerate([each[0] for each in below], parameters[:1], layer + 1)
             if found is not None:
                 raise UndefinedError(found).at(layer, self.names[bad[0]])
-
-
-def _joined(parts: Sequence[Both]) -> Both:
-    """Tensors one after another."""
-    tensors = [each for values, _ in parts for each in values]
-    return tensors, [each for _, sizes in parts for each in sizes]
 
 
 def _passage(

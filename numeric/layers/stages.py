@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.engine.atoms import read
 from derive.engine.step import Step
-from derive.engine.tensors import Name, Tensor, identify
+from derive.engine.tensors import Name, identify
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
@@ -112,7 +113,7 @@ class Stage:
         self._compiled = [_compiled(each) for each in self._responses]
         for response in self._responses:
             self._begins[response] = end
-            end += m ** (0 if m == 1 else len(_samples(response)))
+            end += m ** (0 if m == 1 else len(response.samples))
         self._sums, self._met = [], []
         for kernel, group in zip(kernels, self.groups, strict=True):
             places = [group.places[bracket] for bracket in brackets[kernel]]
@@ -123,20 +124,24 @@ class Stage:
             self._met.append(np.concatenate([_met(each.ndim - 1, m) for each in places]))
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        if isinstance(atom, Parameter):
-            place = self._parameters.index(atom.name)
-            return 1 + place + inverse * len(self._parameters), ()
-        if isinstance(atom, Value):
-            return self._begins[(atom, True) if inverse else atom], ()
-        if isinstance(atom, Bracket):
-            bracket, labels = relabelled(atom)
-            return self._begins[atom.kernel, bracket], labels
-        if isinstance(atom, Response):
-            response, labels = _canonical(atom)
-            return self._begins[response], labels
-        assert isinstance(atom, Tensor)
-        name, labels = identify(atom)
-        return self._begins[name], labels
+        def parameter(own: Parameter) -> tuple[int, Sequence[int]]:
+            return 1 + self._parameters.index(own.name) + inverse * len(self._parameters), ()
+
+        def bracket(own: Bracket) -> tuple[int, Sequence[int]]:
+            canonical, labels = relabelled(own)
+            return self._begins[own.kernel, canonical], labels
+
+        def at(own: tuple[Name | Response, tuple[int, ...]]) -> tuple[int, Sequence[int]]:
+            return self._begins[own[0]], own[1]
+
+        return read(
+            atom,
+            parameter=parameter,
+            value=lambda own: (self._begins[(own, True) if inverse else own], ()),
+            tensor=lambda own: at(identify(own)),
+            bracket=bracket,
+            response=lambda own: at(_canonical(own)),
+        )
 
     def averages(self) -> list[Average]:
         """Of the brackets at each kernel, layer after layer."""
@@ -218,7 +223,7 @@ class Stage:
         values = self._response(number, tensors)[0]
         if np.isfinite(values).all():
             return None
-        labels = len(_samples(response))
+        labels = len(response.samples)
         step = sum(self._m**axis for axis in range(labels)) if self._m > 1 else 1
         limits = [tensors[self._below.index(identify(each)[0])] for _, each in response.limits]
         for sample in np.flatnonzero(~np.isfinite(values[:: max(1, step)])).tolist():
@@ -228,7 +233,8 @@ class Stage:
 
     def _response(self, number: int, tensors: Sequence[Array]) -> Array:
         """A function of collective variables at its samples, (copies, entries)."""
-        response, samples = self._responses[number], _samples(self._responses[number])
+        response = self._responses[number]
+        samples = response.samples
         copies = len(tensors[0])
         arguments = []
         for _, limit in response.limits:
@@ -254,20 +260,9 @@ def _met(labels: int, m: int) -> NDArray[np.int64]:
     return np.asarray((at[1:] == at[:-1]).sum(axis=0), np.int64)
 
 
-def _samples(response: Response) -> tuple[int, ...]:
-    """The samples that it depends on, ascending."""
-    return tuple(sorted({sample for _, limit in response.limits for sample in limit.samples}))
-
-
 def _canonical(response: Response) -> tuple[Response, tuple[int, ...]]:
     """The same with its samples called 0, 1, … in their order, and what they were."""
-    labels = _samples(response)
-    to = {label: place for place, label in enumerate(labels)}
-    limits = tuple(
-        (symbol, limit._replace(samples=tuple(to[sample] for sample in limit.samples)))
-        for symbol, limit in response.limits
-    )
-    return Response(response.value, limits), labels
+    return response.relabelled(response.samples.index), response.samples
 
 
 def _compiled(response: Response) -> Callable[..., Array]:

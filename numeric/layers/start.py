@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from derive.arithmetic.parameters import Parameter
-from derive.arithmetic.polynomials import Atom
 from derive.engine.step import Step
-from derive.engine.tensors import Tensor
+from derive.engine.tensors import Name, Tensor, identify, named
 
 from ..arrays import Array
-from .program import Tables
-from .vectors import Both, stacked, with_sizes
+from .vectors import Both, joined
+
+
+class Passes(Protocol):
+    """The recursions through one stage, such as `stages.Stage`."""
+
+    def passed(self, before: Both, parameters: Array, noise: Array, average: list[Any], /) -> Both:
+        """The tensors behind the stage, and their sizes."""
 
 
 def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
@@ -38,41 +44,26 @@ def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
     return np.concatenate(parts)
 
 
-class Start:
-    """The tensors at layer 1.
+def means_of(steps: Iterable[Step]) -> list[Name]:
+    """The means over the inputs' entries in the equations of layer 1, and always the kernel."""
+    found = {identify(atom)[0] for each in steps for atom in each.atoms(Tensor)}
+    return sorted({named("K"), *found}, key=lambda name: len(name.subscripts))
+
+
+def at_layer_1(
+    passages: Iterable[Passes], below: Sequence[Name], m: int, means: Array, parameters: Array
+) -> Both:
+    """The tensors behind these passages from the inputs, one after another, and their sizes.
 
     Arguments:
-        steps: the equation of each tensor at layer 1.
-        parameters: the names of the hyperparameters.
+        below: the means in front of the passages.
         m: the number of inputs.
-
-    Attributes:
-        orders: the orders of the means (`input_means`) that the tensors depend on.
+        means: their `input_means`; those of higher orders may follow.
+        parameters: at layer 1, (copies, parameters).
     """
-
-    def __init__(self, steps: Sequence[Step], parameters: Sequence[str], m: int) -> None:
-        self._parameters, self._m = list(parameters), m
-        of_inputs = set().union(*(each.atoms(Tensor) for each in steps))
-        self.orders = tuple(sorted({2, *(len(each.samples) for each in of_inputs)}))
-        self._tables = Tables(steps, m, self._find)
-
-    def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        """The column of an atom: after 1, the hyperparameters and their inverses."""
-        count = len(self._parameters)
-        if isinstance(atom, Parameter):
-            return 1 + self._parameters.index(atom.name) + inverse * count, ()
-        assert isinstance(atom, Tensor)
-        before = sum(self._m**order for order in self.orders if order < len(atom.samples))
-        return 1 + 2 * count + before, atom.samples
-
-    def __call__(self, means: Array, parameters: Array) -> Both:
-        """The tensors, (copies, m, m, …) each, and the sizes of those of the first copy.
-
-        A size is the sum of the absolute values of a tensor's terms, (m, m, …).
-
-        Arguments:
-            means: `input_means` of `orders`.
-            parameters: at layer 1, (copies, parameters).
-        """
-        inputs = np.broadcast_to(means.ravel(), (len(parameters), means.size))
-        return self._tables(stacked(with_sizes(parameters), with_sizes(inputs)))
+    shapes = [(m,) * len(name.subscripts) if m > 1 else () for name in below]
+    parts = np.split(means.ravel(), np.cumsum([math.prod(shape) for shape in shapes]))
+    arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)]
+    copies = [np.broadcast_to(each, (len(parameters), *each.shape)) for each in arrays]
+    before, none = (copies, [np.abs(each) for each in arrays]), np.zeros((len(parameters), 0))
+    return joined([each.passed(before, parameters, none, []) for each in passages])

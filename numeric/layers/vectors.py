@@ -54,6 +54,12 @@ def begun(start: Both, depth: int) -> Both:
     return found, sizes
 
 
+def joined(parts: Sequence[Both]) -> Both:
+    """Tensors one after another."""
+    tensors = [each for values, _ in parts for each in values]
+    return tensors, [each for _, sizes in parts for each in sizes]
+
+
 def put(both: Both, layer: int, above: Both, rounding: Array) -> None:
     """Write the tensors of a layer, each disturbed in units of its size, and the sizes.
 
@@ -104,6 +110,4 @@ def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
 def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:
     """The bracket with its samples called 0, 1, … in their order, and what they were."""
     labels = bracket.samples
-    to = {label: place for place, label in enumerate(labels)}
-    factors = tuple((to[sample], order) for sample, order in bracket.factors)
-    return Bracket(factors, tuple(to[sample] for sample in bracket.outer)), labels
+    return bracket.relabelled(labels.index)._replace(kernel="K"), labels

@@ -18,7 +18,8 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
-from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.parameters import Value
+from derive.engine.atoms import read
 from derive.engine.stages import DENSE, STEM, Equation, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
@@ -199,7 +200,7 @@ class Ensemble:
         if not equation.bias:
             return None
         C_b, own = float(self.C_b[layer - 1]), equation.variance
-        return number_of(own) if isinstance(own, Value) else C_b, float(self.lambda_b[layer - 1])
+        return number_at({"C_b": C_b}, own), float(self.lambda_b[layer - 1])
 
     def generators(self, draws: NDArray[np.int64], stream: int = 0) -> list[np.random.Generator]:
         """The generator of random numbers of each network, for one of several streams."""
@@ -350,11 +351,7 @@ def number_of(value: Value) -> float:
 
 def number_at(symbols: Mapping[str, float], atom: object) -> float:
     """A number of the layer's own, or one of the network's symbols."""
-    if isinstance(atom, Value):
-        return number_of(atom)
-    if isinstance(atom, Parameter):
-        return symbols[atom.name]
-    raise InputError("layer", atom, "numbers")
+    return read(atom, value=number_of, parameter=lambda own: symbols[own.name])
 
 
 def checked_ensemble(

@@ -23,7 +23,6 @@ from ...arithmetic.polynomials import (
     times,
 )
 from ...groups.pairings import Blocks
-from ...symbols import PARAMETERS
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ..stages import INPUTS, NEURONS, Below, Stage
@@ -82,7 +81,7 @@ class Average(NamedTuple):
         """The standard law of one of the stage's matrices."""
         return self.stage.matrices[matrix].law or self.weights
 
-    def ratio(self, space: str) -> Atom | None:
+    def ratio(self, space: str) -> Parameter | Value | None:
         """The width of a space over n, None where they are equal."""
         own = dict(self.stage.ratios).get(space)
         if own is not None or self.square:
@@ -181,7 +180,9 @@ def _over(ratio: Atom | None) -> Expansion:
     return {(UNIT if ratio is None else power(ratio, -1), 1): Fraction(1)}
 
 
-def _renamed(spectrum: Expansion, into: Atom | None, out: Atom | None) -> Expansion:
+def _renamed(
+    spectrum: Expansion, into: Parameter | Value | None, out: Parameter | Value | None
+) -> Expansion:
     """The widths' ratios of a matrix as those of its spaces, 1 for None."""
     big = into if into == out else Value(sympy.Max(_size(into), _size(out)))
     names: dict[Atom, Atom | None] = {R_IN: into, R_OUT: out, R_BIG: big}
@@ -196,10 +197,8 @@ def _renamed(spectrum: Expansion, into: Atom | None, out: Atom | None) -> Expans
     return result
 
 
-def _size(ratio: Atom | None) -> sympy.Expr:
-    if isinstance(ratio, Parameter):
-        return PARAMETERS[ratio.name]
-    return ratio.expr if isinstance(ratio, Value) else sympy.Integer(1)
+def _size(ratio: Parameter | Value | None) -> sympy.Expr:
+    return sympy.Integer(1) if ratio is None else ratio.expr
 
 
 @cache
@@ -208,7 +207,7 @@ def _variances(halves: tuple[tuple[Parameter | Value, int], ...], corrections: i
     factors: list[Expansion] = []
     for variance, half in halves:
         atoms: tuple[Atom, ...] = (variance,)
-        if isinstance(variance, Parameter) and variance in (C_W, C_B):
+        if variance in (C_W, C_B):
             atoms = correction(variance, corrections)
         series: Expansion = {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(atoms)}
         factors += [series] * half

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from ...arithmetic.polynomials import Atom, Expansion, Monomial
 from ...errors import InputError
-from ...gaussian.brackets import Bracket
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
+from ..atoms import relabelled
 from ..cumulants import RATE, layer_cumulant, work
 from ..fields import AnyField
 from ..stages import DENSE, Stage
 from ..taps import Ties
-from ..tensors import Tensor
-from ..through import Response
 from ..variances import general, multiplied_out, unbound
 
 
@@ -121,12 +119,4 @@ def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
 
 @cache(entries=1 << 14)
 def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
-    if isinstance(atom, Tensor):
-        return atom._replace(samples=tuple(samples[each - 1] for each in atom.samples))
-    if isinstance(atom, Bracket):
-        factors = tuple((samples[each - 1], order) for each, order in atom.factors)
-        return atom._replace(factors=factors, outer=tuple(samples[each - 1] for each in atom.outer))
-    if isinstance(atom, Response):
-        limits = ((name, _relabelled(limit, samples)) for name, limit in atom.limits)
-        return Response(atom.value, tuple(limits))  # type: ignore[arg-type]
-    return atom
+    return relabelled(atom, lambda each: samples[each - 1])  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ import sympy
 from ... import symbols
 from ...activations.functions import Activation, as_activation
 from ...arithmetic.parameters import Parameter, Value
-from ...arithmetic.polynomials import Expansion, add
+from ...arithmetic.polynomials import Expansion, add, atoms_in, of_kind
 from ...display import lines
 from ...display.labels import component_latex
 from ...display.objects import Shown, readable
@@ -20,6 +20,7 @@ from ...errors import InputError
 from ...gaussian.brackets import Bracket, Component, specialise, unspecified, with_samples
 from ...weights import WeightEnsemble
 from ...work.caches import cache
+from ..atoms import read
 from ..cumulants import Work, work
 from ..factored import polynomial
 from ..fields import Field
@@ -227,8 +228,7 @@ class Step(Shown):
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
-        terms = (mono for part in self.parts for mono, _ in part.terms)
-        return {atom for mono in terms for atom, _ in mono if isinstance(atom, kind)}
+        return {each for part in self.parts for each in of_kind(atoms_in(part.terms), kind)}
 
     @property
     def name(self) -> str:
@@ -271,28 +271,32 @@ class Step(Shown):
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom of `terms` is in `expr`."""
-        if isinstance(atom, Parameter):
-            laws = {each.law for stage in self.layer_stages for each in stage.matrices}
-            given = (law.free_symbols for law in {self.weights, *laws} if law)
-            own = {str(symbol): symbol for free in given for symbol in free}
-            if atom.name in symbols.PARAMETERS:
-                return symbols.PARAMETERS[atom.name]
-            return own.get(atom.name, symbols.parameter(atom.name))
-        if isinstance(atom, Value):
-            return atom.expr
-        if isinstance(atom, Response):
-            return atom.value.subs({name: self.symbol(limit) for name, limit in atom.limits})
-        if isinstance(atom, Bracket):
-            sigma = self.through.sigma_at(atom.kernel, self.activation)
-            if sigma is None:
-                return unspecified(atom)
-            return self.at_kernel(atom, sigma, self._kernel(atom.kernel))
-        assert isinstance(atom, Tensor)
+        return read(
+            atom,
+            parameter=self._parameter,
+            value=lambda number: number.expr,
+            tensor=self._component,
+            bracket=self._bracket,
+            response=lambda function: function.at_limits(self._component),
+        )
+
+    def _parameter(self, atom: Parameter) -> sympy.Expr:
+        """The symbol; of a law's own parameter, with what the law assumes of it."""
+        laws = {each.law for stage in self.layer_stages for each in stage.matrices}
+        given = (law.free_symbols for law in {self.weights, *laws} if law)
+        own = {str(symbol): symbol for free in given for symbol in free}
+        return atom.expr if atom.name in symbols.PARAMETERS else own.get(atom.name, atom.expr)
+
+    def _component(self, atom: Tensor) -> sympy.Expr:
         name, samples = spell(atom)
         name += self.through.below.mark
-        if self.is_single_input:
-            return symbols.tensor(name)
-        return Component(name, samples)
+        return symbols.tensor(name) if self.is_single_input else Component(name, samples)
+
+    def _bracket(self, bracket: Bracket) -> sympy.Expr:
+        sigma = self.through.sigma_at(bracket.kernel, self.activation)
+        if sigma is None:
+            return unspecified(bracket)
+        return self.at_kernel(bracket, sigma, self._kernel(bracket.kernel))
 
     def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:
         def component(a: int, b: int) -> sympy.Expr:
@@ -434,13 +438,14 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         return made.summed(step.is_single_input, partial(value, stage))
 
     def value(stage: int, atom: object) -> sympy.Expr:
-        if isinstance(atom, Tensor):
-            return behind(stage - 1, atom)
-        if isinstance(atom, Response):
-            return atom.value.subs({name: behind(stage - 1, limit) for name, limit in atom.limits})
-        if isinstance(atom, Bracket):
-            return average(stage, atom)
-        return step.symbol(atom)
+        before = partial(behind, stage - 1)
+        return read(
+            atom,
+            tensor=before,
+            bracket=partial(average, stage),
+            response=lambda function: function.at_limits(before),
+            other=step.symbol,
+        )
 
     @cache(entries=2**16)
     def average(stage: int, bracket: Bracket) -> sympy.Expr:

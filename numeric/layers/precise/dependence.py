@@ -15,7 +15,7 @@ from typing import TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.parameters import C_B, C_W, Parameter, Value
 from derive.engine.stages import Collective, Function, Product, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError, Words
@@ -59,23 +59,22 @@ def behind(
 
 def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
     """A product as the matrix of each tap meets it; as it is, where there is none."""
-    if stage.taps is None or term.weight is None:
+    if term.weight is None:
         return [rows]
-    signals, columns = range(0, len(rows), stage.taps.positions), range(len(rows[0]))
+    taps = stage.reading
+    signals, columns = range(0, len(rows), taps.positions), range(len(rows[0]))
 
     def total(first: int, read: Mapping[int, Fraction]) -> tuple[Fraction, ...]:
         parts = ((rows[first + q], weight) for q, weight in read.items())
         taken = [[weight * row[k] for k in columns] for row, weight in parts]
         return tuple(sum((row[k] for row in taken), Fraction(0)) for k in columns)
 
-    return [
-        tuple(total(first, read) for first in signals for read in tap) for tap in stage.taps.weights
-    ]
+    return [tuple(total(first, read) for first in signals for read in tap) for tap in taps.weights]
 
 
 def _is_not_zero(variance: Parameter | Value, *, default: bool) -> bool:
     """True for a variance above 0; the default is the answer for the network's variance."""
-    return default if isinstance(variance, Parameter) else variance.expr != 0
+    return default if variance in (C_W, C_B) else variance.expr != 0
 
 
 def _of_product(stage: Stage, term: Product, before: Known, activation: Activation) -> Rows:

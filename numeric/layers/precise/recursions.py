@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain, product
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import sympy
 from flint import arb, ctx, fmpq
@@ -21,10 +21,11 @@ from flint import arb, ctx, fmpq
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.tensors import Name, Tensor, identify, named, tensor
+from derive.engine.tensors import Name, Tensor, identify, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
@@ -35,9 +36,12 @@ from derive.work.caches import cache
 from ...brackets.shapes import check_finite_together, is_merged
 from ..merged import merged, pattern_of
 from ..resting import Degenerate, kink_at_zero
+from ..start import means_of
 from ..steps import parameters_of, steps_of
 from ..vectors import relabelled
 from .functions import ball, compiled
+
+T = TypeVar("T")
 
 Entry: TypeAlias = "tuple[Name, tuple[int, ...]]"
 """A tensor at these inputs, in the order of its subscripts; () with one input."""
@@ -104,10 +108,6 @@ class Recursions:
             each for of_layer in steps for of_stage in of_layer for each in of_stage
         )
 
-        def inputs(made: Sequence[Step]) -> list[Name]:
-            means = {identify(atom)[0] for each in made for atom in each.atoms(Tensor)}
-            return sorted({named("K"), *means}, key=repr)
-
         def path(scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]]) -> Path:
             found: Path = []
             for stage, of_stage in zip(scheme.stages, made, strict=True):
@@ -118,7 +118,7 @@ class Recursions:
                 found.append((stage, through))
             return found
 
-        below = [inputs(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
+        below = [means_of(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
         paths = [
             path(scheme, before, made)
             for (scheme, _), before, made in zip(given, below, steps, strict=True)
@@ -281,29 +281,42 @@ class Passage:
         self, atom: Atom, inverse: bool, to: Mapping[int, int]
     ) -> list[tuple[Fraction, Key]]:
         """An atom as a combination of what has places in the vector."""
-        if isinstance(atom, Parameter):
-            at = self._parameters.index(atom.name)
-            return [(Fraction(1), ("parameter", at + inverse * len(self._parameters)))]
-        if isinstance(atom, Value):
-            at = self._values.setdefault(atom, len(self._values))
-            return [(Fraction(1), ("inverse" if inverse else "value", at))]
-        if isinstance(atom, Bracket):
-            return self._bracket(atom, to)
-        if isinstance(atom, Response):
-            labels = tuple(sorted({sample for _, limit in atom.limits for sample in limit.samples}))
-            key = atom, () if self._single else tuple(to[label] for label in labels)
-            at = self._responses.setdefault(key, len(self._responses))
-            return [(Fraction(1), ("response", at))]
-        assert isinstance(atom, Tensor)
-        return [(Fraction(1), ("below", self.below.index(self._moved(atom, to))))]
+
+        def parameter(own: Parameter) -> Key:
+            at = self._parameters.index(own.name)
+            return "parameter", at + inverse * len(self._parameters)
+
+        def value(own: Value) -> Key:
+            return "inverse" if inverse else "value", _place_of(own, self._values)
+
+        def response(own: Response) -> Key:
+            inputs = () if self._single else tuple(to[label] for label in own.samples)
+            return "response", _place_of((own, inputs), self._responses)
+
+        def alone(key: Callable[[T], Key]) -> Callable[[T], list[tuple[Fraction, Key]]]:
+            return lambda own: [(Fraction(1), key(own))]
+
+        return read(
+            atom,
+            parameter=alone(parameter),
+            value=alone(value),
+            tensor=alone(lambda own: ("below", self.below.index(self._moved(own, to)))),
+            bracket=lambda own: self._bracket(own, to),
+            response=alone(response),
+        )
 
     def _shared(self, atom: Atom, to: Mapping[int, int]) -> list[Key]:
         """With dropout 1/p, for each of a bracket's samples that is an input of one before it: they
         share a mask (`stages.Stage`)."""
-        if self._keep is None or self._single or not isinstance(atom, Bracket):
+        keep = self._keep
+        if keep is None or self._single:
             return []
-        met = len(atom.samples) - len({to[label] for label in atom.samples})
-        return met * [self._found(self._keep, True, to)[0][1]]
+
+        def shared(own: Bracket) -> list[Key]:
+            met = len(own.samples) - len({to[label] for label in own.samples})
+            return met * [self._found(keep, True, to)[0][1]]
+
+        return read(atom, bracket=shared, other=lambda _: [])
 
     def _moved(self, atom: Tensor, to: Mapping[int, int]) -> Entry:
         """A tensor at its inputs."""
@@ -318,8 +331,7 @@ class Passage:
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
         for average, count in placed_averages(bracket, samples, self.sigma(atom.kernel)).items():
-            at = own.setdefault(average, len(own))
-            found.append((Fraction(count), (f"average {atom.kernel}", at)))
+            found.append((Fraction(count), (f"average {atom.kernel}", _place_of(average, own))))
         return found
 
     def _lay_out(self) -> None:
@@ -392,16 +404,22 @@ class Passage:
         return None
 
 
+def _place_of(key: T, places: dict[T, int]) -> int:
+    """The place of a key, which a new one gets at the end."""
+    return places.setdefault(key, len(places))
+
+
 def number_of(atom: object, parameters: Mapping[str, object]) -> arb:
     """A hyperparameter, or an expression in some of them."""
-    if isinstance(atom, Parameter):
-        return ball(parameters[atom.name])
-    assert isinstance(atom, Value)
     given = {
         PARAMETERS[each]: _rational(parameters[each])
         for each in parameters.keys() & PARAMETERS.keys()
     }
-    return ball(atom.expr.subs(given) if atom.expr.free_symbols else atom.expr)
+    return read(
+        atom,
+        parameter=lambda own: ball(parameters[own.name]),
+        value=lambda own: ball(own.expr.subs(given) if own.expr.free_symbols else own.expr),
+    )
 
 
 def response_of(response: Response, limits: Sequence[arb]) -> arb:
@@ -415,8 +433,7 @@ def response_of(response: Response, limits: Sequence[arb]) -> arb:
 
 def _labelled(response: Response, inputs: Sequence[int]) -> dict[int, int]:
     """The inputs at the labels of a function of collective variables."""
-    labels = sorted({sample for _, limit in response.limits for sample in limit.samples})
-    return dict(zip(labels, inputs, strict=False))
+    return dict(zip(response.samples, inputs, strict=False))
 
 
 def _rational(value: object) -> sympy.Expr:

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from flint import arb
 
 from derive.activations.functions import Activation
+from derive.engine.atoms import read
 from derive.engine.exchangeable import Pair
 from derive.engine.scheme import Scheme
 from derive.engine.tangents import MEMBERS, functional_in, over_gaussians
@@ -155,12 +156,15 @@ class _Layer:
         return value
 
     def _number(self, atom: object) -> arb:
-        if isinstance(atom, Tensor):
-            return self.tensors[identify(atom)[0]]
-        if isinstance(atom, Response):
-            return _response(atom, self.tensors)
-        if isinstance(atom, Bracket):
-            return self._average(None, atom.factors, (), len(atom.outer))
+        return read(
+            atom,
+            tensor=lambda own: self.tensors[identify(own)[0]],
+            response=lambda own: _response(own, self.tensors),
+            bracket=lambda own: self._average(None, own.factors, (), len(own.outer)),
+            other=self._functional,
+        )
+
+    def _functional(self, atom: object) -> arb:
         functional = functional_in(atom)
         if functional is None:
             return number_of(atom, self.parameters)
@@ -180,15 +184,16 @@ class _Layer:
             C = [[self.variances[-1], across], [across, self.variances[j]]]
         factors = (*((0, order) for _, order in f), *((1, order) for _, order in F))
         total = arb(0)
+
+        def entry(own: Tensor) -> arb:
+            a, b = own.samples
+            return C[a][b]
+
         for (mono, _), value in over_gaussians(factors, (0,) * k).items():
             term = ball(value)
             for atom, exponent in mono:
-                if isinstance(atom, Tensor):
-                    a, b = atom.samples
-                    term *= power(C[a][b], exponent)
-                else:
-                    assert isinstance(atom, Bracket)
-                    term *= self._bracket(atom, C)
+                own = read(atom, tensor=entry, bracket=lambda each: self._bracket(each, C))
+                term *= power(own, exponent)
             total += term
         return total
 

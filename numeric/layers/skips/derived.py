@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from derive.activations.functions import Activation
-from derive.arithmetic.polynomials import Expansion
+from derive.arithmetic.polynomials import Expansion, of_kind
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
@@ -113,7 +113,7 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
         atoms = [*(atom for atom, _ in term.atoms), term.test]
         found = map(functional_in, atoms)
         kinds |= {each[0] for each in found if each and each[0] != "Mean"}
-        names |= {identify(atom)[0] for atom in atoms if isinstance(atom, Tensor)}
+        names |= {identify(tensor)[0] for tensor in of_kind(atoms, Tensor)}
     return names & set(CLOSED), kinds
 
 

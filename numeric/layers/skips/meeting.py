@@ -13,7 +13,15 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply, power
+from derive.arithmetic.polynomials import (
+    UNIT,
+    Expansion,
+    add,
+    multiply_all,
+    of_kind,
+    power,
+)
+from derive.engine.atoms import read
 from derive.engine.exchangeable import Local, Moment, two
 from derive.engine.tangents import BRANCHES
 from derive.engine.tensors import Tensor, tensor
@@ -28,12 +36,9 @@ def met(terms: Expansion, to: Mapping[int, int]) -> Expansion:
     for (mono, at), value in terms.items():
         term: Expansion = {(UNIT, at): value}
         for atom, exponent in mono:
-            if isinstance(atom, Bracket):
-                for _ in range(exponent):
-                    term = multiply(term, _bracket(atom, to), at)
-            else:
-                own = power(_atom(atom, to), exponent)
-                term = multiply(term, {(own, 0): Fraction(1)}, at)
+            brackets = [_bracket(each, to) for each in of_kind([atom], Bracket)] * exponent
+            factors = brackets or [{(power(_atom(atom, to), exponent), 0): Fraction(1)}]
+            term = multiply_all([term, *factors], at)
         add(total, term)
     return total
 
@@ -54,11 +59,16 @@ def _bracket(bracket: Bracket, to: Mapping[int, int]) -> Expansion:
 
 
 def _atom(atom: Any, to: Mapping[int, int]) -> Any:
-    if isinstance(atom, Tensor):
-        samples = tuple(to.get(each, each) for each in atom.samples)
-        return tensor(atom.fields, atom.order, atom.pairing, samples)
-    if isinstance(atom, Response):
-        return atom._replace(limits=tuple((symbol, _atom(own, to)) for symbol, own in atom.limits))
+    def merged(own: Tensor) -> Tensor:
+        return tensor(*own.relabelled(lambda each: to.get(each, each)))
+
+    def function(own: Response) -> Response:
+        return own._replace(limits=tuple((symbol, merged(each)) for symbol, each in own.limits))
+
+    return read(atom, tensor=merged, response=function, other=lambda own: _functional(own, to))
+
+
+def _functional(atom: Any, to: Mapping[int, int]) -> Any:
     if not isinstance(atom, Moment):
         return atom
     if atom.tree != H or atom.kind in BRANCHES:

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.polynomials import of_kind
+from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
@@ -46,7 +48,8 @@ from ..accuracy import CAUTION, RUNS
 from ..program import multiplied
 from ..resting import Degenerate
 from ..staged import StagedLayers
-from ..start import Start
+from ..stages import Stage
+from ..start import at_layer_1, means_of
 from ..steps import parameters_of, steps_of
 from ..tapped import Reader
 from ..vectors import Both, Descent, begun, disturbed, put, relabelled, side_by_side, with_sizes
@@ -105,7 +108,7 @@ class Rules:
             for each in self.products
             if min(map(min, each)) >= 0 and each == tuple(sorted(each))
         }
-        brackets = {relabelled(a)[0] for a in atoms if isinstance(a, Bracket)}
+        brackets = {relabelled(bracket)[0] for bracket in of_kind(atoms, Bracket)}
         self._brackets = sorted({*brackets, *self.checks.values()})
         self._averages = (
             of.of_one(activation, self._brackets)
@@ -169,7 +172,7 @@ class TangentLayers:
         self._layers, self.own, self.kinds = closed(names, schemes, m)
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         last = [self._layers[number].reading for number in order[-1:]]
-        self._changes = any(taps.results != taps.positions for taps in last)
+        self._changes = any(taps.changes for taps in last)
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
@@ -179,10 +182,11 @@ class TangentLayers:
         self._block = (BLOCK,) * (start.group != "O")
         (steps,) = steps_of(start, ((*self.own, *self._block),))
         self._at_start = parameters_of(steps)
-        self._start = Start(steps, self._at_start, m)
-        self.orders = self._start.orders
+        self._means = means_of(steps)
+        self._start = Stage(self._means, steps, lambda _: self._layers[0].sigma, self._at_start, m)
+        self.orders = tuple(len(name.subscripts) for name in self._means)
         atoms = {atom for own in self._layers for term in own.every for atom, _ in term.atoms}
-        inside = {atom.name for atom in atoms if isinstance(atom, Parameter)}
+        inside = {parameter.name for parameter in of_kind(atoms, Parameter)}
         self.parameters = sorted({*self._plain.parameters, *self._at_start, *inside})
         terms: dict[Activation, list[Term]] = {}
         for each in self._layers:
@@ -205,7 +209,7 @@ class TangentLayers:
             kernel, _columns(parameters, self.parameters, self._plain.parameters)
         )
         columns = _columns(parameters, self.parameters, self._at_start)
-        own, of_own = self._start(kernel, columns)
+        own, of_own = at_layer_1([self._start], self._means, self.m, kernel, columns)
         return [*values, *own], [*sizes, *of_own]
 
     def degenerate(
@@ -592,34 +596,45 @@ class _Pass:
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
         """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
-        if isinstance(atom, Bracket):
-            bracket, labels = relabelled(atom)
-            return self._brackets[bracket], labels
-        functional = functional_in(atom)
-        if functional is not None:
-            kind, of_ = functional
-            if of_.is_one:  # X(1)
-                return with_sizes(self._state.values[kind][0][..., 0]), subscripts(atom)
-            if of_.labels:  # X(z)
-                own = [self._pairs.index((c, c)) for c in range(self._m)]
-                parts = [
-                    self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
-                ]
-                return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
-            orders, samples = product_of(of_, self._m)
-            return self._responses[kind, orders], (*subscripts(atom), *samples)
-        if isinstance(atom, Tensor):
-            name, labels = identify(atom)
-            return with_sizes(self._tensors[name]), labels
-        if isinstance(atom, Response):
-            ((_, limit),) = atom.limits
-            return with_sizes(self._response(atom)), identify(limit)[1][:1]
-        return with_sizes(self._number(atom)), ()
 
-    def _number(self, atom: object) -> Array:
-        if isinstance(atom, Parameter):
-            return self._parameters[atom.name]
-        assert isinstance(atom, Value)
+        def bracket(own: Bracket) -> tuple[Array, tuple[int, ...]]:
+            canonical, labels = relabelled(own)
+            return self._brackets[canonical], labels
+
+        def tensor(own: Tensor) -> tuple[Array, tuple[int, ...]]:
+            name, labels = identify(own)
+            return with_sizes(self._tensors[name]), labels
+
+        def response(own: Response) -> tuple[Array, tuple[int, ...]]:
+            ((_, limit),) = own.limits
+            return with_sizes(self._response(own)), identify(limit)[1][:1]
+
+        return read(
+            atom,
+            parameter=lambda own: (with_sizes(self._parameters[own.name]), ()),
+            value=lambda own: (with_sizes(self._number(own)), ()),
+            tensor=tensor,
+            bracket=bracket,
+            response=response,
+            other=self._of_functional,
+        )
+
+    def _of_functional(self, atom: object) -> tuple[Array, tuple[int, ...]]:
+        functional = functional_in(atom)
+        assert functional is not None
+        kind, of_ = functional
+        if of_.is_one:  # X(1)
+            return with_sizes(self._state.values[kind][0][..., 0]), subscripts(atom)
+        if of_.labels:  # X(z)
+            own = [self._pairs.index((c, c)) for c in range(self._m)]
+            parts = [
+                self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
+            ]
+            return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
+        orders, samples = product_of(of_, self._m)
+        return self._responses[kind, orders], (*subscripts(atom), *samples)
+
+    def _number(self, atom: Value) -> Array:
         known = {
             PARAMETERS.get(name, sympy.Symbol(name)): each[0]
             for name, each in self._parameters.items()
