@@ -148,6 +148,9 @@ class Averages:
 
         def average(K: Array) -> tuple[Array, Array]:
             nonlocal at, change
+            if len(K) == 1:
+                values, sizes = self._evaluate(K[0])
+                return values[None], sizes
             if self._gradient and not (np.abs(K[0] - at) <= _MOVED * self._reach(K[0])).all():
                 at, change = K[0], self._gradient(K[0])
             if change is None:
