@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ from .arrays import Array
 from .brackets import pieces
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
-from .layers import accuracy, limits
+from .layers import accuracy, adjoint, limits
 from .layers.crowds import FEW
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
@@ -54,7 +55,7 @@ inputs; for analytic σ and few inputs; and on panels between kinks."""
 _REGAINED, _FEW = 17, 3
 """The digits with which balls replace floats that have lost theirs, and of how many inputs."""
 
-_K, _THETA = named("K"), named("Theta")
+_K, _V, _THETA = named("K"), named("V"), named("Theta")
 
 _Runnable: TypeAlias = StagedLayers | TangentLayers
 
@@ -69,6 +70,8 @@ def flow(
     parameters: Given = None,
     precision: int | None = None,
     seconds: int = 20,
+    positions: Sequence[int | Sequence[int]] | None = None,
+    draws: int | None = None,
 ) -> xarray.Dataset:
     """Evaluate the recursions of these tensors, layer by layer, at leading order each.
 
@@ -97,6 +100,13 @@ def flow(
         seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
             be above 10⁻⁸ of them: of three inputs at most balls have their digits, where a
             precision can be given. What takes longer stays as it is, with the error beside it.
+        positions: of signals: those of the last layer that are returned, [0, 3] or of images
+            [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
+            whole table as coordinates.
+        draws: for many positions, of which V has too many entries: V of the outputs alone, from
+            weights that go down the layers (`numeric.layers.adjoint`). One average in it is
+            sampled, with so many draws of a neuron's variables; V_error is then three standard
+            errors. K, V and Theta can be asked for. Use it with pooling or with `positions`.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -125,7 +135,12 @@ def flow(
     data = checked_inputs(inputs, net.layer, depth)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_size(max(data.samples), depth, names)
+    chosen, direct = _positions(positions, net, data, depth), names
+    if draws is not None:
+        draws = _check_draws(draws, names, precision, max(data.samples), len(chosen))
+        direct = tuple(name for name in names if name != _V) or (_K,)
+    way = "" if draws or not net.layer.input_axes else _WAY
+    _check_size(max(data.samples), depth, direct, way)
     if any(name.pairs + name.order > 1 for name in names):
         _check_weights(net, depth)
     seconds = whole("seconds", seconds, 0)
@@ -139,10 +154,96 @@ def flow(
         symbols = hyperparameters(net, depth, data.X.shape[1], width)
         fields = {field for name in names for field in name.fields}
         own = own_parameters(parameters, fields, symbols, depth)
-        asked = _Asked(net, data, depth, names, width, symbols, own)
-        if precision is None:
-            return _table(asked, _in_floats(asked, seconds=seconds), {})
-        return _table(asked, _in_balls(asked, precision), {"precision": precision})
+        asked = _Asked(net, data, depth, direct, width, symbols, own)
+        if precision is not None:
+            found = _in_balls(asked, precision)
+            about = {"precision": precision}
+        else:
+            found = _in_floats(asked, seconds=seconds)
+            about = {} if draws is None else {"draws": draws}
+        if positions is not None:
+            found = {name: _at(each, chosen) for name, each in found.items()}
+        if draws is not None and _V in names:
+            found[_V] = _sampled(asked, chosen, draws)
+        table = _table(asked, {name: found[name] for name in names}, about)
+        return table if positions is None else _numbered(table, chosen)
+
+
+def _at(entries: _Entries, chosen: Sequence[int]) -> _Entries:
+    """The entries of these samples."""
+    values, errors = (
+        each[np.ix_(range(len(each)), *[chosen] * (each.ndim - 1))] for each in entries
+    )
+    return values, errors
+
+
+def _numbered(table: xarray.Dataset, chosen: Sequence[int]) -> xarray.Dataset:
+    """With the numbers of the samples as coordinates."""
+    axes = [str(axis) for axis in table.dims if str(axis).startswith("sample_")]
+    return table.assign_coords({axis: list(chosen) for axis in axes})
+
+
+def _positions(
+    given: Sequence[int | Sequence[int]] | None, net: Network, data: Inputs, depth: int
+) -> list[int]:
+    """The numbers of the samples at these positions, of all signals."""
+    if given is None:
+        return list(range(data.measured))
+    shape = () if net.layer.readouts else net.layer.axes(depth)[-1]
+    wanted = f"positions of the last layer, of shape {shape}" if shape else "none, of one position"
+    try:
+        at = np.array(given).reshape(len(given), -1)
+        places = np.ravel_multi_index(tuple(at.T), shape)
+    except (TypeError, ValueError):
+        raise InputError("positions", given, wanted) from None
+    if at.dtype.kind != "i" or not places.size or len(set(places.tolist())) < len(places):
+        raise InputError("positions", given, f"{wanted}, each once")
+    count = prod(shape)
+    signals = range(data.measured // count)
+    return [alpha * count + int(p) for alpha in signals for p in places]
+
+
+def _check_draws(
+    given: int, names: Sequence[Name], precision: int | None, samples: int, outputs: int
+) -> int:
+    """The number of draws, or an InputError."""
+    draws = whole("draws", given, 2)
+    if other := [name.label for name in names if name.label not in ("K", "V", "Theta")]:
+        raise InputError("draws", draws, f"none, for {', '.join(other)}: K, V and Theta have them")
+    if precision is not None:
+        raise InputError("draws", draws, "none, with a precision")
+    pairs = outputs * (outputs + 1) // 2
+    what = f"weights of {number(pairs)} pairs of outputs"
+    held = 8 * 4 * pairs * samples**2 + 8 * pairs**2
+    check_memory("positions", f"{outputs} outputs", held, f"{what}; choose fewer with positions")
+    return draws
+
+
+def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
+    """V of the chosen samples, and three standard errors."""
+    net, data, depth = _without_skew(asked.net, asked), asked.data, asked.depth
+    if _closed(net, depth, max(data.samples)):
+        raise InputError("draws", draws, "none, with a skip around one matrix")
+    schemes, order, samples = _schemes(net, data, depth)
+    first = net.weights_at(1, depth=depth).standard
+    made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
+    rows = range(data.first, depth + 1)
+    pairs = len(chosen) * (len(chosen) + 1) // 2
+    stages = sum(len(schemes[number].stages) for number in order) * len(rows)
+    seconds = 4e-10 * stages * pairs * draws * max(data.samples) ** 2
+    what = f"V of {len(chosen)} outputs with {number(draws)} draws"
+    check_time("draws", draws, seconds, what)
+    with telling(f"running {what} down {number(depth)} layers", seconds, total=depth) as progress:
+        kernel = input_means(data.X, (2,))
+        outputs = data.samples[-1], chosen
+        with np.errstate(all="ignore"):
+            found = made(kernel, asked.symbols, rows, outputs, draws, progress.advance)
+    if not np.isfinite(found).all():
+        wanted = (
+            "inputs for which every average is finite: an input of zeros may lie on a kink of σ"
+        )
+        raise InputError("net", Words(f"{net}, whose V is not finite"), wanted)
+    return found
 
 
 def _check_weights(net: Network, depth: int) -> None:
@@ -373,7 +474,10 @@ def _table(
     )
 
 
-def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
+_WAY = " (for K, V and Theta of few outputs, pooled or with positions, give draws)"
+
+
+def _check_size(samples: int, depth: int, names: Sequence[Name], way: str = "") -> None:
     """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer.
 
     Each tensor is there six times at every layer, with its copies, sizes and errors, and some 26
@@ -383,11 +487,12 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     ranks = [len(name.subscripts) for name in names]
     entries = sum(samples**rank for rank in ranks if samples > 1)
     held = depth * 2000 + 8 * entries * (6 * depth + 26)
+    what += way if max(ranks) > 2 else ""
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
     if samples > 1:
         held = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
-        check_memory("inputs", f"{samples} inputs", held, f"brackets of {number(samples)} inputs")
+        check_memory("inputs", f"{samples} inputs", held, f"brackets of {what}")
 
 
 def _seconds_of_average(activation: Activation, samples: int) -> float:

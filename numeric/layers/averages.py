@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import combinations, product
 from typing import NamedTuple, TypeAlias
 
@@ -51,6 +52,9 @@ _NEAR = 0.1
 """How far K of one input may go, relative to it, with one slope."""
 _MANY = 64
 """Layers at a time from which on a slope takes less than averages at every copy."""
+
+_FOLLOWED = 32
+"""Inputs up to which averages with kinks have a gradient: it is by each entry of K."""
 
 _ALIKE, _STEP = 1e-6, 1e-3
 """The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
@@ -140,18 +144,22 @@ class Averages:
         Where there is a gradient the copies follow by it, and it is taken anew where K has changed
         by more than `_MOVED` since the last time.
         """
-        at, slopes = np.full((), math.inf), None
+        at, change = np.full((), math.inf), None
 
         def average(K: Array) -> tuple[Array, Array]:
-            nonlocal at, slopes
+            nonlocal at, change
+            if len(K) == 1:
+                values, sizes = self._evaluate(K[0])
+                return values[None], sizes
             if self._gradient and not (np.abs(K[0] - at) <= _MOVED * self._reach(K[0])).all():
-                at, slopes = K[0], self._gradient(K[0])
-            if slopes is None:
+                at, change = K[0], self._gradient(K[0])
+            if change is None:
                 values, sizes = self._evaluate(K)
                 return values, sizes[0]
             values, sizes = self._evaluate(K[0])
             values = np.repeat(values[None], len(K), axis=0)
-            values[:, : len(slopes)] += np.einsum("kab,cab->ck", slopes, K - K[0])
+            moved = change(K - K[0])
+            values[:, : moved.shape[1]] += moved
             return values, sizes
 
         return average
@@ -403,9 +411,13 @@ def _kinked(
             _rest(activation, wanted, resting, values, sizes)
         return values, sizes
 
-    def gradient(K: Array) -> Array | None:
+    def gradient(K: Array) -> joint.Change | None:
         room = _between(K)
-        if not (room >= _ALIKE * np.abs(K)).all() or not (K.diagonal() > 0.0).all():
+        if (
+            len(K) > _FOLLOWED
+            or not (room >= _ALIKE * np.abs(K)).all()
+            or not (K.diagonal() > 0.0).all()
+        ):
             return None
         if max(by_rank) > MAX_INPUTS:
             return None
@@ -427,7 +439,7 @@ def _kinked(
             step = moved[k, a, b] - K[a, b]
             slopes[:, a, b] += 0.5 * (values[k] - values[0]) / step
             slopes[:, b, a] += 0.5 * (values[k] - values[0]) / step
-        return slopes
+        return partial(np.einsum, "kab,cab->ck", slopes)
 
     return evaluate, None if straight else gradient, _between
 

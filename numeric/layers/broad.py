@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import SingleShape, leibniz
@@ -239,13 +240,11 @@ class _Kernel:
         self.rest = math.sqrt(max(c - b * b / a, Fraction(0)))
 
 
-def is_broad(K: Array) -> bool:
-    """Whether z varies so far that nodes are stretched."""
-    return bool(
-        np.isfinite(K).all()
-        and (K.diagonal() >= 0.0).all()
-        and K.diagonal().max() >= quadrature.STRETCHED**2
-    )
+def is_broad(K: Array) -> NDArray[np.bool_]:
+    """Whether z varies so far that nodes are stretched, of kernels (…, d, d)."""
+    variances = K.diagonal(axis1=-2, axis2=-1)
+    known = np.isfinite(K).all(axis=(-2, -1)) & (variances >= 0.0).all(axis=-1)
+    return np.asarray(known & (variances.max(axis=-1) >= quadrature.STRETCHED**2))
 
 
 def _stretched(step: float, c: float, end: float) -> tuple[Array, Array]:

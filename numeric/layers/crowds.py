@@ -110,9 +110,11 @@ class Crowd:
         which = np.zeros(d**d, np.int64)
         which[self._orders @ places] = np.arange(len(self._orders))
         factorised = _Factorised(B, rank, which[order @ places])
-        best = self._rules(factorised, math.inf)
-        rules = [best, *(self._rules(factorised, digits) for digits in DIGITS)]
-        rule = next((each for each in rules if each.nodes.sum() <= NODES), rules[-1])
+        best = rule = self._rules(factorised, math.inf)
+        for digits in DIGITS:
+            if rule.nodes.sum() <= NODES:
+                break
+            rule = self._rules(factorised, digits)
         some = np.zeros(0, np.int64)
         if rule is not best:
             by_size = np.argsort(-np.abs(B).sum(axis=(1, 2)), kind="stable")

@@ -27,10 +27,13 @@ Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
 them. With kinks and several inputs, of kernels (copies, m, m) too."""
 
-Gradient = Callable[[Array], Array | None]
-"""Of a kernel: the averages' derivatives by its entries, (count, m, m), or those of the first of
-them, where the others' do not matter; None where those change too fast from one kernel to the next
-to be of use."""
+Change = Callable[[Array], Array]
+"""Of how far kernels are away, (copies, m, m): what averages change by, (copies, averages),
+to first order; those of the first averages, where the others' do not matter."""
+
+Gradient = Callable[[Array], Change | None]
+"""Of a kernel: the change around it; None where derivatives change too fast from one kernel to the
+next to be of use."""
 
 Shapes: TypeAlias = tuple[SingleShape, ...]
 """What stands at each sample of a set."""
@@ -58,9 +61,10 @@ def evaluators(
         both = np.concatenate([each(K) for each in groups], axis=1)
         return both[0], both[1]
 
-    def gradient(K: Array) -> Array:
+    def gradient(K: Array) -> Change:
         most = 2 if m > crowds.FEW else m
-        return np.concatenate([each.response(K) for each in groups if each.samples <= most])
+        parts = [each.response(K) for each in groups if each.samples <= most]
+        return lambda away: np.concatenate([part(away) for part in parts], axis=1)
 
     return evaluate, gradient
 
@@ -105,29 +109,29 @@ class _Group:
         found *= self._shares[:, None]
         return found.reshape(2, -1)
 
-    def response(self, K: Array) -> Array:
-        """Their derivatives by K, (averages · sets, m, m)."""
-        total = np.zeros((len(self._rows), len(self._sets), *K.shape))
-        if self._crowded and self._joint is not None:
+    def response(self, K: Array) -> Change:
+        """What they change by, each with the entries of K between the samples of its own set."""
+        rows, columns = self._sets[:, :, None], self._sets[:, None, :]
+        slopes = np.zeros((len(self._rows), len(self._sets), self.samples, self.samples))
+        if self._live:
+            found = self._slopes(K)[self._chosen]
+            slopes[self._live] = self._shares[self._live, None, None, None] * found
+
+        def change(away: Array) -> Array:
+            found = np.einsum("ksab,csab->cks", slopes, away[:, rows, columns])
+            return np.asarray(found.reshape(len(away), -1))
+
+        return change
+
+    def _slopes(self, K: Array) -> Array:
+        """The derivatives of each distinct average by K of its set, (averages, sets, d, d)."""
+        if self._joint is None:
+            return np.asarray(0.5 * self._twice(K.diagonal())[0][:, :, None, None])
+        if self._crowded:
             by_pair = self._joint.raised.of_many(K, self._sets)[0].reshape(-1, 3, len(self._sets))
-            own = 0.5 * self._shares[self._live][:, None, None] * by_pair[self._chosen]
-            rows, (a, b), places = self._live, self._sets.T, np.arange(len(self._sets))
-            for at, (s, t) in enumerate(((a, a), (a, b), (b, b))):
-                for row, each in zip(rows, own[:, at], strict=True):
-                    total[row, places, s, t] = total[row, places, t, s] = each
-            return total.reshape(-1, *K.shape)
-        slopes = self._twice(K.diagonal())[0] if self._joint is None and self._live else None
-        for place, members in enumerate(self._sets.tolist()):
-            grid = np.ix_(members, members)
-            if slopes is not None:
-                found = 0.5 * slopes[:, members[0]].reshape(-1, 1, 1)
-            elif self._joint is not None:
-                found = self._joint.response(K[grid])
-            else:
-                continue
-            for row, chosen in zip(self._live, self._chosen, strict=True):
-                total[(row, place, *grid)] = self._shares[row] * found[chosen]
-        return total.reshape(-1, *K.shape)
+            return np.asarray(0.5 * by_pair[:, [[0, 1], [1, 2]]].transpose(0, 3, 1, 2))
+        each = [self._joint.response(K[np.ix_(members, members)]) for members in self._sets]
+        return np.moveaxis(np.array(each), 0, 1)
 
 
 def _is_even(shapes: Shapes) -> bool:
@@ -168,10 +172,10 @@ class _Joint:
         """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""
         found = np.tensordot(self._coefficients, self._many(K, sets), axes=(1, 1)).swapaxes(0, 1)
         if sets.shape[1] == 2:
-            for place, members in enumerate(sets):
-                own = K[np.ix_(members, members)]
-                if broad.is_broad(own) and self._far(rough=False).exist:
-                    found[:, :, place] = self._far(rough=False)(own)
+            kernels = K[sets[:, :, None], sets[:, None]]
+            for place in np.flatnonzero(broad.is_broad(kernels)).tolist():
+                if self._far(rough=False).exist:
+                    found[:, :, place] = self._far(rough=False)(kernels[place])
         return found
 
     @cached_property

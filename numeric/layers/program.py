@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from derive.arithmetic.polynomials import Atom, Monomial
-from derive.engine.step import Step
+from derive.arithmetic.polynomials import Atom, Expansion, Monomial
+from derive.engine.step.derived import Kind
+from derive.engine.tensors import Name
 
 from ..arrays import Array
 from .vectors import Both, Places
@@ -65,6 +66,25 @@ def times(one: Array, other: Array) -> Array:
     return np.where(silent, 0.0, one * other)
 
 
+class Polynomial(Protocol):
+    """A tensor in terms of those before it: a `Step`, or some of its terms."""
+
+    @property
+    def target(self) -> Name:
+        """The tensor."""
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The label of each of its axes."""
+
+    @property
+    def terms(self) -> Expansion:
+        """{(monomial of atoms, 0): coefficient}."""
+
+    def atoms(self, kind: type[Kind]) -> set[Kind]:
+        """The atoms of this kind."""
+
+
 class Table:
     """The monomials of recursions whose tensors have as many axes, one for each distinct label.
 
@@ -74,7 +94,7 @@ class Table:
         find: where atoms are.
     """
 
-    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
         axes = [{label: axis for axis, label in enumerate(_labels(each))} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
         self._shape = (len(steps), *(m,) * rank)
@@ -184,7 +204,7 @@ class Grids:
     Arguments: as of `Table`, m > 1.
     """
 
-    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
         self._m, self._rank = m, len(steps[0].samples)
         self._steps: list[list[tuple[float, list[_Axed]]]] = []
         for step in steps:
@@ -239,7 +259,7 @@ class Tables:
         by_rank: which recursions, and their table.
     """
 
-    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
         ranks = [0 if m == 1 else len(_labels(each)) for each in steps]
         self._shapes = [(m,) * rank for rank in ranks]
         groups = [[k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)]
@@ -267,7 +287,7 @@ _Placed: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
 """Of a monomial's factors, each as often as it occurs: where its array begins, and the labels."""
 
 
-def _labels(step: Step) -> tuple[int, ...]:
+def _labels(step: Polynomial) -> tuple[int, ...]:
     """The labels of its axes, one for those that are equal."""
     return tuple(dict.fromkeys(step.samples))
 

@@ -7,7 +7,7 @@ functions of the collective variables' limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -147,17 +147,30 @@ class StagedLayers:
             parameters: (1, parameters).
             layer: 2, 3, …
         """
-        below = tensors[: len(self._layers[0][-1].names)]
-        both = [each[None] for each in below], [np.abs(each) for each in below]
         number = self._order[layer - 2] if self._order else 0
         for passages in (*self._readouts[number : number + 1], self._layers[number]):
-            at = both
-            for stage in passages:
+            within = self._within(passages, tensors, parameters)
+            for stage, at in zip(passages, within, strict=False):
                 if found := stage.degenerate(at[0]):
                     return found
-                none = np.zeros((1, stage.noises))
-                at = stage.passed(at, parameters, none, stage.averages())
         return None
+
+    def within(self, tensors: Sequence[Array], parameters: Array, layer: int) -> Iterator[Both]:
+        """The tensors before each stage of a layer, and behind the last; arguments as of
+        `degenerate`."""
+        number = self._order[layer - 2] if self._order else 0
+        return self._within(self._layers[number], tensors, parameters)
+
+    def _within(
+        self, passages: Sequence[Passage], tensors: Sequence[Array], parameters: Array
+    ) -> Iterator[Both]:
+        """The tensors before each of these stages, and behind the last."""
+        below = tensors[: len(self._layers[0][-1].names)]
+        at: Both = [each[None] for each in below], [np.abs(each) for each in below]
+        yield at
+        for stage in passages:
+            at = stage.passed(at, parameters, np.zeros((1, stage.noises)), stage.averages())
+            yield at
 
     def descend(self, start: Both, given: Descent) -> Both:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first

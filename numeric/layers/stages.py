@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +14,6 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.atoms import read
-from derive.engine.step import Step
 from derive.engine.tensors import Name, identify
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
@@ -21,7 +21,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
-from .program import Table, Tables
+from .program import Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
 
@@ -30,6 +30,10 @@ Sigma: TypeAlias = Callable[[str], Activation]
 
 Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Of the copies of a kernel: values, (copies, averages), and sizes, (averages,)."""
+
+
+Known: TypeAlias = Callable[[Atom, int], tuple[Array, Sequence[int]]]
+"""Of an atom and its exponent: its array, and the label of each axis."""
 
 
 class Stage:
@@ -58,7 +62,7 @@ class Stage:
     def __init__(
         self,
         below: Sequence[Name],
-        steps: Sequence[Step],
+        steps: Sequence[Polynomial],
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
@@ -90,7 +94,10 @@ class Stage:
         self.tables = Tables(steps, m, self._find)
 
     def _lay_out(
-        self, kernels: Sequence[str], brackets: dict[str, list[Bracket]], steps: Sequence[Step]
+        self,
+        kernels: Sequence[str],
+        brackets: dict[str, list[Bracket]],
+        steps: Sequence[Polynomial],
     ) -> None:
         """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors,
         numbers, functions of collective variables, brackets."""
@@ -207,7 +214,18 @@ class Stage:
             begin += group.count
         return stacked(with_sizes(parameters), *parts)
 
-    def table(self, steps: Sequence[Step]) -> Table:
+    def known(self, before: Both, parameters: Array) -> Known:
+        """Of each atom and its exponent: its array at one copy, and the label of each axis."""
+        vectors = self._vectors(before, parameters, np.zeros((1, self.noises)), self.averages())
+
+        def array(atom: Atom, exponent: int) -> tuple[Array, Sequence[int]]:
+            begin, labels = self._find(atom, exponent < 0)
+            shape = (self._m,) * len(labels)
+            return vectors[0, begin : begin + prod(shape)].reshape(shape), labels
+
+        return array
+
+    def table(self, steps: Sequence[Polynomial]) -> Table:
         """Of some of the steps, at one input."""
         return Table(steps, 1, self._find)
 

@@ -624,6 +624,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             ),
             "precision": With(20, inputs=X, tensors=["K"]),
             "seconds": Apart("a budget; tests/numeric/test_cancelling.py"),
+            "positions": With([1], net=Network("tanh", layer="convolution(2, 2)")),
+            "draws": 10,
         },
     ),
     "numeric.normalise": ({"table": "flowed"}, {"table": "other"}),
