@@ -144,6 +144,11 @@ class Taps:
         met = [[row[0][0] for row in tap if row] for tap in self.reads]
         return self._reads_one and all(len(set(each)) == len(each) for each in met)
 
+    @property
+    def permutes(self) -> bool:
+        """Whether each tap permutes the positions, and nothing is carried elsewhere."""
+        return self.is_one_to_one and self.is_full and not self.changes
+
     @cached_property
     def _reads_one(self) -> bool:
         """Whether no position reads more than one, or a part of one, by any tap."""
