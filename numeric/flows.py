@@ -432,7 +432,9 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
-    taps = (stage.reading for scheme in schemes for stage in scheme.stages)
+    taps = [stage.reading for scheme in schemes for stage in scheme.stages]
+    if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
+        return "none, for what closes on sequences of weighted positions"
     if any(each.past or each.changes for each in taps):
         return f"none, where layers change the positions of signals, as in {net.layer}"
     return ""
@@ -572,18 +574,7 @@ def _layers(
             if readouts:
                 wanted = "K and Theta alone, with a readout and a skip past one matrix"
                 raise InputError("tensors", asked, wanted)
-            alone = all(
-                stage.taps is None
-                or stage.taps.is_one_to_one
-                or (number in order[-1:] and number not in order[:-1] and not stage.carries)
-                for number, scheme in enumerate(schemes)
-                for stage in scheme.stages
-            )
-            if not alone or set(samples[0]) != {samples[1]}:
-                wanted = "K and Theta alone, with a skip past one matrix, where positions are added"
-                wanted += " up, are weighted or change in another layer than the last"
-                raise InputError("tensors", asked, wanted)
-            return TangentLayers(own, schemes, first, samples[1], order)
+            return TangentLayers(own, schemes, first, samples, order)
         needed, read = _needed(names, schemes)
         if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], schemes[0], first, change)

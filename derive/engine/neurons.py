@@ -41,8 +41,8 @@ from .atoms import relabelled
 from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .stages import Stage, linear
-from .sums import Contraction, Sum, Sums
-from .taps import MOVED
+from .sums import Contraction, Element, Sum, Sums
+from .taps import AGAIN, MOVED
 from .through import Summand, lines
 from .trees import STREAM
 
@@ -231,6 +231,7 @@ class _Average:
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
         self._mark, self._share = stage.reading.mark, Fraction(1, stage.reading.count)
+        self._again = 0 if stage.reading.is_one_to_one else AGAIN
 
     def _tapped(
         self, given: Sequence[Contraction], alike: Sequence[int] = ()
@@ -242,6 +243,15 @@ class _Average:
         samples = {j: sample % MOVED for j, sample, *_ in self._whole.factors}
         taps: dict[int, int] = {}
         pairs, seen, own = list[Contraction](), Counter[int](), list[int]()
+        reads = Counter[int]()
+
+        def end(of_xi: bool, at: int, tap: int) -> Element:
+            """A ξ by the sample that it reads, other than those that are read before."""
+            if not of_xi:
+                return of_xi, at
+            reads[at + tap] += 1
+            return of_xi, at + tap + self._again * (reads[at + tap] - 1)
+
         for place, pair in enumerate(given):
             ends = [at if of_xi else samples[at] for of_xi, at in pair]
             number = _number(*sorted(ends))
@@ -250,8 +260,8 @@ class _Average:
             seen[number] += 1
             weights = (end for (of_xi, _), end in zip(pair, ends, strict=True) if not of_xi)
             taps |= {self._mark * _number(end): tap for end in weights}
-            (one, a), (other, b) = pair
-            pairs.append(((one, a + tap * one), (other, b + tap * other)))
+            one, other = pair
+            pairs.append((end(*one, tap), end(*other, tap)))
 
         def label(sample: int) -> int:
             tap = sample - sample % MOVED

@@ -49,6 +49,7 @@ from .neurons import first_order, leading, moment
 from .norms import norm_of
 from .skips import is_skip
 from .stages import DENSE, LEFT, Collective, Product, Stage, Variable
+from .taps import AGAIN
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import DH, STREAM, Z, automorphisms
 
@@ -264,7 +265,8 @@ class _Reduction:
             if term.weight is None
         }
         self._kernel = kernel_label(stages[-1].argument_kinds[0])
-        self._norm = norm_of(stages)
+        self._norm, reading = norm_of(stages), stages[-1].reading
+        self._again = AGAIN if reading.past is not None and reading.mark else 0
 
     def of(self, found: Expansion) -> Expansion:
         """Terms with each atom reduced."""
@@ -364,12 +366,15 @@ class _Reduction:
         own = {s for s, _ in of.factors} if of.tested is None else self._arguments
         samples = sorted(own)
         for chosen in product(samples, repeat=degree):
+            read = chosen
             if of.tested is None:
                 value = multiply(self._scales(chosen), self._average(of.factors, chosen), 0)
             else:
                 bent = mean(of.differentiated(chosen))
                 value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
-            yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
+                again = (chosen[:k].count(each) for k, each in enumerate(chosen))
+                read = tuple(a + self._again * k for a, k in zip(chosen, again, strict=True))
+            yield read, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
     def _as_labels(self, of: Local) -> tuple[Expansion, Local]:
         """y y is f² :z z:, up to a number, of which no cumulant knows; y is f z."""

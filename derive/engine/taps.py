@@ -42,6 +42,8 @@ Ties = tuple[tuple[int, ...], ...]
 
 MOVED = 1000
 """label + MOVED·k stands for the sample that tap number k reads for this label."""
+AGAIN = 100
+"""label + AGAIN·k stands for the same label, read once more: each sum over positions is its own."""
 
 
 Row: TypeAlias = "tuple[tuple[int, float], ...]"
@@ -125,6 +127,11 @@ class Taps:
         own = tuple(((p, 1.0),) for p in range(self.positions))
         return self.reads == (own,) and self.past is None
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the result has other positions than those that are read."""
+        return self.into != self.shape
+
     @cached_property
     def is_full(self) -> bool:
         """Whether the weights of each tap sum to 1: constant signals stay constant."""
@@ -134,10 +141,12 @@ class Taps:
     @cached_property
     def absolute(self) -> Taps:
         """The same with |A|, by which sizes of terms are added up."""
-        if all(a > 0 for tap in self.reads for row in tap for _, a in row):
+        every = self.reads if self.past is None else (*self.reads, *self.past.reads)
+        if all(a > 0 for tap in every for row in tap for _, a in row):
             return self
         reads = (tuple(tuple((p, abs(a)) for p, a in row) for row in tap) for tap in self.reads)
-        return replace(self, reads=tuple(reads))
+        past = None if self.past is None else self.past.absolute
+        return replace(self, reads=tuple(reads), past=past)
 
     @cached_property
     def is_one_to_one(self) -> bool:
@@ -146,6 +155,11 @@ class Taps:
             return False
         met = [[row[0][0] for row in tap if row] for tap in self.reads]
         return self._reads_one and all(len(set(each)) == len(each) for each in met)
+
+    @property
+    def permutes(self) -> bool:
+        """Whether each tap permutes the positions, and nothing is carried elsewhere."""
+        return self.is_one_to_one and self.is_full and not self.reshapes
 
     @cached_property
     def _reads_one(self) -> bool:
@@ -247,6 +261,8 @@ class Constant(Taps):
 
 class Alone(Constant):
     """One tap, which reads each sample by itself: that of a stage without a convolution."""
+
+    reshapes = False
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""

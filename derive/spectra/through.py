@@ -12,7 +12,7 @@ matrix: R-diagonal, free of each other where they share no matrix, and of ∂u/�
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -24,6 +24,7 @@ from ..engine.atoms import read
 from ..engine.scheme import Scheme
 from ..engine.stages import LEFT, Collective, Function, Product, Stage, Variable
 from ..engine.step import through
+from ..engine.taps import Taps
 from ..engine.tensors import kernel_name
 from ..engine.trees import STREAM, Kind
 from ..errors import InputError
@@ -122,10 +123,13 @@ def layer_factors(
         K: the variance of z.
         C_b: of its biases; they move the variances of σ's arguments.
 
-    Raises InputError for branches that share a matrix, gates whose weights are neither Gaussian nor
-    orthogonal, and widths that differ.
+    At a constant signal σ' is the same at all positions. The law is that of the Jacobian of the
+    whole signal, where each tap permutes the positions.
+
+    Raises InputError for taps that do not, branches that share a matrix, gates whose weights are
+    neither Gaussian nor orthogonal, and widths that differ.
     """
-    layer.check_without_positions("one without positions, for the spectra of Jacobians")
+    _check_signals(layer)
     reader = _Reader(layer, activation, weights, {symbols.C_W: weights.C_W, symbols.C_b: C_b})
     known = {STREAM: _Derivative(None)}
     kernels = {STREAM: K}
@@ -172,7 +176,8 @@ class _Reader:
 
     def kernel(self, stage: Stage, kind: Kind, before: Mapping[Kind, sympy.Expr]) -> sympy.Expr:
         """The variance of a variable behind a stage."""
-        step = through(kernel_name(kind), self._scheme, stage).specialise(self._activation)
+        plain = replace(stage, taps=None)  # of a constant signal
+        step = through(kernel_name(kind), self._scheme, plain).specialise(self._activation)
         names = {symbols.tensor(kernel_name(each).label): value for each, value in before.items()}
         found = step.expr.subs({**names, **self._values}, simultaneous=True)
         return sympy.N(found, _DIGITS) if found.has(GaussianAverage) else found
@@ -212,7 +217,7 @@ class _Reader:
         matrix = stage.matrices[term.weight[0]]
         variance = self._number(matrix.variance)
         weights = universal(matrix.law or self._weights.standard)
-        law = _scaled(weight_law(weights), variance * scale**2)
+        law = _scaled(_over_taps(weight_law(weights), stage.reading), variance * scale**2)
         own = frozenset({(number, term.weight[0])})
         if len(functions) <= 1 and len(functions) + len(variables) == 1:
             inside: tuple[Law, ...] = ()
@@ -289,6 +294,23 @@ class _Reader:
 
     def _valued(self, atom: Parameter | Value) -> sympy.Expr:
         return atom.expr.subs(self._values)
+
+
+def _check_signals(layer: Layer) -> None:
+    """Raise InputError unless each tap permutes a signal's positions, and no position is masked."""
+    signals = [stage for stage in layer.stages if stage.taps]
+    if layer.readouts or any(each.masks or not each.reading.permutes for each in signals):
+        wanted = "one whose taps permute the positions, as of a circular convolution, for the "
+        wanted += "spectra of Jacobians at a constant signal"
+        raise InputError("layer", str(layer), wanted)
+
+
+def _over_taps(law: Law, taps: Taps) -> Law:
+    """Of s^{-1/2} Σ_k P_k ⊗ W_k at permutations P_k: with free R-diagonal W_k that of s^{-1/2} Σ_k
+    W_k, as each noncrossing pairing of its moments has P_k beside its inverse."""
+    if taps.count == 1 or law == weight_law(Gaussian(1)):
+        return law
+    return Around(sympy.S.Zero, (_scaled(law, sympy.Rational(1, taps.count)),) * taps.count)
 
 
 def _node(of: _Derivative) -> _Derivative:

@@ -322,11 +322,10 @@ def test_a_recursion_past_a_convolution_is_what_flow_runs(layer, read) -> None:
 
 @pytest.mark.parametrize("read", [WEIGHTED, WEIGHTED[1:]], ids=len)
 def test_a_recursion_past_weighted_positions_is_exact(read) -> None:
-    """Its sums, by hand, at infinite width; `flow` refuses them."""
+    """Its sums, by hand and by `flow`, at infinite width."""
     net = network(layers.around(layers.mix(*read), "1/2"), C_b=0)
-    with pytest.raises(InputError, match=r"^tensors: .*weighted"):
-        flow(net, SIGNAL, 2, "V")
-    K = flow(net, SIGNAL, 2, "K").K.values[0]
+    table = flow(net, SIGNAL, 2, ["K", "V"])
+    K = table.K.values[0]
     pairs = [*product(range(3), repeat=2)]
     kernel = {(p, q): sympy.nsimplify(K[p, q] / 1.2, rational=True) for p, q in pairs if p <= q}
     made = recursion("V", Orthogonal(), layer=net.layer, activation=SQUARE)
@@ -334,6 +333,7 @@ def test_a_recursion_past_weighted_positions_is_exact(read) -> None:
         value = at_layer_2(made.expr, dict(zip(made.samples, at, strict=True)), K, read)
         (exactly,) = exact.series("V", net, 2, 0, at, kernel=kernel)
         assert value == pytest.approx(float(exactly), rel=1e-11)
+        assert table.V.values[1][at] == pytest.approx(float(exactly), rel=1e-11)
 
 
 def test_a_norm_behind_a_convolution_is_over_the_taps() -> None:

@@ -306,8 +306,6 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: write_module([recursion("K", layer=STRIDED)], "tanh", "unused.py"), "made"),
         (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
-        (lambda: flow(network("around(pooling(4, 2)); dense"), SIGNAL, 3, ["V"]), "tensors"),
-        (lambda: flow(network("skip(1); pooling(4, 2); dense"), SIGNAL, 4, ["V"]), "tensors"),
         (lambda: flow(network(f"around(convolution(2, 4)); {LAST}"), SIGNAL, 3, ["V"]), "tensors"),
         (
             lambda: training.flow(network("dense; pooling(4)"), [SIGNAL], [[1]], depth=2, eta=1),

@@ -74,8 +74,8 @@ class Seen:
         self.states: list[Functionals] = []
         after = tangents._Pass.after
 
-        def kept(own, K):
-            found = after(own, K)
+        def kept(own, K, given):
+            found = after(own, K, given)
             copies = {kind: [each.copy() for each in v] for kind, v in found.values.items()}
             self.states.append(found._replace(values=copies))
             return found
@@ -93,7 +93,7 @@ class Seen:
 def test_functionals_have_the_tensors_as_members(monkeypatch, sigma, norm):
     """X(:z^b:) is a tensor: two derivations of one number, layer by layer."""
     seen = Seen(monkeypatch)
-    table = flow(network(sigma, norm), PAIR[0], 4, ["G1", "V", *TOWER], width=2)
+    table = flow(network(sigma, norm), PAIR[0], 5, ["G1", "V", *TOWER], width=2)
     for layer in (2, 3, 4):
         for kind, (name, degree) in MEMBERS.items():
             if kind in BRANCHES:  # of P … U, which are refused behind norms
@@ -106,7 +106,7 @@ def test_functionals_have_the_tensors_as_members(monkeypatch, sigma, norm):
 def test_functionals_of_an_invariant_law(monkeypatch, ensemble):
     """With σ = y four indices pair in three ways: E :z⁴: is 3V/n, n E ΔH_ii :z_i²: is D + 2F."""
     seen = Seen(monkeypatch)
-    table = flow(network("linear", "rms", weights=ensemble), PAIR[0], 4, ["V", *TOWER], width=2)
+    table = flow(network("linear", "rms", weights=ensemble), PAIR[0], 5, ["V", *TOWER], width=2)
     D, F, V = (table[name].to_numpy() for name in "DFV")
     for layer in (2, 3, 4):
         at = layer - 1

@@ -127,8 +127,9 @@ REASONS = (
         "spectra of signals",
         NOT_YET,
         "layer",
-        "one without positions, for the spectra of Jacobians",
-        "Spectra are not derived for convolutions.",
+        "one whose taps permute the positions",
+        "Spectra are derived for constant signals, if each tap only permutes the positions, as in "
+        "a circular convolution without strides, pooling, dropout or readout.",
     ),
     Reason(
         "spectra of unequal widths",

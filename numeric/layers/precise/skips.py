@@ -62,7 +62,7 @@ class Skips(Recursions):
         order: Sequence[int],
         first: WeightEnsemble,
     ) -> None:
-        layers, self._own, self._kinds = closed(own, schemes, 1)
+        layers, self._own, self._kinds = closed(own, schemes, several=False)
         self._at_first = *self._own, *(BLOCK,) * (schemes[0].group != "O")
         super().__init__(names, schemes, order, first, 1, self._at_first)
         self._derived = [layers[number] for number in order]

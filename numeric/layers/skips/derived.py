@@ -83,9 +83,10 @@ class Derived(NamedTuple):
 
 
 def closed(
-    names: Sequence[Name], schemes: Sequence[Scheme], m: int
+    names: Sequence[Name], schemes: Sequence[Scheme], *, several: bool
 ) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
-    """The recursions of several layers for these tensors, all tensors and kinds of functionals."""
+    """The recursions of several layers for these tensors, all tensors and kinds of functionals;
+    with one label for all samples, unless there are several."""
     own = [name for name in names if name in CLOSED]
     larger = ", ".join(str(name) for name in own if name in LARGER)
     kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
@@ -94,7 +95,7 @@ def closed(
         there = ", ".join(each for each in FIRST_ORDER if named(each) not in LARGER)
         wanted = f"among {there} behind a skip around one matrix with "
         raise InputError("tensors", larger, wanted + ("a norm" if normed else "a σ with kinks"))
-    layers = [derived(own, scheme, m) for scheme in schemes]
+    layers = [derived(own, scheme, several=several) for scheme in schemes]
     tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
     kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
     return layers, tuple(tensors), tuple(kinds)
@@ -117,7 +118,7 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
     return names & set(CLOSED), kinds
 
 
-def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
+def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
     *before, bound = scheme.stages
@@ -130,13 +131,19 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
-    meet = norm is not None and m > 1 and bool(sigma.kinks)
+    meet = norm is not None and several and bool(sigma.kinks)
     merged: dict[Name | str, dict[tuple[Pair, ...], list[Term]]] = {}
     taps = range(0, MOVED * MOVED, MOVED)
 
     def with_merged(key: Name | str, terms: Expansion) -> list[Term]:
         """The terms, and beside them those where labels are equal."""
         if meet and key in MEETING:
+            if not last.reading.is_one_to_one:
+                wanted = (
+                    "K, Theta and V alone, of a σ with kinks behind a norm, where a skip past one "
+                )
+                wanted += "matrix adds up positions or gives them weights"
+                raise InputError("tensors", ", ".join(map(str, names)), wanted)
             merged[key] = {
                 pairs: listed(met(terms, {b + tap: a + tap for a, b in pairs for tap in taps}))
                 for pairs in MEETING[key]
@@ -149,10 +156,10 @@ def derived(names: Sequence[Name], scheme: Scheme, m: int) -> Derived:
     while wanted_names - tensors.keys() or wanted_kinds - functionals.keys():
         for name in sorted(wanted_names - tensors.keys()):
             count = len(name.subscripts)
-            samples = tuple(range(1, count + 1)) if m > 1 else (1,) * count
+            samples = tuple(range(1, count + 1)) if several else (1,) * count
             tensors[name] = with_merged(name, recursion_of(name, stages, weights, samples))
         for kind in sorted(wanted_kinds - functionals.keys()):
-            found = functional_of(kind, stages, weights, several=m > 1)
+            found = functional_of(kind, stages, weights, several=several)
             functionals[kind] = with_merged(kind, found)
             if kind in MEMBERS:
                 wanted_names.add(MEMBERS[kind][0])
@@ -192,10 +199,10 @@ def _taps(part: object) -> Iterator[int]:
         yield from _taps(each)
 
 
-def product_of(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
+def product_of(of: Local, *, several: bool) -> tuple[Orders, tuple[int, ...]]:
     """The orders of what stands at each sample, and those samples: of two σ's each has its own,
     whether or not they are of one sample."""
-    if m == 1:
+    if not several:
         orders = tuple(sorted(order for _, order in of.factors))
         return ((orders,), (1,)) if orders else ((), ())
     if len(of.factors) == 2 and all(order >= 0 for _, order in of.factors):

@@ -23,9 +23,8 @@ from derive.engine.tensors import Name, identify, named
 
 from ...arrays import Array
 from .hermite import Basis, Contraction, basis, block, of_tensor, raised, removal
+from .reading import Arguments, summed
 
-Pairs = Sequence[tuple[int, int]]
-"""Pairs of inputs, each once, the first of a pair no later one than the second."""
 BLOCK = named("kappa(z,z,z,z|0123)")
 """Of one neuron, beyond V of the three pairings."""
 _WITHOUT_MEAN = ("kappa", "One", "Apart")
@@ -47,7 +46,7 @@ class Functionals(NamedTuple):
     beyond: dict[str, list[Array]]
     weighted: dict[str, list[Array]]
 
-    def with_members(self, tensors: Mapping[Name, Array], pairs: Pairs) -> Functionals:
+    def with_members(self, tensors: Mapping[Name, Array], arguments: Arguments) -> Functionals:
         """With the members that are tensors, (copies, m, …) each."""
         for kind, values in self.values.items():
             if kind not in MEMBERS:
@@ -58,13 +57,21 @@ class Functionals(NamedTuple):
             assert known == name
             axes = np.argsort(labels)
             tensor = tensors[name].transpose(0, *(1 + axes))
-            for own, each, pair in zip(self.bases, values, pairs, strict=True):
-                if kind in _WITHOUT_MEAN:
-                    each[..., 0] = 0.0
-                each[..., block(own.rank, degree)] = of_tensor(
-                    own, _at(tensor, pair, degree), degree
-                )
+            _put(values, self.bases, tensor, degree, arguments)
+            for each in values if kind in _WITHOUT_MEAN else ():
+                each[..., 0] = 0.0
         return self
+
+
+def _put(
+    values: Sequence[Array], bases: Sequence[Basis], tensor: Array, degree: int, of: Arguments
+) -> None:
+    """Write the members of a degree, from a tensor over the samples that it is of."""
+    if len(of.sums) > of.samples:
+        for axis in range(tensor.ndim - degree, tensor.ndim):
+            tensor = summed(of.sums, tensor, axis)
+    for own, each, pair in zip(bases, values, of.pairs, strict=True):
+        each[..., block(own.rank, degree)] = of_tensor(own, _at(tensor, pair, degree), degree)
 
 
 def _at(tensor: Array, pair: tuple[int, int], count: int) -> Array:
@@ -75,7 +82,11 @@ def _at(tensor: Array, pair: tuple[int, int], count: int) -> Array:
 
 
 def at_first(
-    kinds: Sequence[str], K: Array, tensors: Mapping[Name, Array], pairs: Pairs, degree: int
+    kinds: Sequence[str],
+    K: Array,
+    tensors: Mapping[Name, Array],
+    arguments: Arguments,
+    degree: int,
 ) -> Functionals:
     """At layer 1, where H is no random number.
 
@@ -83,10 +94,10 @@ def at_first(
         kinds: which functionals.
         K: (m, m).
         tensors: (copies, m, …) each.
-        pairs: of inputs.
+        arguments: of the functions.
         degree: N.
     """
-    bases = [basis(K, pair, degree) for pair in pairs]
+    bases = bases_of(K, arguments, degree)
     m, copies = len(K), len(next(iter(tensors.values())))
     shapes = {kind: (m,) * RANKS[kind] for kind in kinds}
     values = {
@@ -94,14 +105,20 @@ def at_first(
         for kind, shape in shapes.items()
     }
     beyond = {kind: [np.zeros(shape)] * len(bases) for kind, shape in shapes.items()}
-    found = Functionals(bases, values, beyond, beyond).with_members(tensors, pairs)
+    found = Functionals(bases, values, beyond, beyond).with_members(tensors, arguments)
     if "One" in values:  # E :zzzz: is V of three pairings, and of a law without rotations more
         V = tensors[named("V")]
         quartic = V + V.transpose(0, 1, 3, 2, 4) + V.transpose(0, 1, 4, 3, 2)
         quartic = quartic + tensors.get(BLOCK, 0.0)
-        for own, each, pair in zip(bases, values["One"], pairs, strict=True):
-            each[..., block(own.rank, 4)] = of_tensor(own, _at(quartic, pair, 4), 4)
+        _put(values["One"], bases, quartic, 4, arguments)
     return found
+
+
+def bases_of(K: Array, arguments: Arguments, degree: int) -> list[Basis]:
+    """The basis of each pair, at a kernel (m, m)."""
+    if len(arguments.sums) > arguments.samples:
+        K = arguments.sums @ K @ arguments.sums.T
+    return [basis(K, pair, degree) for pair in arguments.pairs]
 
 
 _KEPT = 1.0 - 1e-13
@@ -114,11 +131,13 @@ class Move:
     Arguments:
         below: the pair's basis below the layer.
         above: and behind it.
-        gamma: γ.
+        gamma: γ; 0 without a skip, where the pair below may be any.
     """
 
     def __init__(self, below: Basis, above: Basis, gamma: float) -> None:
-        shift = gamma * above.inverse @ below.L
+        shift = np.zeros((above.rank, below.rank))
+        if gamma:
+            shift = gamma * above.inverse @ below.L
         self._above, self._move = above, Contraction(shift, above.degree)
         self._lift = float(np.linalg.norm(shift, 2))
         self._scale = float(np.linalg.norm(above.inverse, 2))
@@ -178,15 +197,3 @@ def tails(values: Array, lengths: Array, own: Basis, count: int) -> Array:
 def length(coefficients: Array) -> Array:
     """Of functions by their coefficients, the last axis."""
     return np.asarray(np.sqrt((coefficients**2).sum(axis=-1)))
-
-
-def placed(values: Array, labels: Sequence[int], rank: int) -> Array:
-    """Values over samples with these labels, (copies, m, …), over labels 1 … rank: where labels
-    meet the diagonal, of others one entry. An axis of coefficients stays last."""
-    letters = "".join(chr(ord("a") + label) for label in labels)
-    kept = "".join(sorted(set(letters)))
-    found: Array = np.einsum(f"Z{letters}...->Z{kept}...", values)
-    shape = [1] * rank
-    for letter, size in zip(kept, found.shape[1:], strict=False):
-        shape[ord(letter) - ord("b")] = size
-    return found.reshape(len(found), *shape, *found.shape[1 + len(kept) :])

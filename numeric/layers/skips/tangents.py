@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations_with_replacement, product
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -32,7 +32,7 @@ from derive.engine.tangents import (
     functional_in,
     subscripts,
 )
-from derive.engine.taps import MOVED
+from derive.engine.taps import ALONE, MOVED
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.errors import InputError
@@ -45,13 +45,11 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
-from ..program import multiplied
 from ..resting import Degenerate
 from ..staged import StagedLayers
 from ..stages import Stage
 from ..start import at_layer_1, means_of
 from ..steps import parameters_of, steps_of
-from ..tapped import Reader
 from ..vectors import Both, Descent, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
@@ -59,19 +57,32 @@ from .functionals import (
     Functionals,
     Move,
     at_first,
+    bases_of,
     bent,
     bent_tail,
     length,
-    placed,
     tails,
 )
-from .hermite import Basis, Contraction, Orders, Products, basis, degrees
+from .hermite import Basis, Contraction, Orders, Products, degrees
+from .reading import Arguments, Over, Reading, added, at_pair, over, results
 
 _K = named("K")
 _EQUAL = 1e-9
 """What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
 """N with one input, and with several."""
+Average: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
+"""The averages at a kernel, and their sizes."""
+
+
+class _Test(NamedTuple):
+    """A functional of the function on the left: its kind, the orders of a product that it is taken
+    of, the labels of its samples, and the taps of their numbers."""
+
+    kind: str
+    orders: Orders
+    labels: tuple[int, ...]
+    taps: tuple[tuple[int, int], ...]
 
 
 class Rules:
@@ -81,6 +92,7 @@ class Rules:
         activation: σ.
         every: the terms of these layers.
         m: inputs.
+        several: whether each sample has a label of its own.
 
     Attributes:
         count: of the averages.
@@ -90,12 +102,16 @@ class Rules:
         checks: the averages that tell how good the coefficients are.
     """
 
-    def __init__(self, activation: Activation, every: Sequence[Term], m: int) -> None:
+    def __init__(
+        self, activation: Activation, every: Sequence[Term], m: int, *, several: bool
+    ) -> None:
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
-        found = {(kind, product_of(local, m)[0]) for kind, local in known}
+        found = {(kind, product_of(local, several=several)[0]) for kind, local in known}
         self.responses = sorted(found)
-        tests = {product_of(term.of[1], m)[0] for term in every if term.test is not None}
+        tests = {
+            product_of(term.of[1], several=several)[0] for term in every if term.test is not None
+        }
         bends = {orders: bent_of(orders, activation) for orders in {o for _, o in found} | tests}
         self.bends = {orders: bend for orders, bend in bends.items() if bend}
         assert not tests & self.bends.keys()
@@ -111,17 +127,17 @@ class Rules:
         brackets = {relabelled(bracket)[0] for bracket in of_kind(atoms, Bracket)}
         self._brackets = sorted({*brackets, *self.checks.values()})
         self._averages = (
-            of.of_one(activation, self._brackets)
-            if m == 1
-            else of.of_several(activation, self._brackets, m, apart=True)
+            of.of_several(activation, self._brackets, m, apart=True)
+            if several
+            else of.of_one(activation, self._brackets)
         )
         self.count = self._averages.count
         places = [self._averages.places[each] for each in self._brackets]
         self._sums = side_by_side(places, self.count)
         self._shapes = [(m,) * len(relabelled(each)[1]) for each in self._brackets]
-        self._single = m == 1
+        self._single = not several
 
-    def average(self) -> Callable[[Array], tuple[Array, Array]]:
+    def average(self) -> Average:
         """The averages at a kernel, of a run down the layers."""
         if not self._single:
             return self._averages.copies()
@@ -132,9 +148,7 @@ class Rules:
 
         return average
 
-    def bracketed(
-        self, average: Callable[[Array], tuple[Array, Array]], K: Array, noise: Array
-    ) -> dict[Bracket, Array]:
+    def bracketed(self, average: Average, K: Array, noise: Array) -> dict[Bracket, Array]:
         """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
         found = disturbed(*average(K), noise[:, : self.count], self._sums)
         ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
@@ -152,9 +166,9 @@ class TangentLayers:
         names: those that are wanted.
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
-        m: inputs.
-        order: which of the layers are layers 2, 3, …; the last may give other positions, and then
-            the tensors are those of the last layer alone.
+        samples: in front of each scheme's layer, and behind layer 1.
+        order: which of the layers are layers 2, 3, …; there are rows of those that have the last
+            one's positions.
 
     Attributes: as of `StagedLayers`.
 
@@ -166,17 +180,18 @@ class TangentLayers:
         names: tuple[Name, ...],
         schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
-        m: int,
+        samples: tuple[tuple[int, ...], int],
         order: Sequence[int],
     ) -> None:
-        self._layers, self.own, self.kinds = closed(names, schemes, m)
-        self.m, self._order, self.degree = m, order, DEGREES[m > 1]
-        last = [self._layers[number].reading for number in order[-1:]]
-        self._changes = any(taps.changes for taps in last)
-        self.pairs = list(combinations_with_replacement(range(m), 2))
+        ahead, m = samples
+        taps = [scheme.stages[-1].reading for scheme in schemes]
+        self.several = max(m, *ahead) > 1 or not all(each.is_one_to_one for each in taps)
+        self._layers, self.own, self.kinds = closed(names, schemes, several=self.several)
+        self.m, self._order, self.degree = m, order, DEGREES[self.several]
+        self._readings = self._along(m)
         self._check_size()
         needed = closures(tuple(dict.fromkeys(others(names))), schemes)
-        self._plain = StagedLayers(needed, schemes, first, ((m,) * len(schemes), m)).along(order)
+        self._plain = StagedLayers(needed, schemes, first, samples).along(order)
         self.names = (*self._plain.names, *self.own)
         start = schemes[0].first(first)
         self._block = (BLOCK,) * (start.group != "O")
@@ -188,20 +203,43 @@ class TangentLayers:
         atoms = {atom for own in self._layers for term in own.every for atom, _ in term.atoms}
         inside = {parameter.name for parameter in of_kind(atoms, Parameter)}
         self.parameters = sorted({*self._plain.parameters, *self._at_start, *inside})
-        terms: dict[Activation, list[Term]] = {}
-        for each in self._layers:
-            terms.setdefault(each.sigma, []).extend(each.every)
-        self._rules = {sigma: Rules(sigma, every, m) for sigma, every in terms.items()}
+        self._keys = [
+            (own.sigma, count)
+            for own, count in zip(self._layers, (*ahead, *ahead)[: len(schemes)], strict=True)
+        ]
+        terms: dict[tuple[Activation, int], list[Term]] = {}
+        for own, key in zip(self._layers, self._keys, strict=True):
+            terms.setdefault(key, []).extend(own.every)
+        self._rules = {
+            key: Rules(key[0], every, key[1], several=self.several) for key, every in terms.items()
+        }
         self.noises = self._plain.noises + max(each.count for each in self._rules.values())
         most = max(len(each.responses) for each in self._rules.values())
-        self.noises += 2 * most * len(self.pairs)
+        self.noises += 2 * most * max(len(each.above.own) for each in self._readings)
+
+    def _along(self, m: int) -> list[Reading]:
+        """What layers 1, 2, … read; layer 1 reads its inputs."""
+        for number in self._order:
+            taps = self._layers[number].reading
+            m = m // taps.positions * taps.results
+        above, found = Arguments.of_samples(m), list[Reading]()
+        known: dict[tuple[int, int], Reading] = {}
+        for number in reversed(self._order):
+            own, key = self._layers[number], (number, id(above))
+            if key not in known:
+                known[key] = Reading(own.reading, above, carries=bool(own.gamma))
+            found.append(known[key])
+            above = known[key].below
+        return [Reading(ALONE, above, carries=True), *reversed(found)]
 
     def _check_size(self) -> None:
         """Refuse functionals that have no room: those of a layer and of the next, and two more."""
-        m, size = self.m, len(degrees(1 if self.m == 1 else 2, self.degree))
-        numbers = (1 + RUNS) * len(self.pairs) * size * sum(m ** RANKS[k] for k in self.kinds)
-        what = f"{', '.join(map(str, self.own))} of {m} inputs"
-        check_memory("inputs", f"{m} inputs", 32 * numbers, what)
+        size = len(degrees(2 if self.several else 1, self.degree))
+        most = max((each.above for each in self._readings), key=lambda each: len(each.pairs))
+        numbers = (1 + RUNS) * len(most.pairs) * size
+        numbers *= sum(most.samples ** RANKS[kind] for kind in self.kinds)
+        what = f"{', '.join(map(str, self.own))} of {most.samples} inputs"
+        check_memory("inputs", f"{most.samples} inputs", 32 * numbers, what)
 
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes; as `StagedLayers.first`."""
@@ -220,57 +258,85 @@ class TangentLayers:
         return self._plain.degenerate(tensors, columns, layer)
 
     def descend(self, start: Both, given: Descent) -> Both:
-        """The tensors at every layer, and their sizes; as `StagedLayers.descend`. NaN above a layer
-        whose kernel is not finite."""
-        parameters, noise, rounding, advance = given
-        depth = len(parameters) - self._changes
-        known, count = len(self._plain.names), self._plain.noises
-        columns = _columns(parameters, self.parameters, self._plain.parameters)
-        head, parts = (start[0][:known], start[1][:known]), (noise[:, :count], rounding[:, :known])
-        plain, of_plain = self._plain.descend(head, Descent(columns[:depth], *parts, _ignored))
+        """The tensors at every layer that has the last one's positions, and their sizes; as
+        `StagedLayers.descend`. NaN above a layer whose kernel is not finite."""
+        known, depth = len(self._plain.names), len(given.parameters)
         end = known + len(self.own)
-        own, of_own = begun((start[0][known:end], start[1][known:end]), depth)
-        below = dict(zip(self._plain.names, plain, strict=True))
-        averages = {sigma: rules.average() for sigma, rules in self._rules.items()}
+        plain, own = ((start[0][of], start[1][of]) for of in (slice(known), slice(known, end)))
+        averages = {key: rules.average() for key, rules in self._rules.items()}
+        state, at = self._first_state(start[0])
+        rows = own_rows = plain
+        for first, behind in self._segments(depth):
+            rows = self._plain_rows(plain, given, first, behind)
+            if first == 0:
+                own_rows = begun(own, behind)
+            for layer in range(max(first, 1), behind):
+                found = self._pass(layer, state, at, given, averages)
+                above = self._nowhere(layer, at) if found is None else found.tensors()
+                if layer == first:
+                    own_rows = begun(above, behind - first)
+                put(own_rows, layer - first, above, given.rounding[:, known:end])
+                at = self._tensors((*rows[0], *own_rows[0]), layer, layer - first)
+                if found is not None and layer + 1 < depth and np.isfinite(at[_K][0]).all():
+                    state = found.after(at[_K][0], at)
+                given.advance(1)
+            plain = [each[-1] for each in rows[0]], [each[-1] for each in rows[1]]
+        return [*rows[0], *own_rows[0]], [*rows[1], *own_rows[1]]
 
-        def tensors(layer: int) -> dict[Name, Array]:
-            every = below | dict(zip(self.own, own, strict=True))
-            return {name: self._over_samples(name, each[layer]) for name, each in every.items()}
+    def _segments(self, depth: int) -> Iterator[tuple[int, int]]:
+        """Runs of layers with the same positions: the first row, and that behind the last."""
+        readings = (self._layers[number].reading for number in self._order[: depth - 1])
+        changes = [layer for layer, taps in enumerate(readings, 1) if taps.reshapes]
+        yield from pairwise([0, *changes, depth])
 
-        at = tensors(0)
-        blocks = zip(self._block, start[0][end:], strict=True)
-        of_first = at | {name: self._over_samples(name, each) for name, each in blocks}
-        state = at_first(self.kinds, at[_K][0], of_first, self.pairs, self.degree)
-        for layer in range(1, len(parameters)):
-            derived = self._layers[self._order[layer - 1]]
-            named = dict(zip(self.parameters, parameters[layer].T, strict=True))
-            rules, average = self._rules[derived.sigma], averages[derived.sigma]
-            try:
-                found = _Pass(self, derived, rules, state, at, named, average, noise[:, count:])
-            except _NotFiniteError:
-                for part in (*own, *of_own):
-                    part[layer:] = np.nan
-                break
-            if layer == depth:
-                below_last = ([each[-1] for each in part] for part in (plain, of_plain))
-                last = self._plain.along(self._order[-1:], 1)
-                plain, of_plain = last.descend(
-                    (next(below_last), next(below_last)), Descent(columns[-2:], *parts, advance)
-                )
-                above = found.tensors()
-                own, of_own = begun(above, 1)
-                put((own, of_own), 0, above, rounding[:, known:end])
-                break
-            put((own, of_own), layer, found.tensors(), rounding[:, known:end])
-            at = tensors(layer)
-            if np.isfinite(at[_K][0]).all():
-                state = found.after(at[_K][0]).with_members(at, self.pairs)
-            advance(1)
-        return [*plain, *own], [*of_plain, *of_own]
+    def _plain_rows(self, below: Both, given: Descent, first: int, behind: int) -> Both:
+        """K, and Θ, at these layers, from those at the layer below, or at layer 1."""
+        before, known = max(first - 1, 0), len(self._plain.names)
+        columns = given.parameters[before:behind]
+        of_plain = _columns(columns, self.parameters, self._plain.parameters)
+        noise = given.noise[:, : self._plain.noises]
+        run = self._plain.along(self._order[before : behind - 1], int(first > 0))
+        return run.descend(below, Descent(of_plain, noise, given.rounding[:, :known], _ignored))
 
-    def _over_samples(self, name: Name, values: Array) -> Array:
-        """(copies, m, …), with one input too."""
-        return values.reshape(len(values), *(self.m,) * len(name.subscripts))
+    def _tensors(self, rows: Sequence[Array], layer: int, row: int) -> dict[Name, Array]:
+        """The tensors of a layer, (copies, m, …) with one input too."""
+        every = zip(self.names, rows, strict=True)
+        return {name: self._over_samples(name, each[row], layer) for name, each in every}
+
+    def _over_samples(self, name: Name, values: Array, layer: int) -> Array:
+        m = self._readings[layer].above.samples
+        return values.reshape(len(values), *(m,) * len(name.subscripts))
+
+    def _first_state(self, start: Sequence[Array]) -> tuple[Functionals, dict[Name, Array]]:
+        """The functionals and tensors at layer 1."""
+        every = zip((*self.names, *self._block), start, strict=True)
+        at = {name: self._over_samples(name, each, 0) for name, each in every}
+        return at_first(self.kinds, at[_K][0], at, self._readings[0].above, self.degree), at
+
+    def _pass(
+        self,
+        layer: int,
+        state: Functionals,
+        at: Mapping[Name, Array],
+        given: Descent,
+        averages: Mapping[tuple[Activation, int], Average],
+    ) -> _Pass | None:
+        """What leads to a layer; None above a kernel that is not finite."""
+        number = self._order[layer - 1]
+        named = dict(zip(self.parameters, given.parameters[layer].T, strict=True))
+        key, noise = self._keys[number], given.noise[:, self._plain.noises :]
+        run = self._rules[key], averages[key], noise
+        try:
+            return _Pass(self, (self._layers[number], self._readings[layer]), run, state, at, named)
+        except _NotFiniteError:
+            return None
+
+    def _nowhere(self, layer: int, at: Mapping[Name, Array]) -> Both:
+        """No numbers."""
+        m, copies = self._readings[layer].above.samples, len(at[_K])
+        shapes = [(m,) * (len(name.subscripts) * (m > 1)) for name in self.own]
+        values = [np.full((copies, *shape), np.nan) for shape in shapes]
+        return values, [each[0] for each in values]
 
 
 def _ignored(layers: float) -> None:
@@ -287,32 +353,30 @@ class _Pass:
     def __init__(
         self,
         layers: TangentLayers,
-        derived: Derived,
-        rules: Rules,
+        of: tuple[Derived, Reading],
+        run: tuple[Rules, Average, Array],
         state: Functionals,
         tensors: Mapping[Name, Array],
         parameters: Mapping[str, Array],
-        average: Callable[[Array], tuple[Array, Array]],
-        noise: Array,
     ) -> None:
-        self._layers, self._derived, self._rules, self._state = layers, derived, rules, state
+        self._layers, self._state, (self._derived, self._reading) = layers, state, of
+        (self._rules, average, noise), derived = run, self._derived
         self._tensors, self._parameters = tensors, parameters
-        self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
-        self._copies = len(self._K)
-        self._reader = Reader(derived.reading, self._m // derived.reading.positions)
+        self._K, self._copies = tensors[_K], len(tensors[_K])
+        self._m, self._pairs = self._reading.below.samples, self._reading.below.own
         kernel, scale = self._K, np.ones(self._m)
         if derived.scale is not None:
             scales = self._response(derived.scale)
             kernel, scale = kernel * (scales[:, :, None] * scales[:, None, :]), scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
-        self._brackets = rules.bracketed(average, kernel, noise)
-        bases = [_scaled(own, scale) for own in state.bases]
+        self._brackets = self._rules.bracketed(average, kernel, noise)
+        bases = [_scaled(own, scale) for own in state.bases[: len(self._pairs)]]
         self._functions = {
             each: [made(own) if len(each) > 1 or len(own.samples) == 1 else None for own in bases]
-            for each, made in rules.products.items()
+            for each, made in self._rules.products.items()
         }
-        self._responses = self._all_responses(noise[:, -2 * len(rules.responses) * len(bases) :])
+        self._responses = self._all_responses(noise[:, self._rules.count :])
 
     def _entries(self, orders: Orders) -> Iterator[tuple[int, tuple[int, ...], Array, float]]:
         """Of a product of σ's at every two samples: the pair, the samples in the order of the σ's,
@@ -347,7 +411,7 @@ class _Pass:
                 size, left = float(np.linalg.norm(f)) * own, beyond * f_beyond
                 if plain in self._rules.checks:
                     known = self._brackets[self._rules.checks[plain]][0]
-                    at = samples if self._m > 1 else ()
+                    at = samples if self._layers.several else ()
                     left = left + abs(float(known[at].item()) - float(f[0])) * own
                 of_noise = noise[:, count * place + 2 * p + (samples[0] > samples[-1])]
                 column: tuple[Any, ...] = (slice(self._copies), ..., *samples)
@@ -382,7 +446,7 @@ class _Pass:
 
     def tensors(self) -> Both:
         """The tensors above, and their sizes, without axes of one sample."""
-        values, sizes, m = [], [], self._reader.samples[1]
+        values, sizes, m = [], [], self._reading.above.samples
         for name in self._layers.own:
             rank = len(name.subscripts)
             shape = (m,) * (rank if m > 1 else 0)
@@ -396,9 +460,9 @@ class _Pass:
 
     def _total(self, terms: Sequence[Term], rank: int) -> Array:
         """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
-        total = np.zeros((self._copies + 1, *(self._reader.samples[1],) * rank))
+        total = np.zeros((self._copies + 1, *(self._reading.above.samples,) * rank))
         for term, taps in self._tapped(terms):
-            part = self._scalar(term, rank, taps)
+            part = self._scalar(term, rank, taps).at(results(rank))
             total[:-1] += part[:-1]
             total[-1] += np.abs(part[-1])
         return total
@@ -406,17 +470,8 @@ class _Pass:
     def _tapped(self, terms: Iterable[Term]) -> Iterator[tuple[Term, dict[int, int]]]:
         """Each term with every choice of a tap for each number."""
         for term in terms:
-            for taps in product(range(self._reader.count), repeat=len(term.taps)):
+            for taps in product(range(self._reading.count), repeat=len(term.taps)):
                 yield term, dict(zip(term.taps, taps, strict=True))
-
-    def _placed(
-        self, values: Array, labels: Sequence[int], rank: int, taps: Mapping[int, int]
-    ) -> Array:
-        """See `placed`; at samples where these taps read, 0 where they read nothing."""
-        for axis, label in enumerate(labels, 1):
-            if label >= MOVED:
-                values = self._reader.summed(taps[label // MOVED], values, axis)
-        return placed(values, [label % MOVED for label in labels], rank)
 
     @cached_property
     def _first(self) -> list[int]:
@@ -432,21 +487,31 @@ class _Pass:
                 first[b] = min(first[b], a)
         return first
 
+    @cached_property
+    def _same(self) -> list[int]:
+        """The first sample of the result that reads the same inputs as each."""
+        if self._reading.own:
+            return self._first
+        classes = np.eye(self._m)[self._first]
+        rows = np.concatenate([A @ classes for A in self._reading.every], axis=1).tolist()
+        return [rows.index(row) for row in rows]
+
     def _alike(self, pairs: Sequence[tuple[int, int]], rank: int) -> NDArray[np.bool_]:
         """Where the samples of each of these pairs of labels are the same, over so many labels."""
-        alike = np.equal.outer(self._first, self._first)
+        alike = np.equal.outer(self._same, self._same)
         found = np.ones((1,) * rank, bool)
         for a, b in pairs:
-            shape = [self._m if label in (a, b) else 1 for label in range(1, rank + 1)]
+            shape = [len(alike) if label in (a, b) else 1 for label in range(1, rank + 1)]
             found = found & alike.reshape(shape)
         return found
 
-    def after(self, K: Array) -> Functionals:
-        """The functionals above, where the kernel is this; members that are tensors are put in
-        later."""
-        gamma = float(sum(self._scalar(term, 0, {})[0] for term in self._derived.gamma))
-        bases = [basis(K, pair, self._layers.degree) for pair in self._pairs]
-        moves = [Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)]
+    def after(self, K: Array, tensors: Mapping[Name, Array]) -> Functionals:
+        """The functionals above, where the kernel is this, and these are the tensors."""
+        gamma = float(sum(self._scalar(term, 0, {}).values[0] for term in self._derived.gamma))
+        above = self._reading.above
+        bases = bases_of(K, above, self._layers.degree)
+        below = [self._state.bases[p] for p in self._reading.pairs]
+        moves = [Move(old, new, gamma) for old, new in zip(below, bases, strict=True)]
         values: dict[str, list[Array]] = {}
         beyond: dict[str, list[Array]] = {}
         weighted: dict[str, list[Array]] = {}
@@ -463,81 +528,79 @@ class _Pass:
                     for both in zip(of_own, (grown, heavy), strict=True)
                 )
             if self._derived.merged:  # the same input twice: functions of one
-                for p, (c, d) in enumerate(self._pairs):
-                    if c != d and self._first[c] == self._first[d]:
-                        q = self._pairs.index((self._first[c], self._first[c]))
+                for p, (c, d) in enumerate(above.own):
+                    if c != d and self._same[c] == self._same[d]:
+                        q = above.pairs.index((self._same[c], self._same[c]))
                         total[p], grown[p], heavy[p] = total[q], grown[q], heavy[q]
             values[kind], beyond[kind], weighted[kind] = total, grown, heavy
-        return Functionals(bases, values, beyond, weighted)
+        return Functionals(bases, values, beyond, weighted).with_members(tensors, above)
 
     def _functional(
         self, terms: Sequence[Term], rank: int, bases: Sequence[Basis], moves: Sequence[Move]
     ) -> tuple[list[Array], list[Array], list[Array]]:
         """Σ terms of a functional at so many samples: of each pair, (copies, m, …, size), and the
         lengths beyond N, (m, …), plain and weighted."""
-        total = [np.zeros((self._copies, *(self._m,) * rank, each.size)) for each in bases]
-        grown, heavy = ([np.zeros((self._m,) * rank) for _ in bases] for _ in range(2))
+        m = self._reading.above.samples
+        total = [np.zeros((self._copies, *(m,) * rank, each.size)) for each in bases]
+        grown, heavy = ([np.zeros((m,) * rank) for _ in bases] for _ in range(2))
         for by in sorted({term.of[1].tested or () for term in terms}):
-            own = list(self._tapped(term for term in terms if term.of[1].tested == by))
-            scalars = [self._scalar(term, rank + 2, taps) for term, taps in own]
-            places = tuple(label - rank - 1 for label in by) if self._m > 1 else (0,) * len(by)
-            for p, (c, d) in enumerate(self._pairs):
+            groups = self._groups([term for term in terms if term.of[1].tested == by], rank)
+            several = self._layers.several
+            places = tuple(label - rank - 1 for label in by) if several else (0,) * len(by)
+            for p, (c, d) in enumerate(self._reading.above.pairs):
                 if c == d and any(places):  # f is of one sample alone
                     continue
-                found, lengths = self._below(own, scalars, p, rank, len(by))
+                found, lengths = self._below(groups, p, rank, len(by))
                 total[p] += moves[p](places, found)
                 for part, heavily in ((grown, False), (heavy, True)):
                     growth = moves[p].growth(len(by), weighted=heavily)
                     part[p] += np.where(lengths == 0.0, 0.0, growth * lengths)
         return total, grown, heavy
 
-    def _below(
-        self,
-        terms: Sequence[tuple[Term, dict[int, int]]],
-        scalars: Sequence[Array],
-        p: int,
-        rank: int,
-        count: int,
-    ) -> tuple[Array, Array]:
-        """Σ scalar X(f) on the functions of a pair, (copies, m, …, size), and the length of what
-        so many derivatives bring beyond N, (m, …)."""
-        own, m = self._state.bases[p], self._m
-        total = np.zeros((self._copies, *(m,) * rank, own.size))
-        far = np.zeros((m,) * rank)
-        sums: dict[Any, tuple[Any, Any]] = {}
-
-        def at_pair(values: Array, *, coefficients: bool = False) -> Array:
-            """With labels rank + 1 and rank + 2 at the samples of the pair."""
-            if m == 1:
-                ends = values.shape[-1:] if coefficients else ()
-                return values.reshape(len(values), *(1,) * rank, *ends)
-            index: tuple[Any, ...] = (slice(None),) * (rank + 1)
-            sizes = values.shape[rank + 1 : rank + 3]
-            both = zip(self._pairs[p], sizes, strict=True)
-            return np.asarray(values[(*index, *(at if size > 1 else 0 for at, size in both))])
-
-        for (term, taps), scalar in zip(terms, scalars, strict=True):
-            part, (kind, of_) = at_pair(scalar)[:-1], term.of
-            orders, labels = product_of(of_, m)
-            if kind == "Mean" and not orders:
-                total[..., 0] += part
-                continue
+    def _groups(self, terms: Sequence[Term], rank: int) -> dict[_Test, tuple[Over, Over]]:
+        """The scalars before each functional of the function on the left, and their sizes."""
+        groups: dict[_Test, tuple[Over, Over]] = {}
+        for term, taps in self._tapped(terms):
+            kind, of_ = term.of
+            orders, labels = product_of(of_, several=self._layers.several)
             if kind != "Mean":
                 orders, labels = (), subscripts(term.test)
             read = {label // MOVED: taps[label // MOVED] for label in labels if label >= MOVED}
-            key = kind, orders, labels, tuple(read.items())
-            before = sums.get(key, (0.0, 0.0))
-            sums[key] = before[0] + part, before[1] + np.abs(part[0])
-        for (kind, orders, labels, reads), (part, size) in sums.items():
-            if orders:
-                found, lengths = self._sources[p][orders]
+            test = _Test(kind, orders, labels, tuple(read.items()))
+            part = self._scalar(term, rank, taps, labels)
+            found = part._replace(values=part.values[:-1])
+            size = part._replace(values=np.abs(part.values[:1]))
+            before = groups.get(test)
+            groups[test] = (
+                (found, size)
+                if before is None
+                else (added(before[0], found), added(before[1], size))
+            )
+        return groups
+
+    def _below(
+        self, groups: Mapping[_Test, tuple[Over, Over]], p: int, rank: int, count: int
+    ) -> tuple[Array, Array]:
+        """Σ scalar X(f) on the functions of a pair, (copies, m, …, size), and the length of what
+        so many derivatives bring beyond N, (m, …)."""
+        below, pair = self._reading.pairs[p], self._reading.above.pairs[p]
+        own, ends, m = self._state.bases[below], results(rank), self._reading.above.samples
+        total = np.zeros((self._copies, *(m,) * rank, own.size))
+        far = np.zeros((m,) * rank)
+        for test, (scalar, size) in groups.items():
+            if test.kind == "Mean" and not test.orders:
+                total[..., 0] += at_pair(scalar, rank, pair).at(ends)
+                continue
+            if test.orders:
+                found, lengths = self._sources[below][test.orders]
             else:
-                found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
-            taps = dict(reads)
-            each = at_pair(self._placed(found, labels, rank + 2, taps), coefficients=True)
-            total += part[..., None] * each
-            lengths = at_pair(self._placed(lengths[None], labels, rank + 2, taps))[0]
-            far = far + size * tails(each[0], lengths, own, count)
+                found = self._state.values[test.kind][below]
+                lengths = self._state.beyond[test.kind][below]
+            X, left = over(found, test.labels), over(lengths[None], test.labels)
+            left = left._replace(values=tails(X.values[0], left.values[0], own, count)[None])
+            taps = dict(test.taps)
+            total += self._reading.applied(scalar, X, taps, rank, pair).at(ends)
+            far = far + self._reading.lengths(size, left, taps, rank, pair).at(ends)[0]
         return total, far
 
     @cached_property
@@ -546,9 +609,11 @@ class _Pass:
         and the lengths of what lies beyond N."""
         found: list[dict[Orders, tuple[Array, Array]]] = []
         K, m, bases = self._K[0], self._m, self._state.bases
+        sums = self._reading.below.sums
+        K = sums @ K @ sums.T if len(sums) > m else K
         for own in bases:
             moves = []
-            for other in bases:
+            for other in bases[: len(self._pairs)]:
                 A = own.inverse @ K[np.ix_(own.samples, other.samples)] @ other.inverse.T
                 moves.append((Contraction(A, own.degree), min(float(np.linalg.norm(A, 2)), 1.0)))
             each: dict[Orders, tuple[Array, Array]] = {}
@@ -565,38 +630,20 @@ class _Pass:
             found.append(each)
         return found
 
-    def _scalar(self, term: Term, rank: int, taps: Mapping[int, int]) -> Array:
-        """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
-        that it has not; its size last."""
-        own = rank if self._m > 1 else 1
-        value = float(term.value) / self._reader.count ** len(taps)
-        one = np.full((self._copies + 1, *(1,) * own), value)
-        atoms = [(*self._lookup(atom), exponent) for atom, exponent in term.atoms]
-        if not self._derived.reading.is_one_to_one:  # sums over positions are of the product
-            return self._read(one, atoms, taps)
-        parts = (self._placed(each, at, own, taps) ** exponent for each, at, exponent in atoms)
-        total = multiplied([one, *parts])
-        return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)
-
-    def _read(
-        self,
-        one: Array,
-        atoms: Sequence[tuple[Array, tuple[int, ...], int]],
-        taps: Mapping[int, int],
-    ) -> Array:
-        """A product of atoms, (copies + 1, m, …), at what taps read of each sample."""
-        rank = one.ndim - 1
-        parts = (placed(each, [k % MOVED for k in at], rank) ** by for each, at, by in atoms)
-        total = multiplied([one, *parts])
-        moved = {k % MOVED: taps[k // MOVED] for _, at, _ in atoms for k in at if k >= MOVED}
-        for axis, tap in moved.items():
-            every = (*total.shape[:axis], self._m, *total.shape[axis + 1 :])
-            total = self._reader.summed(tap, np.broadcast_to(total, every), axis)
-        return total
+    def _scalar(
+        self, term: Term, rank: int, taps: Mapping[int, int], kept: Sequence[int] = ()
+    ) -> Over:
+        """A term without what is of the function on the left, (copies + 1, m, …), its size last,
+        over results and the labels that are kept."""
+        value = float(term.value) / self._reading.count ** len(taps)
+        parts = [Over(np.full(self._copies + 1, value), ())]
+        for atom, exponent in term.atoms:
+            part = over(*self._lookup(atom))
+            parts.append(part._replace(values=part.values**exponent))
+        return self._reading.product(parts, taps, rank, kept)
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
         """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
-
         def bracket(own: Bracket) -> tuple[Array, tuple[int, ...]]:
             canonical, labels = relabelled(own)
             return self._brackets[canonical], labels
@@ -631,7 +678,7 @@ class _Pass:
                 self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
             ]
             return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
-        orders, samples = product_of(of_, self._m)
+        orders, samples = product_of(of_, several=self._layers.several)
         return self._responses[kind, orders], (*subscripts(atom), *samples)
 
     def _number(self, atom: Value) -> Array:
