@@ -27,7 +27,6 @@ from ..samplers.staged import Evaluated, Parts
 from . import kernels
 from .arguments import carries
 from .blocks import Block, Masks, networks_of
-from .changes import changes
 from .losses import per_input
 from .parts import Key, Part, Pass, Trained, Use, parts, stages_at
 from .tape import Node, Tape
@@ -322,25 +321,6 @@ class CompiledNetworks(Networks):
             work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
             self._sigma,
         )  # fmt: skip
-
-    def changes(self) -> Array:
-        """`changes.changes` of each network, (networks, numbers)."""
-        ensemble, inputs = self.work.ensemble, self.work.ensemble.inputs
-        entering, slopes = [np.broadcast_to(inputs, (len(self.streams), *inputs.shape))], []
-        weights = [self.of[part.key] for part in self.parts if part.law is not None]
-        biases = [self.of[part.key] for part in self.parts if part.law is None]
-        for layer, (W, b) in enumerate(zip(weights, biases, strict=True), 1):
-            z = entering[-1] @ W + b
-            if layer < ensemble.depth:
-                values = np.empty((len(z), 2, *z.shape[1:]))
-                ensemble.activation(layer, 2).differentiate(z, values)
-                slopes.append(values[:, 1])
-                z = values[:, 0]
-            entering.append(z)
-        variance = ensemble.C_W[-1] / entering[-2].shape[2]
-        turned = [W.transpose(0, 2, 1) for W in weights]
-        given = entering, slopes, turned, self._rates, variance, len(self.work.targets)
-        return self._joined([changes(*given)])
 
 
 def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:
