@@ -26,8 +26,7 @@ from derivations.section import show
 from derivations.training.data import digits
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.totals import Rows
-from numeric.runs.work import Sharing, Work
+from numeric.runs.work import RowsWork, Sharing
 from numeric.tables.drawing import points
 
 
@@ -95,7 +94,7 @@ def gap(H: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Stacks(Work):
+class Stacks(RowsWork):
     """V of every network and layer, each network on its own batch of digits: (draws, layers).
 
     Arguments:
@@ -117,10 +116,6 @@ class Stacks(Work):
     def shape(self, draws: int) -> tuple[int, ...]:
         """(draws, layers)."""
         return draws, LAYERS
-
-    def total(self) -> Rows:
-        """All draws, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The images, the networks and the seed."""
@@ -170,8 +165,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     runs = {}
     for number, (label, normalised) in enumerate((("batch norm", True), ("vanilla", False))):
         work = Stacks(pixels, normalised, networks, sampling.seed)
-        total, _ = chunks.total(work, networks, chunks.Options(), "sampling convolutions")
-        found = runs[label] = total.arrays()["rows"]
+        found = runs[label] = chunks.rows(work, chunks.Options(), "sampling convolutions")
         mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
         points(panel, layers, mean, spread, color=f"C{number}", label=label)
     aligned = np.sqrt((BATCH - 1) / BATCH)

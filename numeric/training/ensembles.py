@@ -16,8 +16,7 @@ from derive.errors import InputError, Words
 
 from ..arrays import Array
 from ..runs.directory import digest
-from ..runs.totals import Rows
-from ..runs.work import Sharing, Work
+from ..runs.work import RowsWork, Sharing
 from ..samplers.ensemble import Ensemble
 from .networks import CompiledNetworks, Networks
 from .optimizers import Optimizer
@@ -69,7 +68,7 @@ class Course(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Training(Work):
+class Training(RowsWork):
     """Networks as they are trained: their outputs, tangent kernels and losses at given steps.
 
     Arguments:
@@ -190,10 +189,6 @@ class Training(Work):
     def shape(self, draws: int) -> tuple[int, ...]:
         """(draws, numbers)."""
         return draws, self.row
-
-    def total(self) -> Rows:
-        """All networks, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The networks, what they are trained on, and how."""

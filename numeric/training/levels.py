@@ -126,11 +126,13 @@ class Levels:
         """Means over networks, covariances, and standard errors."""
         work, own = self.trained, self.controls
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = _rows(work, options, self._what)
+            rows = chunks.rows(work, options, self._what, work.draws * work.seconds)
             if not own.linear:
                 return control.plain(work.course(rows))
             others, elsewhere = self.untrained, replace(options, run=None)
-            starts = _rows(others, elsewhere, f"drawing {_networks(others)}")
+            starts = chunks.rows(
+                others, elsewhere, f"drawing {_networks(others)}", others.draws * others.seconds
+            )
             return control.controlled(
                 work.course(rows), work.start(rows), others.start(starts),
                 self._known(options), work.targets, work.rule.eta, work.steps,
@@ -142,12 +144,6 @@ class Levels:
         what = f"averaging {number(self.lazy)} networks of width {self.trained.ensemble.width}"
         with quiet() if options.progress else telling(what, self.lazy * self._lazy_seconds):
             return means.known(self.trained.ensemble, self.lazy)
-
-
-def _rows(work: Training, options: chunks.Options, what: str) -> Array:
-    """What each network comes to, (draws, numbers)."""
-    made = chunks.total(work, work.draws, options, what, work.draws * work.seconds)[0]
-    return made.arrays()["rows"]
 
 
 def _networks(work: Training) -> str:
