@@ -28,6 +28,7 @@ from . import kernels
 from .arguments import carries
 from .blocks import Block, Masks, networks_of
 from .losses import per_input
+from .optimizers import take_steps
 from .parts import Key, Part, Pass, Trained, Use, parts, stages_at
 from .tape import Node, Tape
 
@@ -288,12 +289,6 @@ class CompiledNetworks(Networks):
     supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
     """The needs of networks that it serves (`samplers.ensemble.Layers.needs`)."""
 
-    def begin(self, parameters: Array) -> None:
-        """See `Networks.begin`."""
-        super().begin(parameters)
-        work = self.work
-        self.descent = work.rule.started(self.parameters, np.array(self._rates))
-
     @property
     def _rates(self) -> tuple[Array, Array]:
         """λ_W/n_in and λ_b by layer."""
@@ -317,10 +312,12 @@ class CompiledNetworks(Networks):
     def descend(self, steps: int) -> None:
         """See `Networks.descend`."""
         work = self.work
-        self.descent.take(
+        take_steps(
+            work.rule, self.parameters, self.moments, np.array(self._rates), self.count,
             work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
             self._sigma,
         )  # fmt: skip
+        self.count += steps
 
 
 def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:
