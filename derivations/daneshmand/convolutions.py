@@ -20,28 +20,15 @@ from scipy import signal, special
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, misprint, observed
-from derivations.daneshmand.orthogonalization import orthogonalizing_weights
+from derivations.daneshmand.modules import BatchNorm, Convolution, ReLU, fold, outputs, unfold
+from derivations.daneshmand.orthogonalization import orthogonality_gap, orthogonalizing_weights
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derivations.training.data import digits
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.totals import Rows
-from numeric.runs.work import Sharing, Work
+from numeric.runs.work import RowsWork, Sharing
 from numeric.tables.drawing import points
-
-
-def unfold(H: Array, size: int) -> Array:
-    """All patches of H (channels, m, m, samples): (channels·size², m²·samples), zeros around."""
-    edge = size // 2
-    padded = np.pad(H, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
-    patches = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
-    return patches.transpose(0, 4, 5, 1, 2, 3).reshape(len(H) * size**2, -1)
-
-
-def convolve(W: Array, H: Array, size: int) -> Array:
-    """fold(W unfold(H)), eq. (30): (rows of W, m, m, samples)."""
-    return np.asarray((W @ unfold(H, size)).reshape(len(W), *H.shape[1:]))
 
 
 @claim("003", "30", "a convolution as a product of matrices, and its shape")
@@ -53,20 +40,20 @@ def product() -> Verdict:
     $|W\\,\\mathrm{unfold}(H)|=1$ and spectrum $\\sqrt{\\sigma/\\sum\\sigma}$, as for matrices."""
     channels, image, samples, filters, size = 3, 5, 2, 4, 3
     rng = np.random.default_rng(0)
-    H = rng.standard_normal((channels, image, image, samples))
+    H = rng.standard_normal((samples, channels, image, image))
     kernels = rng.standard_normal((filters, channels, size, size))
     W = kernels.reshape(filters, -1)
-    direct = np.zeros((filters, image, image, samples))
+    direct = np.zeros((samples, filters, image, image))
     for a in range(filters):
         for c in range(channels):
             for s in range(samples):
-                direct[a, :, :, s] += signal.correlate2d(H[c, :, :, s], kernels[a, c], mode="same")
+                direct[s, a] += signal.correlate2d(H[s, c], kernels[a, c], mode="same")
     patches = unfold(H, size)
     made = orthogonalizing_weights(patches, len(patches))
     sigma = np.linalg.svd(patches, compute_uv=False)
     spectrum = np.linalg.svd(made @ patches, compute_uv=False)
     right = both(
-        close(convolve(W, H, size).ravel().tolist(), direct.ravel().tolist(), 12, "(30)"),
+        close(fold(W @ patches, H).ravel().tolist(), direct.ravel().tolist(), 12, "(30)"),
         close(spectrum.tolist(), np.sqrt(sigma / sigma.sum()).tolist(), 10, "(6) on patches"),
     )
     return misprint(
@@ -86,16 +73,8 @@ def product() -> Verdict:
 CHANNELS, LAYERS, NETWORKS, BATCH = 100, 30, 32, 8
 
 
-def gap(H: Array) -> float:
-    """V of eq. (2), features and positions against samples."""
-    features = H.reshape(-1, H.shape[-1])
-    C = features.T @ features
-    size = len(C)
-    return float(np.linalg.norm(C / np.trace(C) - np.eye(size) / size))
-
-
 @dataclass(frozen=True, eq=False)
-class Stacks(Work):
+class Stacks(RowsWork):
     """V of every network and layer, each network on its own batch of digits: (draws, layers).
 
     Arguments:
@@ -118,10 +97,6 @@ class Stacks(Work):
         """(draws, layers)."""
         return draws, LAYERS
 
-    def total(self) -> Rows:
-        """All draws, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
-
     def manifest(self) -> dict[str, Any]:
         """The images, the networks and the seed."""
         own = {"pixels": self.pixels, "normalised": self.normalised, "seed": self.seed}
@@ -138,7 +113,7 @@ class Stacks(Work):
                 raise CancelledError
             rng = np.random.default_rng([self.seed, network])
             batch = images[rng.choice(len(images), BATCH, replace=False)] / 16
-            found[network - start] = gaps(batch.transpose(1, 2, 0)[None], rng, self.normalised)
+            found[network - start] = gaps(batch[:, None], rng, self.normalised)
         return found
 
 
@@ -146,13 +121,10 @@ def gaps(images: Array, rng: np.random.Generator, normalised: bool) -> Array:
     """V layer by layer of one ReLU network; BN over samples and positions, channel by channel."""
     H, found = images, np.empty(LAYERS)
     for layer in range(LAYERS):
-        fan_in = 9 * len(H)
-        Z = convolve(np.sqrt(2 / fan_in) * rng.standard_normal((CHANNELS, fan_in)), H, 3)
-        if normalised:
-            Z -= Z.mean(axis=(1, 2, 3), keepdims=True)
-            Z /= np.sqrt((Z**2).mean(axis=(1, 2, 3), keepdims=True))
-        found[layer] = gap(Z)
-        H = np.maximum(Z, 0)
+        fan_in = 9 * H.shape[1]
+        W = np.sqrt(2 / fan_in) * rng.standard_normal((CHANNELS, fan_in))
+        *_, Z, H = outputs([Convolution(W), *([BatchNorm(0.0)] * normalised), ReLU()], H)
+        found[layer] = orthogonality_gap(Z.reshape(len(Z), -1).T)
     return found
 
 
@@ -170,8 +142,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     runs = {}
     for number, (label, normalised) in enumerate((("batch norm", True), ("vanilla", False))):
         work = Stacks(pixels, normalised, networks, sampling.seed)
-        total, _ = chunks.total(work, networks, chunks.Options(), "sampling convolutions")
-        found = runs[label] = total.arrays()["rows"]
+        found = runs[label] = chunks.rows(work, chunks.Options(), "sampling convolutions")
         mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
         points(panel, layers, mean, spread, color=f"C{number}", label=label)
     aligned = np.sqrt((BATCH - 1) / BATCH)

@@ -20,8 +20,7 @@ from numeric import checks
 from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.runs.directory import digest
-from numeric.runs.totals import Rows
-from numeric.runs.work import Sharing, Work
+from numeric.runs.work import RowsWork, Sharing
 from numeric.training.arguments import checked_rate
 from numeric.training.losses import per_input
 
@@ -126,7 +125,7 @@ def train(
     )  # fmt: skip
     options = chunks.Options(None, None, run, progress)
     what = f"training {number(draws)} networks of width {number(width)}"
-    rows = chunks.total(work, work.draws, options, what)[0].arrays()["rows"]
+    rows = chunks.rows(work, options, what)
     about = {
         "kind": kind, "width": width, "depth": depth, "start": start, "clip": clip or 0.0,
         "normalised": int(normalised), "eta": float(eta), "batch": batch, "seed": seed,
@@ -137,7 +136,7 @@ def train(
 
 
 @dataclass(frozen=True, eq=False)
-class _Descents(Work):
+class _Descents(RowsWork):
     """Networks, one a chunk."""
 
     images: Array
@@ -161,10 +160,6 @@ class _Descents(Work):
     def shape(self, draws: int) -> tuple[int, ...]:
         """(draws, 2, epochs)."""
         return draws, 2, self.epochs + 1
-
-    def total(self) -> Rows:
-        """All networks, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The networks and how they are trained."""

@@ -18,8 +18,8 @@ from derive.batchnorm.series import FIELD
 from derive.citations import rests_on
 from derive.errors import InputError, listed, whole
 from derive.expressions import as_expression, as_width, parse_number
-from derive.symbols import Symbol, theta
 from derive.symbols import batch as n
+from derive.symbols import theta
 from derive.symbols import width as d
 
 Number: TypeAlias = "float | Fraction | str | sympy.Expr"
@@ -40,24 +40,6 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     width = as_width("width", width)
     fourth = 1 / FIELD.to_sympy(series.census(2))
     return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
-
-
-@rests_on("daneshmand2021")
-def mean_series(order: int) -> sympy.Expr:
-    """P's eigenvalue p, times n, at C's eigenvalue (1 + δ)/n, through this order in δ.
-
-    In δ and t_k = Σ_j δ_j^k, with Σ_j δ_j = 0. Derived here. Raises InputError for an order below 1
-    or beyond what is kept.
-
-    >>> mean_series(1)
-    delta*n/(n + 2) + 1
-    """
-    order = whole("order", order, 1, series.DEGREE)
-    delta = Symbol("delta")
-    total = sympy.Integer(0)
-    for (k,), value in series.by_forms(series.mean_form(order)).items():
-        total += value.as_expr() * delta**k
-    return sympy.Add(*(sympy.factor(term * n) for term in sympy.Add.make_args(total)))
 
 
 def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral:

@@ -9,9 +9,8 @@ matrix nearest to the slice, its polar factor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,41 +129,3 @@ def _nearest_frame(V: Array, width: int) -> Array:
         slice_ = np.vstack([slice_, np.eye(width - count, rank)])
     left, _, right = np.linalg.svd(slice_, full_matrices=False)
     return np.asarray(left @ right)
-
-
-def orthogonalize_torch(
-    layers: Iterable[Any], inputs: Any, activation: Callable[[Any], Any]
-) -> list[tuple[float, float]]:
-    """`orthogonalize` for PyTorch: sets each layer's weight in place by source 003, eq. (6).
-
-    The bias becomes 0.
-
-    Arguments:
-        layers: torch.nn.Linear modules, first to last.
-        inputs: a tensor (n, n_0).
-        activation: the function between them, such as torch.relu.
-
-    Returns V before and after each layer. Needs PyTorch, which the package itself does not; hence
-    no example is run here, but one is
-
-        layers = [torch.nn.Linear(4, 8), torch.nn.Linear(8, 8)]
-        gaps = orthogonalize_torch(layers, torch.eye(4) + 0.9, torch.relu)
-
-    Raises InputError for representations without full rank.
-    """
-    import torch  # noqa: PLC0415
-
-    H = inputs.detach()
-    gaps = []
-    with torch.no_grad():
-        for number, layer in enumerate(layers, start=1):
-            representations = H.double().cpu().numpy().T
-            W = orthogonalizing_weights(representations, layer.weight.shape[0], number)
-            gaps.append(
-                (orthogonality_gap(representations), orthogonality_gap(W @ representations))
-            )
-            layer.weight.copy_(torch.from_numpy(W).to(layer.weight))
-            if layer.bias is not None:
-                layer.bias.zero_()
-            H = activation(layer(H))
-    return gaps

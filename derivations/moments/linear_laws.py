@@ -16,11 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import mpmath
 import sympy
-from flint import fmpq
 
-from derivations.moments.mellin import Mellin
 from derive.citations import rests_on
 from derive.display.objects import Shown
 from derive.errors import InputError, whole
@@ -124,29 +121,6 @@ class Law(Shown):
         squared = rho**2
         mellin = sympy.meijerg(([], self.betas), (self.gammas, []), squared / self.scale)
         return sympy.gamma(half) / sympy.pi**half * constant * mellin / squared**half
-
-    def squared_norm_density(self, value: float, K0_value: float = 1.0) -> mpmath.mpf:
-        """The density of |z|² at a positive number, to mpmath's working precision."""
-        mellin, scale = self._numbers(K0_value)
-        return mellin.density(mpmath.mpf(value) / scale) / scale
-
-    def squared_norm_cdf(self, value: float, K0_value: float = 1.0) -> mpmath.mpf:
-        """P(|z|² ≤ value), to mpmath's working precision."""
-        mellin, scale = self._numbers(K0_value)
-        return mellin.cdf(mpmath.mpf(value) / scale)
-
-    def _numbers(self, K0_value: float) -> tuple[Mellin, mpmath.mpf]:
-        if not self.gammas:
-            raise InputError("law", self, "a length that fluctuates; this one is fixed")
-        digits = mpmath.mp.dps + 5
-        scale = self.scale.subs(K0, sympy.Float(K0_value, digits))
-        if any(not each.is_number for each in (scale, *self.gammas, *self.betas)):
-            raise InputError("widths", self, "numbers, not symbols")
-        gammas, betas = (
-            tuple(fmpq(int(each.p), int(each.q)) for each in parameters)
-            for parameters in (self.gammas, self.betas)
-        )
-        return Mellin(gammas, betas), mpmath.mpf(scale.evalf(digits))
 
 
 @rests_on("day2025", "zavatoneveth2021")

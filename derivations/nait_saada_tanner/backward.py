@@ -147,7 +147,7 @@ def backward(
     draws, seconds = drawing.checked_draws(ensemble, draws, 4)
     work = _Back(ensemble, biases, str(net), draws, loss)
     what = drawing.what(ensemble, draws)
-    rows = chunks.total(work, draws, chunks.Options(), what, seconds)[0].arrays()["rows"]
+    rows = chunks.rows(work, chunks.Options(), what, seconds)
     return Backward(*np.moveaxis(rows, -1, 0).copy())
 
 

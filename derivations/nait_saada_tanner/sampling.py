@@ -34,8 +34,7 @@ from numeric.arrays import Array
 from numeric.checks import checked_inputs
 from numeric.hyperparameters import hyperparameters
 from numeric.runs import chunks
-from numeric.runs.totals import Rows
-from numeric.runs.work import Sharing, Work
+from numeric.runs.work import RowsWork, Sharing
 from numeric.samplers.ensemble import Ensemble
 from numeric.tables import layout
 
@@ -101,13 +100,13 @@ def sample(
     draws, seconds = drawing.checked_draws(ensemble, draws, columns, options.kept)
     work = Forward(ensemble, biases, str(net), draws)
     what = drawing.what(ensemble, draws)
-    rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
+    rows = chunks.rows(work, options, what, seconds)
     K = rows[..., : m * m].reshape(draws, depth, m, m)
     return Sample(K, rows[..., -1].copy() if biases == "layer" else None)
 
 
 @dataclass(frozen=True, eq=False)
-class Forward(Work):
+class Forward(RowsWork):
     """K of every network and layer, and the one bias, of the biases "layer".
 
     Arguments:
@@ -132,10 +131,6 @@ class Forward(Work):
         """(draws, depth, m² and one for the bias)."""
         columns = len(self.ensemble.inputs) ** 2 + (self.biases == "layer")
         return draws, self.ensemble.depth, columns
-
-    def total(self) -> Rows:
-        """All draws, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The ensemble, and its biases."""

@@ -17,7 +17,6 @@ from derivations.pictures.panels import one_panel, panel_grid
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
 from derive.activations.functions import Activation
 from numeric import spectra as compiled
-from numeric.tables import layout
 
 
 def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.Expr) -> Network:
@@ -25,15 +24,6 @@ def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.E
     C_W = sympy.Float(sympy.N(1 / spectra.slope_law(activation, q).mean, 25), 25)
     bias = q - C_W * sympy.Float(criticality(activation).kernel_map(q), 20)
     return Network(activation, replace(weights, C_W=C_W), C_b=sympy.Max(bias, 0))
-
-
-def theory(
-    activation: Activation, weights: WeightEnsemble, q: sympy.Expr, layers: Sequence[int]
-) -> xarray.Dataset:
-    """m_1 and m_2 at these depths, as numeric.compare reads them."""
-    laws = [spectra.jacobian(activation, weights, depth, q) for depth in layers]
-    found = {f"m{k}": [float(sympy.N(law.moment(k))) for law in laws] for k in (1, 2)}
-    return layout.table(layers, **found)
 
 
 def moments(

@@ -5,8 +5,7 @@
 A word is a ring of wires: the fixed matrices between one random factor and the next. The average
 joins the ends of the wires, rows with rows and columns with columns, once for each term of
 
-    O, U: Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols),      Ginibre, Wishart: Σ_p δ_p(rows) δ_p(cols),
-    GOE:  each pair of p as δ_rows δ_cols or crosswise,
+    O: Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols),      Ginibre: Σ_p δ_p(rows) δ_p(cols),
 
 and each closed loop of wires is a trace; a wire run backwards is transposed (derived here).
 """
@@ -15,14 +14,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product, zip_longest
-from math import factorial
+from itertools import product
 from typing import NamedTuple
 
 import sympy
 
 from derive.arithmetic.rational import RationalFunction, Term, as_sympy
-from derive.errors import InputError, whole
+from derive.errors import InputError
 from derive.groups.pairings import (
     Pairing,
     Partition,
@@ -30,28 +28,23 @@ from derive.groups.pairings import (
     double_factorial_pairings,
     pair_partitions,
 )
-from derive.groups.weingarten import dimension, elements_of, table, value_at
+from derive.groups.weingarten import table, value_at
 from derive.work.caches import cache
 
-LAWS = ("O", "U", "GOE", "Ginibre", "Wishart")
+LAWS = ("O", "Ginibre")
 LIMIT = 1_000_000
 
 
 def trace_moment(
-    words: sympy.MatrixExpr | Sequence[sympy.MatrixExpr],
-    random: sympy.MatrixSymbol,
-    law: str = "O",
-    degrees: sympy.Expr | int | None = None,
+    words: sympy.MatrixExpr | Sequence[sympy.MatrixExpr], random: sympy.MatrixSymbol, law: str = "O"
 ) -> sympy.Expr:
     """E[Π_w tr(w)] for words w in a random matrix and fixed ones, in traces of the fixed ones.
 
     Arguments:
-        words: a product of matrix symbols, with Transpose and (for U) Adjoint or conjugate; or a
-            list of such, the average of the product of their traces.
+        words: a product of real matrix symbols and their transposes; or a list of such, the average
+            of the product of their traces.
         random: the random matrix, n × n; n × m for "Ginibre".
-        law: "O" or "U" (Haar); "Ginibre" (independent entries N(0, 1)); "GOE" (symmetric,
-            E X_ij X_kl = δ_ik δ_jl + δ_il δ_jk); "Wishart" (X = G Gᵀ, G Ginibre).
-        degrees: for "Wishart", the number of columns of G.
+        law: "O" (Haar) or "Ginibre" (independent entries N(0, 1)).
 
     Returns a sympy expression in `Trace`s of words up to rotation and transposition, with exact
     coefficients. Raises InputError for what is not such a word, or one with too many factors.
@@ -60,22 +53,12 @@ def trace_moment(
     >>> O, A, B = (sympy.MatrixSymbol(name, n, n) for name in "OAB")
     >>> trace_moment(O * A * O.T * B, O)
     Trace(A)*Trace(B)/n
-    >>> trace_moment(A**4, A, "GOE").factor()
-    n*(2*n**2 + 5*n + 5)
     """
     if law not in LAWS:
         raise InputError("law", law, f"one of {', '.join(LAWS)}")
-    if not isinstance(random, sympy.MatrixSymbol):
-        raise InputError("random", random, "a sympy MatrixSymbol")
-    rows, cols = random.shape
-    if law != "Ginibre" and rows != cols:
-        raise InputError("random", random.shape, "a square matrix")
-    if (law == "Wishart") != (degrees is not None):
-        raise InputError("degrees", degrees, 'the columns of G for "Wishart", None for other laws')
-    group = law if law in ("O", "U") else "O"
-    sizes = dimension(rows, group), dimension(cols if degrees is None else degrees, group)
+    sizes = random.shape
     given = [words] if isinstance(words, sympy.MatrixExpr) else list(words)
-    diagram = _Diagram([_ring(word, random, law) for word in given], random)
+    diagram = _Diagram([_letters(word) for word in given], random)
     symbols = {x.name: x for word in given for x in word.atoms(sympy.MatrixSymbol)}
     counts: dict[_Traces, Counter[_Key]] = defaultdict(Counter)
     for joined, mu in _matchings(diagram.factors, law):
@@ -95,9 +78,6 @@ def large_n(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
     The normalised traces τ(w), of order 1, are symbols named τ(w). Divide by the n that the
     number of traces brings, or by the scale of a Gaussian matrix, first.
     """
-    if not isinstance(n, sympy.Symbol):
-        raise InputError("n", n, "the symbol of the dimension")
-    order = whole("order", order)
     normalised = {
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }
@@ -118,11 +98,10 @@ def _by_power(polynomial: sympy.Expr, x: sympy.Symbol) -> Iterator[tuple[int, sy
 
 
 class _Letter(NamedTuple):
-    """A matrix symbol in a word, by name, perhaps transposed or conjugated."""
+    """A matrix symbol in a word, by name, perhaps transposed."""
 
     name: str
     transposed: bool = False
-    conjugated: bool = False
 
     def transpose(self) -> _Letter:
         """Its transpose."""
@@ -130,9 +109,6 @@ class _Letter(NamedTuple):
 
     def of(self, symbol: sympy.MatrixSymbol) -> sympy.MatrixExpr:
         """The letter in sympy."""
-        if self.conjugated:
-            adjoint = sympy.Adjoint(symbol)
-            return adjoint if self.transposed else sympy.Transpose(adjoint)
         return sympy.Transpose(symbol) if self.transposed else symbol
 
 
@@ -143,39 +119,17 @@ _End = tuple[int, int]
 """A random factor and its row (0) or column (1)."""
 
 
-def _ring(word: sympy.MatrixExpr, random: sympy.MatrixSymbol, law: str) -> _Word:
-    """A word's letters; a Wishart matrix is spelt G Gᵀ, real random matrices are not conjugated."""
-    letters: list[_Letter] = []
-    for letter in _letters(word):
-        if letter.name == random.name and law == "Wishart":
-            letters += [_Letter(random.name), _Letter(random.name, transposed=True)]
-        elif letter.name == random.name and law != "U":
-            letters.append(letter._replace(conjugated=False))
-        else:
-            letters.append(letter)
-    if not letters:
-        raise InputError("words", word, "a product with at least one matrix symbol")
-    return tuple(letters)
-
-
 def _letters(word: sympy.MatrixExpr) -> _Word:
     """The letters of a product."""
     if isinstance(word, sympy.MatrixSymbol):
         return (_Letter(word.name),)
-    if isinstance(word, sympy.Identity):
-        return ()
     if isinstance(word, sympy.MatMul) and all(isinstance(x, sympy.MatrixExpr) for x in word.args):
         return tuple(letter for factor in word.args for letter in _letters(factor))
     if isinstance(word, sympy.MatPow) and word.exp.is_Integer and word.exp > 0:
         return _letters(word.base) * int(word.exp)
     if isinstance(word, sympy.Transpose):
         return _transpose(_letters(word.arg))
-    if isinstance(word, sympy.Adjoint):
-        return tuple(
-            letter._replace(conjugated=not letter.conjugated)
-            for letter in _transpose(_letters(word.arg))
-        )
-    raise InputError("words", word, "a product of matrix symbols, their transposes or adjoints")
+    raise InputError("words", word, "a product of matrix symbols and their transposes")
 
 
 def _transpose(word: _Word) -> _Word:
@@ -249,39 +203,20 @@ def _matchings(
     factors: Sequence[_Letter], law: str
 ) -> Iterator[tuple[dict[_End, _End], Partition]]:
     """How the ends are joined, with the type (p, q) whose Weingarten function weighs it."""
-    count = len(factors)
-    plain = [f for f, letter in enumerate(factors) if not letter.conjugated]
-    if count % 2 or (law == "U" and 2 * len(plain) != count):
+    if len(factors) % 2:
         return
-    haar = law in ("O", "U")
-    pairings = factorial(count // 2) if law == "U" else double_factorial_pairings(count)
-    ways = pairings ** (2 if haar else 1) * (2 ** (count // 2) if law == "GOE" else 1)
+    pairings = double_factorial_pairings(len(factors))
+    ways = pairings ** (2 if law == "O" else 1)
     if ways > LIMIT:
-        raise InputError("words", f"{count} random factors", f"at most {LIMIT} terms, not {ways}")
-    if law == "U":
-        order = plain + [f for f in range(count) if f not in plain]
-        options = [tuple((order[a], order[b]) for a, b in p) for p in elements_of(count // 2, "U")]
-    else:
-        options = list(pair_partitions(count))
-    if haar:
-        for p, q in product(options, repeat=2):
-            yield _joined(p, 0, 0) | _joined(q, 1, 1), coset_type(p, q)
-        return
-    for p in options:
-        for crossed in product((False, True), repeat=len(p) if law == "GOE" else 0):
-            straight = tuple(pair for pair, x in zip_longest(p, crossed) if not x)
-            twisted = tuple(pair for pair, x in zip_longest(p, crossed) if x)
-            yield (
-                _joined(straight, 0, 0)
-                | _joined(straight, 1, 1)
-                | _joined(twisted, 0, 1)
-                | _joined(twisted, 1, 0),
-                (),
-            )
+        got = f"{len(factors)} random factors"
+        raise InputError("words", got, f"at most {LIMIT} terms, not {ways}")
+    options = list(pair_partitions(len(factors)))
+    for p, q in product(options, repeat=2) if law == "O" else zip(options, options, strict=True):
+        yield _joined(p, 0) | _joined(q, 1), coset_type(p, q)
 
 
-def _joined(pairing: Pairing, here: int, there: int) -> dict[_End, _End]:
-    ends = [((a, here), (b, there)) for a, b in pairing]
+def _joined(pairing: Pairing, side: int) -> dict[_End, _End]:
+    ends = [((a, side), (b, side)) for a, b in pairing]
     return dict(ends) | {b: a for a, b in ends}
 
 
@@ -290,7 +225,7 @@ def _coefficient(
 ) -> sympy.Expr:
     """Σ counts · W(μ) · rows^a cols^b."""
     rows, cols = sizes
-    if law not in ("O", "U"):
+    if law != "O":
         terms = (c * rows**a * cols**b for (_, (a, b)), c in counts.items())
         return sympy.factor(sympy.Add(*terms))
     if rows.is_Integer:

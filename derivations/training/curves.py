@@ -23,8 +23,7 @@ from derive.work.resources import number
 from numeric import checks
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.totals import Rows
-from numeric.runs.work import Sharing, Work
+from numeric.runs.work import RowsWork, Sharing
 from numeric.samplers.ensemble import Ensemble, checked_ensemble
 from numeric.training.arguments import checked_rate, checked_steps
 from numeric.training.losses import LOSSES, per_input
@@ -118,11 +117,11 @@ def curves(
         for part in (split.test, split.training):
             if not len(part.of_class(probe)):
                 raise InputError("probe", probe, "a class with images for training and for a test")
-    work = _Curves(ensemble, split, rule, loss, size, tuple(map(int, times)), probe, draws)
     draws = checks.draws(draws, 1)
+    work = _Curves(ensemble, split, rule, loss, size, tuple(map(int, times)), probe, draws)
     options = chunks.Options(executor, None, run, progress)
     what = f"training {number(draws)} networks of width {number(width)}"
-    found = chunks.total(work, draws, options, what, draws * work.seconds)[0].arrays()["rows"]
+    found = chunks.rows(work, options, what, draws * work.seconds)
     values = found.reshape(draws, len(times), -1)
     names = PARTS if probe is None else (*PARTS, *(f"ntk_{each}" for each in KERNELS))
     about = {
@@ -138,7 +137,7 @@ def curves(
 
 
 @dataclass(frozen=True, eq=False)
-class _Curves(Work):
+class _Curves(RowsWork):
     """Networks, one a chunk: losses, and of a class the tangent kernel, at given epochs."""
 
     ensemble: Ensemble
@@ -181,10 +180,6 @@ class _Curves(Work):
         """(draws, numbers)."""
         each = len(PARTS) + (0 if self.probe is None else len(KERNELS))
         return draws, len(self.epochs) * each
-
-    def total(self) -> Rows:
-        """All networks, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The networks, the images, and how they are trained."""

@@ -170,8 +170,7 @@ def networks(net: Network, data: Split, width: int, draws: int, seed: int) -> xa
         Optimizer("tensorial", ETA * SCALE), "squared", TINY, STEPS, False, draws,
     )  # fmt: skip
     what = f"training {draws} networks of width {width}"
-    rows = chunks.total(work, draws, chunks.Options(None, None, None, False), what)[0]
-    course = work.course(rows.arrays()["rows"]).of_sign(0)
+    course = work.course(chunks.rows(work, chunks.Options(), what)).of_sign(0)
     off = course.outputs - course.outputs.mean(axis=0)
     spread = (off**2).mean(axis=(2, 3)) * draws / (draws - 1)
     about: dict[str, int | float | str] = {"width": width, "draws": draws}

@@ -7,6 +7,7 @@ E[z_i]_a = y_ia - y_ia m_a^t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,7 +39,37 @@ _LETTERS = "abcdefgh"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trained(Shown):
+class Formula(Shown):
+    """A sum of terms, of this name, at one order in 1/n."""
+
+    name: str
+    order: int
+
+    @abstractmethod
+    def rows(self, style: Style) -> list[str]:
+        """The terms of the right side."""
+
+    @property
+    def styles(self) -> tuple[Style, Style]:
+        """How it is written as text and in LaTeX."""
+        return Style(), LatexStyle()
+
+    def __str__(self) -> str:
+        style, _ = self.styles
+        first, *others = self.rows(style) or ["0"]
+        signed = (f" - {each[1:]}" if each.startswith("-") else f" + {each}" for each in others)
+        return f"{style.left(self.name, self.order)} = {first}{''.join(signed)}"
+
+    def latex(self) -> str:
+        """The formula in LaTeX, a row for each term."""
+        _, style = self.styles
+        first, *others = self.rows(style) or ["0"]
+        signed = [each if each.startswith("-") else f"+{each}" for each in others]
+        return lines_latex([f"{style.left(self.name, self.order)} = {first}", *signed])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trained(Formula):
     """An average over initializations of descended networks, at one order in 1/n.
 
     In the eigenbasis of Θ on the training set: labels a, b, … are its eigenvectors, m_a = 1 − ηΘ_a,
@@ -51,8 +82,6 @@ class Trained(Shown):
         average: its diagrams.
     """
 
-    name: str
-    order: int
     average: Average
 
     def single_input(self) -> sympy.Expr:
@@ -135,30 +164,15 @@ class Trained(Shown):
             for key, parts in found.items()
         }
 
-    def _texts(self, style: Style) -> list[str]:
+    def rows(self, style: Style) -> list[str]:
+        """The terms of the right side."""
         found: dict[tuple[int, tuple[str, ...]], Fraction] = {}
         for each in self.average.orders[self.order]:
             key = each.edges, min(_parts(each, letters, style) for letters in _renamings(each))
             found[key] = found.get(key, Fraction(0)) + each.weight
-        kept = sorted(found.items(), key=lambda item: item[0])
-        return [style.term(weight, *key) for key, weight in kept if weight]
-
-    def _rows(self, style: Style) -> list[str]:
         shifted = self.name == "prediction" and self.order == 0
-        return [*([style.target(_LETTERS[0], "i")] if shifted else []), *self._texts(style)]
-
-    def __str__(self) -> str:
-        style = Style()
-        first, *others = self._rows(style) or ["0"]
-        signed = (f" - {each[1:]}" if each.startswith("-") else f" + {each}" for each in others)
-        return f"{style.left(self.name, self.order)} = {first}{''.join(signed)}"
-
-    def latex(self) -> str:
-        """The formula in LaTeX, a row for each term."""
-        style = LatexStyle()
-        first, *others = self._rows(style) or ["0"]
-        signed = [each if each.startswith("-") else f"+{each}" for each in others]
-        return lines_latex([f"{style.left(self.name, self.order)} = {first}", *signed])
+        terms = (style.term(weight, *key) for key, weight in sorted(found.items()) if weight)
+        return [*([style.target(_LETTERS[0], "i")] if shifted else []), *terms]
 
 
 @rests_on("day2025", "roberts2022")
@@ -230,9 +244,16 @@ def _parts(diagram: Diagram, letters: dict[int, str], style: Style) -> tuple[str
 class Style:
     """How the parts of a term are written: as text."""
 
-    outputs = "n_out"
-    delta = "δ_ij"
+    shown: Mapping[str, str] = {
+        "prediction": "E[z_i]_a",
+        "covariance": "Cov[z_i, z_j]_ab",
+        "ntk": "E[H_ij]_ab",
+    }
+    eta, outputs, delta = "η", "n_out", "δ_ij"
     steps = ("t", "s", "s'", "s''", "s'''")
+    order = staticmethod("{{{}}}".format)  # of a formula in 1/n
+    raised = staticmethod("{}^{}".format)
+    fraction = staticmethod("{}/{} ".format)
     target = staticmethod("y_{1}{0}".format)  # a component of a target, by label and output
     targets = staticmethod("(y·y)_{}{}".format)  # Σ_j y_j y_j
     total = staticmethod("Σ_{{{}<{}}} {}".format)  # over steps, below a step, of what is added
@@ -254,8 +275,7 @@ class Style:
 
     def left(self, name: str, order: int) -> str:
         """The left side of the formula."""
-        shown = {"prediction": "E[z_i]_a", "covariance": "Cov[z_i, z_j]_ab", "ntk": "E[H_ij]_ab"}
-        return shown[name] + (f"{{{order}}}" if order else "")
+        return self.shown[name] + (self.order(order) if order else "")
 
     def tensor(self, name: str, labels: Sequence[str]) -> str:
         """A component of a tensor."""
@@ -263,14 +283,16 @@ class Style:
 
     def rate(self, label: str, power: str) -> str:
         """m of a label to a power."""
-        return f"m_{label}^{power}"
+        return self.raised(f"m_{label}", power)
 
     def term(self, weight: Fraction, edges: int, parts: tuple[str, ...]) -> str:
         """The whole term."""
         size = abs(weight)
         factor = "" if size == 1 else f"{size} "
-        power = "" if not edges else "η " if edges == 1 else f"η^{edges} "
-        return ("-" if weight < 0 else "") + factor + power + " ".join(parts)
+        if size.denominator > 1:
+            factor = self.fraction(size.numerator, size.denominator)
+        powers = [self.eta] if edges == 1 else [self.raised(self.eta, edges)] if edges else []
+        return ("-" if weight < 0 else "") + factor + " ".join([*powers, *parts])
 
     def function(self, history: History, letters: Sequence[str]) -> str:
         """The history's function of t, as nested sums."""
@@ -298,21 +320,19 @@ class Style:
 class LatexStyle(Style):
     """In LaTeX."""
 
-    outputs = r"n_{\mathrm{out}}"
-    delta = r"\delta_{ij}"
+    shown: Mapping[str, str] = {
+        "prediction": r"\mathbb{E}[z_{i;a}]",
+        "covariance": r"\mathrm{Cov}[z_{i;a}, z_{j;b}]",
+        "ntk": r"\mathbb{E}[\widehat{H}_{ij;ab}]",
+    }
+    eta, outputs, delta = r"\eta", r"n_{\mathrm{out}}", r"\delta_{ij}"
+    order = staticmethod(r"^{{\{{{}\}}}}".format)
+    raised = staticmethod("{}^{{{}}}".format)
+    fraction = staticmethod(r"\tfrac{{{}}}{{{}}} ".format)
     target = staticmethod("y_{{{1};{0}}}".format)
     targets = staticmethod(r"(y \cdot y)_{{{}{}}}".format)
     total = staticmethod(r"\sum_{{{}<{}}} {}".format)
     change = staticmethod(r"\Delta_{{{1}}}\left[{0}\right]".format)
-
-    def left(self, name: str, order: int) -> str:
-        """See `Style`."""
-        shown = {
-            "prediction": r"\mathbb{E}[z_{i;a}]",
-            "covariance": r"\mathrm{Cov}[z_{i;a}, z_{j;b}]",
-            "ntk": r"\mathbb{E}[\widehat{H}_{ij;ab}]",
-        }
-        return shown[name] + (rf"^{{\{{{order}\}}}}" if order else "")
 
     def tensor(self, name: str, labels: Sequence[str]) -> str:
         """See `Style`."""
@@ -320,13 +340,4 @@ class LatexStyle(Style):
 
     def rate(self, label: str, power: str) -> str:
         """See `Style`."""
-        return f"m_{label}^{{{power.strip('()')}}}"
-
-    def term(self, weight: Fraction, edges: int, parts: tuple[str, ...]) -> str:
-        """See `Style`."""
-        size = abs(weight)
-        factor = "" if size == 1 else rf"\tfrac{{{size.numerator}}}{{{size.denominator}}} "
-        if size.denominator == 1 and size != 1:
-            factor = f"{size} "
-        power = "" if not edges else r"\eta " if edges == 1 else rf"\eta^{{{edges}}} "
-        return ("-" if weight < 0 else "") + factor + power + " ".join(parts)
+        return super().rate(label, power.strip("()"))

@@ -9,21 +9,20 @@ z, end at C⁻¹y, or be joined with another by −C⁻¹. The noise is in C alo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
 from math import factorial
 
 from ..citations import rests_on
-from ..display.objects import Shown, lines_latex
 from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
 from ..errors import InputError, whole
 from ..groups.pairings import Blocks, partitions
 from ..work.caches import cache
 from .diagrams import Factor, Line, lines_of, matchings
-from .expressions import LatexStyle, Style
+from .expressions import Formula, LatexStyle, Style
 
 FREE = {"prediction": 1, "covariance": 2}
 """The cumulants of outputs given data, and how many outputs are in each."""
@@ -109,7 +108,7 @@ def _key(term: Term) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(Shown):
+class Posterior(Formula):
     """A cumulant of a network's outputs given data, at one order in 1/n.
 
     Labels a, b, … are eigenvectors of C = K + noise on the training inputs, c_a its eigenvalues,
@@ -121,31 +120,22 @@ class Posterior(Shown):
         order: in 1/n, 0 or 1.
     """
 
-    name: str
-    order: int
-
     @property
     def terms(self) -> tuple[tuple[Term, Fraction], ...]:
         """Its terms and their weights; of the mean at order 0, K C⁻¹ y, none."""
         return terms(self.name, self.order)
 
-    def _rows(self, style: _Text | _Latex) -> list[str]:
+    @property
+    def styles(self) -> tuple[Style, Style]:
+        """How it is written as text and in LaTeX."""
+        return _Text(), _Latex()
+
+    def rows(self, style: Style) -> list[str]:
+        """The terms of the right side."""
+        assert isinstance(style, _Text | _Latex)
         if self.name == "prediction" and self.order == 0:
             return [style.leading]
         return [style.term(weight, 0, _parts(each, style)) for each, weight in self.terms]
-
-    def __str__(self) -> str:
-        style = _Text()
-        first, *others = self._rows(style)
-        signed = (f" - {each[1:]}" if each.startswith("-") else f" + {each}" for each in others)
-        return f"{style.left(self.name, self.order)} = {first}{''.join(signed)}"
-
-    def latex(self) -> str:
-        """The formula in LaTeX, a row for each term."""
-        style = _Latex()
-        first, *others = self._rows(style)
-        signed = [each if each.startswith("-") else f"+{each}" for each in others]
-        return lines_latex([f"{style.left(self.name, self.order)} = {first}", *signed])
 
 
 @rests_on("roberts2022")
@@ -171,40 +161,25 @@ def posterior(name: str = "prediction", order: int = 1) -> Posterior:
     return Posterior(name, whole("order", order, 0, 1, "a relative order in 1/n, 0 or 1"))
 
 
-def _parts(term: Term, style: _Text | _Latex) -> tuple[str, ...]:
+def _parts(term: Term, style: Style) -> tuple[str, ...]:
     letters = dict(enumerate(_LETTERS))
     lines = style.lines(term.lines, letters)
     shown = [
         style.tensor(each.name.label, [letters[label] for label in each.labels])
         for each in term.tensors
     ]
-    return (*lines, *shown, *style.inverses([letters[k] for k in term.inverses]))
+    inverses = (style.raised(f"c_{letters[k]}", -1) for k in term.inverses)
+    return (*lines, *shown, *inverses)
 
 
 class _Text(Style):
+    shown: Mapping[str, str] = {"prediction": "E[z_i|y]_a", "covariance": "Cov[z_i, z_j|y]_ab"}
     leading = "K_ab y_ib/c_b"
-
-    def left(self, name: str, order: int) -> str:
-        """See `Style`."""
-        shown = {"prediction": "E[z_i|y]_a", "covariance": "Cov[z_i, z_j|y]_ab"}
-        return shown[name] + (f"{{{order}}}" if order else "")
-
-    def inverses(self, labels: Sequence[str]) -> list[str]:
-        """1/c of each."""
-        return [f"c_{label}^-1" for label in labels]
 
 
 class _Latex(LatexStyle):
+    shown: Mapping[str, str] = {
+        "prediction": r"\mathbb{E}[z_{i;a} | y]",
+        "covariance": r"\mathrm{Cov}[z_{i;a}, z_{j;b} | y]",
+    }
     leading = r"K_{ab}\, y_{i;b}\, c_b^{-1}"
-
-    def left(self, name: str, order: int) -> str:
-        """See `Style`."""
-        shown = {
-            "prediction": r"\mathbb{E}[z_{i;a} | y]",
-            "covariance": r"\mathrm{Cov}[z_{i;a}, z_{j;b} | y]",
-        }
-        return shown[name] + (rf"^{{\{{{order}\}}}}" if order else "")
-
-    def inverses(self, labels: Sequence[str]) -> list[str]:
-        """See `_Text`."""
-        return [f"c_{label}^{{-1}}" for label in labels]

@@ -1,121 +1,30 @@
 """Tensors from samples: unbiased at every finite width, with standard errors.
 
-The moments of layer ℓ+1 follow from the inner products S = s·s'/n_in of the vectors s_{;O} of layer
-ℓ (`probes`), its own weights, biases and directions averaged exactly. Each pair of M_p's neural
-indices is made by biases, by the parameters of layer ℓ+1 on an edge that it joins, or by weights:
-
-    M_p = E[ Σ C_b^|A| Π_{(a,b) ∈ B} (λ_W S_ab + [both ends have no other edge] λ_b)
-             Σ_q C(p∖A∖B, q) Π_{(a,b) ∈ q} n_in S_ab ] ,
-
-A ⊆ p among the preactivations, B ⊆ p among the edges, C the weights' pairing matrix. The *pairing
-estimator* takes layer ℓ+1's own fields instead: contract them with every pairing q and multiply
-by Weingarten's function, M_p = E[Σ_q Wg(p, q) Σ_i δ_q(i) φ … φ].
-
-Products of means are estimated without bias by sums over distinct draws (U-statistics), themselves
+Samplers record sums over networks of products of the moments that each estimates (`sums`). Products
+of means are estimated without bias by sums over distinct draws (U-statistics), themselves
 polynomials in power sums. Standard errors are the jackknife's over the blocks of draws (unequal
 sizes: Busing, Meijer and van der Leeden, *Stat. Comput.* 9, 1999). Derived here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations, product
+from itertools import combinations
 from math import prod
 from operator import add, mul
 
 import numpy as np
-import sympy
 
-from derive.engine.fields import Field
 from derive.engine.tensors import Name
 from derive.errors import InputError
-from derive.groups.pairings import (
-    Pairing,
-    Partition,
-    as_pairing,
-    coset_type,
-    mobius,
-    ordered,
-    pair_partitions,
-    set_partitions,
-)
-from derive.groups.weingarten import weingarten
-from derive.weights import WeightEnsemble
+from derive.groups.pairings import mobius, set_partitions
 from derive.work.caches import cache
 
 from ..arrays import Array
 from .moments import BLOCKS, Record
-from .observables import Plan, Statistic, components, expanded
-from .polynomials import Structure, flattened
-from .probes import Jet, Probes, degrees, edges_of
-
-Vector = tuple[Jet, int]
-"""The vector s_{;O} of one sample."""
-
-Entry = tuple[Vector, Vector]
-"""The inner product S of two vectors, in order."""
-
-Polynomial = dict[tuple[Entry, ...], Array]
-"""A polynomial in the entries, its coefficients an array over layers."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the moments of layers 1, 2, … follow from the layer before.
-
-    Arguments:
-        layers: each layer's (weights, n_in, n_out).
-        parameters: each layer's (C_b, λ_b, λ_W).
-        symbols: those of the user's equations, each with its values layer by layer.
-    """
-
-    layers: tuple[tuple[WeightEnsemble, int, int], ...]
-    parameters: tuple[tuple[float, float, float], ...]
-    symbols: tuple[tuple[str, tuple[float, ...]], ...] = ()
-
-    @property
-    def widths(self) -> Array:
-        """n_in, layer by layer."""
-        return np.array([float(n_in) for _, n_in, _ in self.layers])
-
-    @property
-    def C_b(self) -> Array:
-        """The variance of the biases, layer by layer."""
-        return np.array(self.parameters)[:, 0]
-
-    @property
-    def lambda_b(self) -> Array:
-        """The learning rate of the biases, layer by layer."""
-        return np.array(self.parameters)[:, 1]
-
-    @property
-    def lambda_W(self) -> Array:
-        """The learning rate of the weights, layer by layer."""
-        return np.array(self.parameters)[:, 2]
-
-    def coefficient(self, coset: Partition) -> Array:
-        """C(p, q) by coset type, with C_W^k in it, layer by layer."""
-        return _coefficients(self, coset)
-
-
-@cache(entries=256)
-def _coefficients(reading: Reading, coset: Partition) -> Array:
-    return np.array([weight_coefficient(w, coset, *sizes) for w, *sizes in reading.layers])
-
-
-@cache(entries=4096)
-def weight_coefficient(ensemble: WeightEnsemble, coset: Partition, n_in: int, n_out: int) -> float:
-    """C(p, q) with C_W^k in it, at whole widths."""
-    sizes = sympy.Integer(n_in), sympy.Integer(n_out)
-    return float(ensemble.C_W ** sum(coset) * ensemble.coefficient(coset, *sizes))
-
-
-@cache(entries=4096)
-def haar_coefficient(n: int, coset: Partition) -> float:
-    """Weingarten's function of O(n)."""
-    return float(weingarten(coset, sympy.Integer(n)))
+from .observables import Plan, components, expanded
 
 
 def check_width(n: int, pairs: int) -> None:
@@ -126,114 +35,6 @@ def check_width(n: int, pairs: int) -> None:
             n,
             f"at least {pairs} neurons, to tell the pairings of {2 * pairs} fields apart",
         )
-
-
-def moment(
-    trees: tuple[Field, ...],
-    pairing: Pairing,
-    samples: tuple[int, ...],
-    reading: Reading,
-    probes: Probes,
-) -> Polynomial:
-    """M_p in the inner products of the layer before, averaged over the probes on its edges."""
-    polynomial = _one_assignment(trees, pairing, samples, reading)
-    assignments = list(probes.assignments(trees))
-    total: Polynomial = {}
-    entries = {entry for monomial in polynomial for entry in monomial}
-    for chosen in assignments:
-        name = {entry: _entry(*(_rename(vector, chosen) for vector in entry)) for entry in entries}
-        for monomial, value in polynomial.items():
-            renamed = tuple(sorted([name[entry] for entry in monomial]))
-            total[renamed] = total.get(renamed, 0.0) + value / len(assignments)
-    return total
-
-
-def _rename(vector: Vector, probes: Sequence[int]) -> Vector:
-    jet, sample = vector
-    return tuple(sorted(probes[edge] for edge in jet)), sample
-
-
-def _entry(a: Vector, b: Vector) -> Entry:
-    return (a, b) if a <= b else (b, a)
-
-
-def _one_assignment(
-    fields: tuple[Field, ...], pairing: Pairing, samples: tuple[int, ...], reading: Reading
-) -> Polynomial:
-    """M_p with edge e along probe e."""
-    edges, degree = edges_of(fields), degrees(fields)
-    ends = {ordered(*edge): number for number, edge in enumerate(edges)}
-    jets = [tuple(e for e, edge in enumerate(edges) if node in edge) for node in range(len(degree))]
-    total: Polynomial = {}
-    for makers in product(("weights", "new"), repeat=len(pairing)):
-        constant = np.ones_like(reading.widths)
-        choices: list[list[tuple[Array, tuple[Entry, ...]]]] = []
-        rest: list[Vector] = []
-        for (a, b), maker in zip(pairing, makers, strict=True):
-            edge = ends.get(ordered(a, b))
-            if maker == "weights":
-                rest += [(jets[a], samples[a]), (jets[b], samples[b])]
-            elif edge is not None:
-                left, right = (
-                    (tuple(e for e in jets[node] if e != edge), samples[node]) for node in (a, b)
-                )
-                choices.append([(reading.lambda_W, (_entry(left, right),))])
-                if degree[a] == degree[b] == 1:
-                    choices[-1].append((reading.lambda_b, ()))
-            elif degree[a] == degree[b] == 0:
-                constant = constant * reading.C_b
-            else:
-                constant = np.zeros_like(constant)
-        if not constant.any():
-            continue
-        choices.append(list(_weights_average(rest, reading)))
-        for chosen in product(*choices):
-            value = constant * prod((part for part, _ in chosen), start=np.ones_like(constant))
-            if value.any():
-                monomial = tuple(sorted(entry for _, entries in chosen for entry in entries))
-                total[monomial] = total.get(monomial, 0.0) + value
-    return total
-
-
-def _weights_average(
-    vectors: Sequence[Vector], reading: Reading
-) -> Iterator[tuple[Array, tuple[Entry, ...]]]:
-    """The terms n_in^k C(p, q) Π S, p the pairing that joins vectors 0 and 1, 2 and 3, …"""
-    p: Pairing = tuple((a, a + 1) for a in range(0, len(vectors), 2))
-    for q in pair_partitions(len(vectors)):
-        value = reading.coefficient(coset_type(p, q)) * reading.widths ** len(q)
-        yield value, tuple(_entry(vectors[a], vectors[b]) for a, b in q)
-
-
-def compiled(plan: Plan, reading: Reading, probes: Probes) -> tuple[Structure, Array]:
-    """The plan's statistics as polynomials in the vectors' inner products, row by row.
-
-    Vector (jet, sample) has number jet·m + sample.
-    """
-    return _compiled(tuple(plan.trees()), plan.statistics, plan.samples, reading, probes)
-
-
-@cache(entries=64)
-def _compiled(
-    trees: tuple[tuple[Field, ...], ...],
-    statistics: tuple[Statistic, ...],
-    samples: int,
-    reading: Reading,
-    probes: Probes,
-) -> tuple[Structure, Array]:
-    vectors = [(jet, sample) for jet in probes.jets for sample in range(samples)]
-    place = {vector: number for number, vector in enumerate(vectors)}
-    number = {
-        (a, b): place[a] * len(vectors) + place[b] for a in vectors for b in vectors if a <= b
-    }
-    polynomials = [
-        moment(fields, as_pairing(statistic.pairing), statistic.samples, reading, probes)
-        for fields, statistic in zip(trees, statistics, strict=True)
-    ]
-    structure, coefficients = flattened(polynomials, number)
-    if not coefficients.size:  # without weights and biases nothing is left
-        coefficients = np.zeros((len(reading.layers), 0))
-    return structure, coefficients
 
 
 @dataclass(frozen=True)

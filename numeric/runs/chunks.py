@@ -38,7 +38,7 @@ from ..arrays import Array
 from . import directory as directories
 from .directory import Directory, manifest
 from .totals import Total
-from .work import Sharing, Work
+from .work import RowsWork, Sharing, Work
 
 _SAVE_EVERY = 5.0  # seconds
 _SAVE_SHARE = 20  # and so many times what it took to save
@@ -130,6 +130,11 @@ def total(
             return found
         with Directory(Path(options.run), manifest(work)) as directory:
             return _gathered(work, chunks, directory, options, seen)
+
+
+def rows(work: RowsWork, options: Options, what: str, seconds: float = 0.0) -> Array:
+    """What each draw comes to, (draws, …); the arguments are those of `total`."""
+    return total(work, work.draws, options, what, seconds)[0].arrays()["rows"]
 
 
 @dataclass(frozen=True)

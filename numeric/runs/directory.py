@@ -47,7 +47,7 @@ _OWN = re.compile(r"manifest\.json|sums\.npz|chunk-\d+\.npz|lock")
 _ASIDE = re.compile(rf"\.({_OWN.pattern})\.\w+")  # what a kill leaves of a file that is written
 _NOTED = ("hash", "made_with")  # not compared
 _FIRST = ("format", "version", "sampler")  # where one of these differs, it says most
-_LAST = ("antithetic", "chunk", "first", "origin", "readouts", "changes")
+_LAST = ("antithetic", "chunk", "first", "origin", "readouts")
 """What may follow from others: it is said where no other differs."""
 
 

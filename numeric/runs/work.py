@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from .totals import Total
+from .totals import Rows, Total
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +71,17 @@ class Work(ABC):
     @abstractmethod
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The sums of the draws start … stop − 1; `reference` is what the run is about."""
+
+
+class RowsWork(Work):
+    """Work whose draws are all kept, one below the other.
+
+    Attributes:
+        draws: how many are asked for.
+    """
+
+    draws: int
+
+    def total(self) -> Rows:
+        """Room for all draws."""
+        return Rows(np.empty(self.shape(self.draws)))

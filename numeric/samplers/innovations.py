@@ -37,15 +37,14 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Z
 from derive.gaussian import closed_forms
-from derive.groups.pairings import as_pairing
 from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.jit import driver
 from ..emit.kernels import load_kernels
-from ..estimators import unbiased
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
+from ..estimators.sums import moment
 from ..random.lazy import (
     COLUMN,
     GAUSSIAN,
@@ -120,11 +119,10 @@ class InnovationSampler(ProbeSampler):
         for number, (fields, statistic) in enumerate(trees):
             if len(fields) != 4:
                 continue
-            pairing = as_pairing(statistic.pairing)
-            polynomial = unbiased.moment(fields, pairing, statistic.samples, told, Probes())
+            polynomial = moment(fields, statistic.pairing, statistic.samples, told, Probes())
             for monomial, coefficients in polynomial.items():
                 if len(monomial) == 2:
-                    first, second = (place[a, b] for (_, a), (_, b) in monomial)
+                    first, second = (place[a, b] for _, ((_, a), (_, b)) in monomial)
                     places.append((first, second, number))
                     found.append(np.broadcast_to(coefficients, self.ensemble.depth))
         terms = np.array(places, np.int64).reshape(-1, 3)

@@ -56,7 +56,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from ..estimators.observables import Statistic
-from ..estimators.unbiased import Reading, haar_coefficient
+from ..estimators.sums import Reading, haar_coefficient
 from ..random.lazy import HAAR
 
 Kind = tuple[AnyField, ...]

@@ -21,7 +21,7 @@ from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
-from ..estimators.unbiased import Reading
+from ..estimators.sums import Reading
 from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, PARTS, Step
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels

@@ -20,10 +20,10 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
-from ..estimators import unbiased
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes, needed, spare
+from ..estimators.sums import Reading, compiled_layers
 from ..hyperparameters import symbols_of
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
@@ -106,7 +106,7 @@ class ProbeSampler(Followed):
 
 @cache(entries=64)
 def _polynomials(layers: Layers, plan: Plan, probes: Probes) -> tuple[Structure, Array]:
-    return unbiased.compiled(plan, reading(layers), probes)
+    return compiled_layers(plan, reading(layers), probes)
 
 
 def weighted(
@@ -152,13 +152,13 @@ def kernels() -> ModuleType:
     return load_kernels("layer", doc, (*entries, *jets), parts=lazy.PARTS)
 
 
-def reading(ensemble: Ensemble | Layers, fields: Iterable[AnyField] = ()) -> unbiased.Reading:
+def reading(ensemble: Ensemble | Layers, fields: Iterable[AnyField] = ()) -> Reading:
     """How every layer's moments follow from the layer before, those of such fields among them."""
     sizes = zip(ensemble.widths, ensemble.widths[1:], strict=False)
     parameters = zip(
         ensemble.C_b.tolist(), ensemble.lambda_b.tolist(), ensemble.lambda_W.tolist(), strict=True
     )
-    return unbiased.Reading(
+    return Reading(
         tuple((ensemble.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
         tuple(parameters),
         tuple((name, tuple(ensemble.symbols[name])) for name in sorted(symbols_of(fields))),

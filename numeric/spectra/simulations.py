@@ -33,8 +33,7 @@ from ..hyperparameters import hyperparameters
 from ..random import matrices
 from ..random.lazy import steps
 from ..runs import chunks
-from ..runs.totals import Rows
-from ..runs.work import Sharing, Work
+from ..runs.work import RowsWork, Sharing
 from ..tables import layout as tables
 from . import innovations as innovating
 from . import tilting
@@ -169,7 +168,7 @@ def simulate(
         draws,
     )
     what = f"sampling {number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
-    rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
+    rows = chunks.rows(work, options, what, seconds)
     table, values, weights, further = (part.copy() for part in work.parts(rows))
     about: dict[str, int | float] = {
         "width": width,
@@ -190,7 +189,7 @@ def simulate(
 
 
 @dataclass(frozen=True, eq=False)
-class _Jacobians(Work):
+class _Jacobians(RowsWork):
     """The singular values of J of every network, and the moments of JJᵀ by layer.
 
     Arguments:
@@ -253,10 +252,6 @@ class _Jacobians(Work):
     def parts(self, rows: Array) -> list[Array]:
         """The parts of rows, in this order."""
         return np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
-
-    def total(self) -> Rows:
-        """All draws, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
 
     def manifest(self) -> dict[str, Any]:
         """The networks, and what is looked at."""

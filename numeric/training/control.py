@@ -16,12 +16,10 @@ layers below: each is a network of the ensemble, and most of the noise of z(0)z(
 the readout's.
 
 At both levels what is left is regressed on features whose means over the readout are 0 exactly,
-given all layers below: z(0), where it has one sign, z(0)z(0) less its covariance there, and of
-trained networks z(0) times what first changes them (`changes`), if the networks are many. At the
-second z(0)z(0) is also descended by the H of the network's other readouts (`crossed`), and it is
-on that covariance and on H(0), whose means come from more networks yet, of which
-no matrix is built (`means`). The coefficients of a network come from the other networks,
-so that no mean is changed.
+given all layers below: z(0), where it has one sign, and z(0)z(0) less its covariance there. At the
+second level it is also regressed on that covariance and on H(0), whose means come from more
+networks yet, of which no matrix is built (`means`). The coefficients of a network come from the
+other networks, so that no mean is changed.
 """
 
 from __future__ import annotations
@@ -45,8 +43,6 @@ _ROUNDING = 1e-12
 """Of the largest value: what is left below it of a regression is rounding."""
 _SEEN = 1e-9
 """Of the largest feature: what is smaller may be rounding, and is left out."""
-_AT_ONCE = 512
-"""Networks whose matrices are held together."""
 _LEAST, _MOST = 1, 32
 """Untrained networks for each that is trained."""
 _NOISIER = 2.0
@@ -71,14 +67,6 @@ def lazy(seconds: float) -> int:
     """Networks for E H(0) for each that is trained, if that takes so many times as long: as
     `more`."""
     return int(np.clip(round(np.sqrt(_LOOSER * seconds)), _LEAST, _MOST_LAZY))
-
-
-def bears(draws: int, inputs: int, targets: Array, *, mirrored: bool) -> bool:
-    """Whether so many trained networks bear the features of `changes` beside the others."""
-    training, outputs = targets.shape
-    z = inputs * outputs
-    others = z * (z + 1) // 2 + (0 if mirrored else z)
-    return bool(draws >= _PER_FEATURE * (others + training * inputs**3 * outputs))
 
 
 def numbers(outputs: int, steps: int) -> int:
@@ -114,8 +102,6 @@ def controlled(
     steps: Sequence[int],
     *,
     mirrored: bool,
-    alone: bool = True,
-    changes: Array | None = None,
 ) -> dict[str, Array]:
     """The same from three levels.
 
@@ -126,13 +112,9 @@ def controlled(
         means: of what is to be known of the start.
         targets: (training, outputs).
         mirrored: whether a readout has the law of its negative.
-        alone: whether nothing is carried past the readout, which z(0) is then linear in.
-        changes: of the networks that are trained, (draws, features).
     """
     outputs = targets.shape[1]
     signs, both = _SIGNS[: course.outputs.shape[1]], _SIGNS[: 1 + mirrored]
-    first, second = _features(start, signs), _features(untrained, both)
-    first += [] if changes is None else [_scaled(changes)]
     rows, columns = np.triu_indices(untrained.outputs[0, 0].size)
     samples = np.triu_indices(untrained.kernel.shape[-1])
     kernels = means.tangent[..., None, None] * np.eye(outputs)
@@ -142,11 +124,8 @@ def controlled(
     )
     estimates = _joined(_matrices(kernels)[:, rows, columns], means.kernel[:, *samples])
     middle = estimates.mean(axis=0)
-    place = len(second)
-    second.append(of_start - middle)
-    ends = sum(each.shape[1] for each in second) + len(steps) * len(rows)
-    if alone and _PER_FEATURE * ends <= len(second[0]):
-        second.append(_scaled(crossed(untrained, targets.size, eta, steps)))
+    first = _features(start, signs)
+    second = [of_start - middle, *_features(untrained, both)]
     lines = [
         linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
     ]
@@ -156,8 +135,8 @@ def controlled(
         trained, other = regressed(differences, first), regressed(base, second)
         (off, off_se), (mean, mean_se) = (averaged(each.left) for each in (trained, other))
         found[name], errors = off + mean, [off_se, mean_se]
-        if len(other.slopes) > place:
-            moved = (estimates - middle) @ other.slopes[place]
+        if other.slopes:
+            moved = (estimates - middle) @ other.slopes[0]
             errors.append(averaged(moved)[1].reshape(mean.shape))
         found[f"{name}_se"] = np.sqrt(sum(np.square(error) for error in errors))
 
@@ -195,33 +174,6 @@ def linear(
         z - eta * np.einsum("drij,drsj->drsi", pulls, each[:, :, None] * off) for each in summed
     ]
     return np.stack(found, axis=3).reshape(draws, -1, len(steps), m, outputs)
-
-
-def crossed(start: Start, size: int, eta: float, steps: Sequence[int]) -> Array:
-    """z(0)z(0) less its mean over a network's own readout, descended by the mean H of the other
-    ones: of mean 0 given these, (draws, steps · pairs of outputs).
-
-    Arguments:
-        size: outputs that are trained.
-    """
-    draws, readouts, m, outputs = start.outputs.shape
-    if readouts == 1:
-        return np.empty((draws, 0))
-    z, pairs, parts = start.outputs.reshape(draws, readouts, -1), np.triu_indices(m * outputs), []
-    for begin in range(0, draws, _AT_ONCE):
-        own = slice(begin, begin + _AT_ONCE)
-        H = _matrices(start.tangent[own])
-        others = (H.sum(axis=1, keepdims=True) - H) / (readouts - 1)
-        U, pulls, summed = _descent(others, size, eta, steps)
-        squares = z[own, :, :, None] * z[own, :, None]
-        squares -= np.kron(start.kernel[own], np.eye(outputs))
-        at_steps = []
-        for each in summed:
-            P = np.zeros_like(H) + np.eye(m * outputs)
-            P[..., :size] -= eta * (pulls * each[:, :, None]) @ U.swapaxes(2, 3)
-            at_steps.append((P @ squares @ P.swapaxes(2, 3)).mean(axis=1)[:, *pairs])
-        parts.append(np.concatenate(at_steps, axis=1))
-    return np.concatenate(parts)
 
 
 def _descent(

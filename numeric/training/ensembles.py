@@ -16,8 +16,7 @@ from derive.errors import InputError, Words
 
 from ..arrays import Array
 from ..runs.directory import digest
-from ..runs.totals import Rows
-from ..runs.work import Sharing, Work
+from ..runs.work import RowsWork, Sharing
 from ..samplers.ensemble import Ensemble
 from .networks import CompiledNetworks, Networks
 from .optimizers import Optimizer
@@ -69,7 +68,7 @@ class Course(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Training(Work):
+class Training(RowsWork):
     """Networks as they are trained: their outputs, tangent kernels and losses at given steps.
 
     Arguments:
@@ -78,7 +77,6 @@ class Training(Work):
         first: the number of the first draw.
         readouts: last layers that an untrained network has, one after the other.
         antithetic: whether each is trained again from the negative of its readout.
-        changes: whether a row has `changes.changes`, in place of the start and the steps.
         patience: when a network stops; None is never.
     """
 
@@ -95,7 +93,6 @@ class Training(Work):
     patience: Patience | None = None
     readouts: int = 1
     antithetic: bool = False
-    changes: bool = False
 
     @property
     def compiled(self) -> bool:
@@ -164,14 +161,7 @@ class Training(Work):
     def row(self) -> int:
         """Numbers that a network comes to."""
         start, course = self._sizes
-        before = self.readouts * sum(start) + self._changes
-        return before + self._signs * len(self.steps) * sum(course)
-
-    @property
-    def _changes(self) -> int:
-        """How many numbers `changes` has."""
-        m, (training, outputs) = len(self.ensemble.inputs), self.targets.shape
-        return training * m**3 * outputs if self.changes else 0
+        return self.readouts * sum(start) + self._signs * len(self.steps) * sum(course)
 
     def start(self, rows: Array) -> Start:
         """Of these rows, which have it."""
@@ -200,10 +190,6 @@ class Training(Work):
         """(draws, numbers)."""
         return draws, self.row
 
-    def total(self) -> Rows:
-        """All networks, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
-
     def manifest(self) -> dict[str, Any]:
         """The networks, what they are trained on, and how."""
         return {
@@ -222,7 +208,6 @@ class Training(Work):
             "first": self.first,
             "readouts": self.readouts,
             "antithetic": self.antithetic,
-            "changes": self.changes,
             "patience": self.patience and [digest(self.patience.targets), self.patience.steps],
         }
 
@@ -232,8 +217,6 @@ class Training(Work):
         networks = made(self, self.first + np.arange(start, stop))
         initial = networks.parameters.copy()
         parts = [networks.started(self.readouts)] if self.origin else []
-        if self.changes and isinstance(networks, CompiledNetworks):
-            parts.append(networks.changes())
         for sign in range(self._signs if self.steps else 0):
             if sign:
                 networks.begin(initial)

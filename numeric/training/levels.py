@@ -32,17 +32,13 @@ class Applied(NamedTuple):
 
     Attributes:
         linear: networks are measured by what differs from descent by their own H(0).
-        alone: nothing is carried past the last matrix.
         mirrored: a network has the law of the one whose outputs are its negative.
         antithetic: networks are trained from both signs of the readout.
-        changes: what first changes a network is a feature.
     """
 
     linear: bool
-    alone: bool
     mirrored: bool
     antithetic: bool
-    changes: bool
 
 
 def applied(work: Training, *, antithetic: bool) -> Applied:
@@ -55,10 +51,8 @@ def applied(work: Training, *, antithetic: bool) -> Applied:
     whole = work.batch * places == len(work.targets) and work.patience is None
     linear = plain and whole and (alone or rotates) and not net.has_dropout(depth)
     signs = antithetic and linear and alone and rotates
-    changes = linear and depth > 1 and work.compiled and rotates
-    changes &= control.bears(work.draws, work.samples, work.targets, mirrored=signs)
     mirrored = rotates and (alone or not skips(net, depth))
-    return Applied(linear, alone, mirrored, signs, changes)
+    return Applied(linear, mirrored, signs)
 
 
 @dataclass(frozen=True)
@@ -89,15 +83,6 @@ class Levels:
         return replace(one, draws=more * self.trained.draws)
 
     @cached_property
-    def changing(self) -> Training:
-        """The networks that are trained, for what first changes them: drawn once more, so that what
-        a run keeps of a network is the same whatever `draws` is."""
-        draws = self.trained.draws if self.controls.changes else 0
-        return replace(
-            self.trained, steps=(), origin=False, antithetic=False, changes=True, draws=draws
-        )
-
-    @cached_property
     def _lazy_seconds(self) -> float:
         """Of a network of which no matrix is built."""
         work, ensemble = self.trained, self.trained.ensemble
@@ -115,8 +100,7 @@ class Levels:
     @property
     def seconds(self) -> float:
         """Of all networks, roughly."""
-        known = (self.trained, self.changing, self.untrained)
-        found = sum(work.draws * work.seconds for work in known)
+        found = sum(work.draws * work.seconds for work in (self.trained, self.untrained))
         return found + (self.lazy * self._lazy_seconds if self.lazy else 0.0)
 
     @property
@@ -127,10 +111,9 @@ class Levels:
 
     def check(self, *, kept: bool) -> None:
         """InputError for what takes too much memory or, unless it is kept, too much time."""
-        work, changing, others = self.trained, self.changing, self.untrained
+        work, others = self.trained, self.untrained
         own = control.numbers(work.samples * work.targets.shape[1], len(work.steps))
-        numbers = work.draws * work.row + changing.draws * changing.row
-        held = 8 * (numbers + others.draws * (others.row + own))
+        held = 8 * (work.draws * work.row + others.draws * (others.row + own))
         check_memory("draws", work.draws, held, self._what)
         if not kept:
             check_time("draws, steps", (work.draws, max(work.steps)), self.seconds, self._what)
@@ -143,17 +126,17 @@ class Levels:
         """Means over networks, covariances, and standard errors."""
         work, own = self.trained, self.controls
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = _rows(work, options, self._what)
+            rows = chunks.rows(work, options, self._what, work.draws * work.seconds)
             if not own.linear:
                 return control.plain(work.course(rows))
             others, elsewhere = self.untrained, replace(options, run=None)
-            drawn = _rows(self.changing, elsewhere, self._what) if own.changes else None
-            starts = _rows(others, elsewhere, f"drawing {_networks(others)}")
+            starts = chunks.rows(
+                others, elsewhere, f"drawing {_networks(others)}", others.draws * others.seconds
+            )
             return control.controlled(
                 work.course(rows), work.start(rows), others.start(starts),
                 self._known(options), work.targets, work.rule.eta, work.steps,
-                mirrored=own.mirrored, alone=own.alone,
-                changes=drawn,
+                mirrored=own.mirrored,
             )  # fmt: skip
 
     def _known(self, options: chunks.Options) -> means.Known:
@@ -161,12 +144,6 @@ class Levels:
         what = f"averaging {number(self.lazy)} networks of width {self.trained.ensemble.width}"
         with quiet() if options.progress else telling(what, self.lazy * self._lazy_seconds):
             return means.known(self.trained.ensemble, self.lazy)
-
-
-def _rows(work: Training, options: chunks.Options, what: str) -> Array:
-    """What each network comes to, (draws, numbers)."""
-    made = chunks.total(work, work.draws, options, what, work.draws * work.seconds)[0]
-    return made.arrays()["rows"]
 
 
 def _networks(work: Training) -> str:

@@ -27,8 +27,8 @@ from ..samplers.staged import Evaluated, Parts
 from . import kernels
 from .arguments import carries
 from .blocks import Block, Masks, networks_of
-from .changes import changes
 from .losses import per_input
+from .optimizers import take_steps
 from .parts import Key, Part, Pass, Trained, Use, parts, stages_at
 from .tape import Node, Tape
 
@@ -289,12 +289,6 @@ class CompiledNetworks(Networks):
     supports: ClassVar[frozenset[str]] = frozenset({PERMUTATIONS})
     """The needs of networks that it serves (`samplers.ensemble.Layers.needs`)."""
 
-    def begin(self, parameters: Array) -> None:
-        """See `Networks.begin`."""
-        super().begin(parameters)
-        work = self.work
-        self.descent = work.rule.started(self.parameters, np.array(self._rates))
-
     @property
     def _rates(self) -> tuple[Array, Array]:
         """λ_W/n_in and λ_b by layer."""
@@ -318,29 +312,12 @@ class CompiledNetworks(Networks):
     def descend(self, steps: int) -> None:
         """See `Networks.descend`."""
         work = self.work
-        self.descent.take(
+        take_steps(
+            work.rule, self.parameters, self.moments, np.array(self._rates), self.count,
             work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
             self._sigma,
         )  # fmt: skip
-
-    def changes(self) -> Array:
-        """`changes.changes` of each network, (networks, numbers)."""
-        ensemble, inputs = self.work.ensemble, self.work.ensemble.inputs
-        entering, slopes = [np.broadcast_to(inputs, (len(self.streams), *inputs.shape))], []
-        weights = [self.of[part.key] for part in self.parts if part.law is not None]
-        biases = [self.of[part.key] for part in self.parts if part.law is None]
-        for layer, (W, b) in enumerate(zip(weights, biases, strict=True), 1):
-            z = entering[-1] @ W + b
-            if layer < ensemble.depth:
-                values = np.empty((len(z), 2, *z.shape[1:]))
-                ensemble.activation(layer, 2).differentiate(z, values)
-                slopes.append(values[:, 1])
-                z = values[:, 0]
-            entering.append(z)
-        variance = ensemble.C_W[-1] / entering[-2].shape[2]
-        turned = [W.transpose(0, 2, 1) for W in weights]
-        given = entering, slopes, turned, self._rates, variance, len(self.work.targets)
-        return self._joined([changes(*given)])
+        self.count += steps
 
 
 def _paths(parts: Sequence[Part], made: Pass) -> Iterator[tuple[Array, Array, Array | float]]:

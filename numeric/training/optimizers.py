@@ -53,39 +53,35 @@ class Optimizer:
         """Numbers that are kept for each parameter from step to step."""
         return {"momentum": 1, "adam": 2}.get(self.kind, 0)
 
-    def started(self, parameters: Array, rates: Array) -> Descent:
-        """The rule for these networks' parameters (networks, …), and λ of the matrices and of the
-        biases by layer, (2, layers)."""
-        return Descent(self, parameters, rates)
 
+def take_steps(
+    rule: Optimizer,
+    parameters: Array,
+    moments: Array,
+    rates: Array,
+    count: int,
+    widths: Sequence[int],
+    inputs: Array,
+    targets: Array,
+    order: NDArray[np.int64],
+    loss: str,
+    activation: Activation,
+) -> None:
+    """Steps behind the first `count` ones of dense networks, in compiled code, in place.
 
-class Descent:
-    """An optimizer at work; the parameters are changed in place."""
-
-    def __init__(self, rule: Optimizer, parameters: Array, rates: Array) -> None:
-        self.kind, self.count, self.parameters = KINDS.index(rule.kind), 0, parameters
-        networks, size = parameters.shape
-        held = networks, size if self.kind >= kernels.MOMENTUM else 0
-        self.first, self.second = np.zeros(held), np.zeros(held)
-        self.rates = rule.eta * (rates if self.kind == kernels.TENSORIAL else np.ones_like(rates))
-        self.numbers = np.array([rule.eta, rule.clip or 0.0, MOMENTUM, _SECOND, _TINY])
-
-    def take(
-        self,
-        widths: Sequence[int],
-        inputs: Array,
-        targets: Array,
-        order: NDArray[np.int64],
-        loss: str,
-        activation: Activation,
-    ) -> None:
-        """Steps with these training inputs, `order` (networks, steps, batch)."""
-        kernels.descent().descend(
-            self.parameters, self.first, self.second, np.array(widths), inputs, targets, order,
-            self.rates, self.numbers, self.kind, LOSSES.index(loss), self.count,
-            kernels.sigma_and_slope(activation),
-        )  # fmt: skip
-        self.count += order.shape[1]
+    Arguments:
+        parameters: (networks, size), and their `moments`, (`Optimizer.moments`, networks, size).
+        rates: λ of the matrices and of the biases by layer, (2, layers).
+        order: the training inputs of each step, (networks, steps, batch).
+    """
+    first, second = [*moments, *[np.empty((len(parameters), 0))] * 2][:2]
+    tensorial = rule.kind == "tensorial"
+    kernels.descent().descend(
+        parameters, first, second, np.array(widths), inputs, targets, order,
+        rule.eta * (rates if tensorial else np.ones_like(rates)),
+        np.array([rule.eta, rule.clip or 0.0, MOMENTUM, _SECOND, _TINY]),
+        KINDS.index(rule.kind), LOSSES.index(loss), count, kernels.sigma_and_slope(activation),
+    )  # fmt: skip
 
 
 def stepped(

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from derive.activations.functions import as_activation
-from numeric.training.optimizers import Optimizer
+from numeric.training.optimizers import Optimizer, take_steps
 
 pytestmark = pytest.mark.usefixtures("one_processor")
 
@@ -40,10 +40,11 @@ def here(layers):
     flat = [part.reshape(NETWORKS, -1) for layer in layers for part in layer]
     parameters = np.concatenate(flat, axis=1)
     rates = np.array([RATES, [1.0] * DEPTH])
-    descent = Optimizer("tensorial", ETA).started(parameters, rates)
     widths = [SHAPES[0][0], *(n_out for _, n_out in SHAPES)]
     order = np.tile(np.arange(POINTS), (NETWORKS, STEPS, 1))
-    descent.take(widths, INPUTS, TARGETS, order, "squared", as_activation("tanh"))
+    rule, moments = Optimizer("tensorial", ETA), np.empty((0, *parameters.shape))
+    data = widths, INPUTS, TARGETS, order, "squared", as_activation("tanh")
+    take_steps(rule, parameters, moments, rates, 0, *data)
     found, start = [], 0
     for n_in, n_out in SHAPES:
         end = start + n_in * n_out

@@ -302,16 +302,6 @@ def test_rank_deficient_batches_are_refused() -> None:
         orthogonalization.orthogonalize(np.ones((5, 4)), [4])
 
 
-def test_orthogonalization_of_a_torch_network() -> None:
-    torch = pytest.importorskip("torch")
-    layers = [torch.nn.Linear(20, 20).double() for _ in range(3)]
-    X = torch.from_numpy(batch(60, 20))
-    found = orthogonalization.orthogonalize_torch(layers, X, torch.relu)
-    ours = orthogonalization.orthogonalize(batch(60, 20), [20] * 3, activations.relu)
-    assert np.array(found)[:, 1] == pytest.approx(ours.after)
-    assert layers[0].weight.detach().numpy() == pytest.approx(ours.weights[0])
-
-
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
 def test_gap_from_either_gram_matrix(shape: tuple[int, int]) -> None:
     H = np.random.default_rng(9).standard_normal(shape)

@@ -16,7 +16,7 @@ from derive.errors import InputError
 from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
-from numeric.estimators import moments, unbiased
+from numeric.estimators import moments, sums, unbiased
 from numeric.estimators.observables import Plan, components
 from numeric.estimators.probes import Probes
 from numeric.samplers.base import evaluated_once
@@ -26,7 +26,7 @@ NAMES = {1: "K", 2: "V", 3: "U6"}
 
 def averaged(ensemble, n_in, n_out, C_b):
     """The reading of one layer."""
-    return unbiased.Reading(((ensemble, n_in, n_out),), ((C_b, 0.0, 0.0),))
+    return sums.Reading(((ensemble, n_in, n_out),), ((C_b, 0.0, 0.0),))
 
 
 READING = averaged(Orthogonal(sympy.Rational(3, 2)), 3, 4, 0.25)
@@ -39,7 +39,7 @@ def measured(matrices, how, pairs):
     """The statistics of one layer whose Gram matrices are given, one per draw."""
     draws, m, _ = matrices.shape
     plan = Plan(wanted(NAMES[pairs]), m)
-    structure, coefficients = unbiased.compiled(plan, how, Probes())
+    structure, coefficients = sums.compiled_layers(plan, how, Probes())
     factors = np.ascontiguousarray(matrices.reshape(draws, -1))
     return plan, evaluated_once((structure, coefficients[0]), factors)
 
@@ -48,10 +48,10 @@ def recorded(matrices, how, pairs, reference=None):
     """The record of one layer whose Gram matrices are given."""
     plan, X = measured(matrices, how, pairs)
     reference = X[0] if reference is None else reference
-    sums = np.zeros((moments.BLOCKS, 1, len(plan.products)))
+    totals = np.zeros((moments.BLOCKS, 1, len(plan.products)))
     products, room = (reference[None], *plan.chain), np.empty(1 + len(plan.products))
-    moments.accumulate(X[None], np.arange(len(X)) % moments.BLOCKS, products, room, sums)
-    return moments.Record(plan, reference[None], sums, len(X))
+    moments.accumulate(X[None], np.arange(len(X)) % moments.BLOCKS, products, room, totals)
+    return moments.Record(plan, reference[None], totals, len(X))
 
 
 def cumulants(matrices, how, pairs, reference=None):

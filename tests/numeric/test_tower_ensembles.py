@@ -27,7 +27,7 @@ from derive.weights import (
     Truncated,
 )
 from numeric import compare, flow, simulate
-from numeric.estimators import observables, unbiased
+from numeric.estimators import observables, sums
 from numeric.estimators.probes import Probes, needed, spare
 from numeric.random.lazy import HAAR, steps
 from numeric.random.philox import fill_signs, stream_key
@@ -507,7 +507,7 @@ def test_averages_given_a_path_average_to_all_weights(weights, k):
                     for p in pairings:
                         total[tuple(sorted((*fixed, *p)))] += average
         for p, found in total.items():
-            expected = unbiased.weight_coefficient(weights, coset_type(p, q), n_in, n_out)
+            expected = sums.weight_coefficient(weights, coset_type(p, q), n_in, n_out)
             assert found == pytest.approx(expected, rel=1e-10, abs=1e-14)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, pair_partitions
 from numeric.arrays import Array
-from numeric.estimators.unbiased import check_width, haar_coefficient
+from numeric.estimators.sums import haar_coefficient
+from numeric.estimators.unbiased import check_width
 
 
 def moments_of_samples(z: Array, k: int) -> Array:

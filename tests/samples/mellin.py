@@ -12,13 +12,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import mpmath
+import sympy
 from flint import acb, arb, ctx, fmpq
 
+from derivations.moments.linear_laws import K0, Law
 from derive.arithmetic import trapezoid
 from derive.arithmetic.balls import to_mpf
-from derive.errors import InputError
 
 MAX_HALVINGS = 12
+
+
+def squared_norm_density(law: Law, value: float) -> mpmath.mpf:
+    """The density of |z|² at a positive number, K0 = 1, to mpmath's working precision."""
+    mellin, scale = _of(law)
+    return mellin.density(mpmath.mpf(value) / scale) / scale
+
+
+def squared_norm_cdf(law: Law, value: float) -> mpmath.mpf:
+    """P(|z|² ≤ value), K0 = 1, to mpmath's working precision."""
+    mellin, scale = _of(law)
+    return mellin.cdf(mpmath.mpf(value) / scale)
+
+
+def _of(law: Law) -> tuple[Mellin, mpmath.mpf]:
+    digits = mpmath.mp.dps + 5
+    scale = law.scale.subs(K0, sympy.Float(1, digits)).evalf(digits)
+    gammas, betas = (
+        tuple(fmpq(int(each.p), int(each.q)) for each in parameters)
+        for parameters in (law.gammas, law.betas)
+    )
+    return Mellin(gammas, betas), mpmath.mpf(scale)
 
 
 @dataclass(frozen=True)
@@ -37,8 +60,6 @@ class Mellin:
         return self._inverse(t, 1)
 
     def _inverse(self, t: mpmath.mpf, integrals: int) -> mpmath.mpf:
-        if not (mpmath.isfinite(t) and t > 0):
-            raise InputError("value", t, "a positive number")
         if len(self.gammas) == len(self.betas):
             return self._bounded(t, integrals)
         drop = float(mpmath.log(t))
