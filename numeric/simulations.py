@@ -113,7 +113,8 @@ def simulate(
             any inputs behind Gaussian or orthogonal weights, where `average_two` of σ has a closed
             form of ⟨σσ⟩ of two, as ReLU's, erf's, GELU's, sin's and polynomials'.
             Networks of other layers than the dense one have "probes" and
-            "explicit": the other estimators rest on one matrix per layer. The attribute `sampler` says which it was.
+            "explicit": the other estimators rest on one matrix per
+            layer. The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.

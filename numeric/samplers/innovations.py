@@ -83,7 +83,7 @@ class InnovationSampler(ProbeSampler):
 
     name: ClassVar[str] = "innovations"
     because: ClassVar[str] = (
-        "innovations have mean 0 by closed forms of ⟨σσ⟩ of Gaussian preactivations behind one matrix"
+        "⟨σσ⟩, which innovations are off, has closed forms for z behind one matrix"
     )
     supports: ClassVar[frozenset[str]] = frozenset()
     wanted: ClassVar[str] = (
