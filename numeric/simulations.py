@@ -41,27 +41,20 @@ from .runs import chunks
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.explicit import ExplicitSampler
-from .samplers.forward import ForwardSampler
 from .samplers.innovations import InnovationSampler
-from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
-from .samplers.probing import ProbeSampler
 from .samplers.products import ProductSampler
-from .samplers.staged import ExplicitLayerSampler
-from .samplers.staged_forward import LayerForwardSampler
+from .samplers.staged_forward import ForwardSampler
 from .tables import layout
 
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
-    "lazy": (
-        PathSampler, PairSampler, ForwardSampler, ProbeSampler, LayerForwardSampler,
-        ExplicitLayerSampler, ExplicitSampler,
-    ),
-    "paths": (PathSampler, PairSampler),
-    "probes": (ForwardSampler, ProbeSampler, LayerForwardSampler),
+    "lazy": (PathSampler, ForwardSampler, ExplicitSampler),
+    "paths": (PathSampler,),
+    "probes": (ForwardSampler,),
     "products": (ProductSampler,),
     "innovations": (InnovationSampler,),
-    "explicit": (ExplicitSampler, ExplicitLayerSampler),
-}  # fmt: skip
+    "explicit": (ExplicitSampler,),
+}
 """Which classes have each name, in the order in which they are asked."""
 
 _RATE = 10**8
@@ -120,7 +113,8 @@ def simulate(
             any inputs behind Gaussian or orthogonal weights, where `average_two` of σ has a closed
             form of ⟨σσ⟩ of two, as ReLU's, erf's, GELU's, sin's and polynomials'.
             Networks of other layers than the dense one have "probes" and
-            "explicit". The attribute `sampler` says which it was.
+            "explicit": the other estimators rest on one matrix per
+            layer. The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.
@@ -185,7 +179,7 @@ def simulate(
         "draws": int(draws),
         "blocks": min(int(draws), moments.BLOCKS),
         "seed": ensemble.seed,
-        "sampler": chosen.name,
+        "sampler": chosen.label,
         "device": device,
     }
     return layout.dataset(

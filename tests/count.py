@@ -1,4 +1,4 @@
-"""What a redesign has to bring down, counted in the source: `python tests/count.py [--json]`.
+"""What a redesign has to bring down, counted: `python tests/count.py [--json] [--calls]`.
 
 Lines by room, branches on the kind of network, `isinstance` tests on atoms, caches without a bound,
 classes of samplers, and the median length of a function.
@@ -11,8 +11,10 @@ import ast
 import json
 import re
 import statistics
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "derive", "numeric", "derivations", "tests"
@@ -164,6 +166,43 @@ def samplers() -> list[str]:
     )
 
 
+def passed(call: Callable[[], object]) -> list[str]:
+    """The files of the product whose functions a call enters, as Python's profiler sees them.
+
+    Code that is compiled, and code that runs while modules are imported, is not seen.
+    """
+    seen = set[str]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    inside = (Path(each) for each in seen if not each.startswith("<"))
+    return sorted(named(each) for each in inside if each.is_relative_to(ROOT))
+
+
+def traced() -> dict[str, int]:
+    """How many files a tanh network passes in `flow` and `simulate`: the first time, and again."""
+    sys.path.insert(0, str(ROOT))
+    from derive import Network  # noqa: PLC0415
+    from numeric import flow, simulate  # noqa: PLC0415
+
+    net, found = Network("tanh"), {}
+    calls: dict[str, Callable[[], object]] = {
+        "flow": lambda: flow(net, [1.0, 0.5], 5, "V"),
+        "simulate": lambda: simulate(net, [1.0, 0.5], 20, 5, 100, tensors="V"),
+    }
+    for name, call in calls.items():
+        for when in ("first", "again"):
+            found[f"files passed in {name}, {when}"] = len(passed(call))
+    return found
+
+
 def counted() -> dict[str, object]:
     """All of the numbers."""
     every = list(functions())
@@ -192,8 +231,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="all numbers, as JSON")
     parser.add_argument("--files", action="store_true", help="the counts of each file too")
+    parser.add_argument("--calls", action="store_true", help="files that a network passes")
     given = parser.parse_args(arguments)
-    found = counted()
+    found = counted() | (traced() if given.calls else {})
     if given.json:
         print(json.dumps(found, indent=1))
         return

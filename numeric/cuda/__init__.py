@@ -11,9 +11,8 @@ from derive.errors import InputError
 from ..samplers.base import Sampler
 from ..samplers.innovations import InnovationSampler
 from ..samplers.paths import PathSampler
-from ..samplers.probing import ProbeSampler
 from ..samplers.products import ProductSampler
-from ..samplers.staged import ExplicitLayerSampler, LayerSampler
+from ..samplers.staged import ProbeSampler
 
 __all__ = ["on_device"]
 
@@ -26,8 +25,8 @@ def on_device(sampler: Sampler) -> Sampler:
     """
     if isinstance(sampler, ProductSampler | InnovationSampler):
         raise InputError("device", f'cuda for the sampler "{sampler.name}"', '"cpu"')
-    layered = isinstance(sampler, LayerSampler) and not isinstance(sampler, ExplicitLayerSampler)
-    if not layered and not isinstance(sampler, PathSampler | ProbeSampler):
+    probes = isinstance(sampler, ProbeSampler) and not sampler.whole
+    if not probes and not isinstance(sampler, PathSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')
     wanted = '"cpu"; or a GPU that the extra wickgarten[cuda] can reach'
     try:
@@ -38,12 +37,9 @@ def on_device(sampler: Sampler) -> Sampler:
         raise InputError("device", f"cuda ({error})", wanted) from None
     if not reached:
         raise InputError("device", "cuda, but no GPU is found", wanted)
-    from .samplers import CudaLayerSampler, CudaPathSampler, CudaProbeSampler  # noqa: PLC0415
+    from .samplers import CudaSampler  # noqa: PLC0415
 
-    if isinstance(sampler, LayerSampler):
-        return CudaLayerSampler(sampler.ensemble, sampler.plan, sampler.probes)
-    if isinstance(sampler, ProbeSampler):
-        return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
-    if sampler.plan.samples == 1 and all(len(steps) == 1 for steps in sampler.ensemble.steps):
-        return CudaPathSampler(sampler.ensemble, sampler.plan)
-    return CudaProbeSampler.of(sampler.ensemble, sampler.plan)
+    single = all(len(steps) == 1 for steps in sampler.ensemble.steps)
+    if isinstance(sampler, PathSampler) and (sampler.plan.samples > 1 or not single):
+        sampler = ProbeSampler.of(sampler.ensemble, sampler.plan)
+    return CudaSampler(sampler.ensemble, sampler.plan, sampler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,7 @@ from ..random.philox import padded
 from ..runs.work import Sharing
 from ..samplers.base import Sampler
 from ..samplers.paths import PathSampler
-from ..samplers.probing import ProbeSampler
-from ..samplers.staged import LayerSampler
+from ..samplers.staged import ProbeSampler
 from . import kernels, statistics
 from .activations import activation_kernels
 from .arithmetic import CudaArithmetic
@@ -31,17 +29,49 @@ _MOST = 1 << 16  # networks in a chunk
 _SIMULATED_MEMORY = 1 << 26
 
 
-class _OnDevice(Sampler):
-    """What both samplers share."""
+@dataclass(frozen=True, eq=False)
+class CudaSampler(Sampler):
+    """A sampler of this machine, its networks on a GPU.
+
+    Arguments:
+        host: along probes, or along paths of one input behind matrices of one factor.
+    """
+
+    host: Sampler
 
     @property
-    @abstractmethod
+    def label(self) -> str:
+        """See `Sampler`."""
+        return self.host.label
+
+    @property
+    def identity(self) -> str:
+        """See `Sampler`."""
+        return f"{super().identity} of {self.host.identity}"
+
+    @property
+    def numbers(self) -> int:
+        """See `Sampler`."""
+        return self.host.numbers
+
+    @property
     def held(self) -> int:
         """How many numbers are held for each network at a time."""
+        host = self.host
+        if isinstance(host, PathSampler):
+            return _held_of_paths(host)
+        assert isinstance(host, ProbeSampler)
+        return _held_of_matrices(host) if host.is_dense else _held_of_stages(host)
 
-    @abstractmethod
     def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
         """The statistics of these networks at layers 1, 2, …, on the device."""
+        host = self.host
+        if isinstance(host, PathSampler):
+            return _paths(host, draws, room)
+        assert isinstance(host, ProbeSampler)
+        if host.is_dense:
+            return _matrices(host, draws, room)
+        return host.passed(CudaArithmetic(host.ensemble, host.probes, draws, room))
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
@@ -73,125 +103,108 @@ class _OnDevice(Sampler):
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class CudaProbeSampler(_OnDevice, ProbeSampler):
-    """`lazy.ProbeSampler` on a GPU."""
-
-    @property
-    def held(self) -> int:
-        """Vectors of two layers, of the steps between, and of three works; matrices."""
-        vectors = len(self.probes.jets) * self.plan.samples
-        steps = (step for steps in self.ensemble.steps for step in steps)
-        widest = max(*self.ensemble.widths, *(step.big for step in steps))
-        return (9 + self.probes.order) * vectors * widest + 8 * (vectors + 1) ** 2
-
-    def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
-        """`ProbeSampler.layers`."""
-        count, numbers = draws.size, cuda.to_device(draws)
-        ensemble, m, order = self.ensemble, self.plan.samples, self.probes.order
-        grid = blocks(count), THREADS
-        vectors = len(self.probes.jets) * m
-        structure, coefficients = (sent(part) for part in self._polynomials)
-        key, rule = cuda.to_device(ensemble.key), sent(self.probes.chain_rule)
-        raising = sent(self.probes.raising)
-        S = room("S", (count, vectors, vectors))
-        values = room("values", (count, len(self.plan.statistics)))
-        X = room("X0", (count, vectors, ensemble.widths[0]))
-        _place(ensemble.inputs, X)
-        for layer in range(ensemble.depth):
-            kernels.gram[grid](X, S)
-            flat = S.reshape(count, vectors * vectors)
-            statistics.evaluate[grid](flat, structure, coefficients, layer, values)
-            yield values
-            if layer + 1 == ensemble.depth:
-                return
-            n = ensemble.widths[layer + 1]
-            steps, source = ensemble.steps[layer], (key, numbers, layer + 1)
-            out = room(f"X{(layer + 1) % 2}", (count, vectors, n))
-            Z = weighted(S, X, steps, source, room, out)
-            if ensemble.C_b[layer]:
-                G = room("bias", (count, padded(n)))
-                deviation = float(np.sqrt(ensemble.C_b[layer]))
-                kernels.add_bias[grid](Z, G, m, deviation, key, numbers, layer + 1)
-            if order:
-                rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
-                vary(S, X, Z, rates, raising, m, source, room)
-            derivatives = room("derivatives", (count, order + 1, m, n))
-            activation = activation_kernels(ensemble.activation_at(layer + 1), order + 1)
-            activation.differentiate[grid](Z, derivatives)
-            kernels.chain[grid](Z, derivatives, rule)
-            X = Z
+def _held_of_matrices(host: ProbeSampler) -> int:
+    """Vectors of two layers, of the steps between, and of three works; matrices."""
+    vectors = len(host.probes.jets) * host.plan.samples
+    steps = (step for steps in host.ensemble.steps for step in steps)
+    widest = max(*host.ensemble.widths, *(step.big for step in steps))
+    return (9 + host.probes.order) * vectors * widest + 8 * (vectors + 1) ** 2
 
 
-@dataclass(frozen=True, eq=False)
-class CudaLayerSampler(_OnDevice, LayerSampler):
-    """`staged.LayerSampler` on a GPU."""
-
-    @property
-    def held(self) -> int:
-        """Variables, what they are made of and works on the way to them, and matrices."""
-        vectors = len(self.probes.jets) * max(self.ensemble.data.samples)
-        return (24 + self.probes.order) * self.numbers + 32 * (vectors + 1) ** 2
-
-    def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
-        """`LayerSampler.layers`."""
-        yield from self.passed(CudaArithmetic(self.ensemble, self.probes, draws, room))
+def _held_of_stages(host: ProbeSampler) -> int:
+    """Variables, what they are made of and works on the way to them, and matrices."""
+    vectors = len(host.probes.jets) * max(host.ensemble.data.samples)
+    return (24 + host.probes.order) * host.numbers + 32 * (vectors + 1) ** 2
 
 
-@dataclass(frozen=True, eq=False)
-class CudaPathSampler(_OnDevice, PathSampler):
-    """`conditional.PathSampler` on a GPU."""
+def _held_of_paths(host: PathSampler) -> int:
+    """Columns, derivatives and normals of the widest layer; factors."""
+    compiled, widest = host.compiled, max(s.big for (s,) in host.ensemble.steps)
+    widest = max(widest, *host.ensemble.widths)
+    return (2 * compiled.orders + 8) * widest + 2 * (compiled.states + compiled.tree[0].size)
 
-    @property
-    def held(self) -> int:
-        """Columns, derivatives and normals of the widest layer; factors."""
-        compiled, widest = self._compiled, max(s.big for (s,) in self.ensemble.steps)
-        widest = max(widest, *self.ensemble.widths)
-        return (2 * compiled.orders + 8) * widest + 2 * (compiled.states + compiled.tree[0].size)
 
-    def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
-        """`PathSampler.layers`."""
-        count, numbers = draws.size, cuda.to_device(draws)
-        ensemble, compiled = self.ensemble, self._compiled
-        grid = blocks(count), THREADS
-        states, orders = compiled.states, compiled.orders
-        key, tree = cuda.to_device(ensemble.key), sent(compiled.tree)
-        told = [[sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
-        n = ensemble.widths[0]
-        derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
-        _place(ensemble.at_inputs(orders)[:, 0], derivatives.reshape(count, orders, n))
-        _place(np.zeros((1, n)), F)
-        factors = room("factors", (count, states + compiled.tree[0].size))
-        values = room("values", (count, len(self.plan.statistics)))
-        after = room("after", (count, max(states, 1)))
-        start = np.concatenate([compiled.start, np.zeros(factors.shape[1] - states)])
-        _place(start[None], factors.reshape(count, 1, factors.shape[1]))
-        for layer in range(ensemble.depth):
-            columns = room("columns", (count, orders + 3, n))
-            kernels.arrange[grid](derivatives, F, columns)
-            statistics.sum_over_neurons[grid](columns, tree, factors, states)
-            statistics.evaluate[grid](factors, *told[0], layer, values)
-            yield values
-            if layer + 1 == ensemble.depth:
-                return
-            if states:
-                statistics.evaluate[grid](factors, *told[1], layer, after)
-                statistics.put[grid](after, factors, 0)
-            n = ensemble.widths[layer + 1]
-            Z, F = room("Z", (count, 1, n)), room("F", (count, 1, n))
-            (step,) = ensemble.steps[layer]
-            drawn = drawn_of(step)
-            G = room("G", (count, padded(drawn)))
-            factor = step.kind, drawn, layer + 1, COLUMN
-            kernels.advance_path[grid](columns, Z, F, G, key, numbers, factor, step.scale)
-            if ensemble.C_b[layer]:
-                deviation = float(np.sqrt(ensemble.C_b[layer]))
-                kernels.add_bias[grid](
-                    Z, room("bias", (count, padded(n))), 1, deviation, key, numbers, layer + 1
-                )
-            derivatives = room("derivatives", (count, orders, 1, n))
-            activation = activation_kernels(ensemble.activation_at(layer + 1), orders)
-            activation.differentiate[grid](Z, derivatives)
+def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
+    """`probing.layers`."""
+    count, numbers = draws.size, cuda.to_device(draws)
+    ensemble, m, order = host.ensemble, host.plan.samples, host.probes.order
+    grid = blocks(count), THREADS
+    vectors = len(host.probes.jets) * m
+    structure, coefficients = (sent(part) for part in host.polynomials)
+    key, rule = cuda.to_device(ensemble.key), sent(host.probes.chain_rule)
+    raising = sent(host.probes.raising)
+    S = room("S", (count, vectors, vectors))
+    values = room("values", (count, len(host.plan.statistics)))
+    X = room("X0", (count, vectors, ensemble.widths[0]))
+    _place(ensemble.inputs, X)
+    for layer in range(ensemble.depth):
+        kernels.gram[grid](X, S)
+        flat = S.reshape(count, vectors * vectors)
+        statistics.evaluate[grid](flat, structure, coefficients, layer, values)
+        yield values
+        if layer + 1 == ensemble.depth:
+            return
+        n = ensemble.widths[layer + 1]
+        steps, source = ensemble.steps[layer], (key, numbers, layer + 1)
+        out = room(f"X{(layer + 1) % 2}", (count, vectors, n))
+        Z = weighted(S, X, steps, source, room, out)
+        if ensemble.C_b[layer]:
+            G = room("bias", (count, padded(n)))
+            deviation = float(np.sqrt(ensemble.C_b[layer]))
+            kernels.add_bias[grid](Z, G, m, deviation, key, numbers, layer + 1)
+        if order:
+            rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
+            vary(S, X, Z, rates, raising, m, source, room)
+        derivatives = room("derivatives", (count, order + 1, m, n))
+        activation = activation_kernels(ensemble.activation_at(layer + 1), order + 1)
+        activation.differentiate[grid](Z, derivatives)
+        kernels.chain[grid](Z, derivatives, rule)
+        X = Z
+
+
+def _paths(host: PathSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
+    """`PathSampler.layers`."""
+    count, numbers = draws.size, cuda.to_device(draws)
+    ensemble, compiled = host.ensemble, host.compiled
+    grid = blocks(count), THREADS
+    states, orders = compiled.states, compiled.orders
+    key, tree = cuda.to_device(ensemble.key), sent(compiled.tree)
+    told = [[sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
+    n = ensemble.widths[0]
+    derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
+    _place(ensemble.at_inputs(orders)[:, 0], derivatives.reshape(count, orders, n))
+    _place(np.zeros((1, n)), F)
+    factors = room("factors", (count, states + compiled.tree[0].size))
+    values = room("values", (count, len(host.plan.statistics)))
+    after = room("after", (count, max(states, 1)))
+    start = np.concatenate([compiled.start, np.zeros(factors.shape[1] - states)])
+    _place(start[None], factors.reshape(count, 1, factors.shape[1]))
+    for layer in range(ensemble.depth):
+        columns = room("columns", (count, orders + 3, n))
+        kernels.arrange[grid](derivatives, F, columns)
+        statistics.sum_over_neurons[grid](columns, tree, factors, states)
+        statistics.evaluate[grid](factors, *told[0], layer, values)
+        yield values
+        if layer + 1 == ensemble.depth:
+            return
+        if states:
+            statistics.evaluate[grid](factors, *told[1], layer, after)
+            statistics.put[grid](after, factors, 0)
+        n = ensemble.widths[layer + 1]
+        Z, F = room("Z", (count, 1, n)), room("F", (count, 1, n))
+        (step,) = ensemble.steps[layer]
+        drawn = drawn_of(step)
+        G = room("G", (count, padded(drawn)))
+        factor = step.kind, drawn, layer + 1, COLUMN
+        kernels.advance_path[grid](columns, Z, F, G, key, numbers, factor, step.scale)
+        if ensemble.C_b[layer]:
+            deviation = float(np.sqrt(ensemble.C_b[layer]))
+            kernels.add_bias[grid](
+                Z, room("bias", (count, padded(n))), 1, deviation, key, numbers, layer + 1
+            )
+        derivatives = room("derivatives", (count, orders, 1, n))
+        activation = activation_kernels(ensemble.activation_at(layer + 1), orders)
+        activation.differentiate[grid](Z, derivatives)
 
 
 def _place(rows: Array, X: Any) -> None:

@@ -53,10 +53,22 @@ class Sampler(Work):
     """The needs of networks (`ensemble.Layers.needs`) that it supports."""
     wanted: ClassVar[str] = '"lazy" or "explicit"'
     """What is wanted in its place where it does not give a plan's statistics."""
+    because: ClassVar[str] = ""
+    """Why it does not support the other needs."""
     name: ClassVar[str]
-    """What `simulate` calls it."""
+    """What `simulate` calls it; `label` names one with its options."""
     multiplied: ClassVar[bool] = False
     """Whether statistics are what layers multiply those before by (`moments.Record`)."""
+
+    @property
+    def label(self) -> str:
+        """What `simulate` says it was."""
+        return self.name
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other samplers in a stored run."""
+        return type(self).__name__
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
@@ -68,7 +80,8 @@ class Sampler(Work):
         """The alternative to this sampler if it does not apply; empty if it does."""
         other = [where for need, where in layers.needs.items() if need not in cls.supports]
         if other:
-            return f'"lazy" or "explicit", for {" and ".join(other)}'
+            wanted = f'"lazy" or "explicit", for {" and ".join(other)}'
+            return f"{wanted}: {cls.because}" if cls.because else wanted
         return "" if cls.gives(layers, plan) else cls.wanted
 
     @classmethod
@@ -134,7 +147,7 @@ class Sampler(Work):
             **self.ensemble.manifest(),
             "tensors": [target.label for target in self.plan.targets],
             "equations": sorted(repr(field) for field in fields if isinstance(field, Equation)),
-            "sampler": type(self).__name__,
+            "sampler": self.identity,
             "chunk": self.chunk,
             "blocks": moments.BLOCKS,
         }

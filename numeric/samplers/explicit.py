@@ -26,7 +26,9 @@ from ..estimators.observables import Plan, derivatives, followed, terms_of
 from ..estimators.sums import ELEMENTS, Elements
 from ..random.matrices import weight_matrix
 from .base import Sampler
-from .ensemble import MASKS, PERMUTATIONS, Ensemble
+from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, Layers
+from .probing import probes_of
+from .staged import ProbeSampler
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""
@@ -39,12 +41,17 @@ Fields = Mapping[AnyField, Array]
 class ExplicitSampler(Sampler):
     """Networks with all their weights and tensors."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({MASKS, PERMUTATIONS})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
     name: ClassVar[str] = "explicit"
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
-        """See `Sampler`; InputError where a tensor of one network is larger than memory."""
+        """See `Sampler`: of other layers than dense ones matrices are built, but no tensors.
+
+        Raises InputError where a tensor of one network is larger than memory.
+        """
+        if STAGES in ensemble.layers.needs:
+            return ProbeSampler(ensemble, plan, probes_of(plan), whole=True)
         made = cls(ensemble, plan)
         if made.largest > MOST_NUMBERS:
             wanted = (
@@ -53,6 +60,13 @@ class ExplicitSampler(Sampler):
             )
             raise InputError("width", f"{max(ensemble.widths)}: {made.largest}", wanted)
         return made
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`; other layers than dense ones have what probes give."""
+        if STAGES in layers.needs:
+            return ProbeSampler.why_not(layers, plan)
+        return super().why_not(layers, plan)
 
     @property
     def largest(self) -> int:

@@ -1,8 +1,8 @@
-"""One input and preactivations alone: the forward pass of the lazy sampler, networks side by side.
+"""One input and preactivations alone: the forward pass of dense networks, side by side.
 
 V, G1 and K need no more of a layer than |σ|²/n, and a layer is as many normals as it has neurons
 (`weights`). A group of networks goes down all layers in a core's own cache: the same streams and
-the same networks as `lazy.ProbeSampler` draws one by one.
+the same networks as `probing.layers` draws one by one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
+from ..estimators.polynomials import Structure
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
-from .ensemble import Layers
-from .forward_kernels import LANES, WORDS, grouped, whole_groups
-from .probing import ProbeSampler
+from .ensemble import Ensemble, Layers
+from .forward_kernels import LANES, WORDS, grouped
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
@@ -109,57 +109,39 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-@dataclass(frozen=True, eq=False)
-class ForwardSampler(ProbeSampler):
-    """Networks followed on one input, `LANES` of them at a time."""
+def fits(layers: Layers, plan: Plan) -> bool:
+    """True for one input and preactivations alone, in dense layers not too wide."""
+    steps = [step for steps in layers.steps for step in steps]
+    widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
+    return (
+        plan.samples == 1
+        and plan.fields == {Z}
+        and isinstance(layers.net.activation, Activation)
+        and widest <= WIDEST
+        and all(step.kind != DIAGONAL for step in steps)
+    )
 
-    @classmethod
-    def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """True for one input and preactivations alone, in layers not too wide."""
-        steps = [step for steps in layers.steps for step in steps]
-        widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
-        return (
-            plan.samples == 1
-            and plan.fields == {Z}
-            and isinstance(layers.net.activation, Activation)
-            and widest <= WIDEST
-            and all(step.kind != DIAGONAL for step in steps)
-        )
 
-    @property
-    def batch(self) -> int:
-        """Whole groups of networks."""
-        return whole_groups(super().batch)
-
-    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        for _, block in self.blocks(draws):
-            yield from block
-
-    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
-        """The statistics of the layers of one call of compiled code, then those of the next."""
-        ensemble, count = self.ensemble, draws.size
-        networks = grouped(draws)
-        squares = np.empty((ensemble.depth, *networks.shape))
-        squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
-        forward = kernels(ensemble.net.one_activation("the forward sampler")).forward
-        program = self._program
-        structure, coefficients = self._polynomials
-        n = np.array(ensemble.widths[:-1], float)[:, None]
-        first, last, rooms = 0, 0, program.rooms()
-        while first < ensemble.depth:
-            if last + 1 < ensemble.depth:
-                start, stop, last = program.piece(last + 1, _PIECE // networks.size)
-                part = program.steps[start:stop], program.scales[start:stop]
-                forward(networks, ensemble.key, *part, rooms, squares)
-            these = slice(first, last + 1)
-            vectors = squares[these].reshape(last + 1 - first, -1)[:, :count] / n[these]
-            yield first, evaluated((structure, coefficients[these]), vectors[:, :, None])
-            first = last + 1
-
-    @property
-    def _program(self) -> Program:
-        return _program(self.ensemble.layers)
+def blocks(
+    ensemble: Ensemble, polynomials: tuple[Structure, Array], draws: NDArray[np.int64]
+) -> Iterator[tuple[int, Array]]:
+    """The statistics of the layers of one call of compiled code, then those of the next."""
+    count, networks = draws.size, grouped(draws)
+    squares = np.empty((ensemble.depth, *networks.shape))
+    squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
+    forward = kernels(ensemble.net.one_activation("the forward sampler")).forward
+    program, (structure, coefficients) = program_of(ensemble.layers), polynomials
+    n = np.array(ensemble.widths[:-1], float)[:, None]
+    first, last, rooms = 0, 0, program.rooms()
+    while first < ensemble.depth:
+        if last + 1 < ensemble.depth:
+            start, stop, last = program.piece(last + 1, _PIECE // networks.size)
+            part = program.steps[start:stop], program.scales[start:stop]
+            forward(networks, ensemble.key, *part, rooms, squares)
+        these = slice(first, last + 1)
+        vectors = squares[these].reshape(last + 1 - first, -1)[:, :count] / n[these]
+        yield first, evaluated((structure, coefficients[these]), vectors[:, :, None])
+        first = last + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +181,8 @@ class Program:
 
 
 @cache(entries=64)
-def _program(layers: Layers) -> Program:
+def program_of(layers: Layers) -> Program:
+    """The program of dense layers."""
     rows, scales = list[tuple[int, ...]](), list[float]()
     for layer, steps in enumerate(layers.steps[:-1], start=1):
         for number, step in enumerate(steps):

@@ -63,7 +63,8 @@ from ..random.philox import padded
 from . import probing
 from .base import evaluated_once
 from .ensemble import Layers
-from .probing import ProbeSampler, reading
+from .probing import reading
+from .staged import ProbeSampler
 
 _APART = 1.0 - 2.0**-50
 """The largest correlation at which a closed form is taken: rounding has others."""
@@ -80,6 +81,10 @@ class InnovationSampler(ProbeSampler):
     """Networks as `probing` follows them, the vertex with what different neurons do taken out."""
 
     name: ClassVar[str] = "innovations"
+    because: ClassVar[str] = (
+        "⟨σσ⟩, which innovations are off, has closed forms for z behind one matrix"
+    )
+    supports: ClassVar[frozenset[str]] = frozenset()
     wanted: ClassVar[str] = (
         '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
     )
@@ -147,7 +152,7 @@ class InnovationSampler(ProbeSampler):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
         ensemble, m = self.ensemble, self.plan.samples
-        structure, coefficients = self._polynomials
+        structure, coefficients = self.polynomials
         pairs, sigma = np.array(_pairs(m)), ensemble.net.one_activation("innovations")
         averages, (terms, controlled) = _averages(sigma), self._controlled
         assert averages is not None

@@ -24,12 +24,12 @@ the coefficients of `Conditioned`, T as it is. Derived here; the recursion is th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
 from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,9 @@ from ..emit.kernels import load_kernels
 from ..emit.vectors import LANES
 from ..estimators.observables import Plan, Statistic
 from . import pair_kernels
-from .ensemble import Layers
+from .ensemble import Ensemble
 from .pair_kernels import LABELS, SQUARE, STATE
 from .path_averages import Conditioned
-from .paths import PathSampler, few, within
 from .probing import reading
 
 PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
@@ -69,50 +68,45 @@ def _slots() -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
 
 _SLOTS = _slots()
 
-FEWEST = 3
-"""Inputs for which this is shorter than polynomials."""
+FEWEST, ORDERS, BATCH = 3, 2, 16
+"""Inputs for which this is shorter than polynomials; σ and σ'; networks that fill a cache."""
 
 
 def _of_tangents(statistic: Statistic) -> bool:
     return statistic.fields in ((H,), (H, H))
 
 
+def others(plan: Plan) -> tuple[Statistic, ...]:
+    """The statistics that are polynomials: all but H and H H of three or four inputs."""
+    several = FEWEST <= plan.samples <= LABELS
+    if not several or all(each.fields != (H, H) for each in plan.statistics):
+        return plan.statistics
+    return tuple(each for each in plan.statistics if not _of_tangents(each))
+
+
 @dataclass(frozen=True, eq=False)
-class PairSampler(PathSampler):
-    """Networks on three or four inputs, known by their forward paths and the averages of H H."""
+class Tangents:
+    """H and H H of three or four inputs, averaged given forward paths.
 
-    least: ClassVar[int] = 2
+    Arguments:
+        ensemble, plan: of the sampler.
+        given: the weights' law given the path.
+    """
 
-    @classmethod
-    def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """True if some statistics are H H of three or four inputs, and paths give all others."""
-        others = [each for each in plan.statistics if not _of_tangents(each)]
-        return (
-            FEWEST <= plan.samples <= LABELS
-            and any(each.fields == (H, H) for each in plan.statistics)
-            and within(layers, plan.samples)
-            and (not others or few(others, plan.samples))
-        )
+    ensemble: Ensemble
+    plan: Plan
+    given: Conditioned
 
     @property
     def numbers(self) -> int:
-        """The columns of the widest layer, and the averages."""
-        return super().numbers + len(self._table.classes) * STATE
+        """What is held of one network."""
+        return len(self._table.classes) * STATE
 
     @property
-    def batch(self) -> int:
-        """Few: what is known of one network fills a cache."""
-        return 16
-
-    @cached_property
-    def polynomial(self) -> tuple[Statistic, ...]:
-        """The statistics that are polynomials all the same."""
-        return tuple(each for each in self.plan.statistics if not _of_tangents(each))
-
-    @property
-    def orders(self) -> int:
-        """σ and σ', or more."""
-        return self._compiled.orders if self.polynomial else self.least
+    def rest(self) -> NDArray[np.int64]:
+        """The columns of the other statistics."""
+        rest: NDArray[np.int64] = self._places[0][0]
+        return rest
 
     @cached_property
     def _table(self) -> _Table:
@@ -131,21 +125,25 @@ class PairSampler(PathSampler):
         )
         return rest, single, double
 
-    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """Take paths down the layers; their statistics, (draws, statistics), at each."""
+    def layers(self, paths: Iterable[Array], orders: int, inverses: Array) -> Iterator[Array]:
+        """The statistics of H and H H, (draws, statistics), of the columns of layers 1, 2, …
+
+        Arguments:
+            paths: the columns, with so many orders of derivatives of σ.
+            inverses: the ν of what is above, (draws, m).
+        """
         compiled, table, told = kernels(), self._table, reading(self.ensemble)
-        count, m, depth = draws.size, self.plan.samples, self.ensemble.depth
+        (count, m), depth = inverses.shape, self.ensemble.depth
         classes, pairs = len(table.classes), len(table.pairs)
         groups = -(-count // LANES)
         h, c = _lanes(groups, pairs, 1 + SQUARE), _lanes(groups, classes, STATE)
         u, v = _lanes(groups, pairs), _lanes(groups, classes, 3)
-        values, inverses = np.empty((count, len(self.plan.statistics))), np.ones((count, m))
-        first = 2, self.orders, 1 + m * self.orders
-        others = super().layers(draws) if self.polynomial else None
-        for layer, columns in enumerate(self.paths(draws, inverses)):
+        values = np.empty((count, len(self.plan.statistics)))
+        first = 2, orders, 1 + m * orders
+        for layer, columns in enumerate(paths):
             S, after = _lanes(groups, table.rows), np.empty_like(h)
             compiled.sum_products(columns, first, table.products, S)
-            own = self._own(columns, layer)
+            own = self._own(columns, orders, layer)
             g, rules = _grouped(own), _grouped(self._rules(layer, inverses))
             compiled.first_moments(S, table.pairs, h, g, rules, u, after)
             last = layer + 1 == depth
@@ -156,16 +154,14 @@ class PairSampler(PathSampler):
                 left, right = table.classes[:, 15:].T
                 c[:, :, 0] = g[:, left] * g[:, right]
             h = after
-            if others is not None:
-                values[:, self._places[0][0]] = next(others)
             weights = [float(told.coefficient(coset)[layer]) for coset in ((1,), (1, 1), (2,))]
             self._average(weights, own, _listed(u, count), _listed(v, count), values)
             yield values
 
-    def _own(self, columns: Array, layer: int) -> Array:
+    def _own(self, columns: Array, orders: int, layer: int) -> Array:
         """λ_b + λ_W σ·σ/n_in of the pairs of inputs, (draws, pairs)."""
         ensemble, m = self.ensemble, self.plan.samples
-        sigma = [columns[:, 1 + alpha * self.orders] for alpha in range(m)]
+        sigma = [columns[:, 1 + alpha * orders] for alpha in range(m)]
         inner = [
             (sigma[alpha] * sigma[beta]).sum(axis=1)
             for alpha, beta in combinations_with_replacement(range(m), 2)

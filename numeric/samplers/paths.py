@@ -24,7 +24,7 @@ from ..estimators.polynomials import Structure, flattened
 from ..estimators.sums import Reading
 from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, PARTS, Step
 from ..random.philox import whole_blocks
-from . import path_averages, path_kernels
+from . import pairs, path_averages, path_kernels
 from .base import Sampler, evaluated_once, uncollected
 from .ensemble import Layers
 from .probing import reading
@@ -70,9 +70,10 @@ class PathSampler(Sampler):
     """Networks of an ensemble on a few inputs, known by their forward paths alone."""
 
     name: ClassVar[str] = "paths"
+    because: ClassVar[str] = (
+        "given a path, one matrix of a law that rotations keep is free on all but what it met"
+    )
     wanted: ClassVar[str] = '"lazy" for so many inputs and derivatives, these weights, or z alone'
-    least: ClassVar[int] = 1
-    """Derivatives of σ that are needed in any case, σ itself included."""
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
@@ -85,12 +86,19 @@ class PathSampler(Sampler):
         """
         kinds = {kind for kind, *_ in plan.statistics}
         derived = any(field.nodes > 1 for kind in kinds for field in kind)
-        return derived and within(layers, plan.samples) and few(plan.statistics, plan.samples)
+        rest = pairs.others(plan)
+        return derived and within(layers, plan.samples) and (not rest or few(rest, plan.samples))
 
     @property
     def numbers(self) -> int:
-        """The columns of the widest layer."""
-        return self._columns * max(self.ensemble.widths)
+        """The columns of the widest layer, and the averages of H H."""
+        held = self._columns * max(self.ensemble.widths)
+        return held + (0 if self._tangents is None else self._tangents.numbers)
+
+    @property
+    def batch(self) -> int:
+        """Few where the averages of H H of one network fill a cache."""
+        return super().batch if self._tangents is None else pairs.BATCH
 
     @property
     def _columns(self) -> int:
@@ -99,12 +107,20 @@ class PathSampler(Sampler):
     @property
     def orders(self) -> int:
         """Of derivatives of σ, σ itself included."""
-        return self._compiled.orders
+        least = 1 if self._tangents is None else pairs.ORDERS
+        return self.compiled.orders if self.polynomial else least
 
-    @property
+    @cached_property
     def polynomial(self) -> tuple[Statistic, ...]:
         """The statistics that are polynomials in states and sums over neurons."""
-        return self.plan.statistics
+        return pairs.others(self.plan)
+
+    @cached_property
+    def _tangents(self) -> pairs.Tangents | None:
+        """What averages products of two tangent kernels of three or four inputs."""
+        if self.polynomial == self.plan.statistics:
+            return None
+        return pairs.Tangents(self.ensemble, self.plan, self.given)
 
     @cached_property
     def given(self) -> path_averages.Conditioned:
@@ -113,9 +129,11 @@ class PathSampler(Sampler):
         return path_averages.Conditioned(laws, self.plan.samples)
 
     @cached_property
-    def _compiled(self) -> _Compiled:
+    def compiled(self) -> Compiled:
+        """What the kernels are told of `polynomial`."""
         told = reading(self.ensemble, self.plan.fields)
-        return _compiled(self.polynomial, told, self.given, self.least)
+        least = 1 if self._tangents is None else pairs.ORDERS
+        return _compiled(self.polynomial, told, self.given, least)
 
     def _advanced(
         self, draws: NDArray[np.int64], layer: int, columns: Array, inverses: Array
@@ -154,7 +172,19 @@ class PathSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        compiled = self._compiled
+        if self._tangents is None:
+            yield from self._polynomials(draws)
+            return
+        others = self._polynomials(draws) if self.polynomial else None
+        inverses = np.ones((draws.size, self.plan.samples))
+        paths = self.paths(draws, inverses)
+        for values in self._tangents.layers(paths, self.orders, inverses):
+            if others is not None:
+                values[:, self._tangents.rest] = next(others)
+            yield values
+
+    def _polynomials(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        compiled = self.compiled
         count, states, m = draws.size, compiled.states, self.plan.samples
         sums = states + compiled.tree[0].size
         factors = np.ones((count, sums + m))
@@ -247,7 +277,7 @@ def kernels() -> ModuleType:
 
 
 @dataclass(frozen=True, eq=False)
-class _Compiled:
+class Compiled:
     """What the kernels are told: factors are states, then sums over neurons, then the ν.
 
     Arguments:
@@ -276,7 +306,7 @@ def _compiled(
     reading: Reading,
     given: path_averages.Conditioned,
     least: int,
-) -> _Compiled:
+) -> Compiled:
     averages, m = path_averages.Averages(statistics, reading, given), given.inputs
     steps = list(averages.states.values())
     sums = path_averages.sums([*averages.statistics, *steps])
@@ -299,7 +329,7 @@ def _compiled(
     number |= {each: len(steps) + place[row or ones] for each, row in rows.items()}
     number |= {path_averages.Inverse(a): len(steps) + len(ordered) + a for a in range(m)}
     tree = np.array([place[row[:-1]] for row in ordered]), np.array([row[-1] for row in ordered])
-    return _Compiled(
+    return Compiled(
         tree,
         np.array([path_averages.at_inputs(state) for state in averages.states], float),
         orders,

@@ -1,21 +1,21 @@
-"""The lazy sampler: networks whose weights are sampled only on the vectors they meet.
+"""Dense layers of the lazy sampler: their weights are sampled only on the vectors they meet.
 
 Those vectors are z and its derivatives along random probes (`probes`), so that a layer of one
 network costs O(n m²) for m vectors, whatever tensor is asked for, and one pass from the input
 onwards gives every layer. A layer's own weights, biases and directions are averaged exactly.
+`staged.ProbeSampler` takes this road where each layer is one matrix: 1.2 to 1.9 times faster than
+the same layer as a stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.fields import AnyField, Field
+from derive.engine.fields import AnyField
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -28,31 +28,8 @@ from ..hyperparameters import symbols_of
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from . import jet_kernels
-from .base import Sampler, evaluated_once
+from .base import evaluated_once
 from .ensemble import Ensemble, Layers
-
-
-@dataclass(frozen=True, eq=False)
-class Followed(Sampler):
-    """Networks followed along random probes.
-
-    Arguments:
-        probes: the jets that are followed.
-    """
-
-    probes: Probes
-    name: ClassVar[str] = "probes"
-
-    @classmethod
-    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
-        """See `Sampler`."""
-        return cls(ensemble, plan, probes_of(plan))
-
-    @classmethod
-    def why_not(cls, layers: Layers, plan: Plan) -> str:
-        """See `Sampler`; a user's field is no tree of derivatives of z."""
-        own = ", ".join(str(field) for field in plan.fields if not isinstance(field, Field))
-        return f'"lazy" or "explicit", for {own}' if own else super().why_not(layers, plan)
 
 
 @cache(entries=64)
@@ -61,51 +38,40 @@ def probes_of(plan: Plan) -> Probes:
     return needed(plan.trees(), spare(plan.trees()))
 
 
-@dataclass(frozen=True, eq=False)
-class ProbeSampler(Followed):
-    """Networks of dense layers followed along random probes."""
-
-    @property
-    def numbers(self) -> int:
-        """One for each neuron and jet of the widest layer."""
-        return len(self.probes.jets) * self.plan.samples * max(self.ensemble.widths)
-
-    @property
-    def _polynomials(self) -> tuple[Structure, Array]:
-        return _polynomials(self.ensemble.layers, self.plan, self.probes)
-
-    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        layer_kernels = kernels()
-        ensemble, m = self.ensemble, self.plan.samples
-        structure, coefficients = self._polynomials
-        depth, steps, C_b = ensemble.depth, ensemble.steps, ensemble.C_b
-        X = np.zeros((draws.size, len(self.probes.jets) * m, ensemble.widths[0]))
-        X[:, :m] = ensemble.inputs
-        S = np.empty((*X.shape[:2], X.shape[1]))
-        for layer in range(depth):
-            layer_kernels.grams(X, S)
-            yield evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
-            if layer + 1 == depth:
-                return
-            source = (ensemble.key, layer + 1)
-            Z = weighted(S, X, draws, steps[layer], source)
-            if C_b[layer]:
-                layer_kernels.add_bias(C_b[layer], Z, m, draws, source)
-            if self.probes.order:
-                rates = (ensemble.lambda_W[layer], ensemble.lambda_b[layer])
-                layer_kernels.vary(S, X, Z, draws, rates, self.probes.raising, m, source)
-                derivatives = np.empty((draws.size, self.probes.order + 1, m, Z.shape[2]))
-                activation = ensemble.activation(layer + 1, self.probes.order + 1)
-                activation.differentiate(Z, derivatives)
-                layer_kernels.chain(Z, derivatives, self.probes.chain_rule)
-            else:
-                ensemble.activate(Z, layer + 1)
-            X = Z
+def layers(
+    ensemble: Ensemble, plan: Plan, probes: Probes, draws: NDArray[np.int64]
+) -> Iterator[Array]:
+    """Take networks of dense layers down; their statistics, (draws, statistics), at each layer."""
+    layer_kernels, m = kernels(), plan.samples
+    structure, coefficients = polynomials_of(ensemble.layers, plan, probes)
+    depth, steps, C_b = ensemble.depth, ensemble.steps, ensemble.C_b
+    X = np.zeros((draws.size, len(probes.jets) * m, ensemble.widths[0]))
+    X[:, :m] = ensemble.inputs
+    S = np.empty((*X.shape[:2], X.shape[1]))
+    for layer in range(depth):
+        layer_kernels.grams(X, S)
+        yield evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
+        if layer + 1 == depth:
+            return
+        source = (ensemble.key, layer + 1)
+        Z = weighted(S, X, draws, steps[layer], source)
+        if C_b[layer]:
+            layer_kernels.add_bias(C_b[layer], Z, m, draws, source)
+        if probes.order:
+            rates = (ensemble.lambda_W[layer], ensemble.lambda_b[layer])
+            layer_kernels.vary(S, X, Z, draws, rates, probes.raising, m, source)
+            derivatives = np.empty((draws.size, probes.order + 1, m, Z.shape[2]))
+            activation = ensemble.activation(layer + 1, probes.order + 1)
+            activation.differentiate(Z, derivatives)
+            layer_kernels.chain(Z, derivatives, probes.chain_rule)
+        else:
+            ensemble.activate(Z, layer + 1)
+        X = Z
 
 
 @cache(entries=64)
-def _polynomials(layers: Layers, plan: Plan, probes: Probes) -> tuple[Structure, Array]:
+def polynomials_of(layers: Layers, plan: Plan, probes: Probes) -> tuple[Structure, Array]:
+    """The statistics of dense layers as polynomials in the vectors' inner products."""
     return compiled_layers(plan, reading(layers), probes)
 
 

@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from ..estimators.observables import Plan
 from . import forward
-from .base import evaluated
-from .ensemble import Layers
-from .forward import WIDEST, ForwardSampler
+from .base import Sampler, evaluated
+from .ensemble import Ensemble, Layers
+from .forward import WIDEST, fits, program_of
 from .forward_kernels import grouped
+from .probing import probes_of
+from .staged_forward import ForwardSampler
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +37,25 @@ class ProductSampler(ForwardSampler):
     """Layers that start from one length each; `blocks` are of one layer."""
 
     name: ClassVar[str] = "products"
+    because: ClassVar[str] = "behind one matrix alone, layers multiply |z| by independent numbers"
     multiplied: ClassVar[bool] = True
+    supports: ClassVar[frozenset[str]] = frozenset()
     wanted: ClassVar[str] = (
         '"lazy" but for z of one input, no biases, σ(cz) = c σ(z), and layers, and factors of '
         f"weights, up to {WIDEST} wide"
     )
 
     @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """See `Sampler`."""
+        return cls(ensemble, plan, probes_of(plan))
+
+    @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
         """Whether there is, besides, no bias, and a σ without a scale of its own behind weights
         that do not vanish."""
         return (
-            super().gives(layers, plan)
+            fits(layers, plan)
             and layers.net.one_activation("products").is_scale_invariant
             and not layers.C_b.any()
             and bool(layers.C_W.all())
@@ -54,11 +63,11 @@ class ProductSampler(ForwardSampler):
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """The factors by which each layer multiplies the statistics of the layer before."""
-        ensemble, program = self.ensemble, self._program
+        ensemble, program = self.ensemble, program_of(self.ensemble.layers)
         networks = grouped(draws)
         squares = np.ones((ensemble.depth, *networks.shape))
         rooms, kernels = program.rooms(), forward.kernels(ensemble.net.one_activation("products"))
-        structure, coefficients = self._polynomials
+        structure, coefficients = self.polynomials
         n = np.array(ensemble.widths[:-1], float)
         factors = np.full(draws.size, ensemble.inputs[0] @ ensemble.inputs[0] / n[0])
         ratio = coefficients[0]

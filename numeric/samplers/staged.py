@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.arithmetic.parameters import Value
+from derive.engine.fields import Field
 from derive.engine.stages import (
     HERE,
     LEFT,
@@ -37,12 +38,17 @@ from derive.weights import Gaussian, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
+from ..estimators.observables import Plan
+from ..estimators.polynomials import Structure
+from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled, larger
 from ..random import lazy
 from ..random.matrices import weight_matrix
+from . import probing
 from .arithmetic import Arithmetic
-from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, number_at
-from .probing import Followed
+from .base import Sampler
+from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, Layers, number_at
+from .probing import polynomials_of, probes_of
 
 _NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
 """A stream's number has the layer and, from this bit on, the layer's matrix. Biases and masks have
@@ -110,10 +116,50 @@ class Parts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LayerSampler(Followed):
-    """Networks with layers of any stages, followed along random probes, their weights lazy."""
+class ProbeSampler(Sampler):
+    """Networks of any layers, followed along random probes.
 
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS})
+    Arguments:
+        probes: the jets that are followed.
+        whole: build every matrix, and every direction in it, as laws need that permutations alone
+            keep. Nothing is shared with lazy weights: other random numbers, other networks.
+    """
+
+    probes: Probes
+    whole: bool = False
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
+    name: ClassVar[str] = "probes"
+
+    @property
+    def label(self) -> str:
+        """See `Sampler`."""
+        return "explicit" if self.whole else self.name
+
+    @property
+    def identity(self) -> str:
+        """See `Sampler`."""
+        return super().identity + self.whole * " of whole matrices"
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """See `Sampler`."""
+        return cls(ensemble, plan, probes_of(plan), ensemble.net.group != "O")
+
+    @classmethod
+    def why_not(cls, layers: Layers, plan: Plan) -> str:
+        """See `Sampler`; a user's field is no tree of derivatives of z."""
+        own = ", ".join(str(field) for field in plan.fields if not isinstance(field, Field))
+        return f'"lazy" or "explicit", for {own}' if own else super().why_not(layers, plan)
+
+    @property
+    def is_dense(self) -> bool:
+        """True for one lazy matrix between two activations, layer by layer."""
+        return not self.whole and not self.ensemble.layers.needs
+
+    @property
+    def polynomials(self) -> tuple[Structure, Array]:
+        """The statistics of dense layers as polynomials in inner products of vectors."""
+        return polynomials_of(self.ensemble.layers, self.plan, self.probes)
 
     @property
     def numbers(self) -> int:
@@ -143,10 +189,13 @@ class LayerSampler(Followed):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each: zeros at
         layers before those of a table, whose samples are others."""
-        yield from self.passed(Arithmetic(self.ensemble, self.probes, draws))
+        if self.is_dense:
+            yield from probing.layers(self.ensemble, self.plan, self.probes, draws)
+        else:
+            yield from self.passed(Arithmetic(self.ensemble, self.probes, draws))
 
     def passed(self, arithmetic: Arithmetic) -> Iterator[Array]:
-        """The same, wherever its arrays are."""
+        """The same by stages, wherever the arrays are."""
         ensemble = self.ensemble
         state: State = {STREAM: arithmetic.constant(ensemble.inputs)}
         for layer in range(1, ensemble.depth + 1):
@@ -247,6 +296,8 @@ class LayerSampler(Followed):
         arithmetic: Arithmetic,
     ) -> Array:
         """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
+        if self.whole:
+            return self._built(weights, rate, met.jet, n, arithmetic.draws, stream)
         steps = lazy.steps(weights, met.jet.shape[3], n)
         Z = arithmetic.applied(steps, met.gram, met.rows, n, stream)
         samples = met.jet.shape[2]
@@ -254,30 +305,20 @@ class LayerSampler(Followed):
             arithmetic.vary(met.gram, met.rows, Z, rate, samples, stream)
         return Z.reshape(*met.jet.shape[:3], n)
 
-
-@dataclass(frozen=True, eq=False)
-class ExplicitLayerSampler(LayerSampler):
-    """The same networks with every matrix, and every direction in it, built whole.
-
-    Nothing is shared with the lazy sampler of weights: other random numbers, other weights.
-    """
-
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
-    name: ClassVar[str] = "explicit"
-
-    def _applied(
+    def _built(
         self,
         weights: WeightEnsemble,
         rate: float,
-        met: _Vectors,
+        bodies: Array,
         n: int,
+        draws: NDArray[np.int64],
         stream: int,
-        arithmetic: Arithmetic,
     ) -> Array:
-        bodies, n_in = met.jet, met.jet.shape[3]
+        """The same of a matrix that is built."""
+        n_in = bodies.shape[3]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
-        for s, rng in enumerate(self.ensemble.generators(arithmetic.draws, stream)):
+        for s, rng in enumerate(self.ensemble.generators(draws, stream)):
             W = weight_matrix(weights, (n, n_in), rng)
             Z[s] = bodies[s] @ W.T
             for probe in range(start.size - 1):

@@ -1,6 +1,7 @@
-"""One input and preactivations alone: networks of any layer side by side, as in `forward`.
+"""One input and preactivations alone: networks of any layer side by side.
 
-The same streams and the same networks as `staged.LayerSampler` draws, to rounding.
+The same streams and the same networks as `staged.ProbeSampler` draws, to rounding. Dense layers
+have a kernel of their own (`forward`).
 """
 
 from __future__ import annotations
@@ -29,35 +30,41 @@ from ..estimators.observables import Plan
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
+from . import forward
 from .base import Sampler, evaluated
-from .ensemble import MASKS, Ensemble, number_at
-from .forward import WIDEST
+from .ensemble import MASKS, PERMUTATIONS, Ensemble, number_at
+from .forward import WIDEST, fits
 from .forward_kernels import LANES, grouped, whole_groups
 from .probing import probes_of
 from .stage_kernels import PARTS
 from .stage_source import written
 from .stage_tables import Drawn, Size, Written
-from .staged import LayerSampler, Place, sum_of
+from .staged import Place, ProbeSampler, sum_of
 
 _PIECE = 1 << 22
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
 @dataclass(frozen=True, eq=False)
-class LayerForwardSampler(LayerSampler):
+class ForwardSampler(ProbeSampler):
     """Networks of any layer followed on one input, `LANES` of them at a time."""
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
         """One that follows networks one by one, where this does not apply."""
+        plain = ProbeSampler.of(ensemble, plan)
+        if plan.samples > 1 or PERMUTATIONS in ensemble.layers.needs:
+            return plain
         made = cls(ensemble, plan, probes_of(plan))
-        return made if made.applies else LayerSampler(ensemble, plan, made.probes)
+        return made if made.applies else plain
 
     @property
     def applies(self) -> bool:
         """Whether there is one input and nothing but preactivations, in equal layers that are not
         too wide."""
         ensemble = self.ensemble
+        if self.is_dense:
+            return fits(ensemble.layers, self.plan)
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
         tapped = any(stage.taps for each in stages for stage in each)
@@ -85,6 +92,11 @@ class LayerForwardSampler(LayerSampler):
 
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """The statistics of layers that are sums of the same, at a time."""
+        if self.is_dense:
+            return forward.blocks(self.ensemble, self.polynomials, draws)
+        return self._stage_blocks(draws)
+
+    def _stage_blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         ensemble, count, tables = self.ensemble, draws.size, self._tables
         networks = grouped(draws)
         sources = max(len(given.matrices) + given.carried for given in tables.sums)
@@ -105,7 +117,7 @@ class LayerForwardSampler(LayerSampler):
     def _run(self, networks: NDArray[np.uint64], squares: Array) -> None:
         """Fill in the squares, some groups or some layers of one group in a call."""
         tables, depth = self._tables, self.ensemble.depth
-        forward = _kernels(self.ensemble.net.one_activation("this sampler"), tables.written).forward
+        compiled = _kernels(self.ensemble.net.one_activation("this sampler"), tables.written)
         rooms, rows = tables.rooms()
         spent = np.cumsum(tables.neurons) * LANES
         groups = max(1, _PIECE // int(spent[-1]))
@@ -117,9 +129,8 @@ class LayerForwardSampler(LayerSampler):
                 stop = max(start, int(np.searchsorted(spent, reach, side="right")))
                 stop = depth if groups > 1 else stop
                 span = start, stop
-                known = tables.arrays, tables.factors
-                key = self.ensemble.key
-                forward(networks[these], key, span, *known, rooms, rows, squares[:, :, these])
+                known = self.ensemble.key, span, tables.arrays, tables.factors
+                compiled.forward(networks[these], *known, rooms, rows, squares[:, :, these])
                 start = stop + 1
 
 

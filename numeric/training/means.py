@@ -85,7 +85,7 @@ def seconds(ensemble: Ensemble) -> float:
     for group in _groups(ensemble):
         pairs = len(_samples(ensemble, group)) ** 2 * ensemble.depth
         sampler = _sampler(_of_inputs(ensemble, group, ensemble.seed))
-        whole = sampler.name == "explicit"
+        whole = sampler.label == "explicit"
         per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
         found += _SECONDS + per_neuron * ensemble.width * pairs
     return found

@@ -216,7 +216,7 @@ def test_cuda_frames_are_orthonormal(lean):
 )
 def test_cuda_has_probes_where_these_have_paths(weights, inputs):
     here = sampler(Network(TANH, weights, Gaussian(1)), inputs, 4, ["Theta"])
-    assert (here.name, on_device(here).name) == ("paths", "probes")
+    assert (here.label, on_device(here).label) == ("paths", "probes")
 
 
 def test_cuda_has_no_explicit_sampler():

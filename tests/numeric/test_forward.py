@@ -25,9 +25,9 @@ from numeric.estimators.probes import Probes
 from numeric.random import philox
 from numeric.samplers import base, forward
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.forward import ForwardSampler
 from numeric.samplers.forward_kernels import LANES, WORDS, fill_normals
-from numeric.samplers.probing import ProbeSampler
+from numeric.samplers.staged import ProbeSampler
+from numeric.samplers.staged_forward import ForwardSampler
 from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)

@@ -17,7 +17,7 @@ from numeric.runs.work import Sharing
 from numeric.samplers import innovations
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.innovations import InnovationSampler
-from numeric.samplers.probing import ProbeSampler
+from numeric.samplers.staged import ProbeSampler
 from numeric.simulations import make_sampler
 
 X = np.array([[1.0, -0.5, 2.0, 0.25], [0.5, 1.0, 1.5, -1.0], [1.0, 1.0, 0.5, 0.5]])

@@ -20,9 +20,9 @@ from numeric.estimators.probes import Probes, needed
 from numeric.runs import chunks
 from numeric.runs.work import Sharing
 from numeric.samplers import jets
+from numeric.samplers.arithmetic import Arithmetic
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.probing import ProbeSampler
-from numeric.samplers.staged import ExplicitLayerSampler, LayerSampler
+from numeric.samplers.staged import ProbeSampler
 from numeric.simulations import make_sampler, record, simulate
 
 ONE, TWO = [[1.0, 0.5, -0.7]], [[1.0, 0.5, -0.7], [0.3, 1.1, 0.4]]
@@ -81,8 +81,9 @@ def test_the_dense_layer_as_stages_has_the_numbers_of_the_dense_sampler(weights,
     net = network("dense", weights, C_b=0, lambda_b=0)
     ensemble, plan = checked_ensemble(net, TWO, 8, 4, 3), Plan(wanted(tensors), 2)
     probes, draws = needed(plan.trees()), np.arange(5)
-    found = LayerSampler(ensemble, plan, probes).statistics(draws)
-    expected = ProbeSampler(ensemble, plan, probes).statistics(draws)
+    dense = ProbeSampler(ensemble, plan, probes)
+    found = np.stack(list(dense.passed(Arithmetic(ensemble, probes, draws))), axis=1)
+    expected = dense.statistics(draws)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -265,12 +266,11 @@ def test_a_wrong_recursion_is_noticed():
     assert (np.abs(found - wrong)[:, 1] > 10 * error[:, 1]).all()
 
 
-@pytest.mark.parametrize("kind", [LayerSampler, ExplicitLayerSampler])
-def test_a_network_is_the_same_in_any_batch_and_thread(kind):
+@pytest.mark.parametrize("name", ["lazy", "explicit"])
+def test_a_network_is_the_same_in_any_batch_and_thread(name):
     net = network("gated(skip=0.5, norm=layer)")
-    name = "explicit" if kind is ExplicitLayerSampler else "lazy"
     made = sampler(net, TWO, 12, ["V", "Theta", "D"], name)
-    assert type(made) is kind
+    assert made.label == {"lazy": "probes"}.get(name, name)
     together = made.statistics(np.arange(6))
     np.testing.assert_array_equal(made.statistics(np.array([4]))[0], together[4])
     with ThreadPoolExecutor(2) as pool:

@@ -13,8 +13,8 @@ from numeric.samplers import staged_forward
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.forward import WIDEST
 from numeric.samplers.forward_kernels import LANES
-from numeric.samplers.staged import LayerSampler
-from numeric.samplers.staged_forward import LayerForwardSampler
+from numeric.samplers.staged import ProbeSampler
+from numeric.samplers.staged_forward import ForwardSampler
 from numeric.simulations import make_sampler
 
 ONE, PLAN = [[1.0, 0.5, -0.7]], Plan(wanted(["K", "V"]), 1)
@@ -60,9 +60,9 @@ CASES = [*zip(LAYERS, 2 * [*WEIGHTS], strict=False), ("carried", "gaussian")]
 def test_the_networks_are_those_of_the_stages(name, weights):
     ensemble, C_b = WEIGHTS[weights]
     made = sampler(LAYERS[name], ensemble, width=8, C_b=C_b)
-    assert type(made) is LayerForwardSampler
+    assert type(made) is ForwardSampler
     draws = np.arange(LANES + 3)
-    one_by_one = LayerSampler(made.ensemble, PLAN, made.probes)
+    one_by_one = ProbeSampler(made.ensemble, PLAN, made.probes)
     np.testing.assert_allclose(
         made.statistics(draws), one_by_one.statistics(draws), rtol=1e-11, atol=1e-14
     )
@@ -81,8 +81,8 @@ def test_lengths_read_off_the_normals_are_those_of_the_neurons(name):
     draws = np.arange(LANES)
     for weights, widths in cases:
         made = sampler(LAYERS[name], weights, C_b=0, **widths)
-        assert type(made) is LayerForwardSampler
-        one_by_one = LayerSampler(made.ensemble, PLAN, made.probes)
+        assert type(made) is ForwardSampler
+        one_by_one = ProbeSampler(made.ensemble, PLAN, made.probes)
         np.testing.assert_allclose(
             made.statistics(draws), one_by_one.statistics(draws), rtol=1e-11, atol=1e-14
         )
@@ -120,12 +120,12 @@ def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
 
 def test_what_it_does_not_do_is_done_by_stages():
     made = sampler(LAYERS["rms"], Orthogonal(1), width=WIDEST + 1)
-    assert type(made) is LayerSampler
+    assert type(made) is ProbeSampler
     net = Network("tanh", layer=LAYERS["rms"])
     two = make_sampler(checked_ensemble(net, ONE * 2, 8, 3, 0), Plan(wanted(["K"]), 2))
-    assert type(two) is LayerSampler
+    assert type(two) is ProbeSampler
     tower = make_sampler(checked_ensemble(net, ONE, 8, 3, 0), Plan(wanted(["Theta"]), 1))
-    assert type(tower) is LayerSampler
+    assert type(tower) is ProbeSampler
 
 
 def test_skips_between_unequal_widths_are_refused():

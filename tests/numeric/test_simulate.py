@@ -25,8 +25,9 @@ from numeric import batchnorm
 from numeric.estimators import observables
 from numeric.estimators.probes import Probes
 from numeric.flows import flow
-from numeric.samplers import base, explicit, probing
+from numeric.samplers import base, explicit
 from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers.staged import ProbeSampler
 from numeric.simulations import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
@@ -148,7 +149,7 @@ def test_both_samplers_have_the_same_marginals():
     built = explicit.ExplicitSampler(ensemble, plan).fields(np.arange(draws))
     sigma = np.tanh([fields[Z] for fields in built][2])
     expected = 1.5 * np.einsum("dan,dbn->dab", sigma, sigma) / 4 + 0.1
-    sampled = probing.ProbeSampler(ensemble, plan, Probes()).statistics(np.arange(draws))[:, 3]
+    sampled = ProbeSampler(ensemble, plan, Probes()).statistics(np.arange(draws))[:, 3]
     for (*_, (a, b)), values in zip(plan.statistics, sampled.T, strict=True):
         assert stats.ks_2samp(expected[:, a, b], values).pvalue > 1e-6
 

@@ -32,7 +32,7 @@ from numeric.estimators.probes import Probes, needed, spare
 from numeric.random.lazy import HAAR, steps
 from numeric.random.philox import fill_signs, stream_key
 from numeric.runs.work import Sharing
-from numeric.samplers import explicit, pairs, path_averages, probing
+from numeric.samplers import explicit, pairs, path_averages, probing, staged
 from numeric.samplers import paths as conditional
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.tables.layout import ACCURACY
@@ -197,7 +197,7 @@ def test_spare_probes_have_the_same_mean_and_less_noise():
     ensemble = checked_ensemble(net, inputs(2, 8), 8, 3, 4)
     plan = observables.Plan(wanted(["Theta", "B"]), 2)
     found = [
-        probing.ProbeSampler(ensemble, plan, needed(plan.trees(), more)).statistics(np.arange(4000))
+        staged.ProbeSampler(ensemble, plan, needed(plan.trees(), more)).statistics(np.arange(4000))
         for more in (0, 8)
     ]
     few, many = (each[:, 2] for each in found)
@@ -397,12 +397,16 @@ def test_paths_where_every_neuron_is_dead():
     ids=lambda weights: weights.name,
 )
 def test_products_of_tangent_kernels_slot_by_slot_are_the_polynomials(weights):
-    """H, H H and z z H of two inputs, network by network, to rounding."""
+    """H and H H of two inputs, network by network, to rounding."""
     net = Network(TANH, weights, C_b=0.1, lambda_b=learning, lambda_W=0.7)
     ensemble = checked_ensemble(net, inputs(2, 5), 6, 4, 3)
     plan, draws = observables.Plan(wanted(["A", "B", "D"]), 2), np.array([5, 17, 0])
-    expected = conditional.PathSampler(ensemble, plan).statistics(draws)
-    found = pairs.PairSampler(ensemble, plan).statistics(draws)
+    sampler, ones = conditional.PathSampler(ensemble, plan), np.ones((draws.size, 2))
+    tangents = pairs.Tangents(ensemble, plan, sampler.given)
+    layers = tangents.layers(sampler.paths(draws, ones), sampler.orders, ones)
+    own = [each for each in range(len(plan.statistics)) if each not in tangents.rest]
+    found = np.stack([values[:, own] for values in layers], axis=1)
+    expected = sampler.statistics(draws)[:, :, own]
     size = np.abs(expected).max(axis=0)
     assert size[1:].min() > 0.0
     assert (np.abs(found - expected) <= 1e-13 * size).all()
@@ -418,7 +422,7 @@ def test_an_input_more_leaves_what_is_known_of_the_others():
     net = Network(TANH, Orthogonal(1.3), C_b=0.1, lambda_W=0.7)
     ensemble = checked_ensemble(net, X, 6, 3, 3)
     plan = observables.Plan(wanted(["A", "B"]), 3)
-    sampler = pairs.PairSampler(ensemble, plan)
+    sampler = conditional.PathSampler(ensemble, plan)
     found = sampler.statistics(np.arange(4))
     equal = [0, 1, 0]
     groups = {}
@@ -435,7 +439,7 @@ def test_products_of_tangent_kernels_have_the_same_bits_in_any_company(m):
     """Each network by itself, and among others; chunks on one thread and on two."""
     net = Network(TANH, LowRankGaussian(1.3, gamma=HALF), Gaussian(1), C_b=0.1)
     plan = observables.Plan(wanted(["A", "B", "D"]), m)
-    sampler = pairs.PairSampler(checked_ensemble(net, inputs(m, 5), 12, 3, 3), plan)
+    sampler = conditional.PathSampler(checked_ensemble(net, inputs(m, 5), 12, 3, 3), plan)
     draws = np.arange(19)
     together = sampler.statistics(draws)
     for k in (0, 7, 18):
@@ -520,7 +524,7 @@ def test_probes_leave_the_law_of_preactivations_alone():
     sigma = np.tanh([fields[Z] for fields in built][1])
     expected = 1.5 * np.einsum("dan,dan->d", sigma, sigma) / 4 + 0.1
     for sampler in (
-        probing.ProbeSampler(ensemble, plan, Probes((2, 2))),
+        staged.ProbeSampler(ensemble, plan, Probes((2, 2))),
         conditional.PathSampler(ensemble, plan),
     ):
         assert stats.ks_2samp(expected, sampler.statistics(draws)[:, 2, 0]).pvalue > 1e-6

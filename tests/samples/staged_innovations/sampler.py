@@ -19,7 +19,7 @@ from numeric.random import lazy
 from numeric.random.lazy import COLUMN, GAUSSIAN, HAAR
 from numeric.samplers.arithmetic import Arithmetic
 from numeric.samplers.innovations import kernels
-from numeric.samplers.staged import _NUMBER, LayerSampler, Parts, Place, State, _Vectors
+from numeric.samplers.staged import _NUMBER, Parts, Place, ProbeSampler, State, _Vectors
 
 from .bodies import note_bodies
 from .controls import Group, all_products, products
@@ -30,8 +30,8 @@ _APART = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class InnovatingSampler(LayerSampler):
-    """`LayerSampler`'s networks, the innovations beside their statistics."""
+class InnovatingSampler(ProbeSampler):
+    """`ProbeSampler`'s networks, the innovations beside their statistics."""
 
     name: ClassVar[str] = "innovations"
 
