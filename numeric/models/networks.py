@@ -355,6 +355,8 @@ class _Writer:
         )
         self.below, self.block = made.blocks[number - 2].node, made.blocks[number - 1]
         self.rate, self.n = _below(made, number), made.blocks[0].width
+        if self.is_plain:
+            self.rate = live_fan_in(_matrix(self.graph, self.block.node), laws)
         self.lines: list[str] = []
         self.names = {self.below: "z"}
         self.taps: dict[str, Taps] = {}
@@ -523,8 +525,6 @@ class _Writer:
         if at in self.names:
             return self.names[at]
         of = self.name(node.source)
-        if self.graph.widths[node.source] != self.graph.widths[self.below]:
-            raise InputError("model", _named(self.graph, at), "a norm of z, or of as many neurons")
         self.norms += 1
         q, m, eps = f"q{self.norms}", f"m{self.norms}", self.number("eps", node.eps)
         if node.kind == "layer":

@@ -79,6 +79,7 @@ class Tracer:
         self.origin: Hashable = None
         self.where = "model"
         self.given: tuple[int, ...] = ()  # the shape of the inputs, channels before positions
+        self.channels_last = False
         self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
         self._functions: list[Activation] = []
 
@@ -148,7 +149,7 @@ class Tracer:
         factor, base = self._multiple(u.node)
         node = self.graph.nodes[base]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
-            if bias.shape[-1:] != (node.fan_out,):
+            if bias.value.size != node.fan_out:
                 raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
             self._keep(bias)
             made = replace(node, bias=bias.path, scale=factor * node.scale)
