@@ -362,9 +362,7 @@ def _of_one(
         own = given[each.weight]
         known = [law for law in laws.values() if len(law.shape) == 2 and law.fits(own)]
         is_small = own.size < _FEW and known and own.any()
-        law = (
-            replace(known[0], shape=own.shape) if is_small else _of_filter(each, [own], depths)
-        )
+        law = replace(known[0], shape=own.shape) if is_small else _of_filter(each, [own], depths)
         laws[each.weight] = law
     for each in matrices:
         if each.bias is not None:

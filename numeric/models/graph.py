@@ -181,7 +181,7 @@ class Graph:
                 below = self.nodes[source]
                 if isinstance(node, Pooled) and users.count(source) == 1:
                     if isinstance(below, Linear | Pooled):
-                        taps = composed(node.taps, below.taps)
+                        taps = composed(node.taps, below.taps) if below.taps else node.taps
                         self.nodes[at] = replace(below, taps=taps)
                 elif isinstance(node, Linear) and isinstance(below, Pooled):
                     taps = composed(node.taps, below.taps)

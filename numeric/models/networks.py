@@ -116,8 +116,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     remarks: list[str] = []
     dead = [each.weight for each in matrices if laws[each.weight].kept]
     if dead:
-        told = f"taps of {', '.join(dead)} that are 0 at the start, held there"
-        remarks.append(told)
+        remarks.append(f"taps of {', '.join(dead)} that are 0 at the start, held there")
     numbers, own = range(2, len(blocks) + 1), [law_of_weights(each, laws) for each in matrices]
     plain = all(_is_plain(made, number) for number in numbers)
     if plain:
@@ -401,10 +400,8 @@ class _Writer:
                 self.reads |= {
                     each: side.taps
                     for each in self.matrices_to(main)
-                    if self.graph.shapes[each] != self.graph.shapes[self.below]
-                    and self.graph.shapes[each] == side.taps.into
-                    and _matrix(self.graph, each).taps is not None
-                    and _matrix(self.graph, each).taps.shape == side.taps.shape
+                    if (taps := _matrix(self.graph, each).taps)
+                    and (taps.shape, taps.into) == (side.taps.shape, side.taps.into)
                 }
             self.hidden += 1
             self.lines.append(f"h{self.hidden}[i] = {self.matrix(replace(side, taps=None), at)}")

@@ -1,4 +1,4 @@
-"""The positions that the matrices of a model read, as `Taps`: filters, windows, signals laid flat."""
+"""The positions that the matrices of a model read: filters, windows, signals laid flat."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def flat(shape: tuple[int, ...]) -> Taps:
     return dict(flattening(shape).tapped)["W"]
 
 
-def composed(behind: Taps | None, before: Taps | None) -> Taps | None:
-    """A^{(k)} B, of one of which all taps but one are none."""
-    if behind is None or before is None:
-        return behind or before
+def composed(behind: Taps | None, before: Taps) -> Taps:
+    """A^{(k)} B, one of them with one tap."""
+    if behind is None:
+        return before
     reads = tuple(
         tuple(_composed(row, inner) for row in outer)
         for outer in behind.reads
@@ -78,7 +78,7 @@ def chosen(taps: Taps, kept: Sequence[bool]) -> Taps:
 
 
 def patches(X: Array, taps: Taps) -> Array:
-    """Inputs (m, positions, channels) as what a matrix meets of them, (m, results, taps·channels)."""
+    """Signals (m, positions, channels) as a matrix meets them, (m, results, taps·channels)."""
     found = np.zeros((len(X), taps.results, taps.count, X.shape[-1]))
     for k, tap in enumerate(taps.reads):
         for t, row in enumerate(tap):

@@ -111,8 +111,8 @@ class Tracer:
         """
         source = self.node(u)
         if source == 0 and not self.graph.shapes[0] and len(self.given) > axes:
-            self.graph.widths[0], *shape = self.given[-axes - 1 :]
-            self.graph.shapes[0] = tuple(shape)
+            self.graph.widths[0] = self.given[-axes - 1]
+            self.graph.shapes[0] = self.given[-axes:]
         shape = self.graph.shapes[source]
         if len(shape) != axes or (isinstance(u, Neurons) and u.form):
             told = "positions" if source else "positions, which inputs= tells by its shape"

@@ -123,8 +123,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         axes, kind = _POOLS[type(module)]
         if kind == "adaptive":
             return _adaptive(axes)(tracer, u, module.output_size)
-        window = module.kernel_size, module.stride, module.padding
-        return _averaged(axes)(tracer, u, *window, module.ceil_mode)
+        sizes = module.kernel_size, module.stride, module.padding
+        return _averaged(axes)(tracer, u, *sizes, module.ceil_mode)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         _check_last(tracer, u)
         if len(module.normalized_shape) != 1:
@@ -481,9 +481,7 @@ _FUNCTIONS: dict[Any, Any] = {
     functional.linear: _linear,
     **{getattr(functional, f"conv{axes}d"): _convolved for axes in (1, 2, 3)},
     **{getattr(functional, f"avg_pool{axes}d"): _averaged(axes) for axes in (1, 2, 3)},
-    **{
-        getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)
-    },
+    **{getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)},
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,

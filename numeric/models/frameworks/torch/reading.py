@@ -168,7 +168,8 @@ class TorchReading(Reading):
                 raise refused(self._model, [(path, "it is another in each initialization")])
 
     def _values(self) -> dict[str, Array]:
-        return {path: _matrix(self._parameter(path).detach().numpy().copy()) for path in self._paths}
+        own = {path: self._parameter(path).detach().numpy() for path in self._paths}
+        return {path: _matrix(value.copy()) for path, value in own.items()}
 
     def _parameter(self, path: str) -> Any:
         return self._model.get_parameter(path)
