@@ -93,6 +93,13 @@ class Description:
         return patches(signals, taps).reshape(len(X), *taps.into, -1)
 
     @property
+    def first(self) -> int:
+        """The first layer that a report has: from there on positions are those of the last."""
+        shapes = [self.reading.graph.shapes[block.node] for block in self.structure.blocks]
+        others = [at for at, shape in enumerate(shapes, start=1) if shape != shapes[-1]]
+        return max(others, default=0) + 1
+
+    @property
     def depth(self) -> int:
         """L."""
         return len(self.structure.blocks)
