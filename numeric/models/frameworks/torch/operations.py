@@ -158,12 +158,12 @@ def _why_not(module: nn.Module) -> str | None:
     kind = type(module).__name__
     told = next((why for start, why in _REASONS.items() if kind.startswith(start)), None)
     if told is not None and isinstance(module, nn.Module):
-        return f"{kind}: {told}"
+        return f"no layer here is a {kind}: {told}"
     return None if type(module) in _SCALARS else f"no layer here is a {type(module).__name__}"
 
 
 _REASONS = {
-    "BatchNorm": "no layer here is one: it makes the inputs of a batch depend on each other",
+    "BatchNorm": "it makes the inputs of a batch depend on each other",
     "GroupNorm": "its mean is over channels and positions together; a LayerNorm of the channels "
     "at each position is read, with the channels as the last axis",
     "InstanceNorm": "its mean is over positions",
