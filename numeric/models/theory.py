@@ -167,8 +167,7 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
     nodes: Any = description.structure.graph.nodes
     changes, found = dict[Law, float](), np.zeros(len(K))
-    first = description.first - 1
-    for at, block in enumerate(description.structure.blocks, start=-first):
+    for at, block in enumerate(description.structure.blocks, start=1 - description.first):
         matrices = [nodes[each] for each in block.matrices]
         if at < 0:
             for node in (each for each in matrices if description.laws[each.weight].error):
