@@ -37,6 +37,9 @@ _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 Each: TypeAlias = "int | Sequence[int]"
 """One number for all axes of the positions, or one for each."""
 
+Padding: TypeAlias = "int | tuple[int, int]"
+"""As many positions beyond both ends of an axis, or so many before and so many behind."""
+
 Rows: TypeAlias = "tuple[Row, ...]"
 """What each position of a result reads."""
 
@@ -53,7 +56,7 @@ def convolution(
     law: WeightEnsemble | str | None = None,
     activations: Activation | str | None = None,
     stride: Each = 1,
-    padding: Each | None = None,
+    padding: Each | Sequence[Padding] | None = None,
     dilation: Each = 1,
 ) -> Layer:
     """z'_p = b + size^{-1/2} Σ_k W^{(k)} σ(y_{p+k}), k = −⌊(size−1)/2⌋ … ⌊size/2⌋.
@@ -79,8 +82,9 @@ def convolution(
         stride: the result has ⌈P/stride⌉ positions. A skip past the layer reads z where the filter
             has its middle.
         padding: how many positions beyond both ends are read, as in torch; the result has
-            ⌊(P + 2·padding − dilation·(s−1) − 1)/stride⌋ + 1. 0 reads none. By default the middle
-            of the first filter is at position 0.
+            ⌊(P + 2·padding − dilation·(s−1) − 1)/stride⌋ + 1. 0 reads none. Of an axis it may be a
+            pair, of those before and behind, ((1, 0),). By default the middle of the first filter
+            is at position 0.
         dilation: how far apart the positions of a filter are.
 
     K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
@@ -98,9 +102,9 @@ def convolution(
         _each(name, given, shape)
         for name, given in (("size", size), ("stride", stride), ("dilation", dilation))
     )
-    pads = [None] * len(shape) if padding is None else _each("padding", padding, shape, 0)
+    pads = [None] * len(shape) if padding is None else _padding(padding, shape)
     for s, P, gap, pad in zip(sizes, shape, gaps, pads, strict=True):
-        most = P if pad is None else 1 + (P + 2 * pad - 1) // gap
+        most = P if pad is None else 1 + (P + sum(pad) - 1) // gap
         if s > most:
             wanted = f"how many positions a filter has, 1 … {most}, those of a signal"
             raise InputError("size", size, wanted)
@@ -141,12 +145,12 @@ def _tapped(taps: Taps, **others: Any) -> Layer:
 
 
 def _filters(
-    size: int, P: int, stride: int, padding: int | None, gap: int, *, circular: bool
+    size: int, P: int, stride: int, padding: tuple[int, int] | None, gap: int, *, circular: bool
 ) -> list[Rows]:
     """The positions that each of the taps reads along one axis."""
     first, count = -gap * ((size - 1) // 2), -(-P // stride)
     if padding is not None:
-        first, count = -padding, (P + 2 * padding - gap * (size - 1) - 1) // stride + 1
+        first, count = -padding[0], (P + sum(padding) - gap * (size - 1) - 1) // stride + 1
     at = [[first + stride * t + gap * k for t in range(count)] for k in range(size)]
     return [
         tuple(((p % P, 1.0),) if circular or 0 <= p < P else () for p in places) for places in at
@@ -193,6 +197,16 @@ def _each(name: str, given: Each, shape: tuple[int, ...], least: int = 1) -> tup
     if len(values) != len(shape):
         raise InputError(name, given, f"a number, or one for each of the axes of {shape}")
     return tuple(whole(name, each, least) for each in values)
+
+
+def _padding(given: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    """How many positions are read before and behind each axis."""
+    values = list(given) if isinstance(given, list | tuple) else [given] * len(shape)
+    pairs = [tuple(each) if isinstance(each, list | tuple) else (each, each) for each in values]
+    if len(pairs) != len(shape) or any(len(pair) != 2 for pair in pairs):
+        wanted = f"a number, or one or a pair for each of the axes of {shape}"
+        raise InputError("padding", given, wanted)
+    return [(whole("padding", a, 0), whole("padding", b, 0)) for a, b in pairs]
 
 
 def _text(given: Each) -> str:

@@ -21,7 +21,8 @@ from ..arrays import Array
 from .frameworks.base import Reading
 from .graph import Linear
 from .laws import Law, of_biases, of_matrix
-from .networks import Structure, decimal, network, structure
+from .networks import Structure, decimal, live_taps, network, structure
+from .signals import patches
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
@@ -65,6 +66,40 @@ class Description:
         return tuple(self.network.widths or ())
 
     @property
+    def positions(self) -> tuple[int, ...]:
+        """Those of an input, where it is a signal; () of a vector."""
+        return self.reading.graph.shapes[0]
+
+    def samples(self, inputs: ArrayLike) -> Array:
+        """Inputs, as the model takes them, as what the network takes: (m, …, n_0).
+
+        A first convolution reads patches, which lie side by side here: z = b + W x at each
+        position. Its taps that are 0 are left out.
+
+        Raises InputError for another shape.
+        """
+        X, graph = np.asarray(inputs, float), self.reading.graph
+        if not self.positions:
+            return np.atleast_2d(X)
+        wanted = self.reading.axes
+        if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
+            raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
+        X = self.reading.in_front(X.reshape(-1, *wanted))
+        signals = np.moveaxis(X, 1, -1).reshape(len(X), -1, graph.widths[0])
+        first = graph.nodes[self.structure.blocks[0].node]
+        taps = live_taps(first, self.laws) if isinstance(first, Linear) else None
+        if taps is None:
+            return signals.reshape(len(X), *self.positions, -1)
+        return patches(signals, taps).reshape(len(X), *taps.into, -1)
+
+    @property
+    def first(self) -> int:
+        """The first layer that a report has: from there on positions are those of the last."""
+        shapes = [self.reading.graph.shapes[block.node] for block in self.structure.blocks]
+        others = [at for at, shape in enumerate(shapes, start=1) if shape != shapes[-1]]
+        return max(others, default=0) + 1
+
+    @property
     def depth(self) -> int:
         """L."""
         return len(self.structure.blocks)
@@ -86,7 +121,7 @@ class Description:
             parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
             nodes = [graph.nodes[at] for at in block.matrices]
             linears = [each for each in nodes if isinstance(each, Linear)]
-            sizes = ", ".join(f"{each.fan_in} → {each.fan_out}" for each in linears)
+            sizes = ", ".join(map(_sizes, linears))
             laws = "; ".join(map(self._told, linears))
             found.append((f"{number}: {', '.join(parts) or 'matrix'}", sizes, laws))
         return found
@@ -106,6 +141,15 @@ class Description:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _sizes(node: Linear) -> str:
+    """The sizes of a matrix, and what it reads and gives of a signal."""
+    told = f"{node.fan_in} → {node.fan_out}"
+    if node.taps is None:
+        return told
+    shapes = (" x ".join(map(str, shape)) or "one" for shape in (node.taps.shape, node.taps.into))
+    return f"{told} ({node.count} taps, positions {' → '.join(shapes)})"
 
 
 def _times(factor: sympy.Expr) -> str:
@@ -128,7 +172,8 @@ def read(
         model: a `torch.nn.Module`, a module of flax (nnx or linen) or of equinox, a Keras model; or
             a function of no arguments that makes one, which is called again for each
             initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
-        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen.
+        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen; for
+            convolutions one or more signals as the model takes them, which tell their positions.
         draws: initializations that the laws are told from; by default as many as known initializers
             need to be told apart, as far as that takes seconds.
         output: of several outputs, as a policy and its value, the one that is meant: its key or
@@ -154,7 +199,7 @@ def read(
     X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
     reading = _reading(made, make, X, None if output is None else str(output))
     found = structure(reading.graph)
-    if X is not None and X.shape[-1] != reading.graph.widths[0]:
+    if X is not None and not reading.graph.shapes[0] and X.shape[-1] != reading.graph.widths[0]:
         wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
         raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
     skips = sum(1 for block in found.blocks if block.skip)
@@ -324,7 +369,7 @@ def _of_one(
         own = given[each.weight]
         known = [law for law in laws.values() if len(law.shape) == 2 and law.fits(own)]
         is_small = own.size < _FEW and known and own.any()
-        law = replace(known[0], shape=own.shape) if is_small else of_matrix([own], depths)
+        law = replace(known[0], shape=own.shape) if is_small else _of_filter(each, [own], depths)
         laws[each.weight] = law
     for each in matrices:
         if each.bias is not None:
@@ -341,10 +386,20 @@ def _beside(law: Law, bias: Array, fan_in: int) -> Law:
     return of_biases([bias], fan_in)
 
 
+def _of_filter(node: Linear, samples: Sequence[Array], depths: Sequence[int]) -> Law:
+    """The law of a matrix; of a filter that of its taps that are not 0 in all samples."""
+    taps = [np.asarray(each).reshape(node.fan_out, -1, node.size) for each in samples]
+    kept = tuple(bool(each) for each in np.any(taps, axis=(0, 1, 2)))
+    if all(kept) or not any(kept):
+        return of_matrix(samples, depths, node.size)
+    live = [each[:, :, kept].reshape(node.fan_out, -1) for each in taps]
+    return replace(of_matrix(live, depths, sum(kept)), kept=kept)
+
+
 def _of_samples(
     matrices: list[Linear], samples: Mapping[str, list[Array]], depths: Sequence[int] = ()
 ) -> dict[str, Law]:
-    laws = {each.weight: of_matrix(samples[each.weight], depths) for each in matrices}
+    laws = {each.weight: _of_filter(each, samples[each.weight], depths) for each in matrices}
     laws = _together(laws, samples, depths)
     for each in matrices:
         if each.bias is not None:
@@ -360,13 +415,14 @@ def _together(
     errors = {path: law.error for path, law in laws.items()}
     alike: dict[Any, list[str]] = {}
     for path, law in laws.items():
-        if errors[path]:
-            alike.setdefault((law.kind, law.shape, law.density), []).append(path)
+        if errors[path] and not law.kept:
+            alike.setdefault((law.kind, law.shape, law.density, law.size), []).append(path)
     found = dict(laws)
     for paths in alike.values():
         if len({laws[path].C for path in paths}) < 2:
             continue
-        every = of_matrix([one for path in paths for one in samples[path]], depths)
+        size = laws[paths[0]].size
+        every = of_matrix([one for path in paths for one in samples[path]], depths, size)
         near = all(
             abs(float(laws[one].C - laws[other].C)) <= 5 * np.hypot(errors[one], errors[other])
             for one, other in combinations(paths, 2)

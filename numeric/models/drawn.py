@@ -48,7 +48,8 @@ class Drawn:
     @property
     def is_known(self) -> bool:
         """Whether all of it can be drawn."""
-        return all(self._laws[path].is_drawn for path in self._shapes)
+        known = all(self._laws[path].is_drawn for path in self._shapes)
+        return known and not self.graph.shapes[0]
 
     def initialize(self, seeds: Sequence[int]) -> dict[str, Array]:
         """Matrices (count, out, in) and biases (count, out), by their paths."""

@@ -12,24 +12,29 @@ from typing import Any, TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
+from derive.engine.taps import Taps
+
+from .signals import composed
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """x, as a vector."""
+    """x, as a vector, or one at each position."""
 
     sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Linear:
-    """c W u, or d b + c W u.
+    """c W u, or d b + c W u; of a signal Σ_k W^{(k)} u at the positions that tap k reads.
 
     Arguments:
         source: u.
         weight, bias: paths of the parameters.
-        fan_in, fan_out: the sizes of W.
+        fan_in, fan_out: the sizes of W, all taps side by side.
         scale, bias_scale: c and d, the constant factors beside the matrix and the biases.
+        taps: the positions that are read; None for each by itself, and for a vector.
+        size: the positions of a filter, which a fan-out counts; 1 for a matrix.
     """
 
     source: int
@@ -39,6 +44,13 @@ class Linear:
     fan_out: int
     scale: sympy.Expr = sympy.S.One
     bias_scale: sympy.Expr = sympy.S.One
+    taps: Taps | None = None
+    size: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many taps it has."""
+        return self.taps.count if self.taps else 1
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -106,7 +118,20 @@ class Product:
         return (self.left, self.right)
 
 
-Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product
+@dataclass(frozen=True)
+class Pooled:
+    """Means of u over positions."""
+
+    source: int
+    taps: Taps
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The nodes that it is computed from."""
+        return (self.source,)
+
+
+Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product | Pooled
 
 
 @dataclass
@@ -115,7 +140,8 @@ class Graph:
 
     Attributes:
         nodes: the first is the inputs'.
-        widths: how many neurons each has; 0 where nothing says.
+        widths: how many neurons each has, of a signal its channels; 0 where nothing says.
+        shapes: of the positions of each; () of a vector.
         origins: what the framework calls the value of each.
         output: the node that the model gives.
         remarks: what was passed over, in words.
@@ -125,6 +151,7 @@ class Graph:
 
     nodes: list[Node] = field(default_factory=lambda: [Inputs()])
     widths: list[int] = field(default_factory=lambda: [0])
+    shapes: list[tuple[int, ...]] = field(default_factory=lambda: [()])
     origins: list[Hashable] = field(default_factory=lambda: [None])
     output: int = 0
     remarks: list[str] = field(default_factory=list)
@@ -135,8 +162,30 @@ class Graph:
         """The number of a new node."""
         self.nodes.append(node)
         self.widths.append(width)
+        taps = getattr(node, "taps", None)
+        below = [self.shapes[source] for source in node.sources]
+        self.shapes.append(taps.into if taps else next(filter(None, below), ()))
         self.origins.append(origin)
         return len(self.nodes) - 1
+
+    def join_pools(self) -> None:
+        """Write means over positions into the taps of the matrices before or behind them.
+
+        A W u = W A u for means A, which leave biases as they are.
+        """
+        live = [0, *self.between(0, self.output)]
+        users = [source for at in live for source in self.nodes[at].sources]
+        for at in live:
+            node = self.nodes[at]
+            for source in node.sources:
+                below = self.nodes[source]
+                if isinstance(node, Pooled) and users.count(source) == 1:
+                    if isinstance(below, Linear | Pooled):
+                        taps = composed(node.taps, below.taps) if below.taps else node.taps
+                        self.nodes[at] = replace(below, taps=taps)
+                elif isinstance(node, Linear) and isinstance(below, Pooled):
+                    taps = composed(node.taps, below.taps)
+                    self.nodes[at] = replace(node, source=below.source, taps=taps)
 
     def between(self, before: int, behind: int) -> list[int]:
         """The nodes that lead from one to the other, the last included, in order."""

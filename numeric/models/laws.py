@@ -58,6 +58,8 @@ class Law:
             the smaller size.
         rivals: the known initializers that fit, if there are several; C is then the measured
             variance.
+        size: the positions of a filter, which a fan-out counts.
+        kept: of a filter some of whose taps are always 0, which are not; the shape is without them.
         wanted: the number of entries that would decide which initializer it is, if any; 0 if it is
             decided.
     """
@@ -70,6 +72,8 @@ class Law:
     why: str = ""
     density: float = 1.0
     rivals: tuple[str, ...] = ()
+    size: int = 1
+    kept: tuple[bool, ...] = ()
     wanted: int = field(default=0, compare=False)
 
     @property
@@ -119,6 +123,10 @@ class Law:
 
     def fits(self, sample: Array) -> bool:
         """Whether one sample, (out, in) or (out,), can be of this law."""
+        if self.kept:
+            taps, kept = sample.reshape(len(sample), -1, len(self.kept)), np.array(self.kept)
+            live = taps[:, :, kept].reshape(len(sample), -1)
+            return not taps[:, :, ~kept].any() and replace(self, kept=()).fits(live)
         if self.kind == "zero" or not sample.any():
             return self.kind == "zero" and not sample.any()
         fan_in = sample.shape[1] if sample.ndim == 2 else 1
@@ -135,6 +143,11 @@ class Law:
 
     def draw(self, shape: tuple[int, ...], random: np.random.Generator) -> Array:
         """A sample of this shape, (out, in), or (out,) of biases."""
+        if self.kept:
+            found = np.zeros((shape[0], shape[1] // len(self.kept), len(self.kept)))
+            live = replace(self, kept=()).draw(self.shape, random)
+            found[:, :, np.array(self.kept)] = live.reshape(*found.shape[:2], -1)
+            return found.reshape(shape)
         fan_in = shape[1] if len(shape) == 2 else 1
         scale = math.sqrt(float(self.C) / fan_in)
         match self.kind:
@@ -173,11 +186,12 @@ class Law:
         return f"{name}, {symbol} = {shown}{error}{reason}"
 
 
-def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
+def of_matrix(samples: Sequence[Array], depths: Sequence[int] = (), size: int = 1) -> Law:
     """The law of a matrix, from independent samples (out, in) of it.
 
     Arguments:
         depths: numbers L of blocks, for initializers that divide the variance by L or 2L.
+        size: the positions of a filter, whose fan-out is out·size.
 
     By definition of the laws; the numbers that are compared are derived here. `Law.kind` is
     "unknown" for what is none of those, with the reason.
@@ -186,7 +200,10 @@ def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
     >>> print(of_matrix([random.uniform(-1, 1, (30, 20)) / 20**0.5 for _ in range(50)]))
     uniform, C_W = 1/3 (1/(3 fan-in), torch's default)
     """
-    W = np.array(samples, float)
+    return replace(_of_matrix(np.array(samples, float), depths, size), size=size)
+
+
+def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
     _, out, fan_in = W.shape
     shape = (out, fan_in)
     if not W.any():
@@ -210,7 +227,7 @@ def of_matrix(samples: Sequence[Array], depths: Sequence[int] = ()) -> Law:
         C, error = _float(measured.value * fan_in), measured.error * fan_in
         return Law(kind, shape, C, error, kurtosis, why)
     thinned = _density(W) if kind == "sparse" else sympy.S.One
-    known, rivals, wanted = named(kind, measured, shape, depths)
+    known, rivals, wanted = named(kind, measured, (out * size, fan_in), depths)
     share, error = float(thinned), measured.error * fan_in
     wanted = math.ceil(wanted / share)
     if kind == "sparse" and not thinned.is_Rational:

@@ -144,15 +144,17 @@ def measure(
         with_networks: K and V, too.
     """
     reading, blocks = by or description.reading, description.structure.blocks
-    nodes, depth, m = [block.node for block in blocks], len(blocks), len(X)
-    widths = np.array([block.width for block in blocks])
-    (groups, per_group, own), n = planned, int(widths[0])
+    first, m = description.first - 1, len(X)
+    nodes, depth = [block.node for block in blocks[first:]], len(blocks) - first
+    widths = np.array([block.width for block in blocks[first:]])
+    (groups, per_group, own), n = planned, blocks[0].width
     steps = _steps(description, planned, m) if with_networks else []
     tests, centring = None, None
     if steps and not reading.has_free_rows:
-        numbers = [at for at, step in enumerate(steps) if step.is_one]
+        numbers = [first + at for at, step in enumerate(steps) if step.is_one]
         tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
-        centring = Centring({at: step.skip for at, step in enumerate(steps) if step.skip})
+        skips = {first + at: step.skip for at, step in enumerate(steps) if step.skip}
+        centring = Centring(skips)
     H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
         made = _initialized(reading, planned, seed, group)
@@ -167,16 +169,18 @@ def measure(
     rows, unseen, again = list[Rows](), np.zeros(depth), False
     centred = [] if centring is None else centring.tests()
     for test in (each for each in centred if not each.is_used):
-        steps[test.layer - 1] = steps[test.layer - 1]._replace(skip=None)
+        at = test.layer - 1 - first
+        steps[at] = steps[at]._replace(skip=None)
         again = True
     if tests is not None:
         variances = np.einsum("laa->la", np.mean([each.K for each in found], axis=0))
-        rows = tests.rows(variances)
-        bad = {each.layer - 1 for each in rows if not each.are_free}
+        rows = tests.rows(np.concatenate([np.zeros((first, m)), variances]))
+        bad = {each.layer - 1 - first for each in rows if not each.are_free}
         steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
         again = again or bool(bad)
         pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
-        unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
+        free = [each for each in rows if each.are_free]
+        unseen = _unseen(reading, pilot, X, [block.node for block in blocks], free)[first:]
     if again:
         found = []
         for group in range(groups):
@@ -188,7 +192,7 @@ def measure(
         "blocks": groups,
         "network": str(description.network),
     }
-    layers = range(1, depth + 1)
+    layers = range(first + 1, len(blocks) + 1)
     single, precision = m == 1, reading.precision
     spread = _left_out(lambda kept: _deviation(H[kept]), groups)
     tangents = layout.averaged(H.mean(axis=1))
@@ -211,7 +215,7 @@ def measure(
     joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
     values, errors = _shaped((V[0], joined), single)
     second = layout.table(
-        [int(at) + 1 for at in wide],
+        [first + int(at) + 1 for at in wide],
         about,
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
@@ -255,17 +259,17 @@ class _Step(NamedTuple):
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
-    found = []
+    found, first = [], description.first - 1
     n = description.structure.blocks[0].width
     work = _WORK * max(1.0, planned.total / enough(description))
-    for number, block in enumerate(description.structure.blocks):
-        free = _has_free_rows(description, number)
-        together = number == 0 or _is_narrow(block.width, n, planned.per_group)
+    for number, block in enumerate(description.structure.blocks[first:], start=first):
+        free = _has_free_rows(description, number) and (number == 0 or number != first)
+        together = number == first or _is_narrow(block.width, n, planned.per_group)
         products, values = _cost(description, number)
         cost = products + values / (planned.per_group if together and number else 1)
         most = max(1, int(work / (cost * planned.total * m)))
         own = None if together else skip(description, number)
-        found.append(_Step(block.node, most, free, together, number == 0, own))
+        found.append(_Step(block.node, most, free, together, number == first, own))
     return found
 
 
@@ -318,7 +322,8 @@ def _group(
             sizes = [part.stop - part.start for part in parts]
             dealt = [_dealt(len(pools[k]), size, count, random) for k, size in enumerate(sizes)]
             given = np.concatenate([pools[k][each] for k, each in enumerate(dealt)])
-        rows = given.reshape(1 if together else hands, -1, given.shape[-1])
+        axes = X.shape[1:] if below == 0 else given.shape[-1:]
+        rows = given.reshape(1 if together else hands, -1, *axes)
         z = reading.propagate(made, below, rows, step.node)
         z = z.reshape(hands, -1, m, z.shape[-1])
         is_one = step.is_one

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,14 +20,16 @@ import sympy
 from derive import layers, weights
 from derive.activations import linear
 from derive.activations.functions import Activation
+from derive.engine.taps import Taps
 from derive.errors import InputError
 from derive.layers import Layer
 from derive.layers.chain import Laws
 from derive.layers.notation import SIGMA
 from derive.network import Network
 
-from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Product, Sum
+from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Pooled, Product, Sum
 from .laws import Law, square
+from .signals import chosen
 
 _SHORT = 10**9
 """The largest denominator of a number that is written in an equation."""
@@ -81,6 +83,10 @@ def structure(graph: Graph) -> Structure:
     if not isinstance(first, Linear) or not isinstance(graph.nodes[first.source], Inputs):
         wanted = "a first matrix that takes the inputs as they are; cannot read what comes before"
         raise InputError("model", _named(graph, places[0]), wanted)
+    live = [at for at in graph.between(0, places[-1]) if isinstance(graph.nodes[at], Pooled)]
+    if live:
+        wanted = "means over positions next to a matrix, not of a sum, or before a function or norm"
+        raise InputError("model", str(graph.origins[live[0]]), wanted)
     blocks = [Block(places[0], (places[0],), first.fan_out, None, sympy.S.Zero, False, None)]
     for before, behind in pairwise(places):
         blocks.append(_block(graph, before, behind))
@@ -105,30 +111,68 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
         told = [f"{each.weight}: {laws[each.weight]}" for each in unknown]
         told += [f"{each.bias}: {laws[each.bias]}" for each in unknown_biases if each.bias]
         raise InputError("model", "; ".join(told), "weights and biases whose law is known")
+    for each in matrices[1:]:
+        _check_taps(each, laws[each.weight])
     remarks: list[str] = []
+    dead = [each.weight for each in matrices if laws[each.weight].kept]
+    if dead:
+        remarks.append(f"taps of {', '.join(dead)} that are 0 at the start, held there")
     numbers, own = range(2, len(blocks) + 1), [law_of_weights(each, laws) for each in matrices]
     plain = all(_is_plain(made, number) for number in numbers)
     if plain:
-        texts, given = [layers.dense() for _ in numbers], [_ensemble(law, remarks) for law in own]
+        texts = [_dense(live_taps(each, laws)) for each in matrices[1:]]
+        given = [_ensemble(law, remarks) for law in own]
     else:
         first, *rest = (_ensemble(law, remarks) for law in own)
         main = Counter(law.standard for law in rest).most_common(1)[0][0]
         texts = [_layer(made, number, laws, main) for number in numbers]
         given = [first, *[main] * len(numbers)]
-    widths = (matrices[0].fan_in, *(block.width for block in blocks))
+    widths = (live_fan_in(matrices[0], laws), *(block.width for block in blocks))
     biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
         Laws.by_depth(given[:1], given[1]) if len(set(given[1:])) == 1 else given,
         C_b=biases if any(biases) else 0,
-        lambda_W=[_rate(made, number) for number in range(1, len(blocks) + 1)],
+        lambda_W=[_rate(made, number, laws) for number in range(1, len(blocks) + 1)],
         lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],
         widths=widths,
         **others,
     )
     net.check_skips(len(blocks))
     return net, tuple(remarks)
+
+
+def _dense(taps: Taps | None) -> Layer:
+    """b + W σ(z), of a signal at the positions that taps read."""
+    if taps is None:
+        return layers.dense()
+    return Layer("z[i] = b[i] + W[i,a] s(z[a])", taps={"W": taps})
+
+
+def live_taps(node: Linear, laws: Mapping[str, Law]) -> Taps | None:
+    """The positions that a matrix reads, by those of its taps that are not 0."""
+    kept = laws[node.weight].kept
+    return chosen(node.taps, kept) if node.taps and kept else node.taps
+
+
+def live_fan_in(node: Linear, laws: Mapping[str, Law]) -> int:
+    """The columns of a matrix, of those of its taps that are not 0."""
+    return laws[node.weight].shape[1] if laws[node.weight].kept else node.fan_in
+
+
+def _check_taps(node: Linear, law: Law) -> None:
+    """Raise InputError for a law of which the taps of a filter are no independent matrices.
+
+    Such is an orthogonal matrix of all of them, as torch's `orthogonal_` makes it.
+    """
+    several = sum(law.kept) if law.kept else node.count
+    if several > 1 and not law.has_free_rows and law.kind != "zero":
+        wanted = (
+            f"{node.weight} with independent entries, or delta-orthogonal, all taps 0 but one: the "
+            "taps of an orthogonal filter of all of them are no independent matrices"
+        )
+        raise InputError("model", f"{law.kind} over {several} taps together", wanted)
 
 
 def _is_place(node: Node) -> bool:
@@ -167,6 +211,8 @@ def _part(graph: Graph, at: int) -> str:
             return str(function).removeprefix("expr: ")
         case Norm(_, kind):
             return f"{kind} norm"
+        case Pooled():
+            return "means over positions"
         case Sum(((factor, _),)):
             return f"a factor {decimal(factor)}"
         case Sum():
@@ -207,16 +253,16 @@ def _below(made: Structure, number: int) -> int:
     return made.blocks[number - 2].width
 
 
-def _rate(made: Structure, number: int) -> sympy.Expr:
+def _rate(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
     """λ_W of a layer: its fan-in, times c² for a dense layer c W σ(z).
 
     The factor is there because z changes by c δW σ(z). Other layers have such factors in their
     equations.
     """
-    below = sympy.Integer(_below(made, number))
     if number > 1 and not _is_plain(made, number):
-        return below
-    return below * square(_matrix(made.graph, made.blocks[number - 1].node).scale)
+        return sympy.Integer(_below(made, number))
+    node = _matrix(made.graph, made.blocks[number - 1].node)
+    return live_fan_in(node, laws) * square(node.scale)
 
 
 def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
@@ -308,8 +354,12 @@ class _Writer:
         )
         self.below, self.block = made.blocks[number - 2].node, made.blocks[number - 1]
         self.rate, self.n = _below(made, number), made.blocks[0].width
+        if self.is_plain:
+            self.rate = live_fan_in(_matrix(self.graph, self.block.node), laws)
         self.lines: list[str] = []
         self.names = {self.below: "z"}
+        self.taps: dict[str, Taps] = {}
+        self.reads: dict[int, Taps | None] = {}
         self.C: dict[str, sympy.Expr] = {}
         self.ratio: dict[str, sympy.Expr] = {}
         self.values: dict[str, sympy.Expr] = {}
@@ -318,6 +368,7 @@ class _Writer:
     def layer(self) -> Layer:
         """All of it."""
         last = self.block.node
+        self.project(last)
         right = self.right(last)
         self.lines.append(f"z[i] = {right}")
         functions = {name: sigma for sigma, name in self.functions.items() if name != SIGMA}
@@ -327,8 +378,42 @@ class _Writer:
             ratio=self.ratio,
             weights=self.own,
             activations=functions,
+            taps=self.taps,
             **self.values,
         )
+
+    def project(self, last: int) -> None:
+        """Write the matrices of a skip, as 1×1 convolutions have them, before those of the branch.
+
+        They act at all positions, and where the branch reads others the skip follows it there.
+        """
+        node, nodes = self.graph.nodes[last], self.graph.nodes
+        ends = [at for _, at in node.terms] if isinstance(node, Sum) else []
+        lengths = {at: len(self.matrices_to(at)) for at in ends if isinstance(nodes[at], Linear)}
+        if len(lengths) < 2 or not any(_matrix(self.graph, at).taps for at in lengths):
+            return
+        main = max(lengths, key=lengths.__getitem__)
+        sides = [at for at in lengths if at != main and _matrix(self.graph, at).count == 1]
+        for at in sides:
+            side = _matrix(self.graph, at)
+            if side.taps and not side.taps.is_identity:
+                self.reads |= {
+                    each: side.taps
+                    for each in self.matrices_to(main)
+                    if (taps := _matrix(self.graph, each).taps)
+                    and (taps.shape, taps.into) == (side.taps.shape, side.taps.into)
+                }
+            self.hidden += 1
+            self.lines.append(f"h{self.hidden}[i] = {self.matrix(replace(side, taps=None), at)}")
+            self.names[at] = f"h{self.hidden}"
+        if sides:
+            self.lines.append("y0[i] = z[i]")
+            self.names[self.below] = "y0"
+
+    def matrices_to(self, at: int) -> list[int]:
+        """The matrices between the layer below and a node."""
+        between = self.graph.between(self.below, at)
+        return [each for each in between if isinstance(self.graph.nodes[each], Linear)]
 
     def right(self, at: int) -> str:
         """The right side of an equation that gives this node."""
@@ -359,7 +444,7 @@ class _Writer:
         name = f"W{self.matrices}"
         law = self.laws[node.weight]
         inside = self.entry(node.source, "a")
-        ratio = sympy.Rational(node.fan_in, self.rate)
+        ratio = sympy.Rational(live_fan_in(node, self.laws), self.rate)
         scale = abs(node.scale)
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
@@ -367,6 +452,8 @@ class _Writer:
         own = _ensemble(law, []).standard
         if own != self.law and law.C != 0:
             self.own[name] = own
+        if (taps := live_taps(node, self.laws)) is not None:
+            self.taps[name] = replace(taps, past=self.reads.get(at))
         factor = scale * sympy.sqrt(ratio)
         shown = "" if factor == 1 else self.number("r", factor) + " "
         return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
@@ -435,8 +522,6 @@ class _Writer:
         if at in self.names:
             return self.names[at]
         of = self.name(node.source)
-        if self.graph.widths[node.source] != self.graph.widths[self.below]:
-            raise InputError("model", _named(self.graph, at), "a norm of z, or of as many neurons")
         self.norms += 1
         q, m, eps = f"q{self.norms}", f"m{self.norms}", self.number("eps", node.eps)
         if node.kind == "layer":

@@ -63,14 +63,11 @@ def report(
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
     draws, seed = None if draws is None else whole("draws", draws, 4), checks.seed(seed)
-    given = None if inputs is None else _checked(inputs)
+    given = None if inputs is None else np.asarray(inputs)
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
     description = model if isinstance(model, Description) else read(model, given, output=output)
-    n_0 = description.widths[0]
-    X = np.random.default_rng(0).standard_normal((_INPUTS, n_0)) if given is None else given
-    if X.shape[1] != n_0:
-        raise InputError("inputs", f"{X.shape[1]} numbers each", f"{n_0}, as the model takes")
+    X = _inputs(description, given)
     derived = theory(description, X)
     planned = plan(description, enough(description) if draws is None else draws)
     what = f"initializing the model {planned.total} times"
@@ -114,10 +111,30 @@ def _compared(derived: Theory, sampled: Sample) -> Iterator[Comparison]:
     share = FALSE_ALARMS / 3
     fluctuations = [str(name) for name in derived.first if str(name).startswith("spread")]
     yield compare(derived.first.drop_vars(fluctuations), sampled.first, share)
-    if sampled.second is not None:
+    if sampled.second is not None and "V" in derived.second:
         yield compare(derived.second, sampled.second, share)
     if "spread" in derived.first:
         yield compare(derived.first[fluctuations], sampled.first, share)
+
+
+def _inputs(description: Description, given: ArrayLike | None) -> Array:
+    """Those that were given, or normal ones, in the shape that the model takes."""
+    axes = description.reading.axes if description.positions else (description.widths[0],)
+    if description.reading.graph.shapes[description.structure.blocks[-1].node]:
+        wanted = "one that ends in means over all positions, or in a matrix of all of them"
+        raise InputError("model", "outputs at several positions", wanted)
+    if any(law.kept for law in description.laws.values()):
+        wanted = "filters without taps that are 0 at the start: Θ is of these, too; `read` has K"
+        raise InputError("model", "delta-orthogonal filters", wanted)
+    if given is None:
+        return np.random.default_rng(0).standard_normal((_INPUTS, *axes))
+    if description.positions:
+        description.samples(given)
+        return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
+    X = _checked(given)
+    if X.shape[1] != axes[0]:
+        raise InputError("inputs", f"{X.shape[1]} numbers each", f"{axes[0]}, as the model takes")
+    return X
 
 
 def _checked(inputs: ArrayLike) -> Array:
@@ -136,13 +153,15 @@ def _checked(inputs: ArrayLike) -> Array:
 
 def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xarray.Dataset:
     """At the first input: what the page's table has."""
-    n, depth = description.widths[1], description.depth
+    n, first = description.widths[1], description.first
+    layers = range(first, description.depth + 1)
 
     def at(table: xarray.Dataset, name: str) -> Array:
         values = table[name].to_numpy()
         return np.asarray(values.reshape(len(values), -1)[:, 0])
 
-    K, V = at(derived.first, "K"), at(derived.second, "V")
+    K = at(derived.first, "K")
+    V = at(derived.second, "V") if "V" in derived.second else np.full(len(layers), np.nan)
     with np.errstate(all="ignore"):
         columns: dict[str, Any] = {"K": K, "ratio": V / (n * K**2)}
         columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
@@ -156,18 +175,20 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
         for name in ("spread_measured", "spread_measured_se"):  # rounding of what is the same
             columns[name] = np.where(exact, 0.0, columns[name])
         if sampled.second is not None:
-            places = sampled.second["layer"].to_numpy() - 1
+            places = sampled.second["layer"].to_numpy() - first
             for ending in ("", "_se"):
-                column = np.full(depth, np.nan)
+                column = np.full(len(layers), np.nan)
                 column[places] = at(sampled.second, f"V{ending}") / (n * K[places] ** 2)
                 columns[f"ratio_measured{ending}"] = column
         for name in [each for each in columns if "measured" not in each]:
             columns[f"{name}_error"] = by_readings(derived.uncertain, name) * abs(columns[name])
-    return layout.table(range(1, depth + 1), {"width": n}, **columns)
+    return layout.table(layers, {"width": n}, **columns)
 
 
 def _jacobian(description: Description, derived: Theory, x: Array, seed: int) -> Jacobian:
     reading, blocks = description.reading, description.structure.blocks
+    if description.positions:
+        return Jacobian()
     last, hidden = blocks[-1].node, len(blocks) - 1
     made = reading.initialize(range(seed + 1000, seed + 1000 + _JACOBIANS))
     extremes = Jacobian()

@@ -72,9 +72,10 @@ class Theory(NamedTuple):
 
 
 def theory(description: Description, X: Array) -> Theory:
-    """Of a model at these inputs, (m, n_0)."""
+    """Of a model at these inputs, (m, n_0), or signals."""
     net = description.network
     n = float(net.width or 1)
+    X = description.samples(X)
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     for names in _wanted(description, len(X)):
@@ -91,6 +92,8 @@ def theory(description: Description, X: Array) -> Theory:
     coarse, doubt = _coarseness(description), _doubt(description, known["K"])
     values = {}
     for name, (leading, first) in _SERIES.items():
+        if leading not in known:
+            continue
         total, last, power = known[leading], known[leading], 1.0
         if first in known:
             total, last, power = known[leading] + known[first] / n, known[first], 2.0
@@ -107,12 +110,18 @@ def theory(description: Description, X: Array) -> Theory:
         next_term = coarse * NEXT_TERM * spread / n
         arrays["spread"] = spread, next_term + _by_layer(doubt, spread)
     depth = description.depth
+    layers = range(description.first, depth + 1)
+    if description.positions:
+        slopes = np.full(len(layers), np.nan), np.full(len(layers), np.nan)
+    else:
+        slopes = susceptibilities(net, X[0], depth)
+    V = {"V": values["V"]} if "V" in values else {}
     return Theory(
-        _table(depth, arrays),
-        _table(depth, {"V": values["V"], "K": (known["K"], 0 * known["K"])}),
-        *susceptibilities(net, X[0], depth),
+        _table(layers, arrays),
+        _table(layers, {**V, "K": (known["K"], 0 * known["K"])}),
+        *slopes,
         missing,
-        np.zeros(depth),
+        np.zeros(len(layers)),
     )
 
 
@@ -130,6 +139,8 @@ def _doubt(description: Description, K: Array) -> Array:
     ones. At a neuron they have the cumulant κ C_b², which the next layer's averages see: through σ,
     and where that layer is no W σ(z), as they are, too."""
     found = np.zeros(len(K))
+    if description.positions:
+        return found
     for at, (block, behind) in enumerate(pairwise(description.structure.blocks)):
         nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
         laws = [law for each in nodes if (law := law_of_biases(each, description.laws))]
@@ -156,8 +167,13 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
     nodes: Any = description.structure.graph.nodes
     changes, found = dict[Law, float](), np.zeros(len(K))
-    for at, block in enumerate(description.structure.blocks):
+    for at, block in enumerate(description.structure.blocks, start=1 - description.first):
         matrices = [nodes[each] for each in block.matrices]
+        if at < 0:
+            for node in (each for each in matrices if description.laws[each.weight].error):
+                law = description.laws[node.weight]
+                changes[law] = changes.get(law, 0.0) + law.error / float(law.C)
+            continue
         carried = float(derived.parallel[at] * K[at - 1] / K[at]) if at and K[at] else 1.0
         changes = {law: max(1.0, carried) * change for law, change in changes.items()}
         for node in matrices:
@@ -235,6 +251,9 @@ def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
+    if description.positions:
+        yield from (("K", "Theta"), ("V",), ("G1",))
+        return
     yield from (("K", "V", "Theta"), ("G1",), ("Theta1",))
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
@@ -260,10 +279,10 @@ def _diagonal(tensor: Array, m: int) -> Array:
     return tensor if m == 1 else np.einsum("laaaa->la", tensor)
 
 
-def _table(depth: int, arrays: dict[str, tuple[Array, Array]]) -> xarray.Dataset:
+def _table(layers: range, arrays: dict[str, tuple[Array, Array]]) -> xarray.Dataset:
     values: dict[str, Any] = {name: value for name, (value, _) in arrays.items()}
     values |= {f"{name}_error": error for name, (_, error) in arrays.items()}
-    return layout.table(range(1, depth + 1), **values)
+    return layout.table(layers, **values)
 
 
 def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
@@ -332,7 +351,7 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2:
+    if hidden < 2 or description.positions:
         return
     n = description.widths[hidden]
     as_it_is = _repeated(description)
@@ -519,11 +538,14 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
     if description.structure.ending:
         return Rates()
     net, n = description.network, float(description.network.width or 1)
+    X = description.samples(X)
     values = np.linalg.eigvalsh(np.atleast_2d(derived.first["Theta"].to_numpy()[-1]))
     if values[-1] <= 0:
         return Rates(math.inf, math.inf)
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
     error = 2 * float(derived.uncertain[-1])
+    if description.positions:
+        return Rates(stable, fastest, error=error)
     try:
         table = learning_rate(net, X, description.depth, width=net.width).isel(layer=-1)
     except InputError:

@@ -15,12 +15,13 @@ import numpy as np
 import sympy
 
 from derive.activations.functions import Activation
+from derive.engine.taps import Taps
 from derive.errors import InputError
 from derive.symbols import z
 
-from . import functions
+from . import functions, signals
 from .factors import absorb
-from .graph import Applied, Graph, Linear, Norm, Product, Sum
+from .graph import Applied, Graph, Linear, Norm, Pooled, Product, Sum
 
 _MEAN = sympy.Symbol("_mean", real=True)
 _SQUARE = sympy.Symbol("_square", positive=True)
@@ -28,10 +29,16 @@ _SQUARE = sympy.Symbol("_square", positive=True)
 
 @dataclass(frozen=True)
 class Neurons:
-    """f(u_i; m, q) for the entries u of a node."""
+    """f(u_i; m, q) for the entries u of a node.
+
+    Attributes:
+        form: how the axes of a signal lie, if they are not as its framework has them: "turned",
+            the channels first or last instead, or "flat", one axis.
+    """
 
     node: int
     expr: sympy.Expr = z
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Collective:
 @dataclass(frozen=True)
 class Parameter:
     """A parameter by its path, with its value in one initialization; its matrix's axes are (out,
-    in) unless `turned`."""
+    in), of a filter (out, in, *size), unless `turned`."""
 
     path: str
     value: Any
@@ -71,6 +78,8 @@ class Tracer:
         self.graph = Graph()
         self.origin: Hashable = None
         self.where = "model"
+        self.given: tuple[int, ...] = ()  # the shape of the inputs, channels before positions
+        self.channels_last = False
         self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
         self._functions: list[Activation] = []
 
@@ -81,27 +90,70 @@ class Tracer:
         if weight.value.ndim != 2:
             raise UnreadableError(f"a product with {weight.path}, of shape {weight.shape}")
         fan_out, fan_in = weight.shape[::-1] if weight.turned else weight.shape
-        source = self.node(u)
-        width = self.graph.widths[source]
-        if width and width != fan_in:
-            raise UnreadableError(f"a matrix of {fan_in} columns on {width} neurons")
+        source, form = self.node(u), u.form if isinstance(u, Neurons) else ""
+        shape, width = self.graph.shapes[source], self.graph.widths[source]
+        taps = signals.flat(shape) if shape and form == "flat" else None
+        columns = width * (taps.count if taps else 1)
+        if width and columns != fan_in:
+            raise UnreadableError(f"a matrix of {fan_in} columns on {columns} neurons")
         if source == 0:
-            self.graph.widths[0] = fan_in
+            self.graph.widths[0] = width or fan_in
         self._keep(weight)
-        made = Linear(source, weight.path, None, fan_in, fan_out)
+        made = Linear(source, weight.path, None, fan_in, fan_out, taps=taps)
+        at = self.graph.add(made, fan_out, self.origin)
+        found = Neurons(at, form="" if taps else form)
+        return found if bias is None else self.shifted(found, bias)
+
+    def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
+        """The node of a signal and its positions along so many axes.
+
+        The positions of the inputs are those that were given.
+        """
+        source = self.node(u)
+        if source == 0 and not self.graph.shapes[0] and len(self.given) > axes:
+            self.graph.widths[0] = self.given[-axes - 1]
+            self.graph.shapes[0] = self.given[-axes:]
+        shape = self.graph.shapes[source]
+        if len(shape) != axes or (isinstance(u, Neurons) and u.form):
+            told = "positions" if source else "positions, which inputs= tells by its shape"
+            raise UnreadableError(f"a filter or window on what has not {axes} axes of {told}")
+        return source, shape
+
+    def filtered(
+        self, u: Value, weight: Parameter, bias: Parameter | None, groups: int, **window: Any
+    ) -> Neurons:
+        """A convolution, with a filter (out, in, *size) and the window of `signals.filters`."""
+        fan_out, channels, *size = weight.shape
+        source, shape = self.signal(u, len(size))
+        if groups != 1:
+            wanted = "one group: else channels of a group meet no others, so that no rotation of"
+            raise UnreadableError(f"{groups} groups of channels: wanted {wanted} all keeps the law")
+        if self.graph.widths[source] != channels:
+            told = f"a filter of {channels} channels on {self.graph.widths[source]}"
+            raise UnreadableError(told)
+        taps = signals.filters(shape, size, **window)
+        self._keep(weight)
+        fan_in = channels * taps.count
+        made = Linear(source, weight.path, None, fan_in, fan_out, taps=taps, size=taps.count)
         found = Neurons(self.graph.add(made, fan_out, self.origin))
         return found if bias is None else self.shifted(found, bias)
+
+    def pooled(self, u: Value, make: Callable[[tuple[int, ...]], Taps], axes: int) -> Neurons:
+        """Means over positions, by the taps that `make` has for those of u."""
+        source, shape = self.signal(u, axes)
+        made = Pooled(source, make(shape))
+        return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
 
     def shifted(self, u: Neurons, bias: Parameter) -> Neurons:
         """b + u."""
         factor, base = self._multiple(u.node)
         node = self.graph.nodes[base]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
-            if bias.shape[-1:] != (node.fan_out,):
+            if bias.value.size != node.fan_out:
                 raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
             self._keep(bias)
             made = replace(node, bias=bias.path, scale=factor * node.scale)
-            return Neurons(self.graph.add(made, node.fan_out, self.origin))
+            return replace(u, node=self.graph.add(made, node.fan_out, self.origin))
         if not np.any(bias.value):
             self.graph.gains.append(bias.path)
             return u
@@ -119,9 +171,11 @@ class Tracer:
         """A norm as a module of its own, and its gains and biases by their paths."""
         for path, value in gains.items():
             self._gain(Parameter(path, np.asarray(value)), path.rsplit(".", 1)[-1] != "bias")
-        source = self.node(u)
+        source, form = self.node(u), getattr(u, "form", "")
+        if form == "flat" and self.graph.shapes[source]:
+            raise UnreadableError("a norm over positions and channels together")
         made = Norm(source, kind, functions.exact(eps))
-        return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
+        return Neurons(self.graph.add(made, self.graph.widths[source], self.origin), form=form)
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:
         """left + sign·right."""
@@ -143,7 +197,8 @@ class Tracer:
         if _apart(left, right):
             a, b = self.node(left), self.node(right)
             width = self.graph.widths[a]
-            return Neurons(self.graph.add(Product(a, b), width, self.origin))
+            form = self._form(left, right)
+            return Neurons(self.graph.add(Product(a, b), width, self.origin), form=form)
         return self.together(lambda a, b: a * b, left, right)
 
     def scaled(self, u: Value, factor: Parameter) -> Value:
@@ -219,9 +274,13 @@ class Tracer:
         return self._made_nodes[key]
 
     def finish(self, u: Value) -> Graph:
-        """The graph with this output; constant factors are moved into the matrices next to them."""
+        """The graph with this output.
+
+        Constant factors and means over positions are moved into the matrices next to them.
+        """
         self.graph.output = self.node(u)
         absorb(self.graph)
+        self.graph.join_pools()
         return self.graph
 
     def _materialized(self, u: Neurons) -> int:
@@ -256,7 +315,7 @@ class Tracer:
         if factor is None:
             return u
         assert isinstance(u, Neurons)
-        return Neurons(self._scaled(u.node, factor))
+        return replace(u, node=self._scaled(u.node, factor), expr=z)
 
     def _on(self, u: Value, node: int) -> Value:
         """A value of a multiple of a node, rewritten as a value of the node itself."""
@@ -306,7 +365,21 @@ class Tracer:
             raise UnreadableError(
                 f"a sum of layers of {' and '.join(map(str, sorted(widths)))} neurons"
             )
-        return Neurons(self.graph.add(Sum(tuple(found)), max(widths, default=0), self.origin))
+        form = self._form(*(value for _, value in terms))
+        made = self.graph.add(Sum(tuple(found)), max(widths, default=0), self.origin)
+        return Neurons(made, form=form)
+
+    def _form(self, *values: Value) -> str:
+        """How the axes of values lie that are added or multiplied."""
+        nodes = [each for each in values if isinstance(each, Neurons)]
+        shapes = {self.graph.shapes[each.node] for each in nodes}
+        if len(shapes) > 1:
+            told = " and ".join(map(str, sorted(shapes)))
+            raise UnreadableError(f"signals of {told} positions, one with another")
+        forms = {each.form for each in nodes}
+        if len(forms) > 1 and shapes != {()}:
+            raise UnreadableError("signals whose axes lie in another order, one with another")
+        return forms.pop()
 
     def together(
         self, operation: Callable[[Any, Any], sympy.Expr], left: Value, right: Value
@@ -317,7 +390,7 @@ class Tracer:
         made = operation(*exprs)
         for each in (left, right):
             if isinstance(each, Neurons):
-                return self._made(Neurons(each.node, made))
+                return self._made(replace(each, expr=made))
         for each in (left, right):
             if isinstance(each, Collective):
                 return Collective(each.node, made)

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...arrays import Array
 from ..graph import Graph
 from ..laws import Law
@@ -24,6 +26,8 @@ class Reading(ABC):
 
     precision = 1e-6
     overhead = 100_000
+    channels_last = False
+    """Whether the channels of a signal are its last axis."""
     has_free_rows = False
     """Whether rows of such a law are independent by construction, and need no test."""
 
@@ -31,9 +35,22 @@ class Reading(ABC):
     graph: Graph
     how: str
 
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The shape of an input that is a signal."""
+        channels, positions = self.graph.widths[0], self.graph.shapes[0]
+        return (*positions, channels) if self.channels_last else (channels, *positions)
+
+    def in_front(self, X: Array) -> Array:
+        """Signals (m, …) with their channels as the first axis behind m."""
+        return np.moveaxis(X, -1, 1) if self.channels_last else X
+
     @abstractmethod
     def draw(self, seed: int) -> Mapping[str, Array]:
-        """The matrices, (out, in), and biases of one initialization, by their paths."""
+        """The matrices, (out, in), and biases of one initialization, by their paths.
+
+        A filter (out, in, *size) is a matrix, too, its axes but the first laid flat.
+        """
 
     @property
     def again(self) -> bool:

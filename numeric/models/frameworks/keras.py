@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -12,12 +13,14 @@ import numpy as np
 import sympy
 import tensorflow
 
+from derive.engine.taps import Taps
 from derive.errors import InputError
 
 from ...arrays import Array
 from .. import functions
 from ..graph import Graph
 from ..outputs import chosen, named
+from ..signals import everywhere, windows
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Reading
 
@@ -30,9 +33,14 @@ class KerasReading(Reading):
     framework = "keras"
     precision = 1e-5
     overhead = 800_000
+    channels_last = True
 
     def __init__(
-        self, model: Any, make: Callable[[int], Any] | None, output: str | None = None
+        self,
+        model: Any,
+        make: Callable[[int], Any] | None,
+        inputs: Array | None = None,
+        output: str | None = None,
     ) -> None:
         self._make, self._model = make, model
         self._function = getattr(model, "_functional", None) or model
@@ -40,7 +48,10 @@ class KerasReading(Reading):
             wanted = "a sequential model with its inputs' shape, or a functional one"
             raise InputError("model", type(model).__name__, wanted)
         self._function = _to(self._function, output)
-        self.graph = self._read()
+        own = self._function.inputs[0].shape[1:]
+        given = own if None not in own or inputs is None else inputs.shape[-len(own) :]
+        self.graph = self._read(tuple(given))
+        self._shapes: dict[Any, tuple[int, ...]] = {}
         self._weights = {each.path: each for each in model.trainable_variables}
         self._variables = [self._weights[path] for path in self.graph.parameters]
         self._programs: dict[Any, Any] = {}
@@ -67,15 +78,14 @@ class KerasReading(Reading):
         """See `Reading`."""
         columns = zip(self.graph.parameters, zip(*made, strict=True), strict=True)
         stacked = {path: np.array(each, float) for path, each in columns}
-        return {
-            path: value.swapaxes(1, 2) if value.ndim == 3 else value
-            for path, value in stacked.items()
-        }
+        return {path: np.array([*map(_matrix, values)]) for path, values in stacked.items()}
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
         start, end = (self.graph.origins[at] for at in (source, node))
-        x = np.zeros((states.shape[1], self.graph.widths[0]), np.float32)
+        x = np.zeros((states.shape[1], *self.axes), np.float32)
+        if self.graph.shapes[0]:
+            states = states.reshape(*states.shape[:2], *self._shape(start))
 
         def one(rows: Any) -> Any:
             given = {} if start is None else {start: rows}
@@ -113,6 +123,15 @@ class KerasReading(Reading):
 
         return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
 
+    def _shape(self, origin: Any) -> tuple[int, ...]:
+        """The shape of a value, without the axis of the inputs."""
+        if origin is None:
+            return self.axes
+        if origin not in self._shapes:
+            (found,) = self._run(np.zeros((1, *self.axes), np.float32), [origin])
+            self._shapes[origin] = tuple(found.shape[1:])
+        return self._shapes[origin]
+
     def _gram(self, tape: Any, rows: Sequence[Any]) -> Any:
         """Σ_μ ∂_μ z_a ∂_μ z_b of these numbers, (m, m)."""
         weights, total = [each.value for each in self._variables], 0.0
@@ -147,7 +166,7 @@ class KerasReading(Reading):
         found = {
             path: np.asarray(self._weights[path].value, float) for path in self.graph.parameters
         }
-        return {path: value.T if value.ndim == 2 else value for path, value in found.items()}
+        return {path: _matrix(value) for path, value in found.items()}
 
     def _initialize(self, seed: int) -> None:
         if self._make is not None:
@@ -189,7 +208,7 @@ class KerasReading(Reading):
         def operation(op: Any) -> Callable[..., Any]:
             def done(*args: Any, **kwargs: Any) -> Any:
                 kwargs.pop("training", None)
-                if not isinstance(op, keras.layers.Dense):
+                if not isinstance(op, _WITH_ACTIVATION):
                     return kept((op.name, False), op(*args, **kwargs))
                 activation, op.activation = op.activation, keras.activations.linear
                 try:
@@ -203,18 +222,20 @@ class KerasReading(Reading):
         self._function._run_through_graph(X, operation)
         return [found[each] for each in origins]
 
-    def _read(self) -> Graph:
+    def _read(self, shape: tuple[int, ...]) -> Graph:
         tracer, faults = Tracer(), list[tuple[str, str]]()
+        tracer.channels_last, tracer.given = True, (shape[-1], *shape[:-1])
         for layer in self._function.layers:
             kind = type(layer).__name__
             if kind not in _LAYERS and kind != "InputLayer":
-                faults.append((layer.name, f"no layer here is a {kind}"))
+                why = _REASONS.get(kind.rstrip("123D"), f"no layer here is a {kind}")
+                faults.append((layer.name, why))
         if faults:
             raise refused(self._model, faults)
 
         def operation(op: Any) -> Callable[..., Any]:
             def done(*args: Any, **_: Any) -> Value:
-                tracer.where, tracer.origin = op.name, (op.name, isinstance(op, keras.layers.Dense))
+                tracer.where, tracer.origin = op.name, (op.name, isinstance(op, _WITH_ACTIVATION))
                 kind = type(op).__name__
                 if kind not in _LAYERS:
                     raise UnreadableError(f"the operation {kind}")
@@ -238,8 +259,7 @@ def read(
 
     Raises InputError for what cannot be read, by its layer's name.
     """
-    del inputs
-    return KerasReading(model, make, output)
+    return KerasReading(model, make, inputs, output)
 
 
 def _to(function: Any, output: str | None) -> Any:
@@ -251,6 +271,14 @@ def _to(function: Any, output: str | None) -> Any:
     return function if len(named(returned)) == 1 else keras.Model(function.inputs, found)
 
 
+def _matrix(value: Array) -> Array:
+    """A kernel (*size, in, out) as a matrix (out, in·size); biases as they are."""
+    if value.ndim < 2:
+        return value
+    moved = value.transpose(value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
+    return moved.reshape(len(moved), -1)
+
+
 def _parameter(variable: Any, turned: bool = False) -> Parameter:
     return Parameter(variable.path, np.asarray(variable.value, float), turned)
 
@@ -259,6 +287,60 @@ def _dense(tracer: Tracer, layer: Any, u: Value) -> Value:
     bias = None if layer.bias is None else _parameter(layer.bias)
     z = tracer.linear(u, _parameter(layer.kernel, turned=True), bias)
     return _activated(tracer, layer.activation, z)
+
+
+def _convolved(tracer: Tracer, layer: Any, u: Value) -> Value:
+    _check_last(layer)
+    if layer.padding not in {"same", "valid"}:
+        raise UnreadableError(f"padding {layer.padding}")
+    kernel = np.asarray(layer.kernel.value, float)
+    axes = kernel.ndim - 2
+    _, shape = tracer.signal(u, axes)
+    pads = [
+        _padding(P, *window) if layer.padding == "same" else (0, 0)
+        for P, *window in zip(
+            shape, layer.kernel_size, layer.strides, layer.dilation_rate, strict=True
+        )
+    ]
+    own = Parameter(layer.kernel.path, kernel.transpose(axes + 1, axes, *range(axes)))
+    bias = None if layer.bias is None else _parameter(layer.bias)
+    window = {"stride": layer.strides, "padding": pads, "dilation": layer.dilation_rate}
+    found = tracer.filtered(u, own, bias, layer.groups, **window)
+    return _activated(tracer, layer.activation, found)
+
+
+def _padding(P: int, size: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Of "same": ⌈P/stride⌉ results, an odd one more behind."""
+    total = max((-(-P // stride) - 1) * stride + dilation * (size - 1) + 1 - P, 0)
+    return total // 2, total - total // 2
+
+
+def _check_last(layer: Any) -> None:
+    if layer.data_format != "channels_last":
+        raise UnreadableError("channels that are not the last axis")
+
+
+def _averaged(tracer: Tracer, layer: Any, u: Value) -> Value:
+    _check_last(layer)
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        partial = any(P % size for P, size in zip(shape, layer.pool_size, strict=True))
+        if layer.padding == "same" and partial:
+            raise UnreadableError("average pooling with padding")
+        return windows(shape, layer.pool_size, layer.strides)
+
+    return tracer.pooled(u, taps, len(layer.pool_size))
+
+
+def _averaged_whole(tracer: Tracer, layer: Any, u: Value) -> Value:
+    _check_last(layer)
+    mean = (lambda shape: windows(shape, shape, shape)) if layer.keepdims else everywhere
+    return tracer.pooled(u, mean, len(layer.input.shape) - 2)
+
+
+def _flat(tracer: Tracer, layer: Any, u: Value) -> Value:
+    is_signal = isinstance(u, Neurons) and tracer.graph.shapes[u.node]
+    return replace(u, form="flat") if is_signal and isinstance(u, Neurons) else u
 
 
 def _activated(tracer: Tracer, activation: Any, u: Value) -> Value:
@@ -301,6 +383,15 @@ def _rescaled(tracer: Tracer, u: Value, scale: Any, offset: Any) -> Value:
     return scaled if offset == 0 else tracer.add(scaled, functions.exact(offset))
 
 
+_WITH_ACTIVATION = tuple(
+    getattr(keras.layers, name) for name in ("Dense", "Conv1D", "Conv2D", "Conv3D")
+)
+_REASONS = {
+    "MaxPooling": "the largest of several positions is no function of one",
+    "GlobalMaxPooling": "the largest of several positions is no function of one",
+    "BatchNormalization": "no layer here is a BatchNormalization: it makes the inputs of a batch "
+    "depend on each other",
+}
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "relu": functions.relu,
     "tanh": sympy.tanh,
@@ -330,7 +421,10 @@ _LAYERS: dict[str, Callable[..., Value]] = {
     ),
     "ELU": lambda tracer, layer, u: tracer.apply(functions.elu, u, layer.alpha),
     "Dropout": lambda tracer, layer, u: tracer.dropped(u, layer.rate),
-    "Flatten": lambda tracer, layer, u: u,
+    "Flatten": _flat,
+    **{f"Conv{axes}D": _convolved for axes in (1, 2, 3)},
+    **{f"AveragePooling{axes}D": _averaged for axes in (1, 2, 3)},
+    **{f"GlobalAveragePooling{axes}D": _averaged_whole for axes in (1, 2, 3)},
     "Rescaling": lambda tracer, layer, u: _rescaled(tracer, u, layer.scale, layer.offset),
     "Identity": lambda tracer, layer, u: u,
     "LayerNormalization": _norm("layer"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
 from jax.extend import core
 
+from derive.engine.taps import Taps
 from derive.errors import InputError
 
 from ....arrays import Array
 from ... import functions
 from ...graph import Graph
+from ...signals import everywhere, windows
 from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
 
 Place: TypeAlias = tuple[int, ...]
@@ -51,13 +54,21 @@ def _called(equation: Any) -> Any:
 
 
 def traced(
-    model: Any, closed: Any, names: Sequence[str], values: Mapping[str, Array]
-) -> tuple[Graph, dict[str, bool]]:
-    """The graph of a model, and of each matrix whether its axes are (in, out).
+    model: Any,
+    closed: Any,
+    names: Sequence[str],
+    values: Mapping[str, Array],
+    channels_last: bool,
+) -> tuple[Graph, dict[str, Any]]:
+    """The graph of a model, and of each matrix whether its axes are (in, out), of a filter the
+    order of its axes that is (out, in, …).
 
     Raises InputError for what cannot be read, by where it is in the jaxpr.
     """
-    tracer, turned = Tracer(), dict[str, bool]()
+    tracer, turned = Tracer(), dict[str, Any]()
+    shape = closed.jaxpr.invars[-1].aval.shape
+    tracer.channels_last = channels_last
+    tracer.given = (shape[-1], *shape[1:-1]) if channels_last else tuple(shape)
     given = [Parameter(name, values[name]) if name in values else None for name in names]
 
     def handle(equation: Any, inputs: list[Any], place: Place) -> Any:
@@ -69,6 +80,8 @@ def traced(
         operands = [_operand(each) for each in inputs]
         if equation.primitive.name == "dot_general":
             return [_product(tracer, equation, operands, turned)]
+        if equation.primitive.name == "conv_general_dilated":
+            return [_convolved(tracer, equation, operands, turned)]
         return [_apply(tracer, equation, operands)]
 
     try:
@@ -119,13 +132,53 @@ def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[st
         raise UnreadableError(f"a product with {W.path} of shape {W.shape}")
     is_turned = axis == 0
     turned[W.path] = is_turned != W.turned
+    shape = equation.invars[operands.index(u)].aval.shape
+    if (left if u is operands[0] else right) != _channels(_places(tracer, u, shape), shape):
+        raise UnreadableError("a product over an axis of positions")
     return tracer.linear(u, Parameter(W.path, W.value, is_turned), None)
+
+
+def _convolved(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, Any]) -> Any:
+    u, W = operands
+    if not isinstance(W, Parameter) or W.path == "a constant" or not isinstance(u, Neurons):
+        raise UnreadableError("a convolution of two layers, or with a constant")
+    params, numbers = equation.params, equation.params["dimension_numbers"]
+    if any(each != 1 for each in params["lhs_dilation"]) or params["batch_group_count"] != 1:
+        raise UnreadableError("a transposed convolution")
+    turned[W.path] = tuple(numbers.rhs_spec)
+    own = Parameter(W.path, W.value.transpose(numbers.rhs_spec))
+    window = {
+        "stride": params["window_strides"],
+        "padding": params["padding"],
+        "dilation": params["rhs_dilation"],
+    }
+    return tracer.filtered(u, own, None, params["feature_group_count"], **window)
+
+
+def _windowed(tracer: Tracer, equation: Any, u: Any) -> Any:
+    """Sums over windows, of which averages are made: their means times their sizes."""
+    params, shape = equation.params, equation.invars[0].aval.shape
+    size, stride = params["window_dimensions"], params["window_strides"]
+    places = _places(tracer, u, shape) if isinstance(u, Neurons) else ()
+    others = [s for at, s in enumerate(size) if at not in places]
+    dilated = {*params["base_dilation"], *params["window_dilation"]} != {1}
+    if not places or any(s != 1 for s in others) or dilated or np.any(params["padding"]):
+        raise UnreadableError("sums over windows with padding or dilation, or over channels")
+    window = [[each[at] for at in places] for each in (size, stride)]
+    return _summed(tracer, u, lambda at: windows(at, *window), int(np.prod(size)), len(places))
+
+
+def _summed(
+    tracer: Tracer, u: Neurons, make: Callable[[Any], Taps], count: int, axes: int
+) -> Neurons:
+    mean = tracer.pooled(replace(u, form=""), make, axes)
+    return replace(mean, expr=count * mean.expr, form=u.form)
 
 
 def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
     name, params = equation.primitive.name, equation.params
     if name in _SAME:
-        return _reshaped(operands[0], equation)
+        return _reshaped(tracer, operands[0], equation)
     if all(each is None for each in operands):
         return None
     if name in _SCALARS:
@@ -144,6 +197,10 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
         return _extreme(tracer, name, *operands)
     if name == "reduce_sum":
         return _reduced(tracer, equation, operands[0])
+    if name == "reduce_window_sum":
+        return _windowed(tracer, equation, operands[0])
+    if name in {"reduce_window_max", "reduce_window"}:
+        raise UnreadableError("the largest of several positions, which is no function of one")
     if name in _RELATIONS:
         return _related(tracer, name, *operands)
     if name == "select_n":
@@ -151,7 +208,7 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
     raise UnreadableError(f"the operation {name}")
 
 
-def _reshaped(u: Any, equation: Any) -> Any:
+def _reshaped(tracer: Tracer, u: Any, equation: Any) -> Any:
     """The same values in another shape."""
     name = equation.primitive.name
     if name == "stop_gradient" and isinstance(u, Neurons | Parameter):
@@ -163,9 +220,29 @@ def _reshaped(u: Any, equation: Any) -> Any:
         if u.value.ndim == 2 and shape != u.value.shape and 1 not in (*shape, *u.value.shape):
             raise UnreadableError(f"{u.path}, which is reshaped")
         return u
+    if isinstance(u, Neurons) and tracer.graph.shapes[u.node]:
+        return _moved(tracer, u, equation)
     if name == "transpose" and isinstance(u, Neurons):
         raise UnreadableError("a transposed layer")
     return u
+
+
+def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Neurons:
+    """A signal with its axes in another order, or laid flat."""
+    shape, into = (each[0].aval.shape for each in (equation.invars, equation.outvars))
+    places = _places(tracer, u, shape)
+    if equation.primitive.name == "transpose":
+        order = equation.params["permutation"]
+        moved = tuple(order.index(at) for at in places)
+        neurons = order.index(_channels(places, shape))
+        start, end = (moved[0], moved[-1] + 1) if moved else (0, 0)
+        if moved == tuple(range(start, end)) and neurons in (start - 1, end):
+            return replace(u, form="" if (neurons == end) == tracer.channels_last else "turned")
+    elif tuple(P for P in into if P != 1) == tuple(P for P in shape if P != 1):
+        return u
+    elif max(into) == np.prod(into) and max(into) == np.prod(shape):
+        return replace(u, form="flat")
+    raise UnreadableError("a signal in another shape than one axis for each, or all in one")
 
 
 def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
@@ -183,11 +260,33 @@ def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
 
 def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
     axes, shape = equation.params["axes"], equation.invars[0].aval.shape
-    if not isinstance(u, Neurons) or axes != (len(shape) - 1,):
+    if not isinstance(u, Neurons):
+        raise UnreadableError("a sum of what is no layer")
+    positions = _places(tracer, u, shape)
+    if positions and tuple(axes) == positions:
+        count = int(np.prod([shape[at] for at in positions]))
+        return _summed(tracer, u, everywhere, count, len(positions))
+    neurons = _channels(positions, shape)
+    if tuple(axes) != (neurons,):
         raise UnreadableError("a sum over another axis than the neurons'")
     mean = tracer.mean(u)
     assert isinstance(mean, Collective)
-    return Collective(mean.node, mean.expr * shape[-1])
+    return Collective(mean.node, mean.expr * shape[neurons])
+
+
+def _places(tracer: Tracer, u: Neurons, shape: Sequence[int]) -> tuple[int, ...]:
+    """The axes of a value's positions."""
+    axes = len(tracer.graph.shapes[u.node])
+    if not axes or u.form == "flat":
+        return ()
+    last = tracer.channels_last != (u.form == "turned")
+    end = len(shape) - last
+    return tuple(range(end - axes, end))
+
+
+def _channels(positions: tuple[int, ...], shape: Sequence[int]) -> int:
+    """The axis of a value's neurons."""
+    return max(at for at in range(len(shape)) if at not in positions)
 
 
 def _related(tracer: Tracer, name: str, left: Any, right: Any) -> Any:

@@ -13,7 +13,7 @@ from jax.interpreters import partial_eval
 from derive.errors import InputError
 
 from ....arrays import Array
-from ...graph import Graph
+from ...graph import Graph, Linear
 from ...laws import Law
 from ...outputs import chosen
 from ...tracing import refused
@@ -46,8 +46,10 @@ class JaxReading(Reading):
         self._values = {
             path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
         }
+        self.channels_last = framework != "equinox"
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
         self.graph.remarks += _dropped(model)
+        self._biases = {each.bias for each in self.graph.nodes if isinstance(each, Linear)}
         self._paths = list(self.graph.parameters)
         self._laws: Mapping[str, Law] = {}
         self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -78,8 +80,12 @@ class JaxReading(Reading):
 
     def _read(
         self, model: Any, apply: Callable[[Any, Any], Any], inputs: Array | None
-    ) -> tuple[Any, Graph, dict[str, bool]]:
+    ) -> tuple[Any, Graph, dict[str, Any]]:
         sizes = [inputs.shape[-1]] if inputs is not None else _sizes(self._values)
+        shapes = [shape for n_0 in sizes for shape in ((n_0,), (1, n_0))]
+        if inputs is not None and inputs.ndim > 2:
+            several, one = inputs.shape[1:], inputs.shape
+            shapes = [(1, *several)] if self.channels_last else [several, one]
         flat = [leaf for _, leaf in self._leaves]
 
         def function(leaves: list[Any], x: Any) -> Any:
@@ -87,20 +93,19 @@ class JaxReading(Reading):
             return chosen(returned, self._output)
 
         errors = []
-        for n_0 in sizes:
-            for shape in ((n_0,), (1, n_0)):
-                try:
-                    closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape))
-                except InputError:
-                    raise
-                except Exception as error:  # of the user's model, of the wrong size for one
-                    errors.append(error)
-                    continue
-                self._shape = shape
-                if self._output is not None:
-                    needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
-                    closed = closed.replace(jaxpr=needed)
-                return (closed, *traced(model, closed, self._names, self._values))
+        for shape in shapes:
+            try:
+                closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape))
+            except InputError:
+                raise
+            except Exception as error:  # of the user's model, of the wrong size for one
+                errors.append(error)
+                continue
+            self._shape = shape
+            if self._output is not None:
+                needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
+                closed = closed.replace(jaxpr=needed)
+            return (closed, *traced(model, closed, self._names, self._values, self.channels_last))
         told = f"it takes no input of {sizes} numbers: {errors[0] if errors else 'no matrix'}"
         raise refused(model, [("model", " ".join(told.split())[:300])])
 
@@ -141,7 +146,7 @@ class JaxReading(Reading):
         found = {}
         for path in self._paths:
             stacked = np.asarray(made[self._names.index(path)], float)
-            found[path] = stacked.swapaxes(1, 2) if self._turned.get(path) else stacked
+            found[path] = np.array([self._matrix(path, each) for each in stacked])
         return found
 
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
@@ -176,6 +181,7 @@ class JaxReading(Reading):
         def rows(leaves: list[Any], states: Any) -> Any:
             return jax.vmap(one, in_axes=(None, 0))(leaves, states)
 
+        states = np.reshape(states, (*states.shape[:2], -1))
         given = jax.numpy.asarray(states if len(states) > 1 else states[0])
         program = self._compiled("propagate", (source, node), rows, own=given.ndim == 3)
         found = np.asarray(program(made, given), float)
@@ -264,13 +270,28 @@ class JaxReading(Reading):
         random, changed = np.random.default_rng(seed), dict(self._leaves)
         for path, law in self._laws.items():
             leaf = changed[path]
-            shape = leaf.shape[::-1] if self._turned.get(path) else leaf.shape
-            values = self._matrix(path, law.draw(tuple(shape), random))
-            changed[path] = jax.numpy.asarray(values, leaf.dtype)
+            values = law.draw(self._matrix(path, leaf).shape, random)
+            changed[path] = jax.numpy.asarray(self._leaf(path, values, leaf.shape), leaf.dtype)
         return list(changed.items())
 
     def _matrix(self, path: str, value: Array) -> Array:
-        return value.T if self._turned.get(path) else value
+        """A leaf as a matrix (out, in), or as biases (out,)."""
+        if path in self._biases:
+            return value.ravel()
+        value = value.transpose(self._order(path, value.ndim))
+        return value.reshape(len(value), -1)
+
+    def _leaf(self, path: str, matrix: Array, shape: tuple[int, ...]) -> Array:
+        """The inverse of `_matrix`."""
+        order = self._order(path, len(shape))
+        moved = matrix.reshape([shape[at] for at in order])
+        return moved.transpose(np.argsort(order))
+
+    def _order(self, path: str, axes: int) -> tuple[int, ...]:
+        turned = self._turned.get(path)
+        if isinstance(turned, tuple):
+            return turned
+        return tuple(range(axes))[:: -1 if turned else 1]
 
 
 def read(
@@ -290,7 +311,7 @@ def read(
     if linen is not None and isinstance(model, linen.Module):
         if inputs is None:
             raise InputError("inputs", None, "inputs, which a model of flax.linen does not tell")
-        x = jax.numpy.ones((1, inputs.shape[-1]))
+        x = jax.numpy.ones((1, *(inputs.shape[1:] if inputs.ndim > 2 else inputs.shape[-1:])))
 
         def again(seed: int) -> Any:
             return model, model.init(jax.random.PRNGKey(seed), x)

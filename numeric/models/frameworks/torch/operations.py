@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,10 +15,12 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from derive.engine.taps import Taps
 from derive.errors import InputError
 
 from ... import functions
-from ...tracing import Neurons, Parameter, Tracer, UnreadableError, Value
+from ...signals import everywhere, windows
+from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value
 
 
 def evaluate(
@@ -111,8 +114,19 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         for name, value in module.named_parameters(recurse=False)
     }
     if isinstance(module, nn.Linear) and "weight" in own:
-        return tracer.linear(u, own["weight"], own.get("bias"))
+        return _linear(tracer, u, own["weight"], own.get("bias"))
+    if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d) and "weight" in own:
+        window = module.stride, module.padding, module.dilation, module.groups
+        mode = module.padding_mode
+        return _convolved(tracer, u, own["weight"], own.get("bias"), *window, mode=mode)
+    if type(module) in _POOLS:
+        axes, kind = _POOLS[type(module)]
+        if kind == "adaptive":
+            return _adaptive(axes)(tracer, u, module.output_size)
+        sizes = module.kernel_size, module.stride, module.padding
+        return _averaged(axes)(tracer, u, *sizes, module.ceil_mode)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        _check_last(tracer, u)
         if len(module.normalized_shape) != 1:
             raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
         kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
@@ -141,8 +155,23 @@ def _why_not(module: nn.Module) -> str | None:
     """Why a module that is called is no function of one neuron; None for one that is."""
     if isinstance(module, nn.Softmax | nn.LogSoftmax):
         return "a softmax is no function of one neuron"
+    kind = type(module).__name__
+    told = next((why for start, why in _REASONS.items() if kind.startswith(start)), None)
+    if told is not None and isinstance(module, nn.Module):
+        return f"no layer here is a {kind}: {told}"
     return None if type(module) in _SCALARS else f"no layer here is a {type(module).__name__}"
 
+
+_REASONS = {
+    "BatchNorm": "it makes the inputs of a batch depend on each other",
+    "GroupNorm": "its mean is over channels and positions together; a LayerNorm of the channels "
+    "at each position is read, with the channels as the last axis",
+    "InstanceNorm": "its mean is over positions",
+    "MaxPool": "the largest of several positions is no function of one; average pooling is read",
+    "AdaptiveMaxPool": "the largest of several positions is no function of one",
+    "ConvTranspose": "transposed convolutions are not known here",
+}
+"""Why modules whose names begin so are not read."""
 
 _SCALARS = {
     kind: functions.TORCH[functions.plain(name)]
@@ -165,7 +194,94 @@ def _of(
 
 
 def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None) -> Value:
+    if not (isinstance(u, Neurons) and u.form == "flat"):
+        _check_last(tracer, u)
     return tracer.linear(u, weight, bias)
+
+
+def _check_last(tracer: Tracer, u: Value) -> None:
+    """Raise UnreadableError unless the neurons are the last axis."""
+    if isinstance(u, Neurons) and tracer.graph.shapes[u.node] and u.form != "turned":
+        raise UnreadableError("the last axis is one of positions: permute the channels there first")
+
+
+def _each(given: Any, axes: int) -> tuple[Any, ...]:
+    """A number for each axis."""
+    return tuple(given) if isinstance(given, tuple | list) else (given,) * axes
+
+
+def _convolved(
+    tracer: Tracer,
+    u: Value,
+    weight: Parameter,
+    bias: Parameter | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    *,
+    mode: str = "zeros",
+) -> Value:
+    if mode not in {"zeros", "circular"}:
+        raise UnreadableError(f"padding of mode {mode}: zeros and circular are read")
+    size = weight.shape[2:]
+    strides, gaps = _each(stride, len(size)), _each(dilation, len(size))
+    pads: tuple[Any, ...] = (0,) * len(size) if padding == "valid" else _each(padding, len(size))
+    if padding == "same":  # an odd one more behind
+        spans = [gap * (s - 1) for gap, s in zip(gaps, size, strict=True)]
+        pads = tuple((span // 2, span - span // 2) for span in spans)
+    window: dict[str, Any] = {"stride": strides, "padding": pads, "dilation": gaps}
+    return tracer.filtered(u, weight, bias, groups, **window, circular=mode == "circular")
+
+
+def _averaged(axes: int) -> Callable[..., Value]:
+    def done(
+        tracer: Tracer,
+        u: Value,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Value:
+        del count_include_pad
+        if any(_each(padding, axes)) or ceil_mode or divisor_override:
+            raise UnreadableError("average pooling with padding, ceil_mode or a divisor")
+        size = _each(kernel_size, axes)
+        strides = size if stride is None else _each(stride, axes)
+        return tracer.pooled(u, lambda shape: windows(shape, size, strides), axes)
+
+    return done
+
+
+def _adaptive(axes: int) -> Callable[..., Value]:
+    def done(tracer: Tracer, u: Value, output_size: Any) -> Value:
+        def taps(shape: tuple[int, ...]) -> Taps:
+            pairs = [*zip(shape, _each(output_size, axes), strict=True)]
+            into = [P if wanted is None else int(wanted) for P, wanted in pairs]
+            if any(P % count for P, count in zip(shape, into, strict=True)):
+                raise UnreadableError(f"windows of different sizes, from {shape} to {into}")
+            size = [P // count for P, count in zip(shape, into, strict=True)]
+            return windows(shape, size, size)
+
+        return tracer.pooled(u, taps, axes)
+
+    return done
+
+
+def _permuted(tracer: Tracer, u: Value, *given: Any, dims: Any = None) -> Value:
+    order = given[0] if len(given) == 1 else given or dims
+    if not isinstance(u, Neurons) or u.form == "flat":
+        raise UnreadableError("a permutation of the axes of what is no signal")
+    axes = len(order)
+    if u.node == 0:
+        tracer.signal(u, axes - 2)
+    last = (0, *range(2, axes), 1), (0, axes - 1, *range(1, axes - 1))
+    wanted = last[1] if u.form == "turned" else last[0]
+    if len(tracer.graph.shapes[u.node]) != axes - 2 or tuple(a % axes for a in order) != wanted:
+        raise UnreadableError(f"axes in the order {tuple(order)}")
+    return replace(u, form="" if u.form == "turned" else "turned")
 
 
 def _binary(name: str, *extra: Any) -> Callable[..., Value]:
@@ -181,9 +297,16 @@ def _value(given: Any) -> Value:
 
 
 def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
-    dims = dim if isinstance(dim, tuple | list) else (dim,)
-    if tuple(dims) not in {(-1,), (1,)} or not keepdim:
-        raise UnreadableError("a mean that is not mean(-1, keepdim=True)")
+    axes = len(tracer.graph.shapes[u.node]) if isinstance(u, Neurons | Collective) else 0
+    turned = getattr(u, "form", "") == "turned"
+    given = dim if isinstance(dim, tuple | list) else (dim,)
+    dims = {each % (axes + 2) for each in given if isinstance(each, int)}
+    neurons = axes + 1 if turned else 1
+    if axes and dims == {*range(1, axes + 2)} - {neurons} and not turned:
+        mean = everywhere if not keepdim else (lambda shape: windows(shape, shape, shape))
+        return tracer.pooled(u, mean, axes)
+    if dims != {neurons} or not keepdim or None in given:
+        raise UnreadableError("a mean that is not mean(-1, keepdim=True), or of all positions")
     return tracer.mean(u)
 
 
@@ -195,6 +318,7 @@ def _layer_norm(
     bias: Parameter | None = None,
     eps: float = 1e-5,
 ) -> Value:
+    _check_last(tracer, u)
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
     return tracer.norm(u, "layer", eps, gains)
 
@@ -202,6 +326,7 @@ def _layer_norm(
 def _rms_norm(
     tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Value:
+    _check_last(tracer, u)
     gains = {} if weight is None else {weight.path: weight.value}
     return tracer.norm(u, "rms", _eps(eps), gains)
 
@@ -235,7 +360,11 @@ def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Va
             f"flatten with start_dim={start_dim}, end_dim={end_dim}: start_dim=1 keeps a row for "
             "each input"
         )
-    return u
+    return _laid_flat(tracer, u)
+
+
+def _laid_flat(tracer: Tracer, u: Neurons) -> Neurons:
+    return replace(u, form="flat") if tracer.graph.shapes[u.node] else u
 
 
 class _Size(Parameter):
@@ -271,14 +400,14 @@ def _reshaped(tracer: Tracer, u: Value, *given: Any, shape: Any = None) -> Value
     if not isinstance(u, Neurons) or not isinstance(shape, tuple | list) or len(shape) != 2:
         raise UnreadableError("a layer in another shape than a row for each input")
     rows, rest = shape
-    width = tracer.graph.widths[u.node]
+    width = tracer.graph.widths[u.node] * math.prod(tracer.graph.shapes[u.node])
     if rows is not _ROWS and rows != -1:
         told = rows.path if isinstance(rows, Parameter) else rows
         raise UnreadableError(f"a layer in {told} rows: x.size(0) is one for each input")
     is_whole = rest == -1 if rows is _ROWS else not width and rest is _OTHER
     if not is_whole and not (isinstance(rest, int) and 0 < rest == (width or rest)):
         raise UnreadableError("a layer in another shape than a row for each input")
-    return u
+    return _laid_flat(tracer, u)
 
 
 def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
@@ -289,6 +418,11 @@ def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
     return u
 
 
+_POOLS = {
+    getattr(nn, f"{start}AvgPool{axes}d"): (axes, start.lower())
+    for start in ("", "Adaptive")
+    for axes in (1, 2, 3)
+}
 _ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
 _LESS = _binary("add", -1)
 _SPELLED = {
@@ -314,6 +448,7 @@ _ANY: dict[str, Any] = {
     "flatten": _flat,
     "reshape": _reshaped,
     "squeeze": _squeezed,
+    "permute": _permuted,
 }
 _METHODS = (
     _SPELLED
@@ -344,6 +479,9 @@ _FUNCTIONS: dict[Any, Any] = {
     getattr: _attribute,
     math.sqrt: _ANY["sqrt"],
     functional.linear: _linear,
+    **{getattr(functional, f"conv{axes}d"): _convolved for axes in (1, 2, 3)},
+    **{getattr(functional, f"avg_pool{axes}d"): _averaged(axes) for axes in (1, 2, 3)},
+    **{getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)},
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,

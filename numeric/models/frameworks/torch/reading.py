@@ -40,11 +40,17 @@ class TorchReading(Reading):
     framework = "torch"
 
     def __init__(
-        self, model: Any, make: Callable[[int], Any] | None, output: str | None = None
+        self,
+        model: Any,
+        make: Callable[[int], Any] | None,
+        inputs: Array | None = None,
+        output: str | None = None,
     ) -> None:
         self._make = make
         self._model = copy.deepcopy(model).cpu().double().eval()
-        self._traced, self.graph = _read(self._model, output)
+        shape = () if inputs is None else inputs.shape
+        self._traced, self.graph = _read(self._model, shape, output)
+        self._shapes = _shapes(self._traced, self.graph)
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
@@ -78,13 +84,15 @@ class TorchReading(Reading):
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
-        return {path: each.detach().numpy() for path, each in made.items()}
+        return {path: _matrix(each.detach().numpy(), 1) for path, each in made.items()}
 
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
+        own = self._shapes.get(str(self.graph.origins[source]), states.shape[2:])
+        given = np.array(states).reshape(*states.shape[:2], *own)
         with torch.no_grad():
-            (found,) = self._run(made, torch.from_numpy(np.array(states)), source, (node,))
+            (found,) = self._run(made, torch.from_numpy(given), source, (node,))
         return np.asarray(found.reshape(len(found), states.shape[1], -1).numpy())
 
     @_one_thread()
@@ -117,7 +125,7 @@ class TorchReading(Reading):
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
         count = len(next(iter(made.values())))
-        given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, len(x)))))
+        given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, *x.shape))))
         if source:
             (given,) = self._run(made, given, 0, (source,))
         below = given.detach().clone().requires_grad_()
@@ -160,7 +168,8 @@ class TorchReading(Reading):
                 raise refused(self._model, [(path, "it is another in each initialization")])
 
     def _values(self) -> dict[str, Array]:
-        return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
+        own = {path: self._parameter(path).detach().numpy() for path in self._paths}
+        return {path: _matrix(value.copy()) for path, value in own.items()}
 
     def _parameter(self, path: str) -> Any:
         return self._model.get_parameter(path)
@@ -181,7 +190,8 @@ class TorchReading(Reading):
             random = np.random.default_rng(seed)
             for path, law in self._laws.items():
                 parameter = self._parameter(path)
-                parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
+                values = torch.from_numpy(law.draw(_matrix(parameter).shape, random))
+                parameter.copy_(values.reshape(parameter.shape))
 
 
 def read(
@@ -191,17 +201,48 @@ def read(
 
     Raises InputError for what cannot be read, by its path in the model.
     """
-    del inputs
-    return TorchReading(model, make, output)
+    return TorchReading(model, make, inputs, output)
 
 
-def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
+def _matrix(values: Any, leading: int = 0) -> Any:
+    """A filter (out, in, *size) behind so many axes as a matrix, its columns side by side."""
+    return values.reshape(*values.shape[: leading + 1], -1) if values.ndim > leading + 1 else values
+
+
+class _Shapes(fx.Interpreter):
+    """Runs a graph and keeps the shapes of its values, without the axis of the inputs."""
+
+    def __init__(self, traced: fx.GraphModule) -> None:
+        super().__init__(traced)
+        self.found: dict[str, tuple[int, ...]] = {}
+
+    def run_node(self, node: fx.Node) -> Any:
+        made = super().run_node(node)
+        if isinstance(made, torch.Tensor):
+            self.found[node.name] = tuple(made.shape[1:])
+        return made
+
+
+def _shapes(traced: fx.GraphModule, graph: Graph) -> dict[str, tuple[int, ...]]:
+    """The shapes of the values of a model of signals, by their names."""
+    if not graph.shapes[0]:
+        return {}
+    run = _Shapes(traced)
+    with torch.no_grad():
+        run.run(torch.zeros(1, graph.widths[0], *graph.shapes[0], dtype=torch.double))
+    return run.found
+
+
+def _read(
+    model: nn.Module, shape: tuple[int, ...], output: str | None
+) -> tuple[fx.GraphModule, Graph]:
     try:
         graph = traced(model)
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
         raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
+    tracer.given = shape
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
         given = [each.node for each in args if isinstance(each, Neurons)]
@@ -222,7 +263,7 @@ def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
         raise refused(model, faults)
     (result,) = (values[node] for node in graph.nodes if node.op == "output")
     found = tracer.finish(result)
-    return _without_shapes(fx.GraphModule(model, graph), values), found
+    return _without_shapes(fx.GraphModule(model, graph), values, bool(found.shapes[0])), found
 
 
 def _place(error: Exception) -> str:
@@ -236,12 +277,19 @@ def _place(error: Exception) -> str:
     return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
 
 
-def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
+def _without_shapes(
+    traced: fx.GraphModule, values: Mapping[fx.Node, Any], flattens: bool
+) -> fx.GraphModule:
     """The same without what only gives a layer's values another shape, which may take that shape
-    from the inputs."""
+    from the inputs; signals are flattened in its place."""
     for node in reversed(list(traced.graph.nodes)):
         if reshapes(node):
-            node.replace_all_uses_with(node.args[0] if node.args else node.kwargs["input"])
+            given = node.args[0] if node.args else node.kwargs["input"]
+            if flattens:
+                with traced.graph.inserting_before(node):
+                    given = traced.graph.call_function(torch.flatten, (given, 1))
+                given.name = f"{node.name}_flat"
+            node.replace_all_uses_with(given)
             traced.graph.erase_node(node)
         elif is_shape(values.get(node)) and not node.users:
             traced.graph.erase_node(node)
