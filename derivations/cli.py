@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from derive.errors import InputError
-from derive.work.progress import telling
+from derive.work.progress import say, telling
+from derive.work.resources import number
 
 from .commands import (
     batchnorm,
     check,
     cite,
+    draws,
     figure,
     kernel,
     model,
@@ -162,10 +164,10 @@ def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow
 
     check_file("--csv", arguments.csv)
-    net, inputs = options.network(arguments), options.inputs(arguments.input)
+    net = options.network(arguments)
     table = flow(
         net,
-        inputs,
+        options.network_inputs(arguments, net),
         _depth(arguments, net),
         arguments.tensors,
         width=arguments.width,
@@ -183,23 +185,55 @@ def _depth(arguments: argparse.Namespace, net: Network) -> int:
 def _simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
-    from numeric import compare, flow, simulate
+    from numeric import compare, flow
+    from numeric.tables.compare import percent
 
     check_file("--csv", arguments.csv)
-    net, given = options.network(arguments), options.inputs(arguments.input)
+    net = options.network(arguments)
+    given = options.network_inputs(arguments, net)
     depth, widths = _depth(arguments, net), arguments.width
     inputs, n_0 = [given] * len(widths), given.shape[-1]
     if arguments.compare and _depends_on_size(net, n_0, depth, widths, arguments.tensors):
         inputs = _in_proportion(given, widths)
     if arguments.run is not None:
         make_directory("--run", arguments.run)
-    sampled = [
+    count = draws.FIRST if arguments.draws is None else arguments.draws
+    sampled = _sampled(arguments, net, inputs, count)
+    if not arguments.compare:
+        _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
+        return OK
+    most = int(np.argmax(widths))
+    flowed = flow(net, inputs[most], depth, arguments.tensors, width=widths[most])
+    comparison = compare(flowed, sampled)
+    chosen = count if arguments.draws is not None else draws.enough(comparison, count)
+    if chosen > count:
+        reached = percent(comparison.resolution)
+        say(f"{number(count)} networks resolve {reached}: sampling {number(chosen)} of each width")
+        sampled = _sampled(arguments, net, inputs, chosen)
+        comparison = compare(flowed, sampled)
+    _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
+    print(f"\n{comparison}" if arguments.csv is None else comparison)
+    if chosen > count:
+        print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
+    if inputs[most] is not given:
+        sizes = ", ".join(str(each.shape[-1]) for each in inputs)
+        print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
+    return OK if comparison.agrees else FAILED
+
+
+def _sampled(
+    arguments: argparse.Namespace, net: Network, inputs: Sequence[NDArray[np.float64]], count: int
+) -> list[xarray.Dataset]:
+    """So many networks of each width."""
+    from numeric import simulate
+
+    return [
         simulate(
             net,
             each,
             width,
-            depth,
-            arguments.draws,
+            _depth(arguments, net),
+            count,
             tensors=arguments.tensors,
             seed=arguments.seed,
             sampler=arguments.sampler,
@@ -207,19 +241,8 @@ def _simulate(arguments: argparse.Namespace) -> int:
             run=arguments.run if arguments.run is None else f"{arguments.run}/width-{width}",
             progress=arguments.progress,
         )
-        for each, width in zip(inputs, widths, strict=True)
+        for each, width in zip(inputs, arguments.width, strict=True)
     ]
-    _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
-    if not arguments.compare:
-        return OK
-    most = int(np.argmax(widths))
-    flowed = flow(net, inputs[most], depth, arguments.tensors, width=widths[most])
-    comparison = compare(flowed, sampled)
-    print(f"\n{comparison}" if arguments.csv is None else comparison)
-    if inputs[most] is not given:
-        sizes = ", ".join(str(each.shape[-1]) for each in inputs)
-        print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
-    return OK if comparison.agrees else FAILED
 
 
 def _depends_on_size(
@@ -269,8 +292,10 @@ def _show(
         write_text(text, arguments.csv, "--csv")
         tell(arguments.csv)
         return
-    names = wanted(arguments.tensors)
-    print(tables[0][0])
+    names, net = wanted(arguments.tensors), tables[0][0]
+    print(net)
+    if arguments.input is None and net.layer.input_axes:
+        print(f"input {options.default_input(net)}, one signal (--input)")
     for _, table, width in tables:
         if len(tables) > 1:
             print(f"\nn = {width}")
@@ -429,7 +454,12 @@ def _flow_arguments(command: argparse.ArgumentParser) -> None:
 def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,G1,V")
     command.add_argument("--width", type=int, nargs="+", default=[100], help="one n or several")
-    command.add_argument("--draws", type=int, default=1000, help="networks")
+    command.add_argument(
+        "--draws",
+        type=int,
+        help=f"networks; by default {draws.FIRST}, or with --compare as many as resolve what "
+        f"{draws.MOST} networks can",
+    )
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
     command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where")
@@ -450,9 +480,9 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     command.add_argument(
         "--input",
         metavar="SOURCE",
-        default="random:0:10",  # few numbers: orthogonal layers of any greater width extrapolate
         help="random:SEED:N[:M], random:SEED:N:P:M for M signals of P positions, numbers such as "
-        "1,0.5,0.2 or 1,.5;.2,.8, .csv or .npy",
+        "1,0.5,0.2 or 1,.5;.2,.8, .csv or .npy; random:0:10 by default, or one signal of 10 "
+        "channels at the layer's positions",
     )
     command.add_argument(
         "--csv",

@@ -243,6 +243,22 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
     return parse_layer_expression(argument, text)
 
 
+def network_inputs(arguments: argparse.Namespace, net: Network) -> NDArray[np.float64]:
+    """The inputs of --input, or one by default, a signal of the network's positions."""
+    given: str | None = arguments.input
+    return inputs(default_input(net) if given is None else given)
+
+
+def default_input(net: Network) -> str:
+    """The source of one input, with few numbers: orthogonal layers of greater widths extrapolate.
+
+    >>> from derive import Network
+    >>> default_input(Network("relu")), default_input(Network("relu", layer="pooling((2, 3))"))
+    ('random:0:10', 'random:0:10:3:2')
+    """
+    return ":".join(map(str, ["random:0:10", *reversed(net.layer.input_axes)]))
+
+
 def inputs(source: str) -> NDArray[np.float64]:
     """random:SEED:N, random:SEED:N:M or random:SEED:N:P:M, uniform on [0, 1]; numbers,
     those of several inputs with semicolons between; or a .csv or .npy file."""

@@ -178,6 +178,19 @@ def test_simulate_compares_with_the_flow(capsys):
     assert "agrees: 3 comparisons at n = 40, 80" in out
 
 
+def test_an_ensemble_resolves_what_it_can_by_default(capsys):
+    """And the default input is a signal of the layer's positions."""
+    words = ["--activation", "linear", "--layer", "convolution((1, 2), (1, 2))", "--depth", "2"]
+    words += ["--tensors", "K,V", "--width", "6", "12", "24", "--compare"]
+    status, out, _ = run(capsys, "simulate", *words)
+    assert status == 0
+    assert out.splitlines()[1] == "input random:0:10:2:1, one signal (--input)"
+    assert "\nagrees:" in out
+    assert "networks of each width, so many for this resolution (--draws)" in out
+    _, as_asked, _ = run(capsys, "simulate", *words, "--draws", "1000")
+    assert "\nweak:" in as_asked
+
+
 def test_the_same_seed_prints_the_same(capsys):
     arguments = (
         "simulate",

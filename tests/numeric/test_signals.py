@@ -316,3 +316,40 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
 def test_what_is_no_signal_is_refused(call, name: str) -> None:
     with pytest.raises(InputError, match=f"^{name}: "):
         call()
+
+
+@pytest.mark.parametrize("boundary", ["circular", "zero"])
+def test_delta_orthogonal_images_have_a_dense_layer_at_each_pixel(boundary: str) -> None:
+    names = [*FIRST, "Theta"]
+    layer = f"convolution(2, (2, 2), weights=delta, boundary={boundary})"
+    found = last(layer, IMAGE, 3, names, weights=Orthogonal(1.5))
+    assert_same(found, last("dense", IMAGE.reshape(4, 3), 3, names, weights=Orthogonal(1.5)))
+
+
+def grouped(count: int, norm: str) -> layers.Layer:
+    """A norm over groups of neurons, the groups as positions: each pair has its own matrix."""
+    units = np.sqrt(count) * np.eye(count**2).reshape(-1, count, count)
+    return layers.around(layers.mix(*units), 0, norm)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_a_norm_over_groups_of_neurons(norm: str) -> None:
+    """With n neurons of `count` groups, G1 is in units of count/n. V of any two neurons is one
+    number, whether they share a group or not. One group is the norm over all neurons."""
+    x, plain = SIGNAL[0], {"C_b": 0, "activation": "tanh"}
+    one = last(layers.normalized(norm), x, 3, FIRST, **plain)
+    for count in (1, 3):
+        signal = np.sqrt(count) * np.kron(np.eye(count), x)
+        K, G1, V = last(grouped(count, norm), signal, 3, FIRST, **plain)
+        assert_same([K, G1], [each * np.eye(count) for each in one[:2]])
+        index = np.arange(count)
+        pairs = count * V[index[:, None], index[:, None], index, index]
+        assert_same([pairs], [np.full((count, count), one[2])])
+
+
+def test_a_norm_over_groups_by_its_definition() -> None:
+    """Of ReLU each σ(y) has a mean square over its group that fluctuates as on a sphere."""
+    C_W, fourth, second = 1.5, Fraction(3, 2), Fraction(1, 2)
+    (V,) = last(grouped(2, "rms"), np.sqrt(2) * np.eye(2), 2, ["V"], C_b=0, activation="relu")
+    wanted = C_W**2 * float(fourth - second**2 - Fraction(1, 2) * (3 * second - second) ** 2)
+    assert_same([2 * V[0, 0, 1, 1], 2 * V[0, 0, 0, 0]], [wanted, wanted])

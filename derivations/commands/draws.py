@@ -1,0 +1,35 @@
+"""Choose how many networks a comparison samples, if the command does not say.
+
+Standard errors fall with the root of the draws. So a first comparison tells how many draws resolve
+each number to `WEAK`. It overestimates them, as the error that it allows for the next term in 1/n
+is mostly noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numeric.tables.compare import Comparison
+
+FIRST = 1000
+"""Draws of the first comparison."""
+MOST = 64 * FIRST
+"""More draws than this are only taken if the command asks for them."""
+_MARGIN = 0.85
+"""The part of the wanted resolution that is aimed at, as errors are estimates."""
+
+
+def enough(comparison: Comparison, draws: int) -> int:
+    """The draws of each width after which no number is weak that `MOST` draws can resolve.
+
+    Arguments:
+        comparison: of so many draws.
+        draws: their number, returned if more would not help.
+    """
+    from numeric.tables.compare import WEAK
+
+    needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
+    most = max((each for each in needed if each <= MOST), default=0)
+    return max(draws, FIRST * math.ceil(most / FIRST))
