@@ -240,7 +240,7 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
         C = C * thinned
         return Law(kind, shape, C, by_density, kurtosis, why, density, wanted=wanted)
     C = _float(measured.value * fan_in * share)
-    return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted)
+    return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted=wanted)
 
 
 def of_biases(samples: Sequence[Array], fan_in: int) -> Law:

@@ -109,6 +109,7 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
+@cache(entries=64)
 def fits(layers: Layers, plan: Plan) -> bool:
     """True for one input and preactivations alone, in dense layers not too wide."""
     steps = [step for steps in layers.steps for step in steps]

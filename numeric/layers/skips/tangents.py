@@ -644,6 +644,7 @@ class _Pass:
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
         """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
+
         def bracket(own: Bracket) -> tuple[Array, tuple[int, ...]]:
             canonical, labels = relabelled(own)
             return self._brackets[canonical], labels
