@@ -58,7 +58,7 @@ def flowed(layer, activation, weights, x, depth, names):
         pytest.param(SHRINK, "tanh", Orthogonal, TRIPLE, 2, TENSORS, id="mix"),
         pytest.param(GROW, "tanh", Orthogonal, TRIPLE[:2], 2, TENSORS, id="more"),
         pytest.param(PROJECTED, "tanh", Orthogonal, SIGNAL, 2, ["K", "Theta"], id="projected"),
-        pytest.param(PROJECTED, "linear", Orthogonal, SIGNAL, 2, TENSORS, id="projected-V"),
+        pytest.param(PROJECTED, "relu", Orthogonal, SIGNAL, 2, TENSORS, id="projected-V"),
         pytest.param(SHALLOW, "relu", Gaussian, [SIGNAL, -SIGNAL], 2, ["K", "Theta"], id="skip"),
         pytest.param(IMAGE, "relu", Orthogonal, PIXELS, 2, TENSORS, id="image"),
     ],
