@@ -15,12 +15,12 @@ from ..brackets.shapes import MAX_INPUTS, describe
 from ..emit import printer
 from ..emit.copies import copies, literal
 from ..layers import kinked, several_samples
-from . import tables
+from . import signals, tables
 
 
 @cache
 def rules(kinds: frozenset[str]) -> str:
-    """The source of all that `tables` of σ of these kinds call."""
+    """The source of all that `tables` of σ of these kinds call, and "signals" of positions."""
     nodes = {each.nodes: quadrature.legendre(each.nodes) for each in quadrature.PANELS}
     instead = {
         "cache": "from functools import cache",
@@ -32,6 +32,7 @@ def rules(kinds: frozenset[str]) -> str:
         "smooth": [several_samples.Rule, tables.Smooth],
         "straight": [tables.Straight],
         "kinked": [quadrature.Panels, kinked.Kinked, tables.Panelled],
+        "signals": [signals.Reader, signals.check_positions],
     }
     return copies([each for kind in sorted(kinds) for each in wanted[kind]], instead) + "\n"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
@@ -14,9 +16,11 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
+from ..arrays import Array
 from ..brackets.shapes import positions_of
 from ..emit import printer
-from . import positions, usage
+from ..emit.copies import literal
+from . import positions, signals, usage
 from .module import ROUNDING, Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
@@ -59,40 +63,62 @@ class MultiModule(Module):
 
     def examples(self) -> list[str]:
         """See `usage.multi`."""
-        return usage.multi(self.names, self.parameters, self._samples)
+        return usage.multi(self.names, self.parameters, self._samples, self._depth(50))
 
     @cached_property
     def _taps(self) -> list[Taps]:
-        """The taps that its matrices read by. InputError where a skip reads other positions, and
-        where they change before the last stage or in a layer that is repeated."""
-        found = [next(iter(steps.values())).through for steps in self.stages]
-        for number, stage in enumerate(found, start=1):
-            taps = stage.taps
-            if taps is None:
+        """The taps that its matrices read by."""
+        found = (next(iter(steps.values())).through.taps for steps in self.stages)
+        return list(dict.fromkeys(taps for taps in found if taps))
+
+    @cached_property
+    def _read(self) -> list[tuple[int, int]]:
+        """Of each distinct layer the positions that it reads and gives; (0, 0) for any."""
+        found = []
+        for span in self.spans:
+            stages = (next(iter(self.stages[stage].values())).through.taps for stage in span)
+            taps = [each for each in stages if each]
+            found.append((taps[0].positions, taps[-1].results) if taps else (0, 0))
+        return found
+
+    def _at_depth(self, depth: int) -> list[tuple[int, int]]:
+        """The same of layers 2, 3, … of a network of this depth."""
+        stem, block, head = self.pattern.stem, self.pattern.block, self.pattern.head
+        middle = (block[k % len(block)] for k in range(depth - self.least))
+        return [self._read[number] for number in (*stem, *middle, *head)]
+
+    def _depth(self, wanted: int) -> int:
+        """This depth, or another where positions that change leave no layers to repeat."""
+        for depth in (max(wanted, self.least), self.least + 1, self.least):
+            try:
+                signals.check_positions(self._at_depth(depth), self._samples)
+            except ValueError:
                 continue
-            repeats = number < len(found) or not self.pattern.head
-            if (taps.changes and repeats) or (taps.past and stage.carries):
-                wanted = (
-                    "recursions of layers whose positions change in the last layer's last stage "
-                )
-                wanted += "at most, without a skip past it, for modules of several inputs"
-                raise InputError("made", repr(taps), wanted)
-        return list(dict.fromkeys(stage.taps for stage in found if stage.taps))
+            return depth
+        got = "; ".join(str(scheme.layer) for scheme in self.pattern.distinct)
+        raise InputError("made", got, "layers that read as many positions as those before give")
+
+    @property
+    def demonstrated(self) -> int:
+        """See `Module`."""
+        return self._depth(super().demonstrated)
 
     @property
     def _is_read(self) -> bool:
-        """Whether the last layer reads signals out, so that it alone has samples for each."""
-        return any(each.changes for each in self._taps)
+        """True if layers change the positions: those of the last layer may be others."""
+        return any(positions != results for positions, results in self._read)
 
     @property
     def _shape(self) -> str:
         """Of a kernel in the table."""
-        return "(signals, signals) at the last layer" if self._is_read else "(depth, m, m)"
+        return "at the last layer, over its positions" if self._is_read else "(depth, m, m)"
 
     @property
     def _samples(self) -> int:
-        """How many a demonstration has."""
-        return max([2, *(each.positions for each in self._taps)])
+        """A number of samples that a demonstration can have: more than one, in whole signals."""
+        order = (self._read[number] for number in self.order)
+        positions = next((read for read, _ in order if read), 1)
+        return max(2, positions)
 
     def _functions(self, stage: int, name: str) -> list[tuple[str, Step]]:
         """The functions that lead through a stage, one for each of a recursion's parts."""
@@ -105,7 +131,7 @@ class MultiModule(Module):
         taps = part.through.taps
         if taps is None:
             return value
-        return f"over_taps({value}, TAPS_{self._taps.index(taps)}, {part.blocks})"
+        return f"TAPS_{self._taps.index(taps)}.over_taps({value}, {part.blocks})"
 
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
@@ -175,21 +201,30 @@ class MultiModule(Module):
                 for name in steps
                 for function, part in self._functions(stage, name)
             ),
-            *([_OVER_TAPS] if self._taps else ()),
-            *(f"TAPS_{k} = np.array({_read(each)})" for k, each in enumerate(self._taps)),
+            *(f"TAPS_{k} = {literal(_reader(each))}" for k, each in enumerate(self._taps)),
         ]
         return printer.filled(
             _MODULE,
             **self.drawn,
             functions="\n\n".join(functions),
-            rules=positions.rules(frozenset(map(positions.kind, self.shapes))),
+            rules=positions.rules(
+                frozenset([*map(positions.kind, self.shapes), *(["signals"] if self._taps else [])])
+            ),
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
             check_means=[printer.filled(_CHECK_MEANS, rounding=ROUNDING)]
             if len(self.means) > 1
             else [],
             checks=[f"check_means({means})"] if len(self.means) > 1 else [],
             starts=[f"first_{name}({means}, {arguments})," for name in self.names],
-            step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[kind_of(layer, C_W.size)]",
+            step=steps[0] if len(steps) == 1 else f"({', '.join(steps)})[{_NUMBER}]",
+            check_positions=printer.filled(
+                _CHECK_POSITIONS,
+                read=self._read,
+                number=_NUMBER if len(steps) > 1 else 0,
+                samples=self.names[0],
+            )
+            if self._taps
+            else [],
             table="rows[-1]" if self._is_read else _TABLE,
             shown=f"[values], start={self.demonstrated}" if self._is_read else "values, start=1",
             count=self._samples,
@@ -262,12 +297,22 @@ class MultiModule(Module):
         return "".join(f" * (1.0 + {more} * ({each}))" for each in met)
 
 
-def _read(taps: Taps) -> list[list[list[float]]]:
-    """By tap the matrix from the positions that are read to those of the result, times s^{-1/2}."""
-    scale, positions = taps.count**-0.5, range(taps.positions)
-    return [
-        [[scale * float(read.get(q, 0)) for q in positions] for read in tap] for tap in taps.weights
-    ]
+def _reader(taps: Taps) -> signals.Reader:
+    """The same matrices as numbers. A constant is read at the first position."""
+    if taps.past is not None:
+        past = _matrices(taps.past)[0]
+    elif taps.changes:
+        past = np.tile(np.eye(1, taps.positions), (taps.results, 1))
+    else:
+        past = np.eye(taps.positions)
+    return signals.Reader(taps.count**-0.5 * _matrices(taps), past)
+
+
+def _matrices(taps: Taps) -> Array:
+    """A, by tap."""
+    positions = range(taps.positions)
+    rows = [[[float(row.get(q, 0)) for q in positions] for row in tap] for tap in taps.weights]
+    return np.array(rows)
 
 
 _MODULE = '''\
@@ -325,6 +370,7 @@ $kind
 
 def layers($names, $arguments):
     $check
+    $check_positions
     rows = [checked(($names,), 1)]
     for layer in range(1, C_W.size):
         rows.append(checked($step(*rows[-1], $entries), layer + 1))
@@ -375,24 +421,12 @@ def check_means(*means):
 
 _TABLE = "tuple(np.stack(tensor) for tensor in zip(*rows))"
 
-_OVER_TAPS = '''\
-def over_taps(values, taps, blocks):
-    """The sum over a tap for each block of axes, which are read where it reads."""
-    (_, results, positions), size = taps.shape, len(values)
-    matrices = [np.kron(np.eye(size // positions), tap) for tap in taps]
-    for axis in set(range(values.ndim)) - {axis for block in blocks for axis in block}:
-        if results != positions:  # a constant
-            values = values.take(range(0, size, positions), axis)
-    for block in blocks:
-        read = [values] * len(taps)
-        for axis in block:
-            read = [
-                np.moveaxis(np.tensordot(tap, each, (1, axis)), 0, axis)
-                for tap, each in zip(matrices, read)
-            ]
-        values = sum(read)
-    return values
-'''
+_NUMBER = "kind_of(layer, C_W.size)"
+
+_CHECK_POSITIONS = """\
+read = $read
+check_positions([read[$number] for layer in range(1, C_W.size)], len($samples))
+"""
 
 _KERNEL = """\
 @driver

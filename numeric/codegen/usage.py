@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-_PYTHON = "From Python, with this file as kernel.py, 50 layers:"
+_PYTHON = "From Python, with this file as kernel.py, {} layers:"
 
 
 def numbers(parameters: Sequence[str]) -> list[str]:
@@ -35,7 +35,7 @@ def single(
     names, given = ", ".join(tensors), ", ".join(numbers(parameters))
     entries = ", ".join(f"{name}[i]" for name in tensors)
     lines = [
-        _PYTHON,
+        _PYTHON.format(50),
         "    import numpy as np, kernel",
         f"    table = kernel.flow({inputs}, {', '.join(columns(parameters, 50))})",
         "From code that numba compiles:",
@@ -88,12 +88,13 @@ def c_program(
     ]
 
 
-def multi(tensors: Sequence[str], parameters: Sequence[str], samples: int) -> list[str]:
+def multi(tensors: Sequence[str], parameters: Sequence[str], samples: int, depth: int) -> list[str]:
     """So many inputs: the loop over layers."""
+    names, given = ", ".join(tensors), ", ".join(columns(parameters, depth))
     return [
-        _PYTHON,
+        _PYTHON.format(depth),
         "    import numpy as np, kernel",
         f"    inputs = kernel.means(1.0 - 2.0 * np.eye({samples}, {max(8, samples)}))",
-        f"    {', '.join(tensors)}, = kernel.flow(*inputs, {', '.join(columns(parameters, 50))})",
+        f"    {names}, = kernel.flow(*inputs, {given})",
         "These functions call compiled ones, and run from Python alone.",
     ]

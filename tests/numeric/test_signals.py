@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
-from numeric import flow, simulate, training, write_module
+from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
+from numeric import flow, simulate, training
 from numeric.tables.compare import compare
 
 RNG = np.random.default_rng(19)
@@ -302,8 +302,6 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: flow(network("pooling(4)"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network(POOLED, "relu", C_b=0), 0 * SIGNAL, 3, ["Theta"]), "inputs"),
         (lambda: flow(network(POOLED), SIGNAL, 3, "K", precision=20), "precision"),
-        (lambda: write_module([recursion("K", layer=PROJECTED)], "tanh", "unused.py"), "made"),
-        (lambda: write_module([recursion("K", layer=STRIDED)], "tanh", "unused.py"), "made"),
         (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network(f"around(convolution(2, 4)); {LAST}"), SIGNAL, 3, ["V"]), "tensors"),
