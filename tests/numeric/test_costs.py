@@ -35,7 +35,7 @@ QUANTITIES = {
     "flow of the tower": (flowed(ONE, list("VABDF")), 120),
     "flow of V, two inputs": (flowed(TWO, ["V"]), 1100),
     "an ensemble's V": (sampled(ONE, ["V"]), 1),
-    "an ensemble's V, two inputs": (sampled(TWO, ["V"]), 50),
+    "an ensemble's V, two inputs": (sampled(TWO, ["V"]), 55),
     "an ensemble's D": (sampled(ONE, ["D"]), 120),
     "an ensemble's D along probes": (sampled(ONE, ["D"], "probes"), 70),
 }

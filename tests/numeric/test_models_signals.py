@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +18,7 @@ nn = torch.nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnet.py"
 X = np.random.default_rng(0).standard_normal((2, 2, 6))
 DRAWS, BOUND = 800, 5.0
 
@@ -63,3 +69,21 @@ def test_k_is_that_of_draws_of_the_model():
 def test_what_is_refused_says_why(part, why):
     with pytest.raises(InputError, match=why):
         models.read(nn.Sequential(part, nn.Flatten(), nn.Linear(12, 2)), X)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_resnet_agrees_with_its_draws(capsys, monkeypatch, tmp_path):
+    """Of fewer and smaller draws: two z-scores, below 4 in all but one of 8000 seeds."""
+    monkeypatch.setattr(sys, "argv", ["resnet.py", str(tmp_path / "resnet.svg")])
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    small = {"BLOCKS": 2, "SIZE": 4, "DRAWS": {16: 600, 32: 600, 64: 600}}
+    for name, value in small.items():
+        monkeypatch.setitem(main.__globals__, name, value)
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("read: 4 layers, of which 2 are q1 = z[a] z[a]/n; ")
+    scores = [float(z) for z in re.findall(r"z = (-?[\d.]+)$", "\n".join(lines), re.MULTILINE)]
+    assert len(lines) == 5
+    assert len(scores) == 2
+    assert max(map(abs, scores)) < 4
+    assert (tmp_path / "resnet.svg").is_file()
