@@ -146,7 +146,7 @@ def flow(
     seconds = whole("seconds", seconds, 0)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
-        if reason := _no_balls(net, depth, len(data.X), names):
+        if reason := _no_balls(net, depth, max(data.samples), names):
             raise InputError("precision", precision, reason)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -411,7 +411,7 @@ def _regained(
 ) -> tuple[dict[Name, _Entries], str]:
     """These tensors from balls, as floats and how far those can be off; or none of them, and why:
     balls have none, or take longer."""
-    samples = len(asked.data.X)
+    samples = max(asked.data.samples)
     if samples > _FEW:
         return {}, ""
     if reason := _no_balls(asked.net, asked.depth, samples, names):
@@ -435,24 +435,22 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     taps = [stage.reading for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"
-    if any(each.past or each.changes for each in taps):
-        return f"none, where layers change the positions of signals, as in {net.layer}"
     return ""
 
 
 def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Entries]:
     """`flow` with a precision."""
-    net, X = _without_skew(asked.net, asked), asked.data.X
-    exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
+    net, data = _without_skew(asked.net, asked), asked.data
+    schemes = _schemes(net, data, asked.depth)
+    exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, data.X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
-    closing = _closed_among(net, asked.depth, len(X), asked.names)
+    closing = _closed_among(net, asked.depth, max(data.samples), asked.names)
     names = others(list(map(_own, asked.names))) if closing else asked.names
-    needed = _needed(names, net.schemes(asked.depth, len(X)).distinct)
-    given = net, X, asked.data.measured, *needed
+    given = net, data, schemes, *_needed(names, schemes[0])
     try:
         tables = precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
-        raise limits.no_value(net, asked.data, error) from None
+        raise limits.no_value(net, data, error) from None
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
 

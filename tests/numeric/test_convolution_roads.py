@@ -52,6 +52,49 @@ def test_floats_agree_with_digits(layer: str, activation, names: list[str]) -> N
     close(network(layer, activation), SIGNAL, 3, names, 20)
 
 
+MIX = layers.mix(np.array([[1, 0.5, 0], [0, 0.25, -1]]), np.eye(3)[1:])
+STRIDE = "convolution(2, 3, boundary=zero, stride=2)"
+INNER = f"sequence({STRIDE}, convolution(2, 2))"
+
+
+@pytest.mark.parametrize(
+    ("layer", "activation", "names"),
+    [
+        (f"{STRIDE}; dense*", SQUARE, TOWER),
+        ("pooling(3, 2, stride=1); dense*", "relu", ["K", "V", "Theta"]),
+        ("pooling(3); dense*", "relu", ["K", "G1", "V", "Theta"]),
+        ([MIX, layers.dense()], SQUARE, ["K", "G1", "V", "Theta"]),
+        (f"around({INNER}, skip=1/2, norm=rms, projected=True); dense", SQUARE, ["K", "V"]),
+        (f"around({STRIDE}, norm=rms, projected=True); dense", "tanh", ["K", "Theta"]),
+    ],
+)
+def test_positions_that_change_have_digits(layer, activation, names: list[str]) -> None:
+    close(network(layer, activation), SIGNAL, 3, names, 20)
+
+
+def test_images_that_shrink_have_digits() -> None:
+    layer = "dense*; convolution(2, (2, 2), boundary=zero, stride=2)"
+    close(network(layer), [[SIGNAL[:2], SIGNAL[1:]]], 3, ["K", "V"], 20)
+
+
+@pytest.mark.parametrize("layer", [MIX, STRIDE])
+def test_digits_of_other_positions_are_exact(layer) -> None:
+    """V at infinite width, in fractions, of σ = z²."""
+    net = network([layer], C_b=0)
+    found = flow(net, SIGNAL, 2, ["V"], precision=30).V.to_numpy()[0]
+    rows = [[sympy.Rational(*float(x).as_integer_ratio()) for x in row] for row in SIGNAL]
+    pairs = [*product(range(3), repeat=2)]
+    kernel = {
+        (p, q): sum(x * y for x, y in zip(rows[p], rows[q], strict=True)) / 4
+        for p, q in pairs
+        if p <= q
+    }
+    for at in [(0, 0, 0, 0), (0, 1, 1, 0), (0, 0, 1, 1)]:
+        (exactly,) = exact.series("V", net, 2, 0, at, kernel=kernel)
+        expected = Fraction(int(exactly.p), int(exactly.q))
+        assert abs(Fraction(found[at]) - expected) <= abs(expected) / 10**29
+
+
 def test_analytic_averages_of_positions_have_digits() -> None:
     close(network("convolution(2, 2)", "tanh"), SIGNAL[:2], 3, ["K", "G1", "V"], 20)
     skip = "around(convolution(2, 3), norm=rms)"

@@ -102,13 +102,6 @@ REASONS = (
         "Behind a skip around one matrix with a norm, the tensors P … U have no closed recursion.",
     ),
     Reason(
-        "digits where positions change",
-        NOT_YET,
-        "precision",
-        "none, where layers change the positions of signals",
-        "`precision` needs signals that have the same positions behind all layers.",
-    ),
-    Reason(
         "digits of sequences",
         NOT_YET,
         "precision",

@@ -58,10 +58,10 @@ def behind(
 
 
 def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
-    """A product as the matrix of each tap meets it; as it is, where there is none."""
-    if term.weight is None:
+    """A product as the matrix of each tap meets it; without a matrix as the skip reads it."""
+    taps = stage.reading if term.weight else stage.reading.past
+    if taps is None:
         return [rows]
-    taps = stage.reading
     signals, columns = range(0, len(rows), taps.positions), range(len(rows[0]))
 
     def total(first: int, read: Mapping[int, Fraction]) -> tuple[Fraction, ...]:

@@ -74,7 +74,8 @@ class Recursions:
         schemes: under what the recursions of each distinct layer are derived.
         order: which of them layers 2, 3, … have.
         first: the weights of layer 1.
-        m: how many inputs.
+        samples: how many are in front of each scheme's layer, and behind layer 1.
+        unseen: how many first layers have other samples than the last one; no results have them.
         more: further tensors, which `completed` computes.
         read: the tensors behind each stage of each scheme's readout, if there is one.
 
@@ -89,11 +90,12 @@ class Recursions:
         schemes: Sequence[Scheme],
         order: Sequence[int],
         first: WeightEnsemble,
-        m: int,
+        samples: tuple[Sequence[int], int],
+        unseen: int = 0,
         more: Sequence[Name] = (),
         read: Sequence[Sequence[Sequence[Name]]] = (),
     ) -> None:
-        stream = names[0][-1]
+        stream, (ahead, m) = names[0][-1], samples
         readouts = [each for scheme in schemes for each in scheme.readouts]
         starts: list[tuple[Scheme, tuple[Sequence[Name], ...]]] = [
             (schemes[0].first(first), ((*stream, *more),))
@@ -108,10 +110,12 @@ class Recursions:
             each for of_layer in steps for of_stage in of_layer for each in of_stage
         )
 
-        def path(scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]]) -> Path:
+        def path(
+            scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]], count: int
+        ) -> Path:
             found: Path = []
             for stage, of_stage in zip(scheme.stages, made, strict=True):
-                count = found[-1][1].behind if found else m
+                count = found[-1][1].behind if found else count
                 known = scheme.sigma, self.parameters, count, stage
                 through = Passage(below, of_stage, *known, single=schemes[0].single)
                 below = [each.target for each in of_stage]
@@ -119,19 +123,21 @@ class Recursions:
             return found
 
         below = [means_of(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
+        counts = (*[m] * len(starts), *ahead, *ahead)[: len(given)]
         paths = [
-            path(scheme, before, made)
-            for (scheme, _), before, made in zip(given, below, steps, strict=True)
+            path(scheme, before, made, count)
+            for (scheme, _), before, made, count in zip(given, below, steps, counts, strict=True)
         ]
         self.first = [through for ((_, through),) in paths[: len(starts)]]
         hidden, count = paths[len(starts) :], len(schemes)
         self._paths = [hidden[k : k + count] for k in range(0, len(hidden), count)]
-        self._order = order
+        self._order, self.unseen = order, unseen
+        self._last = self.at(len(order) + 1)[-1][-1][1] if unseen else self.first[-1]
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries at every layer, read out if there is a readout."""
-        return self.first[-1].entries
+        """The entries at every layer of results, read out if there is a readout."""
+        return self._last.entries
 
     @property
     def monomials(self) -> int:
@@ -141,7 +147,7 @@ class Recursions:
 
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
-        return self.first[-1].entry(name, samples)
+        return self._last.entry(name, samples)
 
     def completed(
         self,

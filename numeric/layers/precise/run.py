@@ -48,7 +48,7 @@ Layer = list[arb]
 
 
 class Outcome(NamedTuple):
-    """The entries of a run at every layer, as balls."""
+    """The entries of a run at every layer of results, as balls."""
 
     layers: list[Layer]
 
@@ -86,7 +86,7 @@ def run(
     sizes: Sizes,
     limit: float = DAY,
 ) -> Precise:
-    """The wanted entries at every layer.
+    """The wanted entries at every layer of results.
 
     Arguments:
         inputs: distinct, (m, n_0).
@@ -205,8 +205,8 @@ class _Descent:
                 ]
                 if ends[0] is None or ends[-1] is None:
                     return None
-                below = ends[0]
-                layers.append(ends[-1])
+                below, seen = ends[0], layers if layer > recursions.unseen else []
+                layers = [*seen, ends[-1]]
 
             def told(seconds: float, left: int) -> None:
                 longest = self._counted + left * seconds * _slower(working)

@@ -64,7 +64,9 @@ class Skips(Recursions):
     ) -> None:
         layers, self._own, self._kinds = closed(own, schemes, several=False)
         self._at_first = *self._own, *(BLOCK,) * (schemes[0].group != "O")
-        super().__init__(names, schemes, order, first, 1, self._at_first)
+        super().__init__(
+            names, schemes, order, first, ((1,) * len(schemes), 1), more=self._at_first
+        )
         self._derived = [layers[number] for number in order]
         self._sigma = layers[0].sigma
         if any(each.sigma != self._sigma for each in layers):

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.engine.scheme import Scheme
 from derive.engine.tensors import Name, identify, tensor
 from derive.errors import InputError
 from derive.network import Network
 from derive.work.resources import DAY
 
 from ...arrays import Array
+from ...checks import Inputs
 from ..resting import UndefinedError
 
 LEAST, MOST = 16, 1000
@@ -23,8 +25,8 @@ LEAST, MOST = 16, 1000
 
 
 class Table(NamedTuple):
-    """A tensor at every layer, (depth, m, …) or (depth,): `Decimal`s, bounds of their errors, and
-    the tensor's natural size by layer."""
+    """A tensor at the layers of a table, (layers, m, …) or (layers,): `Decimal`s, bounds of their
+    errors, and the tensor's natural size by layer."""
 
     values: NDArray[Any]
     errors: Array
@@ -33,8 +35,8 @@ class Table(NamedTuple):
 
 def tensors(
     net: Network,
-    X: Array,
-    measured: int,
+    data: Inputs,
+    schemes: tuple[Sequence[Scheme], Sequence[int], Sequence[int]],
     needed: Sequence[Sequence[Sequence[Name]]],
     read: Sequence[Sequence[Sequence[Name]]],
     closed: Sequence[Name],
@@ -47,9 +49,10 @@ def tensors(
     """These tensors, each number with its digits.
 
     Arguments:
-        X: the inputs, (m, n_0); those that are equal are computed once, but for dropout and for
+        data: the inputs; those that are equal are computed once, but for dropout and for
             positions of signals.
-        measured: samples of a table: those of X, or its signals where they are read out.
+        schemes: those of distinct layers, which of them layers 2, 3, … have, and the samples in
+            front of each.
         needed: the tensors behind each stage of each distinct layer, which need no others.
         read: those behind each stage of its readout.
         closed: further tensors of one input, which close on functionals.
@@ -65,20 +68,21 @@ def tensors(
     from .run import run  # noqa: PLC0415
     from .skips import Skips  # noqa: PLC0415
 
-    depth, m = len(parameters["C_b"]), len(X)
-    rows = [tuple(Fraction(float(each)) for each in row) for row in X]
+    depth, m, unseen = len(parameters["C_b"]), max(data.samples), data.first - 1
+    (distinct, order, ahead), measured = schemes, data.measured
+    rows = [tuple(Fraction(float(each)) for each in row) for row in data.X]
     # equal inputs have masks of their own, and equal positions other neighbours
-    apart = net.has_dropout(depth) or bool(net.layer.input_axes)
+    apart = net.has_dropout(depth) or any(each.taps for of in distinct for each in of.stages)
     inputs = rows if apart else list(dict.fromkeys(rows))
     place = list(range(m)) if apart else [inputs.index(row) for row in rows]
-    schemes, order = net.schemes(depth, m)
-    for scheme in schemes:
+    for scheme in distinct:
         scheme.check_numbers()
     first = net.weights_at(1, depth=depth)
     if closed:
-        recursions: Recursions = Skips(closed, needed, schemes, order, first)
+        recursions: Recursions = Skips(closed, needed, distinct, order, first)
     else:
-        recursions = Recursions(needed, schemes, order, first, len(inputs), read=read)
+        samples = ahead if apart else (len(inputs),) * len(distinct), len(inputs)
+        recursions = Recursions(needed, distinct, order, first, samples, unseen, read=read)
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)
@@ -90,22 +94,24 @@ def tensors(
         labels = tuple(place[slots[slot]] for slot in range(len(slots)))
         return identify(tensor(name.fields, name.order, name.pairing, labels))
 
-    def samples(name: Name) -> list[tuple[int, ...]]:
+    def places(name: Name) -> list[tuple[int, ...]]:
         return list(product(range(measured), repeat=len(name.subscripts) if m > 1 else 0))
 
-    asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
+    asked = list(dict.fromkeys(entry(name, at) for name in names for at in places(name)))
     try:
         found = run(recursions, inputs, parameters, asked, digits, sizes, limit)
     except UndefinedError as error:
-        undefined = error.found._replace(sample=place.index(error.found.sample))
-        raise UndefinedError(undefined).at(error.layer, error.tensor) from None
+        sample = error.found.sample if apart else place.index(error.found.sample)
+        raise UndefinedError(error.found._replace(sample=sample)).at(
+            error.layer, error.tensor
+        ) from None
     tables = {}
     for name in names:
-        shape = (depth, *(measured,) * len(name.subscripts)) if m > 1 else (depth,)
+        shape = (depth - unseen, *(measured,) * (len(name.subscripts) if m > 1 else 0))
         values, errors = np.empty(shape, object), np.empty(shape)
-        for at in samples(name):
+        for at in places(name):
             own = entry(name, at)
-            for layer in range(depth):
+            for layer in range(depth - unseen):
                 values[(layer, *at)] = found.values[own][layer]
                 errors[(layer, *at)] = found.errors[own][layer]
         tables[name] = Table(values, errors, sizes(found.floats, name))
