@@ -172,6 +172,8 @@ def _flow(arguments: argparse.Namespace) -> int:
         arguments.tensors,
         width=arguments.width,
         precision=arguments.precision,
+        positions=arguments.positions,
+        draws=arguments.average_draws,
     )
     _show([(net, table, None)], arguments)
     return OK
@@ -203,7 +205,15 @@ def _simulate(arguments: argparse.Namespace) -> int:
         _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
         return OK
     most = int(np.argmax(widths))
-    flowed = flow(net, inputs[most], depth, arguments.tensors, width=widths[most])
+    flowed = flow(
+        net,
+        inputs[most],
+        depth,
+        arguments.tensors,
+        width=widths[most],
+        positions=arguments.positions,
+        draws=arguments.average_draws,
+    )
     comparison = compare(flowed, sampled)
     chosen = count if arguments.draws is not None else draws.enough(comparison, count)
     if chosen > count:
@@ -240,6 +250,7 @@ def _sampled(
             device=arguments.device,
             run=arguments.run if arguments.run is None else f"{arguments.run}/width-{width}",
             progress=arguments.progress,
+            positions=arguments.positions,
         )
         for each, width in zip(inputs, arguments.width, strict=True)
     ]
@@ -485,10 +496,30 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         "channels at the layer's positions",
     )
     command.add_argument(
+        "--positions",
+        metavar="P",
+        type=_positions,
+        help="of signals: the positions that are shown, 0,3 or of images 0,0;4,4 or 4,4;",
+    )
+    command.add_argument(
+        "--average-draws",
+        type=int,
+        help="of flow: V of many positions, one average in it sampled with so many draws",
+    )
+    command.add_argument(
         "--csv",
         metavar="FILE",
         help="write the table there, with a row for each tensor, layer and component; - is stdout",
     )
+
+
+def _positions(text: str) -> list[int] | list[list[int]]:
+    """Positions of signals, or those of images along each axis."""
+    try:
+        rows = [[int(number) for number in row.split(",")] for row in text.split(";") if row]
+    except ValueError:
+        raise InputError("--positions", text, "numbers such as 0,3, or pairs, 0,0;4,4") from None
+    return rows if ";" in text else rows[0]
 
 
 if __name__ == "__main__":

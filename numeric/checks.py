@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -172,6 +173,26 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
     tail = takewhile(lambda each: each == behind[-1], reversed(behind))
     first = 1 + len(behind) - sum(1 for _ in tail)
     return Inputs(rows, X.shape, samples, count, first, single, axes)
+
+
+def chosen_samples(
+    positions: Sequence[int | Sequence[int]] | None, net: Network, data: Inputs, depth: int
+) -> tuple[int, ...]:
+    """The samples at these positions of all signals, or all samples; or an InputError."""
+    if positions is None:
+        return tuple(range(data.measured))
+    shape = () if net.layer.readouts else net.layer.axes(depth)[-1]
+    wanted = f"positions of the last layer, of shape {shape}" if shape else "none, of one position"
+    try:
+        at = np.array(positions).reshape(len(positions), -1)
+        places = np.ravel_multi_index(tuple(at.T), shape)
+    except (TypeError, ValueError):
+        raise InputError("positions", positions, wanted) from None
+    if at.dtype.kind != "i" or not places.size or len(set(places.tolist())) < len(places):
+        raise InputError("positions", positions, f"{wanted}, each once")
+    count = math.prod(shape)
+    signals = range(data.measured // count)
+    return tuple(alpha * count + int(p) for alpha in signals for p in places)
 
 
 def check_rotations(net: Network, depth: int, reason: str) -> None:

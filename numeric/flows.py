@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,9 +28,9 @@ from derive.work.caches import cache
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
-from .arrays import Array
+from .arrays import Array, at_samples
 from .brackets import pieces
-from .checks import Inputs, checked_inputs
+from .checks import Inputs, checked_inputs, chosen_samples
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy, adjoint, limits
 from .layers.crowds import FEW
@@ -135,7 +134,7 @@ def flow(
     data = checked_inputs(inputs, net.layer, depth)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    chosen, direct = _positions(positions, net, data, depth), names
+    chosen, direct = chosen_samples(positions, net, data, depth), names
     if draws is not None:
         draws = _check_draws(draws, names, precision, max(data.samples), len(chosen))
         direct = tuple(name for name in names if name != _V) or (_K,)
@@ -160,47 +159,16 @@ def flow(
             about = {"precision": precision}
         else:
             found = _in_floats(asked, seconds=seconds)
-            about = {} if draws is None else {"draws": draws}
+            about = {} if draws is None else {"average_draws": draws}
         if positions is not None:
-            found = {name: _at(each, chosen) for name, each in found.items()}
+            found = {
+                name: (at_samples(values, chosen), at_samples(errors, chosen))
+                for name, (values, errors) in found.items()
+            }
         if draws is not None and _V in names:
             found[_V] = _sampled(asked, chosen, draws)
         table = _table(asked, {name: found[name] for name in names}, about)
-        return table if positions is None else _numbered(table, chosen)
-
-
-def _at(entries: _Entries, chosen: Sequence[int]) -> _Entries:
-    """The entries of these samples."""
-    values, errors = (
-        each[np.ix_(range(len(each)), *[chosen] * (each.ndim - 1))] for each in entries
-    )
-    return values, errors
-
-
-def _numbered(table: xarray.Dataset, chosen: Sequence[int]) -> xarray.Dataset:
-    """With the numbers of the samples as coordinates."""
-    axes = [str(axis) for axis in table.dims if str(axis).startswith("sample_")]
-    return table.assign_coords({axis: list(chosen) for axis in axes})
-
-
-def _positions(
-    given: Sequence[int | Sequence[int]] | None, net: Network, data: Inputs, depth: int
-) -> list[int]:
-    """The numbers of the samples at these positions, of all signals."""
-    if given is None:
-        return list(range(data.measured))
-    shape = () if net.layer.readouts else net.layer.axes(depth)[-1]
-    wanted = f"positions of the last layer, of shape {shape}" if shape else "none, of one position"
-    try:
-        at = np.array(given).reshape(len(given), -1)
-        places = np.ravel_multi_index(tuple(at.T), shape)
-    except (TypeError, ValueError):
-        raise InputError("positions", given, wanted) from None
-    if at.dtype.kind != "i" or not places.size or len(set(places.tolist())) < len(places):
-        raise InputError("positions", given, f"{wanted}, each once")
-    count = prod(shape)
-    signals = range(data.measured // count)
-    return [alpha * count + int(p) for alpha in signals for p in places]
+        return table if positions is None else layout.numbered(table, chosen)
 
 
 def _check_draws(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -30,7 +30,8 @@ from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
-from .arrays import Array
+from .arrays import Array, at_samples
+from .checks import chosen_samples
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
 from .flows import flow
@@ -78,6 +79,7 @@ def simulate(
     run: str | os.PathLike[str] | None = None,
     progress: bool = False,
     parameters: Given = None,
+    positions: Sequence[int | Sequence[int]] | None = None,
 ) -> xarray.Dataset:
     """Sample an ensemble of networks and estimate its tensors, layer by layer.
 
@@ -127,6 +129,8 @@ def simulate(
         progress: show a bar with the rate and the time left.
         parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
             layer.
+        positions: of signals: those of the last layer that are estimated, as in `flow`; by default
+            all. The networks are the same, and so are the numbers.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -153,36 +157,37 @@ def simulate(
     width = (net.width or 100) if width is None else width
     depth = (net.depth or 10) if depth is None else depth
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    plan = plan_of(wanted(tensors, net, depth), ensemble.data.measured)
+    chosen = () if positions is None else chosen_samples(positions, net, ensemble.data, depth)
+    plan = plan_of(wanted(tensors, net, depth), ensemble.data.measured, chosen)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.Options(executor, window, run, progress)
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
-    chosen = make_sampler(ensemble, plan, sampler)
+    used = make_sampler(ensemble, plan, sampler)
     if device == "cuda":
         from . import cuda  # noqa: PLC0415
 
-        chosen = cuda.on_device(chosen)
+        used = cuda.on_device(used)
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
-    _check_size(chosen, draws, kept=options.kept)
+    _check_size(used, draws, kept=options.kept)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
-    found = record(chosen, draws, options, what)
+    found = record(used, draws, options, what)
     arrays: dict[str, xarray.Variable] = {}
     estimates = unbiased.cumulants(found, plan.targets)
     for target, estimate in zip(plan.targets, estimates, strict=True):
-        arrays |= _tensor(target, ensemble, estimate)
+        arrays |= _tensor(target, ensemble, estimate, chosen)
     _check_range(ensemble, plan, arrays)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
         "blocks": min(int(draws), moments.BLOCKS),
         "seed": ensemble.seed,
-        "sampler": chosen.label,
+        "sampler": used.label,
         "device": device,
     }
-    return layout.dataset(
+    table = layout.dataset(
         arrays,
         range(ensemble.data.first, ensemble.depth + 1),
         about,
@@ -191,6 +196,7 @@ def simulate(
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
+    return layout.numbered(table, chosen) if chosen else table
 
 
 def record(
@@ -337,7 +343,7 @@ def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:
 
 
 def _tensor(
-    target: Name, ensemble: Ensemble, found: unbiased.Estimate
+    target: Name, ensemble: Ensemble, found: unbiased.Estimate, chosen: tuple[int, ...]
 ) -> dict[str, xarray.Variable]:
     """The tensor, its standard error and its floor."""
     n, order = float(ensemble.width), target.order
@@ -350,7 +356,8 @@ def _tensor(
         data = ensemble.data
         flowed = _leading(ensemble.layers, data.shape, data.X.tobytes(), series, own)
         for g, values in enumerate(flowed):
-            value = value - values.reshape(value.shape) / n**g
+            here = at_samples(values, chosen) if chosen else values
+            value = value - here.reshape(value.shape) / n**g
     dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)

@@ -59,11 +59,12 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
     values = table[name.label].to_numpy()
     errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
     columns = []
+    numbers = _numbers(table, name.label)
     for place in _distinct(name, values.shape[1:]):
         at: tuple[slice | int, ...] = (slice(None), *place)
         ends = [""] * len(values) if errors is None else [f"± {error:.2g}" for error in errors[at]]
         cells = [(_number(value), end) for value, end in zip(values[at], ends, strict=True)]
-        heading = f"{name}_{_subscripts(place, values.shape, ',')}".rstrip("_")
+        heading = f"{name}_{_subscripts(place, numbers, ',')}".rstrip("_")
         columns.append(_aligned(heading, cells))
     return columns
 
@@ -82,9 +83,16 @@ def _distinct(name: Name, shape: Place) -> list[Place]:
     return [members[0] for members in components(name, shape[0]).values()]
 
 
-def _subscripts(place: Place, shape: Place, apart: str) -> str:
+def _numbers(table: xarray.Dataset, name: str) -> list[list[int]]:
+    """The samples counted from 1, along each of a tensor's axes."""
+    return [(table[axis].to_numpy() + 1).tolist() for axis in table[name].dims[1:]]
+
+
+def _subscripts(place: Place, numbers: Sequence[Sequence[int]], apart: str) -> str:
     """The samples counted from 1, set apart where one has two digits."""
-    return ("" if max(shape[1:], default=0) < 10 else apart).join(str(each + 1) for each in place)
+    most = max((max(own) for own in numbers), default=0)
+    labels = (str(own[at]) for own, at in zip(numbers, place, strict=True))
+    return ("" if most < 10 else apart).join(labels)
 
 
 def _aligned(heading: str, cells: Sequence[tuple[str, str]]) -> Column:
@@ -134,13 +142,13 @@ def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]
     for name in tensors(table):
         values = table[name].to_numpy()
         errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
-        layers = table["layer"].to_numpy()
+        layers, numbers = table["layer"].to_numpy(), _numbers(table, name)
         for place in product(*map(range, values.shape)):
             yield (
                 "" if width is None else str(width),
                 name,
                 str(layers[place[0]]),
-                _subscripts(place[1:], values.shape, " "),
+                _subscripts(place[1:], numbers, " "),
                 str(values[place]) if values.dtype == object else repr(float(values[place])),
                 "" if errors is None else repr(float(errors[place])),
             )

@@ -45,11 +45,20 @@ def lower(name: Name) -> tuple[Name, ...]:
 
 
 @cache(entries=256)
-def components(name: Name, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
-    """The sample indices up to the tensor's symmetries, each class with all its members."""
+def components(
+    name: Name, samples: int, chosen: tuple[int, ...] = ()
+) -> dict[Statistic, list[tuple[int, ...]]]:
+    """The sample indices up to the tensor's symmetries, each class with all its members.
+
+    Arguments:
+        name: the tensor.
+        samples: m, the number of samples.
+        chosen: the samples of the table, if not all; its members are counted from 0 among these.
+    """
+    table = chosen or range(samples)
     classes: dict[Statistic, list[tuple[int, ...]]] = {}
-    for place in product(range(samples), repeat=len(name.subscripts)):
-        labels = dict(zip(name.subscripts, place, strict=True))
+    for place in product(range(len(table)), repeat=len(name.subscripts)):
+        labels = {slot: table[at] for slot, at in zip(name.subscripts, place, strict=True)}
         ordered = tuple(labels[slot] for slot in range(len(labels)))
         component = tensor(name.fields, 0, name.pairing, ordered)
         classes.setdefault(component, []).append(place)
@@ -94,10 +103,17 @@ class Plan:
     Arguments:
         targets: the tensors.
         samples: m, the number of inputs.
+        chosen: the samples that are measured; empty for all.
     """
 
     targets: tuple[Name, ...]
     samples: int
+    chosen: tuple[int, ...] = ()
+
+    @property
+    def measured(self) -> Sequence[int]:
+        """The samples of the table."""
+        return self.chosen or range(self.samples)
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -158,18 +174,18 @@ class Plan:
     @cached_property
     def _hash(self) -> int:
         """Of many names, and asked for at every call."""
-        return hash((self.targets, self.samples))
+        return hash((self.targets, self.samples, self.chosen))
 
     def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
         for target in self.targets:
-            for component in components(target, self.samples):
+            for component in components(target, self.samples, self.chosen):
                 yield from expanded(component)
 
 
 @cache(entries=64)
-def plan_of(targets: tuple[Name, ...], samples: int) -> Plan:
+def plan_of(targets: tuple[Name, ...], samples: int, chosen: tuple[int, ...] = ()) -> Plan:
     """The plan of these tensors, which keeps what follows from them."""
-    return Plan(targets, samples)
+    return Plan(targets, samples, chosen)
 
 
 def followed(fields: Iterable[AnyField]) -> tuple[AnyField, ...]:

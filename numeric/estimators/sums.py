@@ -171,11 +171,13 @@ def compiled_layers(plan: Plan, given: Sum | Reading, probes: Probes) -> tuple[S
     vectors = _vectors(plan, probes)
     place = {vector: number for number, vector in enumerate(vectors)}
     sources = range(len(given.matrices) + given.carried)
+    measured = set(plan.measured)
+    seen = [vector for vector in vectors if vector[1] in measured]
     number: dict[Entry, int] = {
         (k, (a, b)): (k * len(vectors) + place[a]) * len(vectors) + place[b]
         for k in sources
-        for a in vectors
-        for b in vectors
+        for a in seen
+        for b in seen
         if a <= b
     }
     first = len(sources) * len(vectors) ** 2

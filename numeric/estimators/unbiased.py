@@ -70,7 +70,7 @@ def cumulants(record: Record, targets: Sequence[Name]) -> list[Estimate]:
             raise InputError("draws", record.draws, f"at least {means + 1} for {target}")
     resampled, found = _Resampled(record), []
     for target, (_, expansions) in zip(targets, plans, strict=True):
-        shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
+        shape = (len(record.reference),) + (len(record.plan.measured),) * (2 * target.pairs)
         estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
         for terms, places in expansions:
             value, error, size = resampled.cumulant(terms)
@@ -94,7 +94,7 @@ Places = tuple[tuple[slice | int, ...], ...]
 @cache(entries=256)
 def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Places], ...]]:
     """The number of means in the longest product; each component's expansion, and its places."""
-    classes = components(target, plan.samples)
+    classes = components(target, plan.samples, plan.chosen)
     every = tuple(
         (
             tuple(

@@ -29,13 +29,15 @@ from scipy import sparse
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
-from derive.arithmetic.polynomials import Atom, Expansion, Monomial
+from derive.arithmetic.polynomials import Atom, Expansion, Monomial, atoms_in, of_kind
+from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step, closures, through
 from derive.engine.step.derived import Kind
 from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
+from derive.engine.through import Response
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
@@ -89,7 +91,7 @@ class _Kept(NamedTuple):
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind."""
-        return {atom for mono, _ in self.terms for atom, _ in mono if isinstance(atom, kind)}
+        return set(of_kind(atoms_in(self.terms), kind))
 
 
 class Noise(NamedTuple):
@@ -191,7 +193,7 @@ class Passage:
             fits = len(step.target.pairing) == 2 and self._scheme.group == "O"
             for _, mono in chain(*(part.terms for part in parts)):
                 four = [atom for atom, _ in mono if len(_samples(atom)) > 2]
-                plain = all(isinstance(atom, Bracket) and _is_plain(atom) for atom in four)
+                plain = all(map(_is_plain, four))
                 crossed = any(_crosses(_samples(atom)) for atom, _ in mono if atom not in four)
                 fits &= len(four) < 2 and plain and not (four and crossed)
             if not fits:
@@ -202,7 +204,9 @@ class Passage:
         parts = [(step, part) for step, of in self._noises for part in of]
         parts += [(each, part) for each, of in self._linear for part in of]
         kept = [_Kept(step.target, step.samples, _without_large(part)) for step, part in parts]
-        kernels = {atom.kernel for _, part in parts for atom in _fours(part)}
+        kernels = {
+            each.kernel for _, part in parts for _, mono in part.terms for each in _fours(mono)
+        }
         pair = next(name for name in self._below)
         kept += [
             _Kept(pair, (1, 2), {(frozenset([(each, 1)]), 0): 1})  # type: ignore[dict-item]
@@ -259,8 +263,7 @@ class Passage:
                 move = self._moves.together if part.blocks else self._moves.past
                 moved = [move(each) for each in of_outputs]
                 for value, mono in part.terms:
-                    (mean,) = (each for each, _ in mono if _is_first(each))
-                    assert isinstance(mean, Tensor)
+                    (mean,) = filter(_is_first, of_kind((each for each, _ in mono), Tensor))
                     below, labels = identify(mean._replace(order=0))
                     rest = [(atom, power) for atom, power in mono if atom != mean]
                     factor = _merged(rest, (1, 2), known, m)
@@ -434,7 +437,7 @@ def _contracted(
     m: int,
 ) -> tuple[float, tuple[float, int, int] | None]:
     """A term summed over all samples with the weights: what is exact of it, and what is sampled."""
-    four = [atom for atom, _ in mono if isinstance(atom, Bracket) and len(_samples(atom)) > 2]
+    four = _fours(mono)
     rest = [(atom, power) for atom, power in mono if atom not in four]
     (a, first), (b, second) = ends
     if four:
@@ -504,12 +507,12 @@ def _parts(step: Step, chosen: Callable[[Monomial], bool]) -> list[_Part]:
 
 
 def _is_first(atom: Atom) -> bool:
-    return isinstance(atom, Tensor) and atom.order == 1
+    return read(atom, tensor=lambda own: own.order == 1, other=lambda _: False)
 
 
 def _is_large(atom: Atom) -> bool:
     """Whether it is no mean of two variables, but of order 1/n."""
-    return isinstance(atom, Tensor) and (atom.order > 0 or atom.pairs > 1)
+    return read(atom, tensor=lambda own: own.order > 0 or own.pairs > 1, other=lambda _: False)
 
 
 def _is_linear(mono: Monomial) -> bool:
@@ -526,14 +529,20 @@ def _is_noise(mono: Monomial) -> bool:
 
 def _samples(atom: Atom) -> set[int]:
     """The labels of an atom."""
-    if isinstance(atom, Bracket | Tensor):
-        return set(atom.samples)
-    limits = getattr(atom, "limits", ())
-    return {sample for _, limit in limits for sample in limit.samples}
+
+    def labels(own: Tensor | Bracket | Response) -> set[int]:
+        return set(own.samples)
+
+    return read(atom, tensor=labels, bracket=labels, response=labels, other=lambda _: set())
 
 
-def _is_plain(bracket: Bracket) -> bool:
-    return not bracket.outer and sorted(bracket.factors) == [(k, 0) for k in range(1, 5)]
+def _is_plain(atom: Atom) -> bool:
+    """Whether it is ⟨σ₁σ₂σ₃σ₄⟩."""
+
+    def plain(own: Bracket) -> bool:
+        return not own.outer and sorted(own.factors) == [(k, 0) for k in range(1, 5)]
+
+    return read(atom, bracket=plain, other=lambda _: False)
 
 
 def _crosses(samples: set[int]) -> bool:
@@ -541,17 +550,15 @@ def _crosses(samples: set[int]) -> bool:
     return bool(samples & {1, 2}) and bool(samples & {3, 4})
 
 
-def _fours(part: _Part) -> set[Bracket]:
+def _fours(mono: Monomial) -> list[Bracket]:
     """The averages over four samples."""
-    every = (atom for _, mono in part.terms for atom, _ in mono if isinstance(atom, Bracket))
-    return {atom for atom in every if len(_samples(atom)) > 2}
+    return [each for each in of_kind((atom for atom, _ in mono), Bracket) if len(each.samples) > 2]
 
 
 def _without_large(part: _Part) -> Expansion:
     """The terms without what is no array of two samples at most."""
-    fours = _fours(part)
     kept = (
-        frozenset((a, power) for a, power in mono if a not in fours and not _is_large(a))
+        frozenset((a, power) for a, power in mono if len(_samples(a)) < 3 and not _is_large(a))
         for _, mono in part.terms
     )
     return {(mono, 0): 1 for mono in kept}  # type: ignore[misc]
@@ -690,11 +697,11 @@ class Outputs:
         """What V of layer 1 adds."""
 
         def known(atom: Atom, exponent: int) -> tuple[Array, Sequence[int]]:
-            if isinstance(atom, Tensor):
-                return inputs, atom.samples
-            assert isinstance(atom, Parameter)
-            value = parameters[self._parameters.index(atom.name)]
-            return np.array(1.0 / value if exponent < 0 else value), ()
+            def number(own: Parameter) -> tuple[Array, Sequence[int]]:
+                value = parameters[self._parameters.index(own.name)]
+                return np.array(1.0 / value if exponent < 0 else value), ()
+
+            return read(atom, parameter=number, tensor=lambda own: (inputs, own.samples))
 
         count = len(weights)
         found = np.zeros((3, count, count))

@@ -142,9 +142,10 @@ class Sampler(Work):
 
     def manifest(self) -> dict[str, Any]:
         """The ensemble, and what is measured in what way."""
-        fields = self.plan.fields
+        fields, chosen = self.plan.fields, self.plan.chosen
         return {
             **self.ensemble.manifest(),
+            **({"samples": list(chosen)} if chosen else {}),
             "tensors": [target.label for target in self.plan.targets],
             "equations": sorted(repr(field) for field in fields if isinstance(field, Equation)),
             "sampler": self.identity,

@@ -11,6 +11,8 @@ import xarray
 
 from derive.errors import InputError
 
+from .layout import numbered, sample_axes
+
 _SAME = (
     *("network", "activation_expr", "training", "outputs", "eta", "loss", "optimizer"),
     *("batch", "clip", "patience", "centered", "normalised", "q_first", "biases"),
@@ -48,7 +50,7 @@ def alike(flowed: xarray.Dataset, tables: Sequence[xarray.Dataset]) -> list[xarr
     if "step" not in flowed.coords:
         for own, other, whose in pairs:
             _check_kernels(own, other, whose)
-        return every
+        return _joined(every)
     least = min((t["inputs"] for t in every if "inputs" in t.coords), key=len, default=None)
     if least is None:
         return every
@@ -159,5 +161,23 @@ def _at_first(table: xarray.Dataset, count: int) -> xarray.Dataset:
             got = f"{table.sizes['sample_1']} samples of {len(inputs)} inputs"
             raise InputError("simulated", got, "tables with as many samples of each input")
         samples *= places
-    axes = [axis for axis in table.dims if str(axis).startswith("sample_")]
+    axes = sample_axes(table)
     return table.isel({**dict.fromkeys(axes, slice(samples)), inputs.dims[0]: slice(count)})
+
+
+def _joined(tables: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
+    """The tables at the samples that all of them have, by number, where one has chosen some."""
+    if not any("sample_1" in table.coords for table in tables):
+        return [*tables]
+    numbers = [
+        table["sample_1"].to_numpy().tolist() for table in tables if "sample_1" in table.dims
+    ]
+    common = sorted(set(numbers[0]).intersection(*numbers[1:]))
+    if not common:
+        got = "the samples " + " and ".join(map(str, numbers))
+        raise InputError("simulated", got, "tables with a position in common")
+    places = ([own.index(each) for each in common] for own in numbers)
+    return [
+        numbered(table.isel(dict.fromkeys(sample_axes(table), at)), common)
+        for table, at in zip(tables, places, strict=True)
+    ]

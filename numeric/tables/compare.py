@@ -268,6 +268,7 @@ def compare(
     | inputs | one kernel x·x'/n_0; of trained networks equal numbers |
     | test inputs | the first ones of a table that has more, which are left out |
     | layers and steps | those of all tables; `skipped` lists the others |
+    | positions that were chosen | those of all tables, by their numbers |
 
     To compare different tables on purpose, change the attribute,
     `table.assign_attrs(optimizer="tensorial")`, or remove it from both tables,
@@ -399,13 +400,14 @@ def _rows(
         left_out = np.where(exact, 0.0, _next_term(name, flowed, widths[0], largest))
         ses = np.hypot(ses, left_out)
     axis = _axis(flowed)
-    layers = flowed[axis].to_numpy().tolist()
+    layers, *numbers = (flowed[each].to_numpy().tolist() for each in flowed[name].dims)
     for place in distinct:
         difference, se, within = (float(each[place]) for each in (differences, ses, known))
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
         derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
+        samples_at = tuple(own[at] for own, at in zip(numbers, place[1:], strict=True))
         yield Row(
-            *(name, layer, place[1:], derived, sample, se, z),
+            *(name, layer, samples_at, derived, sample, se, z),
             next_term=float(left_out[place]),
             scale=float(scales[place]),
             largest=float(largest[place]),

@@ -9,7 +9,8 @@
                   in it, below which no difference counts (`compare`). `V_size` is what its
                   differences are small against, where that is not V itself. With a precision V
                   has `Decimal`s (`digits`), and `V_error` bounds their errors
-    coordinates   `layer`; `inputs`, of the shape in which they were given; C_W, C_b, lambda_W,
+    coordinates   `layer`; with chosen positions the samples' numbers, as `sample_1`, …;
+                  `inputs`, of the shape in which they were given; C_W, C_b, lambda_W,
                   lambda_b, r_in, r_out, … layer by layer; a user's symbol a as `parameter_a`
     attributes    what else repeats it: network, activation, weights, width, draws, seed, version, …
 
@@ -21,7 +22,7 @@ are decimal texts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -236,6 +237,16 @@ def _described(name: Name) -> dict[str, str]:
         "cumulant": name.cumulant,
         "normalisation": name.normalisation,
     }
+
+
+def numbered(table: xarray.Dataset, samples: Sequence[int]) -> xarray.Dataset:
+    """The table with the numbers of its samples among all as coordinates."""
+    return table.assign_coords({axis: list(samples) for axis in sample_axes(table)})
+
+
+def sample_axes(table: xarray.Dataset) -> list[str]:
+    """The axes of the tensors' samples."""
+    return [axis for axis in map(str, table.dims) if axis.startswith("sample_")]
 
 
 def floor(terms: Array) -> xarray.Variable:

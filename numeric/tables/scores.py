@@ -65,7 +65,8 @@ class Row:
     @property
     def name(self) -> str:
         """The tensor with its sample indices, counted from 1."""
-        return f"{self.tensor}_{''.join(str(a + 1) for a in self.indices)}".rstrip("_")
+        apart = "," if max(self.indices, default=0) > 8 else ""
+        return f"{self.tensor}_{apart.join(str(a + 1) for a in self.indices)}".rstrip("_")
 
 
 def percent(resolution: float) -> str:

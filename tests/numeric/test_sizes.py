@@ -7,7 +7,7 @@ import pytest
 
 from derive import Network
 from derive.errors import InputError
-from numeric import flow
+from numeric import compare, flow, simulate
 
 SIGNAL = np.random.default_rng(0).normal(size=(4, 3))
 IMAGE = np.random.default_rng(1).normal(size=(2, 2, 3))
@@ -103,3 +103,70 @@ def test_what_does_not_fit_is_refused(layer, weights, asked, wanted):
 def test_positions_that_are_none_are_refused(positions):
     with pytest.raises(InputError, match="positions"):
         flow(Network("tanh", layer="convolution(2, 4)*"), SIGNAL, 2, "K", positions=positions)
+
+
+@pytest.mark.parametrize(
+    "layer", ["convolution(2, 4)*", "convolution(2, 4, stride=2, boundary=zero)"]
+)
+@pytest.mark.parametrize("sampler", ["lazy", "explicit"])
+def test_simulate_has_the_bits_of_the_whole_table(layer, sampler):
+    net = Network("tanh", "orthogonal", layer=layer, C_b=0.1, C_W=1.3)
+    depth, numbers = (3, [3, 0]) if layer.endswith("*") else (2, [1])
+    given = {"tensors": ["K", "G1", "V"], "sampler": sampler, "seed": 3}
+    whole = simulate(net, SIGNAL, 5, depth, 12, **given)
+    chosen = simulate(net, SIGNAL, 5, depth, 12, **given, positions=numbers)
+    assert chosen["sample_2"].to_numpy().tolist() == numbers
+    for name, values in chosen.items():
+        axes = {axis: numbers for axis in values.dims if axis != "layer"}
+        found, expected = values.to_numpy(), whole[name].isel(axes).to_numpy()
+        if name.endswith("_floor"):
+            assert (found <= expected).all()
+        else:
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_tables_are_compared_at_the_positions_that_both_have():
+    net = Network("linear", layer="convolution(2, 4)*", C_b=0.1)
+    theory = flow(net, SIGNAL, 2, ["K"])
+    sampled = simulate(net, SIGNAL, 50, 2, 400, tensors="K", positions=[3, 1])
+    whole = compare(theory, sampled)
+    assert {row.indices for row in whole.rows} == {(1, 1), (1, 3), (3, 3)}
+    part = compare(flow(net, SIGNAL, 2, ["K"], positions=[2, 3]), sampled)
+    assert whole.agrees
+    assert {row.indices for row in part.rows} == {(3, 3)}
+    with pytest.raises(InputError, match="a position in common"):
+        compare(flow(net, SIGNAL, 2, ["K"], positions=[0]), sampled)
+    wrong = theory.assign(K=theory["K"].roll(sample_1=1, sample_2=1))
+    assert not compare(wrong, sampled, degree=0).agrees
+
+
+def test_a_stored_run_knows_its_positions(tmp_path):
+    net = Network("linear", layer="convolution(2, 4)*")
+    given = {"tensors": "K", "run": tmp_path / "run"}
+    first = simulate(net, SIGNAL, 4, 2, 8, **given, positions=[1])
+    assert first.identical(simulate(net, SIGNAL, 4, 2, 8, **given, positions=[1]))
+    for positions in ([2], None):
+        with pytest.raises(InputError, match="run"):
+            simulate(net, SIGNAL, 4, 2, 8, **given, positions=positions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "positions"),
+    [
+        ("convolution(3, (8, 8))*; pooling((8, 8))", None),
+        ("convolution(3, (8, 8))*", [(0, 1), (5, 5)]),
+    ],
+)
+def test_v_of_an_image_is_that_of_an_ensemble(layer, positions):
+    image = np.random.default_rng(2).normal(size=(8, 8, 3))
+    net = Network("relu", layer=layer, C_b=0.1, C_W=1.5)
+    theory = flow(net, image, 3, ["K", "V"], positions=positions, draws=20_000)
+    assert "draws" not in theory.attrs
+    sampled = [
+        simulate(net, image, n, 3, draws, tensors=["K", "V"], positions=positions)
+        for n, draws in [(8, 4000), (16, 2000)]
+    ]
+    scores = compare(theory, sampled)
+    assert scores.agrees
+    assert scores.resolution < 0.7

@@ -643,6 +643,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "device": Apart("a GPU; tests/numeric/test_cuda.py"),
             "sampler": "explicit",
             "parameters": Apart("tests/numeric/test_equation_ensembles.py"),
+            "positions": With([1], net=Network("tanh", layer="convolution(2, 2)"), inputs=PAIR),
             **RUNS,
         },
     ),
