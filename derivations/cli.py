@@ -516,7 +516,7 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
 def _positions(text: str) -> list[int] | list[list[int]]:
     """Positions of signals, or those of images along each axis."""
     try:
-        rows = [[int(number) for number in row.split(",")] for row in text.split(";") if row]
+        rows = [[int(number) for number in row.split(",")] for row in text.split(";")]
     except ValueError:
         raise InputError("--positions", text, "numbers such as 0,3, or pairs, 0,0;4,4") from None
     return rows if ";" in text else rows[0]

@@ -301,7 +301,6 @@ def test_training_flow_has_the_positions_of_the_last_layer() -> None:
         (lambda: layers.around(layers.mix(np.ones((2, 3)))), "layer"),
         (lambda: flow(network("pooling(4)"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network(POOLED, "relu", C_b=0), 0 * SIGNAL, 3, ["Theta"]), "inputs"),
-        (lambda: flow(network(POOLED), SIGNAL, 3, "K", precision=20), "precision"),
         (lambda: simulate(network(POOLED, C_b=0), 1e-160 * SIGNAL, 8, 3, 9, tensors="K"), "net"),
         (lambda: flow(network("pooling(4, 2)*; dense"), SIGNAL, 3, ["K"]), "layer"),
         (lambda: flow(network(f"around(convolution(2, 4)); {LAST}"), SIGNAL, 3, ["V"]), "tensors"),
