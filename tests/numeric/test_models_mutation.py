@@ -23,7 +23,7 @@ FAULTS = [
      FACTORS, "test_moving_factors and norm"),
     ("drawn.py", "float(inner.scale) ** 2", "float(inner.scale)",
      FACTORS, "test_moving_factors and function"),
-    ("networks.py", "return below * square(", "return below + 0 * square(",
+    ("networks.py", "(node, laws) * square(", "(node, laws) + 0 * square(",
      FACTORS, "test_a_factor_counts and function"),
     ("laws.py", "C=by * self.C", "C=abs(factor) * self.C",
      FACTORS, "test_a_factor_is and output"),
@@ -35,7 +35,8 @@ FAULTS = [
      LAWS, "test_what_is_not_read and tanh"),
     ("theory.py", "own = [int(layer == at)", "own = [int(layer > at)",
      LAWS, "test_a_slope_behind"),
-    ("theory.py", "changes.get(law, 0.0) + law.error / float(law.C)", "law.error / float(law.C)",
+    ("theory.py", "scale:\n                changes[law] = changes.get(law, 0.0) +",
+     "scale:\n                changes[law] =",
      MODELS, "test_an_error_that_matrices_share"),
 ]  # fmt: skip
 
