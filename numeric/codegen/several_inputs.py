@@ -16,10 +16,10 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
-from ..arrays import Array
 from ..brackets.shapes import positions_of
 from ..emit import printer
 from ..emit.copies import literal
+from ..layers.tapped import matrices
 from . import positions, signals, usage
 from .module import ROUNDING, Module, tensors_of
 
@@ -300,19 +300,12 @@ class MultiModule(Module):
 def _reader(taps: Taps) -> signals.Reader:
     """The same matrices as numbers. A constant is read at the first position."""
     if taps.past is not None:
-        past = _matrices(taps.past)[0]
+        (past,) = matrices(taps.past)
     elif taps.changes:
         past = np.tile(np.eye(1, taps.positions), (taps.results, 1))
     else:
         past = np.eye(taps.positions)
-    return signals.Reader(taps.count**-0.5 * _matrices(taps), past)
-
-
-def _matrices(taps: Taps) -> Array:
-    """A, by tap."""
-    positions = range(taps.positions)
-    rows = [[[float(row.get(q, 0)) for q in positions] for row in tap] for tap in taps.weights]
-    return np.array(rows)
+    return signals.Reader(taps.count**-0.5 * matrices(taps), past)
 
 
 _MODULE = '''\

@@ -50,6 +50,7 @@ from .sigma import derivatives
 from .staged import StagedLayers
 from .stages import Known
 from .steps import parameters_of
+from .tapped import matrices
 from .vectors import Both
 
 CAUTION = 3.0
@@ -117,9 +118,9 @@ class Moves:
         if taps is None:
             return
         signals, share = m // taps.positions, taps.count**-0.5
-        self._taps = [share * _matrix(taps, k, signals) for k in range(taps.count)]
+        self._taps = [share * each for each in _of_signals(taps, signals)]
         if taps.past is not None:
-            self._free = _matrix(taps.past, 0, signals)
+            (self._free,) = _of_signals(taps.past, signals)
         elif taps.results != taps.positions:  # what is carried is a constant
             count = signals * taps.results
             zeros = np.zeros(count, int)
@@ -144,13 +145,10 @@ class Moves:
         return np.asarray((A.T @ left.T).T)
 
 
-def _matrix(taps: Taps, tap: int, signals: int) -> sparse.csr_array:
-    """What a tap reads, (results, positions) of all signals."""
-    rows = [(p, q, a) for p, row in enumerate(taps.reads[tap]) for q, a in row]
-    at, of, values = (np.array([each[k] for each in rows]) for k in range(3))
-    shape = taps.results, taps.positions
-    one = sparse.csr_array((values.astype(float), (at.astype(int), of.astype(int))), shape)
-    return sparse.csr_array(sparse.kron(sparse.eye_array(signals), one))
+def _of_signals(taps: Taps, signals: int) -> list[sparse.csr_array]:
+    """A of each tap, between the samples of so many signals: (results, samples)."""
+    every = sparse.eye_array(signals)
+    return [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
 
 
 class Passage:

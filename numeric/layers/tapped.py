@@ -71,6 +71,16 @@ class Reader:
         return values
 
 
+def matrices(taps: Taps) -> Array:
+    """A of each tap, (taps, results, positions)."""
+    found = np.zeros((taps.count, taps.results, taps.positions))
+    for matrix, tap in zip(found, taps.reads, strict=True):
+        for weights, row in zip(matrix, tap, strict=True):
+            for p, weight in row:
+                weights[p] += weight
+    return found
+
+
 def _summands(
     tap: Sequence[Row], positions: int, signals: int
 ) -> list[tuple[NDArray[np.int64], Array | None]]:

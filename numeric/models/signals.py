@@ -12,6 +12,7 @@ from derive.layers import convolution, flattening, pooling
 from derive.layers.convolutions import Padding
 
 from ..arrays import Array
+from ..layers.tapped import matrices
 
 
 def filters(
@@ -79,9 +80,5 @@ def chosen(taps: Taps, kept: Sequence[bool]) -> Taps:
 
 def patches(X: Array, taps: Taps) -> Array:
     """Signals (m, positions, channels) as a matrix meets them, (m, results, taps·channels)."""
-    found = np.zeros((len(X), taps.results, taps.count, X.shape[-1]))
-    for k, tap in enumerate(taps.reads):
-        for t, row in enumerate(tap):
-            for p, a in row:
-                found[:, t, k] += a * X[:, p]
+    found: Array = np.einsum("ktp,mpc->mtkc", matrices(taps), X)
     return found.reshape(len(X), taps.results, -1)

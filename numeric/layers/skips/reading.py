@@ -18,6 +18,7 @@ from derive.engine.taps import AGAIN, MOVED, Taps
 
 from ...arrays import Array
 from ..program import multiplied
+from ..tapped import matrices
 
 Pairs = list[tuple[int, int]]
 
@@ -57,7 +58,7 @@ class Arguments(NamedTuple):
             return self.of_samples(signals * taps.positions), [0] * len(self.pairs)
         if taps.past is None:
             return self, list(range(len(self.pairs)))
-        (S,) = matrices(taps.past, signals)
+        (S,) = _of_signals(taps.past, signals)
         found = self.of_samples(S.shape[1])
         sums, places = list(found.sums), list[int]()
         for row in self.sums @ S:
@@ -71,14 +72,9 @@ class Arguments(NamedTuple):
         return Arguments(S.shape[1], np.array(sums), pairs), [pairs.index(each) for each in wanted]
 
 
-def matrices(taps: Taps, signals: int) -> list[Array]:
+def _of_signals(taps: Taps, signals: int) -> list[Array]:
     """A of each tap, between the samples of so many signals: (results, samples)."""
-    found = np.zeros((taps.count, taps.results, taps.positions))
-    for tap, rows in zip(found, taps.reads, strict=True):
-        for own, row in zip(tap, rows, strict=True):
-            for p, weight in row:
-                own[p] += weight
-    return [np.asarray(np.kron(np.eye(signals), each), float) for each in found]
+    return [np.asarray(np.kron(np.eye(signals), each), float) for each in matrices(taps)]
 
 
 class Over(NamedTuple):
@@ -164,8 +160,8 @@ class Reading:
         signals = above.samples // taps.results
         self.above, self.count = above, taps.count
         self.below, self.pairs = above.below(taps, carries=carries)
-        self.taps = matrices(taps, signals)
-        self.past = None if taps.past is None else matrices(taps.past, signals)[0]
+        self.taps = _of_signals(taps, signals)
+        self.past = None if taps.past is None else _of_signals(taps.past, signals)[0]
         self.own = self.past is None and taps.is_identity
         self._found: dict[tuple[int | None, bool], Array | None] = {}
 
