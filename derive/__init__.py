@@ -18,7 +18,7 @@ from . import (
 )
 from .activations.functions import Activation
 from .citations import cite
-from .depth.layered import criticality
+from .depth.criticality import criticality
 from .engine.equations import Equation
 from .errors import InputError
 from .groups.moments import haar_moment

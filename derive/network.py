@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .depth.layered import criticality
+from .depth.criticality import criticality
 from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme
 from .engine.stages import STEM, Stage

@@ -150,7 +150,7 @@ class SequenceRecursion(Recursion):
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
         label = kernel_label(self.through.argument_kinds[0])
-        alike = self.is_single_input or self.through.taps is None
+        alike = self.is_single_input or not self.through.taps.moves
         found = polynomial(self._own_terms, self.symbol) if alike else self._over_taps()
         if label == "K":
             return Composed(found, {})
@@ -186,7 +186,7 @@ class SequenceRecursion(Recursion):
     def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
         """The stages with a general σ, and the law of the matrix."""
         *before, last = self.layer_stages
-        if last.taps is not None and self.is_single_input:
+        if last.taps.moves and self.is_single_input:
             self._check_constant(last.taps)
             taps = last.taps
             last = replace(last, taps=Constant(taps.reads, taps.shape, taps.into, taps.past))
@@ -199,7 +199,7 @@ class SequenceRecursion(Recursion):
 
     def _over_taps(self) -> sympy.Expr:
         """The right-hand side, each term under a sum over the taps that move samples in it."""
-        total, terms, taps = sympy.Integer(0), self._own_terms, self.through.reading
+        total, terms, taps = sympy.Integer(0), self._own_terms, self.through.taps
         if taps.past is not None:
             wanted = "K and Theta alone, with a skip past one matrix from positions to others"
             raise InputError("tensors", str(self.name), wanted)
@@ -455,7 +455,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     wanted = "one of a hidden layer, behind all stages, or a name"
     above = f"a recursion of {made.name} at layer {made.through.below.above}"
     made.check_repeats("tensors", above, wanted)
-    if not all((own.stages, own.readouts) == (each.stages, each.readouts) for each in layers):
+    if not all(own.equations == each.equations for each in layers):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not all(_covers(made.weights, law) for law in laws):
         what, wanted = f"weights {made.weights}", f"the network's {net.weights}"

@@ -157,7 +157,7 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
         depth: how many layers there are.
     """
     axes, behind = layer.input_axes, layer.axes(depth)
-    measured = () if layer.readouts else behind[-1]
+    measured = layer.measured_axes(depth)
     of_one = ", ".join([*map(str, axes), "n_0"])
     wanted = f"real numbers of shape ({of_one}{'' if axes else ','}) or (m, {of_one})"
     X = numbers("inputs", inputs, wanted)
@@ -181,7 +181,7 @@ def chosen_samples(
     """The samples at these positions of all signals, or all samples; or an InputError."""
     if positions is None:
         return tuple(range(data.measured))
-    shape = () if net.layer.readouts else net.layer.axes(depth)[-1]
+    shape = net.layer.measured_axes(depth)
     wanted = f"positions of the last layer, of shape {shape}" if shape else "none, of one position"
     try:
         at = np.array(positions).reshape(len(positions), -1)

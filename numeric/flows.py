@@ -400,7 +400,7 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
-    taps = [stage.reading for scheme in schemes for stage in scheme.stages]
+    taps = [stage.taps for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"
     return ""

@@ -17,8 +17,8 @@ from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.recursions import GAMMA, average
 from derivations.section import show
 from derive import criticality, layers
+from derive.depth.criticality import Criticality
 from derive.depth.layer_functions import LayerFunction
-from derive.depth.layered import LayerCriticality
 from derive.symbols import C_W, C_b, K, ell
 from derive.work.caches import cache
 
@@ -27,11 +27,9 @@ PRE = "residual(skip=1, norm=rms)"
 
 
 @cache
-def solved(activation: str, layer: str | layers.Layer) -> LayerCriticality:
+def solved(activation: str, layer: str | layers.Layer) -> Criticality:
     """The criticality of a layer."""
-    found = criticality(activation, layer=layer)
-    assert isinstance(found, LayerCriticality)
-    return found
+    return criticality(activation, layer=layer)
 
 
 def closed(function: LayerFunction) -> sympy.Expr:

@@ -1,30 +1,48 @@
-"""Critical initialization: where the kernel rests and nearby inputs keep their distance.
+r"""Critical initialization of any layer: where the kernel rests and nearby inputs keep distance.
 
-Criticality is χ_∥ = χ_⊥ = 1 at a fixed point K* of the kernel (`layer_functions`). As
-g' = ⟨σ'σ'⟩ + ⟨σσ''⟩, it needs ⟨σσ''⟩_{K*} = 0, an equation in K* alone; then C_W = 1/⟨σ'σ'⟩_{K*}
-and C_b = K* − C_W g(K*) ≥ 0. Its solutions (`points`) are all K (scale-invariant σ), K* → 0, and
-isolated K* > 0 (half-stable, since at χ_∥ = 1 the quadratic term attracts from one side and repels
-to the other).
+With K' = F(K) for one input, and χ_⊥ the coefficient of Θ in Θ', which is the mean of |∂z'/∂z|² a
+neuron and what nearby inputs part by,
+
+    χ_∥ = F'(K),        χ_⊥ = ∂Θ'/∂Θ ,
+
+a layer is critical at a K* = F(K*) with χ_∥ = χ_⊥ = 1 (`layer_functions`). These points are all K
+(scale-invariant σ), K* → 0, and isolated K* > 0 (half-stable, since at χ_∥ = 1 the quadratic term
+attracts from one side and repels to the other); `points` finds those of the dense layer and
+`layer_points` those of others. Two more classes come with norms, behind which the brackets' kernels
+are the same for every K, so that F = aK + s and χ_⊥ = a + u/K, with a = γ² of the skip.
+
+Where a < 1, "normalized", s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s: a line C_b(C_W).
+
+Where a = 1, "linear growth", K = sℓ + …, so that χ_⊥ = 1 + ζ/ℓ + …, ζ = u/s. The squared Jacobian
+from layer ℓ_0 to ℓ is (ℓ/ℓ_0)^ζ, a power law for every C_W and C_b, and 1 − ρ of two inputs goes
+as ℓ^{ζ−1}.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import mpmath
 import sympy
 
-from ..activations.functions import Activation, as_activation
+from ..activations.functions import Activation
+from ..citations import rests_on
 from ..display.objects import Shown, lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..layers import Layer, dense
-from ..symbols import layer, z
+from ..layers import Layer, as_period, dense
+from ..layers.by_depth import Given
+from ..layers.chain import Activations, GivenActivations
+from ..symbols import C_b, layer, z
+from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
-from .fixed_points import is_line
+from .affine import affine, against_one
 from .gains import Gain, short
-from .layer_functions import LayerFunction, floating, functions, number
-from .points import CriticalPoint, isolated_points, neutral_at_zero, point_at_zero
+from .layer_functions import LayerFunction, float_to, floating, functions, number, sigmas
+from .layer_points import neutral_point, of_layer
+from .points import CriticalPoint, of_dense
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,13 +50,17 @@ class Criticality(Shown):
     """The result of `criticality`: the class, and every critical point, the class's own first.
 
     Attributes:
-        universality_class: "scale-invariant", "K* = 0", "half-stable" or "none".
+        universality_class: "scale-invariant", "K* = 0", "half-stable" or "none"; of layers with
+            norms also "normalized" or "linear growth".
         points: the critical points, also those that are unstable and make no class.
         kernel_map, chi_parallel, chi_perp: eqs. (5.3), (5.4), (5.5).
         reason: why there is no class, where there is none.
         searched: the K between which an isolated K* was looked for: 0 and ∞, save where the
             function solved does not come to follow a power of K.
         layer: the layer.
+        line: of a normalized layer the C_b that makes it critical, as a function of C_W; None else.
+        exponent: ζ of a layer whose K grows linearly, as a function of C_W and C_b; None else.
+        rate: s, what K grows by at each layer, or (1 − a) K* of a normalized one; None else.
     """
 
     activation: Activation
@@ -47,6 +69,14 @@ class Criticality(Shown):
     reason: str = ""
     searched: tuple[sympy.Expr, sympy.Expr] = (sympy.S.Zero, sympy.oo)
     layer: Layer = field(default_factory=dense)
+    line: LayerFunction | None = None
+    exponent: LayerFunction | None = None
+    rate: LayerFunction | None = None
+
+    @property
+    def _name(self) -> str:
+        """The layer, unless it is the dense one."""
+        return "" if self.layer.is_dense else str(self.layer)
 
     @property
     def kernel_map(self) -> LayerFunction:
@@ -89,12 +119,62 @@ class Criticality(Shown):
         reason += f"; also critical: {others}" if others else ""
         return Gain(str(self.activation), point.C_W, point.C_b, reason)
 
+    @cached_property
+    def every_C_W(self) -> bool:
+        """Whether it is critical for every C_W, with no bias, or with any where K grows."""
+        if self.line is not None:
+            closed = self.line.closed
+            return closed is not None and closed == 0
+        return self.exponent is not None
+
+    def bias(self, C_W: sympy.Expr | float, digits: int = 20) -> mpmath.mpf:
+        """The C_b at which a normalized layer is critical with this C_W.
+
+        Raises InputError for a layer of another class, and where no C_b ≥ 0 does it.
+        """
+        if self.line is None:
+            raise InputError("layer", str(self.layer), "one with a line of critical C_b")
+        value = self.line(sympy.S.One, C_W, 0, digits)
+        if value < -(mpmath.mpf(10) ** (3 - digits)):
+            wanted = f"one at which C_b ≥ 0 is critical, not {mpmath.nstr(value, 6)}"
+            raise InputError("C_W", C_W, wanted)
+        return max(value, mpmath.mpf(0))
+
+    def chosen(self, C_W: sympy.Expr | float = 1, digits: int = 20) -> Gain:
+        """The gain √C_W, and C_b, of a layer that is critical for every C_W, with what it means.
+
+        C_b is `bias(C_W)` of a normalized layer, and 0 where K grows linearly. Raises InputError
+        for a layer of another class, for C_W ≤ 0, and where C_b would be negative.
+        """
+        wanted = "a variance above 0"
+        weight = as_expression("C_W", C_W, wanted)
+        if not weight.is_number or not weight.is_positive:
+            raise InputError("C_W", C_W, wanted)
+        if self.line is not None:
+            if self.every_C_W:
+                bias, every = sympy.S.Zero, "every C_W, with C_b = 0"
+            else:
+                bias = float_to(self.bias(weight, digits), digits)
+                every = "every C_W that has this C_b"
+            star = f"K* = {mpmath.nstr(self.kernel_map(sympy.S.One, weight, bias, 15), 6)}"
+            reason = f"the norm makes {star} attract and χ_⊥ = 1 at {every}"
+        elif self.exponent is not None:
+            bias = sympy.S.Zero
+            zeta = mpmath.nstr(self.exponent(sympy.S.One, weight, 0, 15), 6)
+            reason = f"K grows by a constant a layer and χ_⊥ = 1 + {zeta}/ℓ: critical at every C_W"
+        else:
+            raise InputError("layer", str(self.layer), "one that is critical for every C_W")
+        return Gain(str(self.activation), weight, bias, f"in {self.layer} {reason}")
+
     def at(self, K: sympy.Expr | float, digits: int = 20) -> Gain:
         """The gain with χ_⊥ = 1 at a K* of one's choice, C_b = K* − C_W ⟨σσ⟩ and C_W = 1/⟨σ'σ'⟩.
 
         There angles neither shrink nor grow, to first order; lengths settle where χ_∥ < 1, at that
-        rate. Raises InputError for no positive number, and where C_b would be negative.
+        rate. Raises InputError for no positive number, where C_b would be negative, and for layers
+        other than the dense one.
         """
+        if self._name:
+            raise InputError("layer", self._name, "the dense layer, for χ_⊥ = 1 at a chosen K*")
         wanted = "a fixed point K*, above 0"
         star = as_expression("K", K, wanted)
         if not star.is_number or not star.is_positive:
@@ -121,18 +201,28 @@ class Criticality(Shown):
 
     def _why(self, point: CriticalPoint) -> str:
         """Where a critical point is, and which way K moves."""
+        inside = f" in {self._name}" if self._name else ""
         if point.K is None:
             left, right = self.activation.slopes
-            slopes = f"C_W = 2/(a² + b²) with slopes a = {left} and b = {right}"
-            return f"every K, which does not move ({slopes})"
+            slopes = f" (C_W = 2/(a² + b²) with slopes a = {left} and b = {right})"
+            return f"every K{inside}, which does not move{slopes if not inside else ''}"
         decay = point.decay(layer)
         going = "" if decay is None else f", |K − K*| ~ {short(decay)}"
         where = f"K* = {short(point.K)}"
         if point.K == 0:
-            return f"{where}, where the slope of σ at 0 alone counts ({point.stability}{going})"
-        return f"{where}, with C_b = {short(point.C_b)} ({point.stability}{going})"
+            where = f"{where}, where the slope of σ at 0 alone counts"
+        else:
+            where = f"{where}, with C_b = {short(point.C_b)}"
+        return f"{where} ({point.stability}{going}){inside}"
 
     def _point(self) -> CriticalPoint:
+        if self.line is not None or self.exponent is not None:
+            wanted = "a layer with isolated critical variances; " + (
+                "here every C_W and C_b is critical: criticality(…).chosen(C_W) is the gain of one"
+                if self.line is None
+                else "here every C_W is, with C_b = criticality(…).bias(C_W): .chosen(C_W)"
+            )
+            raise InputError("layer", str(self.layer), wanted)
         if self.universality_class == "none":
             wanted = f"a critical one: {self.reason}"
             raise InputError("activation", str(self.activation), wanted + self._instead())
@@ -140,8 +230,10 @@ class Criticality(Shown):
 
     def _instead(self) -> str:
         """What can be done where nothing is critical."""
-        if any(self.activation.jumps(0).values()) or not any(
-            piece.expr.has(z) for piece in self.activation.pieces
+        if (
+            self._name
+            or any(self.activation.jumps(0).values())
+            or not any(piece.expr.has(z) for piece in self.activation.pieces)
         ):
             return ""
         return (
@@ -149,15 +241,15 @@ class Criticality(Shown):
             " norm=rms)', and criticality(σ).at(K) is χ_⊥ = 1 alone at a K* of one's choice"
         )
 
-    def _head(self, of: str) -> list[str]:
-        """The lines of `str` before the critical points: the class, and the reason for it."""
-        lines = [f"{of}: universality class {self.universality_class}"]
-        if self.reason:
-            lines.append(f"  {self.reason}")
-        return lines
-
     def __str__(self) -> str:
-        lines = self._head(str(self.activation))
+        of = ", ".join(filter(None, (str(self.activation), self._name)))
+        lines = [f"{of}: universality class {self.universality_class}"]
+        lines += [f"  {self.reason}"] * bool(self.reason)
+        if self.every_C_W:
+            lines.append(f"  critical for every C_W{', with C_b = 0' * (self.line is not None)}")
+        if not self.kernel_map.has_C_W:
+            lines.append("  C_W does not enter: C of the layer fixes its variances")
+        lines += [f"  {each}" for each in self._stated()]
         for point in self.points:
             lines.append(f"  {point}")
             decay = point.decay(layer)
@@ -165,46 +257,105 @@ class Criticality(Shown):
                 lines.append(f"    |K - K*| ~ {short(decay)}")
         return "\n".join(lines)
 
+    def _stated(self) -> list[LayerFunction]:
+        return [each for each in (self.rate, self.line, self.exponent) if each is not None]
+
     def latex(self) -> str:
-        """The class and its critical points in LaTeX."""
-        head = f"{self.activation}: {self.universality_class}".replace("_", r"\_")
-        return lines_latex([rf"\text{{{head}}}", *(point.latex() for point in self.points)])
+        """The class, and its critical points or its line in LaTeX."""
+        of = ", ".join(filter(None, (str(self.activation), self._name)))
+        head = f"{of}: {self.universality_class}".replace("_", r"\_")
+        rows = [each.latex() for each in (*self._stated(), *self.points)]
+        return lines_latex([rf"\text{{{head}}}", *rows])
 
 
-def criticality(activation: Activation, digits: int = 20) -> Criticality:
-    """Of the dense layer: what `derive.criticality` finds, which explains the arguments."""
-    activation = as_activation(activation)
-    return _criticality(activation, whole("digits", digits, 1, 1000))
+@rests_on("day2025", "roberts2022")
+def criticality(
+    activation: GivenActivations,
+    digits: int = 20,
+    *,
+    weights: WeightEnsemble | None = None,
+    layer: Given | None = None,
+) -> Criticality:
+    """The universality class and the critical initialization of an activation, by solving.
+
+    What to initialize a deep network with: `.critical` is (C_b, C_W), as in
+    Network(activation, Gaussian(C_W), C_b=C_b). Learning rates are not among it: lambda_b and
+    lambda_W are inputs of `Network`, and no rate is derived here.
+
+    Arguments:
+        activation: σ, or its name. For "tanh; gelu*", the repeated one, gelu, is used.
+        digits: of K*, C_b and C_W where they are not exact.
+        weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
+            the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
+        layer: what the network repeats; the dense layer by default. For "dense; residual*", the
+            repeated layer, residual, is used.
+
+    Of the dense layer, and of others without a norm, ⟨σσ''⟩_K = 0 is solved for all K > 0 where it
+    changes sign: on a scan that ends where the average follows its power laws at small and at
+    large K, which `.searched` tells. A K* that only touches zero is not found. Source 000, §5.1,
+    with the classes of PDLT, ch. 5; of layers with norms and skips derived here.
+
+    Raises InputError for what is no activation or no layer, and for a layer of whose brackets
+    several move with K.
+
+    >>> from derive import activations
+    >>> criticality(activations.tanh)
+    tanh: universality class K* = 0
+      K* = 0: C_b = 0, C_W = 1, stable
+        |K - K*| ~ 1/(2*l)
+    >>> criticality("tanh", layer="residual(skip=1/2)").critical
+    (0, sqrt(3)/2)
+    >>> criticality("tanh", layer="residual(skip=1, norm=rms)").exponent
+    ζ = C_W**2*⟨σ'²⟩_h/(C_W*⟨σ²⟩_h + C_b), K_h = C_W
+    """
+    if weights is not None and as_weights("weights", weights).is_scaled:
+        raise InputError(
+            "weights", str(weights), "an ensemble without C_W: the critical C_W is the result"
+        )
+    repeated = as_period("dense" if layer is None else layer)
+    sigma = Activations.repeated(activation)
+    return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))
 
 
 @cache
-def _criticality(activation: Activation, digits: int) -> Criticality:
-    if any(activation.jumps(0).values()):
-        return Criticality(activation, "none", (), "σ jumps, so χ_⊥ is infinite")
-    if all(piece.expr == 0 for piece in activation.pieces):
-        return Criticality(activation, "none", (), "σ = 0 forgets its input")
-    if activation.is_scale_invariant:
-        left, right = activation.slopes
-        zero = sympy.Integer(0)
-        neutral = CriticalPoint(
-            zero, 2 / (left**2 + right**2), None, zero, zero, "neutral: K does not move"
-        )
-        return Criticality(activation, "scale-invariant", (neutral,))
-    if is_line(activation):
-        neutral = neutral_at_zero(activation)
-        reason = "every K is fixed at the C_W below, but χ_⊥ = 1 as K → 0 alone"
-        return Criticality(activation, "none", (neutral,), reason)
-    at_zero = point_at_zero(activation)
-    isolated, searched = isolated_points(activation, digits)
+def _criticality(activation: Activation, layer: Layer, digits: int) -> Criticality:
+    def found(
+        kind: str, points: tuple[CriticalPoint, ...] = (), reason: str = "", **others: Any
+    ) -> Criticality:
+        return Criticality(activation, kind, points, reason, layer=layer, **others)
+
+    used = sigmas(activation, layer)
+    if any(any(each.jumps(0).values()) for each in used):
+        return found("none", reason="σ jumps, so χ_⊥ is infinite")
+    if any(all(piece.expr == 0 for piece in each.pieces) for each in used):
+        return found("none", reason="σ = 0 forgets its input")
+    law = affine(activation, layer)
+    if law is not None:
+        gain = against_one(law.gain)
+        if gain > 0:
+            return found("none", reason=f"K grows as ({law.gain})**l")
+        if gain == 0:
+            exponent = law.function("ζ", law.spread / law.added)
+            return found("linear growth", rate=law.function("K' - K", law.added), exponent=exponent)
+        if law.exact:
+            line = sympy.expand(law.spread - law.added + C_b)
+            return found(
+                "normalized",
+                rate=law.function(f"({1 - law.gain}) K*", law.added),
+                line=law.function("C_b", line),
+            )
+    neutral = neutral_point(activation, layer, digits)
+    if neutral is not None and neutral.C_W != 0:
+        return found("scale-invariant", (neutral,))
+    if neutral is not None:
+        fixed = not functions(activation, layer)[0].has_C_W
+        always = "which C of the layer fixes" if fixed else "more than 1 for every C_W > 0"
+        return found("none", reason=f"K is multiplied by the same factor at every layer, {always}")
+    known = of_dense(activation, digits) if layer.is_dense else of_layer(activation, layer, digits)
+    at_zero, isolated, reason, searched = known
     if at_zero is not None and at_zero.stability == "stable":
-        return Criticality(activation, "K* = 0", (at_zero, *isolated), searched=searched)
+        return found("K* = 0", (at_zero, *isolated), searched=searched)
     unstable = () if at_zero is None else (at_zero,)
     if isolated:
-        found = (*isolated, *unstable)
-        return Criticality(activation, "half-stable", found, searched=searched)
-    reason = (
-        "χ_∥ = χ_⊥ = 1 has no solution with C_b ≥ 0"
-        if at_zero is None
-        else "the one critical point, K* = 0, repels: K grows away from it"
-    )
-    return Criticality(activation, "none", unstable, reason, searched)
+        return found("half-stable", (*isolated, *unstable), searched=searched)
+    return found("none", unstable, reason, searched=searched)

@@ -10,9 +10,8 @@ from ..gaussian.brackets import Average, Bracket, unspecified
 from ..gaussian.small_kernel import average_at
 from ..layers import Layer
 from ..symbols import C_W, C_b, K
-from . import criticality as dense
 from .layer_functions import by_powers, float_to, functions, number, sigmas, small
-from .points import CriticalPoint
+from .points import REPELS, CriticalPoint, Points, of_dense
 
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
 
@@ -37,6 +36,23 @@ def neutral_point(activation: Activation, layer: Layer, digits: int) -> Critical
     roots = _positive_roots(factor - 1, digits)
     stability = "neutral: K does not move"
     return CriticalPoint(zero, roots[0] if roots else zero, None, zero, zero, stability)
+
+
+def of_layer(activation: Activation, layer: Layer, digits: int) -> Points:
+    """Of a layer that is not neutral, and of σ's that do not jump and are not 0."""
+    at_zero = zero_point(activation, layer, digits)
+    isolated, reason = isolated_points(activation, layer, digits)
+    if at_zero is not None:
+        reason = REPELS
+    elif not isolated and (flat := slope_one(activation, layer, digits)[0]):
+        reason = (
+            f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
+            f"through K^{POWERS}, which is solved for the dense layer alone"
+        )
+    if not (reason or functions(activation, layer)[0].has_C_W):
+        reason = "C of the layer fixes χ_∥ and χ_⊥, which are not 1 at K* = 0"
+    reason = reason or "χ_∥ = χ_⊥ = 1 has no solution with C_W > 0, C_b ≥ 0"
+    return Points(at_zero, isolated, reason)
 
 
 def zero_point(activation: Activation, layer: Layer, digits: int) -> CriticalPoint | None:
@@ -92,10 +108,9 @@ def isolated_points(
     if layer.free_symbols:
         return (), "numbers for the layer's symbols are needed to look for K* > 0"
     points = []
-    for point in dense.criticality(parallel.sigma(squares[0]), digits).points:
-        if point.K is None or point.K == 0:
-            continue
-        points += list(_matched(activation, layer, point.K, squares[0], digits))
+    for point in of_dense(parallel.sigma(squares[0]), digits).isolated:
+        assert point.K is not None
+        points += _matched(activation, layer, point.K, squares[0], digits)
     return tuple(points), ""
 
 

@@ -17,12 +17,14 @@ from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, average_at, small_kernel_average
 from ..layers import dense
 from ..symbols import K, z
-from .fixed_points import slope_at_zero
+from ..work.caches import cache
+from .fixed_points import is_line, slope_at_zero
 from .gains import rounded, short
 from .layer_functions import floating, functions, number
 from .zeros import between, even_part, extended, profile, same_power, zeros
 
 _MAX_ORDER = 40
+REPELS = "the one critical point, K* = 0, repels: K grows away from it"
 
 
 class Errors(NamedTuple):
@@ -72,6 +74,28 @@ class CriticalPoint(Shown):
     def __str__(self) -> str:
         at = "every K" if self.K is None else f"K* = {short(self.K)}"
         return f"{at}: C_b = {short(self.C_b)}, C_W = {short(self.C_W)}, {self.stability}"
+
+
+class Points(NamedTuple):
+    """Where χ_∥ = χ_⊥ = 1: at K* = 0, if it is critical, and at isolated K* > 0; why these make no
+    class, if they make none; and the K between which an isolated K* was looked for."""
+
+    at_zero: CriticalPoint | None
+    isolated: tuple[CriticalPoint, ...]
+    reason: str
+    searched: tuple[sympy.Expr, sympy.Expr] = (sympy.S.Zero, sympy.oo)
+
+
+@cache
+def of_dense(activation: Activation, digits: int) -> Points:
+    """Of the dense layer, of a σ that does not jump and is not 0."""
+    if is_line(activation):
+        reason = "every K is fixed at the C_W below, but χ_⊥ = 1 as K → 0 alone"
+        return Points(neutral_at_zero(activation), (), reason)
+    at_zero = point_at_zero(activation)
+    reason = "χ_∥ = χ_⊥ = 1 has no solution with C_b ≥ 0" if at_zero is None else REPELS
+    isolated, searched = isolated_points(activation, digits)
+    return Points(at_zero, isolated, reason, searched)
 
 
 def point_at_zero(activation: Activation) -> CriticalPoint | None:

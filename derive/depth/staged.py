@@ -55,9 +55,8 @@ from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer, dense
 from ..symbols import K, ell
 from .around import DIGITS, half_stable, stable
-from .criticality import Criticality
+from .criticality import Criticality, criticality
 from .layer_functions import LayerFunction, functions
-from .layered import LayerCriticality, criticality
 from .points import CriticalPoint
 from .systems import (
     CORRECTIONS,
@@ -155,7 +154,7 @@ class StagedSystem(System):
         found = self.found
         if self.at is not None:
             return _attracting(found, self.at)
-        if not isinstance(found, LayerCriticality):
+        if self.layer is None:
             if found.universality_class == "none":
                 wanted = f"one that is critical, or C_b and C_W: {found.reason}"
                 raise InputError("activation", str(self.activation), wanted)
@@ -182,14 +181,13 @@ class StagedSystem(System):
             return self.point.C_b, self.point.C_W
         bias, weight = self.variances
         if bias is None:
-            assert isinstance(self.found, LayerCriticality)
             bias = sympy.Float(self.found.bias(weight, _LINE), _LINE)
         return bias, weight
 
     @property
     def grows(self) -> bool:
         """Whether K grows linearly."""
-        return isinstance(self.found, LayerCriticality) and self.found.exponent is not None
+        return self.found.exponent is not None
 
     @property
     def rests(self) -> bool:

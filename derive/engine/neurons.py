@@ -66,7 +66,7 @@ def moment(
         arguments: the samples that f is a function of.
     """
     scales: dict[Sum, Expansion] = {}
-    mark = stage.reading.mark
+    mark = stage.taps.mark
     plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (
         tuple(
@@ -230,8 +230,8 @@ class _Average:
         }
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
-        self._mark, self._share = stage.reading.mark, Fraction(1, stage.reading.count)
-        self._again = 0 if stage.reading.is_one_to_one else AGAIN
+        self._mark, self._share = stage.taps.mark, Fraction(1, stage.taps.count)
+        self._again = 0 if stage.taps.is_one_to_one else AGAIN
 
     def _tapped(
         self, given: Sequence[Contraction], alike: Sequence[int] = ()

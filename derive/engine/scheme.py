@@ -12,7 +12,7 @@ from ..activations.functions import Activation
 from ..errors import InputError
 from ..weights import WeightEnsemble
 from .stages import DENSE, STEM, Stage
-from .taps import Taps
+from .taps import ALONE, Taps
 
 
 class Layered(Protocol):
@@ -25,6 +25,10 @@ class Layered(Protocol):
     @property
     def reason(self) -> str | None:
         """Why rotations of the neurons do not keep its law; None where they do."""
+
+    @property
+    def equations(self) -> tuple[Sequence[Stage], Sequence[Layered]]:
+        """What the layer and its readout compute, whatever their names."""
 
     @property
     def readouts(self) -> Sequence[Layered]:
@@ -95,7 +99,7 @@ class Scheme:
         behind = () if self.layer is None else self.layer.readouts
         return tuple(replace(self, layer=each) for each in behind)
 
-    def first(self, weights: WeightEnsemble, taps: Taps | None = None) -> Scheme:
+    def first(self, weights: WeightEnsemble, taps: Taps = ALONE) -> Scheme:
         """The scheme of layer 1, z = b + W x, with these weights.
 
         Arguments:

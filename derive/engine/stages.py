@@ -186,7 +186,7 @@ class Stage:
         means: the collective variables.
         functions: of the collective variables.
         ratios: of the layer's own spaces that do not have n neurons, their widths over n.
-        taps: the positions that its matrix reads, where that is a convolution.
+        taps: the positions that its matrices read, each sample by itself by default.
         masks: p of each mask of dropout: every σ is multiplied by μ/p, μ = 1 with chance p and
             else 0, one μ for each neuron and sample.
         activations: the activation of each argument; None, or () for all, is the network's.
@@ -201,7 +201,7 @@ class Stage:
     means: tuple[Mean, ...] = ()
     functions: tuple[sympy.Expr, ...] = ()
     ratios: tuple[tuple[str, Value], ...] = ()
-    taps: Taps | None = None
+    taps: Taps = ALONE
     masks: tuple[Value, ...] = ()
     activations: tuple[Activation | None, ...] = ()
     below: Below = NEURONS
@@ -242,9 +242,14 @@ class Stage:
         return next(iter(self.masks), None)
 
     @property
-    def reading(self) -> Taps:
-        """The positions that its matrices read: each sample by itself, if it has no taps."""
-        return self.taps or ALONE
+    def alone(self) -> Stage:
+        """The same stage, but each sample is read by itself."""
+        return replace(self, taps=ALONE)
+
+    @property
+    def parts_equals(self) -> bool:
+        """True if equal samples may differ behind it: by their masks, or by other positions."""
+        return bool(self.masks) or self.taps.moves
 
     @property
     def carries(self) -> bool:
@@ -253,7 +258,7 @@ class Stage:
 
     def matrix(self, number: int) -> Matrix:
         """The matrix of this number; the matrices of all taps count, those of one body in turn."""
-        return self.matrices[number // self.reading.count]
+        return self.matrices[number // self.taps.count]
 
     @cached_property
     def has_dense_equation(self) -> bool:

@@ -194,8 +194,7 @@ def closes(stages: tuple[Stage, ...]) -> bool:
     position the same."""
     if len(stages) == 1:
         (only,) = stages
-        plain = replace(only, taps=None)
-        return plain.has_dense_equation or (
+        return only.alone.has_dense_equation or (
             is_skip(stages) and len(only.equations[0][1].right) == 2
         )
     if len(stages) > 2 or not is_skip(stages):
@@ -265,7 +264,7 @@ class _Reduction:
             if term.weight is None
         }
         self._kernel = kernel_label(stages[-1].argument_kinds[0])
-        self._norm, reading = norm_of(stages), stages[-1].reading
+        self._norm, reading = norm_of(stages), stages[-1].taps
         self._again = AGAIN if reading.past is not None and reading.mark else 0
 
     def of(self, found: Expansion) -> Expansion:

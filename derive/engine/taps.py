@@ -68,6 +68,7 @@ class Taps:
     past: Taps | None = None
 
     mark: ClassVar[int] = MOVED
+    moves: ClassVar[bool] = True
 
     def __hash__(self) -> int:
         return self._hash
@@ -113,6 +114,10 @@ class Taps:
     def changes(self) -> bool:
         """True if the result has another number of positions."""
         return self.results != self.positions
+
+    def behind(self, samples: int) -> int:
+        """How many samples the result has, if so many are read."""
+        return samples // self.positions * self.results
 
     def read_at(self, samples: Iterable[int]) -> set[int]:
         """The samples that are read for these of the result, by matrices or a skip past them."""
@@ -262,6 +267,7 @@ class Constant(Taps):
 class Alone(Constant):
     """One tap, which reads each sample by itself: that of a stage without a convolution."""
 
+    moves: ClassVar[bool] = False
     reshapes = False
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:

@@ -24,6 +24,7 @@ from ..engine.equations import Equation
 from ..engine.stages import (
     HERE,
     INPUTS,
+    STEM,
     Collective,
     Function,
     Mean,
@@ -167,7 +168,7 @@ class Forward:
             nodes = tuple(range(field.nodes))
             if isinstance(field, Equation):
                 plain = replace(self.stage, masks=())
-                if not (plain.has_dense_equation or (self.reads_inputs and not self.stage.taps)):
+                if not (plain.has_dense_equation or plain == STEM):
                     wanted = "z, H, dH, …: fields given by an Equation are those of dense layers"
                     raise InputError("fields", str(field), wanted)
                 found = [(summand(term), frozenset[int]()) for term in field.forward(nodes, nodes)]
@@ -183,8 +184,8 @@ class Forward:
     ) -> Iterator[tuple[Expansion, dict[int, int], dict[int, int]]]:
         """Each choice of a tap and of positions: its weight, each node's sample, and its tap."""
         taps = self.stage.taps
-        loose = _nodes(whole) - tied if taps and taps.past else frozenset[int]()
-        if taps is None or not (tied or loose):
+        loose = _nodes(whole) - tied if taps.past else frozenset[int]()
+        if not (tied or loose):
             yield constant(1), dict(enumerate(samples)), dict.fromkeys(range(len(samples)), 0)
             return
         groups: list[set[int]] = [{node} for node in sorted(tied)]
@@ -246,7 +247,7 @@ class Forward:
             else:
                 contents[j].append(factor)
         weights = tuple(
-            (self.first + matrix * self.stage.reading.count + taps[slot], slot, j)
+            (self.first + matrix * self.stage.taps.count + taps[slot], slot, j)
             for matrix, slot, j in whole.weights
         )
         columns = zip(whole.neurons, contents, strict=True)

@@ -83,7 +83,7 @@ class Moments:
         """The samples of the inputs that these samples of the layer depend on."""
         found = set(samples)
         for stage in reversed(self.stages):
-            found = stage.bound.stage.reading.read_at(found)
+            found = stage.bound.stage.taps.read_at(found)
         return frozenset(found)
 
     def check_size(self, fields: tuple[Placed, ...]) -> None:

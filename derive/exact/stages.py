@@ -112,9 +112,9 @@ class Stage:
             given = exact_value(law.C_W)
             if each.variance == C_W:
                 given = whole.corrected("C_W", layer, law.C_W)
-            variance = multiply(given, exact_value(sympy.Rational(1, stage.reading.count)))
+            variance = multiply(given, exact_value(sympy.Rational(1, stage.taps.count)))
             n_in, n_out = (self.widths.get(space, whole.width) for space in (each.into, each.out))
-            for _ in range(stage.reading.count):
+            for _ in range(stage.taps.count):
                 number = len(whole.matrices)
                 made = Matrix(number, law, n_in, n_out, whole.expansion(n_in), variance)
                 whole.matrices.append(made)

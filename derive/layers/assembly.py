@@ -34,7 +34,7 @@ from ..engine.stages import (
     Variable,
     linear,
 )
-from ..engine.taps import Taps
+from ..engine.taps import ALONE, Taps
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError, Words
 from ..weights import WeightEnsemble
@@ -532,7 +532,7 @@ class _StageMaker:
             activations=sigmas if any(sigmas) else (),
         )
 
-    def taps(self, equations: Sequence[Equation]) -> Taps | None:
+    def taps(self, equations: Sequence[Equation]) -> Taps:
         """The positions that all matrices read. InputError if they read different ones, or those
         of another signal than the stage before has, or if a skip past them has none to read."""
         whole = self.whole
@@ -543,15 +543,15 @@ class _StageMaker:
                 counts = (" x ".join(map(str, at)) for at in sorted((before, each.shape)))
                 got = f"convolutions of {' and '.join(counts)} positions"
                 raise InputError("positions", Words(got), "those that the block before gives")
-        every = map(whole.taps.get, self.matrices)
-        found = {taps if taps and not taps.is_identity else None for taps in every}
+        every = (whole.taps.get(name, ALONE) for name in self.matrices)
+        found = {ALONE if taps.is_identity else taps for taps in every}
         if len(found) > 1:
             wanted = "one kernel size and boundary for all matrices between the same two variables"
             raise InputError("taps", whole.text, wanted)
-        taps = next(iter(found), None)
+        taps = next(iter(found), ALONE)
         whole.shape = read[0].into if read else whole.shape
         carried = any(term.weight is None for equation in equations for term in equation.right)
-        if taps and carried and not taps.carries:
+        if carried and not taps.carries:
             wanted = "no skip past a matrix that gives other positions, unless by a stride, a mean"
             raise InputError("layer", whole.text, f"{wanted} or padding that it can follow")
         return taps

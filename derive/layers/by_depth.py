@@ -14,7 +14,7 @@ import sympy
 from ..errors import InputError
 from ..work.resources import check_memory, number
 from .along import Along
-from .layer import Layer
+from .layer import Layer, measured_axes
 from .shipped import as_layer, sequence
 
 Part: TypeAlias = "Layer | str | Sequence[Layer | str]"
@@ -78,7 +78,11 @@ class ByDepth(Along[Layer]):
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured at the greatest depth: those of the positions
         behind the last layer, unless a readout changes them."""
-        return () if self.readouts else self._axes(self.entries)[-1]
+        return measured_axes(self.readouts, self._axes(self.entries)[-1])
+
+    def measured_axes(self, depth: int) -> tuple[int, ...]:
+        """See `Layer.measured_axes`."""
+        return measured_axes(self.readouts, self.axes(depth)[-1])
 
     def axes(self, depth: int) -> tuple[tuple[int, ...], ...]:
         """The axes of the positions behind layers 1 … depth; see `Layer.axes`."""

@@ -132,9 +132,14 @@ class Layer:
         return _assembled(self)[1]
 
     @property
+    def equations(self) -> tuple[tuple[Stage, ...], tuple[Layer, ...]]:
+        """What the layer and its readout compute, whatever their names."""
+        return self.stages, self.readouts
+
+    @property
     def is_dense(self) -> bool:
         """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
-        return (self.stages, self.readouts) == ((DENSE,), ())
+        return self.equations == ((DENSE,), ())
 
     @property
     def staged(self) -> Layer | None:
@@ -163,9 +168,18 @@ class Layer:
         return next((taps.shape for _, taps in self.tapped), ())
 
     @property
+    def measured(self) -> Layer:
+        """The layer that is measured: its readout if it has one, else itself."""
+        return next(iter(self.readouts), self)
+
+    @property
     def output_axes(self) -> tuple[int, ...]:
         """The axes along which an input is measured: its positions, unless it is read out."""
-        return () if self.readouts else self.axes_behind(())
+        return self.measured.axes_behind(())
+
+    def measured_axes(self, depth: int) -> tuple[int, ...]:
+        """The same in a network of this depth of which it is the layer."""
+        return measured_axes(self.readouts, self.axes(depth)[-1])
 
     def axes_behind(self, before: Before) -> Before | tuple[int, ...]:
         """The axes of a signal's positions behind the layer, given those before it."""
@@ -182,8 +196,7 @@ class Layer:
 
         Raises InputError if it changes them and there is more than one such layer.
         """
-        before = self.input_axes
-        behind = before if self.readouts else self.output_axes
+        before, behind = self.input_axes, self.axes_behind(())
         if before != behind and depth > 2:
             wanted = f"a layer that keeps a signal's positions, or '{self}*1' and depth 2"
             raise InputError("layer", str(self), wanted)
@@ -253,6 +266,11 @@ class Layer:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
+
+
+def measured_axes(readouts: Sequence[Layer], behind: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which an input is measured, if the positions have these and are read out."""
+    return next((each.axes_behind(behind) for each in readouts), behind)
 
 
 @cache

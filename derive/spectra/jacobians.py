@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sympy
 
@@ -24,9 +24,9 @@ from ..layers import Layer, as_layer
 from ..network import Network
 from ..weights import WeightEnsemble, as_weights
 from .ensembles import projected, weight_law
-from .laws import Law, Rational, Scaled, product_atoms, simplified, w
+from .laws import Law, Rational, product_atoms, rescaled, w
 from .slopes import check_variance, slope_law
-from .through import kernel_behind, layer_factors
+from .through import layer_factors
 
 MAX_LAYERS = 1000
 """Layers with laws of their own."""
@@ -152,8 +152,8 @@ def jacobian(
             raise InputError("critical", critical, wanted)
         variance = check_variance("q_star", 1 if q_star is None else q_star)
         bias = parse_number("C_b", 0 if C_b is None else C_b)
-        counts = Counter(layer_factors(other, *_named(activation, weights), variance, bias))
-        return Jacobian(tuple(Factor(law, n * layers) for law, n in counts.items()))
+        laws, _ = layer_factors(other, *_named(activation, weights), variance, bias)
+        return Jacobian(tuple(Factor(law, n * layers) for law, n in Counter(laws).items()))
     if C_b is not None and parse_number("C_b", C_b) != 0:
         wanted = "none for dense layers, whose q_star includes the variance of the biases"
         raise InputError("C_b", C_b, wanted)
@@ -228,12 +228,9 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     for at in range(2, depth + 1):
         layer, sigma = net.layer_at(at, depth), net.activation_at(at - 1, depth)
         weights, C_b = net.weights_at(at, depth=depth), net.C_b_at(at)
-        if layer.is_dense:
-            counts.update(_layer(sigma, weights, q))
-        else:
-            counts.update(layer_factors(layer, sigma, weights, q, C_b))
-        if at < depth:
-            q = _exact(kernel_behind(layer, sigma, weights, q, C_b))
+        laws, behind = layer_factors(layer, sigma, weights, q, C_b)
+        counts.update(laws)
+        q = _exact(behind)
     return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
 
 
@@ -292,15 +289,6 @@ def _named(
         given = activation if isinstance(activation, Law) else weights
         raise InputError("layer", str(given), "an activation and an ensemble, in such a layer")
     return as_activation(activation), as_weights("weights", weights)
-
-
-def rescaled(law: Law, factor: sympy.Expr) -> Law:
-    """The law of factor·X."""
-    if factor == 1:
-        return law
-    if isinstance(law, Rational):
-        return replace(law, mean_value=simplified(law.mean_value * factor))
-    return Scaled(law, factor)
 
 
 def _layer(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import mpmath
@@ -431,6 +431,17 @@ class Scaled(Law):
     def latex(self) -> str:
         """The factor and the law in LaTeX."""
         return rf"{factor_latex(self.factor)} \cdot \left({self.law.latex()}\right)"
+
+
+def rescaled(law: Law, factor: sympy.Expr) -> Law:
+    """The law of factor·X, in as few steps as it takes."""
+    if factor == 1:
+        return law
+    if isinstance(law, Rational):
+        return replace(law, mean_value=simplified(law.mean_value * factor))
+    if isinstance(law, Scaled):
+        return rescaled(law.law, law.factor * factor)
+    return Scaled(law, factor)
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ matrix: R-diagonal, free of each other where they share no matrix, and of ∂u/�
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sympy
 
@@ -33,7 +33,7 @@ from ..layers import Layer
 from ..weights import Gaussian, Orthogonal, WeightEnsemble
 from .ensembles import universal, weight_law
 from .gates import Gates, HaarGates
-from .laws import Law, Rational, Scaled
+from .laws import Law, Rational, rescaled
 from .laws import Product as FreeProduct
 from .skips import Around
 from .slopes import masked, slope_law
@@ -113,8 +113,9 @@ def layer_factors(
     weights: WeightEnsemble,
     K: sympy.Expr,
     C_b: sympy.Expr = sympy.S.Zero,
-) -> tuple[Law, ...]:
-    """The free factors of the law of JJᵀ, J = ∂z'/∂z through one layer at infinite width.
+) -> tuple[tuple[Law, ...], sympy.Expr]:
+    """The free factors of the law of JJᵀ, J = ∂z'/∂z through one layer at infinite width, and the
+    variance of z'.
 
     Arguments:
         layer: with as many neurons in each of its variables.
@@ -139,23 +140,8 @@ def layer_factors(
     while True:
         factors += found.factors
         if found.over is None:
-            return tuple(factors)
+            return tuple(factors), kernels[STREAM]
         found = found.over
-
-
-def kernel_behind(
-    layer: Layer,
-    activation: Activation,
-    weights: WeightEnsemble,
-    K: sympy.Expr,
-    C_b: sympy.Expr = sympy.S.Zero,
-) -> sympy.Expr:
-    """The variance of z' behind a layer; arguments as of `layer_factors`."""
-    values = {symbols.C_W: weights.C_W, symbols.C_b: C_b}
-    reader, kernels = _Reader(layer, activation, weights, values), {STREAM: K}
-    for stage in layer.stages:
-        kernels = {kind: reader.kernel(stage, kind, kernels) for kind, _ in stage.equations}
-    return kernels[STREAM]
 
 
 class _Reader:
@@ -176,7 +162,7 @@ class _Reader:
 
     def kernel(self, stage: Stage, kind: Kind, before: Mapping[Kind, sympy.Expr]) -> sympy.Expr:
         """The variance of a variable behind a stage."""
-        plain = replace(stage, taps=None)  # of a constant signal
+        plain = stage.alone  # of a constant signal
         step = through(kernel_name(kind), self._scheme, plain).specialise(self._activation)
         names = {symbols.tensor(kernel_name(each).label): value for each, value in before.items()}
         found = step.expr.subs({**names, **self._values}, simultaneous=True)
@@ -217,7 +203,7 @@ class _Reader:
         matrix = stage.matrices[term.weight[0]]
         variance = self._number(matrix.variance)
         weights = universal(matrix.law or self._weights.standard)
-        law = _scaled(_over_taps(weight_law(weights), stage.reading), variance * scale**2)
+        law = rescaled(_over_taps(weight_law(weights), stage.taps), variance * scale**2)
         own = frozenset({(number, term.weight[0])})
         if len(functions) <= 1 and len(functions) + len(variables) == 1:
             inside: tuple[Law, ...] = ()
@@ -236,7 +222,7 @@ class _Reader:
             drawn = None
             if not functions and isinstance(weights, Gaussian | Orthogonal):
                 drawn = variance * scale**2, below, isinstance(weights, Gaussian)
-            branch = _Branch((law, *inside, *rest), matrices)
+            branch = _Branch((*inside, law, *rest), matrices)
             return _Derivative(below.over, sympy.S.Zero, (branch,), drawn)
         if len(functions) == len(variables) == 1:
             kinds = variables[0].kind, stage.argument_kinds[functions[0].argument]
@@ -268,7 +254,7 @@ class _Reader:
             inside = Gates(*given), weight_law(Gaussian(1))
         rest = () if below.scalar == 1 and not below.branches else below.factors
         matrices = _disjoint(own, _disjoint(value.matrices, gate.matrices))
-        branch = _Branch((law, *inside, *rest), matrices)
+        branch = _Branch((*inside, law, *rest), matrices)
         return _Derivative(below.over, sympy.S.Zero, (branch,))
 
     def _collective(
@@ -298,8 +284,8 @@ class _Reader:
 
 def _check_signals(layer: Layer) -> None:
     """Raise InputError unless each tap permutes a signal's positions, and no position is masked."""
-    signals = [stage for stage in layer.stages if stage.taps]
-    if layer.readouts or any(each.masks or not each.reading.permutes for each in signals):
+    stages = *layer.stages, *layer.measured.stages
+    if not all(each.taps.permutes and not (each.masks and each.taps.moves) for each in stages):
         wanted = "one whose taps permute the positions, as of a circular convolution, for the "
         wanted += "spectra of Jacobians at a constant signal"
         raise InputError("layer", str(layer), wanted)
@@ -310,7 +296,7 @@ def _over_taps(law: Law, taps: Taps) -> Law:
     W_k, as each noncrossing pairing of its moments has P_k beside its inverse."""
     if taps.count == 1 or law == weight_law(Gaussian(1)):
         return law
-    return Around(sympy.S.Zero, (_scaled(law, sympy.Rational(1, taps.count)),) * taps.count)
+    return Around(sympy.S.Zero, (rescaled(law, sympy.Rational(1, taps.count)),) * taps.count)
 
 
 def _node(of: _Derivative) -> _Derivative:
@@ -347,7 +333,3 @@ def _disjoint(
 
 def _product(factors: tuple[Law, ...]) -> Law:
     return factors[0] if len(factors) == 1 else FreeProduct(factors)
-
-
-def _scaled(law: Law, factor: sympy.Expr) -> Law:
-    return law if factor == 1 else Scaled(law, factor)

@@ -69,7 +69,7 @@ class MultiModule(Module):
     def _taps(self) -> list[Taps]:
         """The taps that its matrices read by."""
         found = (next(iter(steps.values())).through.taps for steps in self.stages)
-        return list(dict.fromkeys(taps for taps in found if taps))
+        return list(dict.fromkeys(taps for taps in found if taps.moves))
 
     @cached_property
     def _read(self) -> list[tuple[int, int]]:
@@ -77,7 +77,7 @@ class MultiModule(Module):
         found = []
         for span in self.spans:
             stages = (next(iter(self.stages[stage].values())).through.taps for stage in span)
-            taps = [each for each in stages if each]
+            taps = [each for each in stages if each.moves]
             found.append((taps[0].positions, taps[-1].results) if taps else (0, 0))
         return found
 
@@ -129,7 +129,7 @@ class MultiModule(Module):
     def _over_taps(self, part: Step, value: str) -> str:
         """A part, summed over the taps of its stage."""
         taps = part.through.taps
-        if taps is None:
+        if not taps.moves:
             return value
         return f"TAPS_{self._taps.index(taps)}.over_taps({value}, {part.blocks})"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -27,6 +27,13 @@ from .weights import drawn_of, vary, weighted
 _CHUNK = 1 << 32  # numbers that are computed in a chunk
 _MOST = 1 << 16  # networks in a chunk
 _SIMULATED_MEMORY = 1 << 26
+
+
+class _Road(NamedTuple):
+    """How networks go down the layers, and how many numbers are held for each at a time."""
+
+    held: Callable[[Any], int]
+    layers: Callable[[Any, NDArray[np.int64], Rooms], Iterator[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,21 +64,20 @@ class CudaSampler(Sampler):
     @property
     def held(self) -> int:
         """How many numbers are held for each network at a time."""
-        host = self.host
-        if isinstance(host, PathSampler):
-            return _held_of_paths(host)
-        assert isinstance(host, ProbeSampler)
-        return _held_of_matrices(host) if host.is_dense else _held_of_stages(host)
+        return self._road.held(self.host)
 
     def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
         """The statistics of these networks at layers 1, 2, …, on the device."""
-        host = self.host
-        if isinstance(host, PathSampler):
-            return _paths(host, draws, room)
-        assert isinstance(host, ProbeSampler)
-        if host.is_dense:
-            return _matrices(host, draws, room)
-        return host.passed(CudaArithmetic(host.ensemble, host.probes, draws, room))
+        return self._road.layers(self.host, draws, room)
+
+    @property
+    def _road(self) -> _Road:
+        if isinstance(self.host, PathSampler):
+            return _Road(_held_of_paths, _paths)
+        assert isinstance(self.host, ProbeSampler)
+        if self.host.is_dense:
+            return _Road(_held_of_matrices, _matrices)
+        return _Road(_held_of_stages, _stages)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
@@ -160,6 +166,11 @@ def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iter
         activation.differentiate[grid](Z, derivatives)
         kernels.chain[grid](Z, derivatives, rule)
         X = Z
+
+
+def _stages(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
+    """`ProbeSampler.passed`."""
+    return host.passed(CudaArithmetic(host.ensemble, host.probes, draws, room))
 
 
 def _paths(host: PathSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:

@@ -8,8 +8,8 @@ import sympy
 
 from derive.activations.functions import Activation, as_activation
 from derive.citations import rests_on
+from derive.depth.criticality import criticality
 from derive.depth.gains import Gain, rounded
-from derive.depth.layered import LayerCriticality, criticality
 from derive.errors import InputError
 from derive.layers import Layer, as_period
 from derive.weights import WeightEnsemble, as_weights
@@ -56,7 +56,7 @@ def gain(
     found = criticality(sigma, layer=repeated)
     if K is not None:
         return found.at(K)
-    if isinstance(found, LayerCriticality) and (found.line or found.exponent):
+    if found.line or found.exponent:
         return found.chosen(1 if C_W is None else C_W)
     if C_W is not None:
         raise InputError("C_W", C_W, f"None: in {repeated} it is solved for")

@@ -19,7 +19,6 @@ sampled, and its standard error is returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from typing import NamedTuple, TypeAlias
@@ -112,10 +111,10 @@ class Moves:
         m: samples before it.
     """
 
-    def __init__(self, taps: Taps | None, m: int) -> None:
+    def __init__(self, taps: Taps, m: int) -> None:
         self._taps: list[sparse.csr_array] = []
         self._free: sparse.csr_array | None = None
-        if taps is None:
+        if not taps.moves:
             return
         signals, share = m // taps.positions, taps.count**-0.5
         self._taps = [share * each for each in _of_signals(taps, signals)]
@@ -211,7 +210,7 @@ class Passage:
             for kernel in sorted(kernels)
             for each in _of_pairs(kernel)
         ]
-        apart = not replace(self._stage, taps=None).has_dense_equation
+        apart = not self._stage.alone.has_dense_equation
         given = self._below, kept, self._sigma, parameters, self._m
         self._made = stages.Stage(*given, apart=apart, keep=self._stage.keep)
 
@@ -633,7 +632,7 @@ class Outputs:
         below = names[-1]
         for behind, stage in zip(names, scheme.stages, strict=True):
             found.append(Passage([*_means(below)], behind, stage, scheme, m))
-            m = m if stage.taps is None else m // stage.taps.positions * stage.taps.results
+            m = stage.taps.behind(m)
             below = behind
         return found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -89,7 +88,7 @@ def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[
 
 def _where_all(zero: NDArray[np.bool_], stage: Stage) -> NDArray[np.bool_]:
     """True at positions of the result where all that the stage reads is zero."""
-    taps = stage.reading
+    taps = stage.taps
     signals = zero.reshape(-1, taps.positions)
     every = taps.reads if taps.past is None else (*taps.reads, *taps.past.reads)
     reads = [{q for tap in every for q, _ in tap[p]} for p in range(taps.results)]
@@ -107,8 +106,7 @@ def _stays(
 
     known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
     for stage in stages:
-        alone = replace(stage, taps=None)  # `_where_all` has the taps
-        known = behind(alone, known, sigma, biases=biases, weights=weights)
+        known = behind(stage.alone, known, sigma, biases=biases, weights=weights)
     return not any(known[STREAM][0])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -91,8 +90,7 @@ class StagedLayers:
             found = []
             for each in zip((below, *behind[:-1]), steps, scheme.stages, strict=True):
                 found.append(_passage(*each, self.parameters, m, scheme))
-                taps = each[-1].reading
-                m = m // taps.positions * taps.results
+                m = each[-1].taps.behind(m)
             return found
 
         ahead, self._m = samples
@@ -227,10 +225,10 @@ def _passage(
     sigma = partial(stage.sigma_at, default=scheme.sigma)
     bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
-    apart = not replace(stage, taps=None).has_dense_equation
+    apart = not stage.alone.has_dense_equation
     made = (
         Merged(*given)
         if m > 1 and bent and is_merged(stage, steps)
         else stages.Stage(*given, apart=apart, keep=stage.keep)
     )
-    return made if stage.taps is None else Tapped(made, steps, stage.taps, m)
+    return Tapped(made, steps, stage.taps, m) if stage.taps.moves else made

@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
     def after(self, stage: Stage) -> Place:
         """Of the next stage."""
-        matrices = self.matrices + len(stage.matrices) * stage.reading.count
+        matrices = self.matrices + len(stage.matrices) * stage.taps.count
         return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
@@ -165,12 +165,10 @@ class ProbeSampler(Sampler):
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
         ensemble, layers = self.ensemble, range(1, self._depth + 1)
-        if self.is_dense:
-            return len(self.probes.jets) * self.plan.samples * max(ensemble.widths)
         widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)
-        taps = max(each.reading.count for each in stages)
+        taps = max(each.taps.count for each in stages)
         return len(self.probes.jets) * max(ensemble.data.samples) * widest * kinds * taps
 
     @property
@@ -395,7 +393,7 @@ class Evaluated:
                 matrix, neuron = term.weight
                 check_indices(term)
                 terms.setdefault(matrix, []).append(self._product(term, neuron))
-        a, taps = self._arithmetic, self._stage.reading
+        a, taps = self._arithmetic, self._stage.taps
         whole = {matrix: a.added(each) for matrix, each in terms.items()}
         for keep in self._stage.masks:
             whole = {matrix: self._masked(each, keep) for matrix, each in whole.items()}

@@ -70,7 +70,7 @@ def depth_of(net: Network, depth: int | None) -> int:
         raise InputError("depth", None, "a depth, or a network with widths")
     deep = whole("depth", given_depth, 1)
     layer = net.layer
-    if not layer.readouts and layer.axes(deep)[-1] != layer.output_axes:
+    if layer.measured_axes(deep) != layer.output_axes:
         wanted = f"the depth of {layer}: the positions of its layers are not those of the last one"
         raise InputError("depth", deep, wanted)
     return deep

@@ -112,7 +112,7 @@ def parts(ensemble: Ensemble, outputs: int) -> list[Part]:
                     if term.weight is not None:
                         matrix = stage.matrices[term.weight[0]]
                         out[kind] = ensemble.neurons(layer, stage, matrix.out)
-            taps = stage.reading.count
+            taps = stage.taps.count
             for number in range(taps * len(stage.matrices)):
                 matrix = stage.matrix(number)
                 n_in, rows = (ensemble.neurons(layer, stage, s) for s in (matrix.into, matrix.out))

@@ -410,7 +410,7 @@ def test_the_chain_has_what_each_stage_needs():
     stages = [each.stage for each in read.chain(3)]
     (own,), (pooled,) = layers.convolution(2, 3).stages, layers.pooling(3).stages
     assert stages[1:] == [own, pooled]
-    assert stages[0] == replace(read.chain(1)[0].stage, taps=None)
+    assert stages[0] == read.chain(1)[0].stage.alone
     assert [each.stage.taps for each in read.chain(1)] == [pooled.taps]
 
 

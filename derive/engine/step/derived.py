@@ -72,7 +72,7 @@ class Step(Shown):
             wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
             raise InputError("layer", str(self.layer), wanted)
         taps, total = self.through.taps, Expansion()
-        if taps is None:
+        if not taps.moves:
             return self._tied(None)
         if self.ties is None and not self.is_single_input:
             raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
@@ -87,7 +87,7 @@ class Step(Shown):
 
     def _tied(self, ties: Ties | None) -> Expansion:
         """The terms, in a convolution with a matrix for each block of these pairs."""
-        stage = self.through if ties is None else replace(self.through, taps=None)
+        stage = self.through if ties is None else self.through.alone
         found = coefficient(
             self.target.fields,
             self._labels,
@@ -108,13 +108,13 @@ class Step(Shown):
         over the taps (`taps`). For other stages, and for a signal that is the same at all
         positions, this step alone."""
         taps = self.through.taps
-        return (self,) if self.is_single_input and taps and taps.is_full else self._apart
+        return (self,) if self.is_single_input and taps.is_full else self._apart
 
     @property
     def _apart(self) -> tuple[Self, ...]:
         """The same of a signal that differs from position to position."""
         taps = self.through.taps
-        if taps is None or self.ties is not None:
+        if self.ties is not None or not taps.moves:
             return (self,)
         ties = taps.ties(len(self.target.pairing))
         made = tuple(replace(self, ties=each) for each in ties)
@@ -152,7 +152,7 @@ class Step(Shown):
         found = []
         for part in self.parts if single else self._apart:
             expr, taps = polynomial(part.terms, symbol), self.through.taps
-            if taps and (part.ties or taps.past is not None):
+            if part.ties or taps.past is not None:
                 if single:
                     self._check_constant(taps)
                 else:

@@ -40,8 +40,7 @@ def behind(
     function is no power of theirs, as with ε > 0.
     """
     found: dict[Kind, Rows] = {}
-    taps = stage.reading
-    size = len(next(iter(before.values()))) // taps.positions * taps.results
+    size = stage.taps.behind(len(next(iter(before.values()))))
     for kind, equation in stage.equations:
         parts = [
             rows
@@ -59,7 +58,7 @@ def behind(
 
 def _read(stage: Stage, term: Product, rows: Rows) -> list[Rows]:
     """A product as the matrix of each tap meets it; without a matrix as the skip reads it."""
-    taps = stage.reading if term.weight else stage.reading.past
+    taps = stage.taps if term.weight else stage.taps.past
     if taps is None:
         return [rows]
     signals, columns = range(0, len(rows), taps.positions), range(len(rows[0]))

@@ -204,8 +204,8 @@ class Passage:
         self.activation, self._single, self.m = activation, single, m
         self.sigma = partial(stage.sigma_at, default=activation)
         self._parameters, self._before = list(parameters), list(before)
-        taps = stage.reading
-        self.behind = m // taps.positions * taps.results
+        taps = stage.taps
+        self.behind = taps.behind(m)
         self.below = self._all_entries(before, m)
         self.entries = self._all_entries([step.target for step in steps], self.behind)
         self._kernels = {name.label: name for name in before}

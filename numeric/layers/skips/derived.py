@@ -138,7 +138,7 @@ def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
     def with_merged(key: Name | str, terms: Expansion) -> list[Term]:
         """The terms, and beside them those where labels are equal."""
         if meet and key in MEETING:
-            if not last.reading.is_one_to_one:
+            if not last.taps.is_one_to_one:
                 wanted = (
                     "K, Theta and V alone, of a σ with kinks behind a norm, where a skip past one "
                 )
@@ -170,7 +170,7 @@ def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
     scale = None if norm is None else norm.scale(1)
-    return Derived(tensors, merged, functionals, listed(gamma), scale, sigma, last.reading)
+    return Derived(tensors, merged, functionals, listed(gamma), scale, sigma, last.taps)
 
 
 def listed(terms: Expansion) -> list[Term]:

@@ -184,7 +184,7 @@ class TangentLayers:
         order: Sequence[int],
     ) -> None:
         ahead, m = samples
-        taps = [scheme.stages[-1].reading for scheme in schemes]
+        taps = [scheme.stages[-1].taps for scheme in schemes]
         self.several = max(m, *ahead) > 1 or not all(each.is_one_to_one for each in taps)
         self._layers, self.own, self.kinds = closed(names, schemes, several=self.several)
         self.m, self._order, self.degree = m, order, DEGREES[self.several]
@@ -220,8 +220,7 @@ class TangentLayers:
     def _along(self, m: int) -> list[Reading]:
         """What layers 1, 2, … read; layer 1 reads its inputs."""
         for number in self._order:
-            taps = self._layers[number].reading
-            m = m // taps.positions * taps.results
+            m = self._layers[number].reading.behind(m)
         above, found = Arguments.of_samples(m), list[Reading]()
         known: dict[tuple[int, int], Reading] = {}
         for number in reversed(self._order):
