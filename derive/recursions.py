@@ -23,7 +23,7 @@ from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
 from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
-from .engine.taps import MOVED, Constant, over_taps
+from .engine.taps import MOVED, over_taps
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
@@ -186,10 +186,9 @@ class SequenceRecursion(Recursion):
     def _open(self) -> tuple[tuple[Stage, ...], WeightEnsemble]:
         """The stages with a general σ, and the law of the matrix."""
         *before, last = self.layer_stages
-        if last.taps.moves and self.is_single_input:
+        if self.is_single_input:
             self._check_constant(last.taps)
-            taps = last.taps
-            last = replace(last, taps=Constant(taps.reads, taps.shape, taps.into, taps.past))
+            last = replace(last, taps=last.taps.constant)
         stage, law = unbound(last, self.weights)
         return (*before, stage), law
 

@@ -42,7 +42,7 @@ from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .stages import Stage, linear
 from .sums import Contraction, Element, Sum, Sums
-from .taps import AGAIN, MOVED
+from .taps import MOVED
 from .through import Summand, lines
 from .trees import STREAM
 
@@ -231,7 +231,7 @@ class _Average:
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
         self._mark, self._share = stage.taps.mark, Fraction(1, stage.taps.count)
-        self._again = 0 if stage.taps.is_one_to_one else AGAIN
+        self._again = stage.taps.again
 
     def _tapped(
         self, given: Sequence[Contraction], alike: Sequence[int] = ()

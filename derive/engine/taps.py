@@ -194,6 +194,16 @@ class Taps:
         }
         return len(far) < 2
 
+    @property
+    def again(self) -> int:
+        """What is added to a label that is read once more, where each sum is its own."""
+        return 0 if self.is_one_to_one else AGAIN
+
+    @property
+    def constant(self) -> Taps:
+        """The same of a signal that is the same at all positions."""
+        return Constant(self.reads, self.shape, self.into, self.past)
+
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """What the matrix of each tap meets of a body at all positions, as `by` reads it."""
         return by(self, body)
@@ -207,9 +217,9 @@ class Taps:
                 else:
                     yield from set_partitions(tied)
 
-    def refinements(self, ties: Ties) -> Iterator[tuple[Ties, int]]:
+    def refinements(self, ties: Ties | None) -> Iterator[tuple[Ties | None, int]]:
         """The ρ ≤ π and their weights in G_π."""
-        if self.count == 1:
+        if self.count == 1 or ties is None:
             yield ties, 1
             return
         for parts in product(*(tuple(set_partitions(block)) for block in ties)):
@@ -269,6 +279,11 @@ class Alone(Constant):
 
     moves: ClassVar[bool] = False
     reshapes = False
+
+    @property
+    def constant(self) -> Taps:
+        """Itself."""
+        return self
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""

@@ -86,10 +86,11 @@ def planned(
     recursions = listed("made", single, "a Recursion, or several")
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):
         raise InputError("made", made, "a Recursion, or several")
-    if first_weights is not None:
-        wanted = "a weight ensemble such as Orthogonal(), or None"
-        instance("first_weights", first_weights, WeightEnsemble, wanted)
     head = recursions[0]
+    first = head.weights if first_weights is None else first_weights
+    instance(
+        "first_weights", first, WeightEnsemble, "a weight ensemble such as Orthogonal(), or None"
+    )
     given = Activations.given(head.activation if activation is None else activation)
     wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
     for each in recursions:
@@ -97,13 +98,13 @@ def planned(
         if any(getattr(each, name) != getattr(head, name) for name in _SHARED):
             raise InputError("made", each, wanted)
     most = max(recursions, key=lambda each: each.corrections)
-    pattern = most.pattern(given, first_weights)
+    pattern = most.pattern(given, first)
     for scheme in pattern.distinct:
         scheme.check_numbers()
         _check_known(scheme.sigma)
     targets = ["K", *(each.target for each in recursions)]
     closed = closures(targets, pattern.distinct, most_factors=MAX_POSITIONS)
-    return _planned(closed, pattern, first_weights or head.weights)
+    return _planned(closed, pattern, first)
 
 
 def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:

@@ -128,10 +128,9 @@ class MultiModule(Module):
 
     def _over_taps(self, part: Step, value: str) -> str:
         """A part, summed over the taps of its stage."""
-        taps = part.through.taps
-        if not taps.moves:
+        if part.ties is None:
             return value
-        return f"TAPS_{self._taps.index(taps)}.over_taps({value}, {part.blocks})"
+        return f"TAPS_{self._taps.index(part.through.taps)}.over_taps({value}, {part.blocks})"
 
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:

@@ -27,8 +27,8 @@ from . import stages
 from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
-from .start import at_layer_1, means_of
-from .steps import parameters_of, steps_of
+from .start import at_layer_1
+from .steps import ways
 from .tapped import Tapped
 from .vectors import Both, Descent, begun, joined, put
 
@@ -65,41 +65,17 @@ class StagedLayers:
         change: Callable[[Step], Step] | None = None,
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
     ) -> None:
-        wanted = read[0][-1] if read else ()
-        self.names = (*names[0][-1], *wanted)
         for scheme in schemes:
             scheme.check_numbers()
-        readouts = [each for scheme in schemes for each in scheme.readouts]
-        given = [(schemes[0].first(first), names[0][-1:])]
-        taps = (each.stages[-1].taps for each in schemes[0].readouts)
-        given += [(schemes[0].first(first, each), (wanted,)) for each in taps]
-        starts = len(given)
-        given += [*zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
-        steps = [steps_of(*each, change) for each in given]
-        every = (each for of_layer in steps for each in chain(*of_layer))
-        masks = (p for scheme in schemes for stage in scheme.stages for p in stage.masks)
-        self.parameters = parameters_of(every, masks)
-
-        def passages(
-            below: Sequence[Name],
-            of: tuple[Scheme, Sequence[Sequence[Name]]],
-            steps: Sequence[Sequence[Step]],
-            m: int,
-        ) -> list[Passage]:
-            scheme, behind = of
-            found = []
-            for each in zip((below, *behind[:-1]), steps, scheme.stages, strict=True):
-                found.append(_passage(*each, self.parameters, m, scheme))
-                m = each[-1].taps.behind(m)
-            return found
-
-        ahead, self._m = samples
-        self._means = means_of(chain(*chain(*steps[:starts])))
-        below = [self._means] * starts + [names[0][-1]] * (len(given) - starts)
-        every_m = (*[self._m] * starts, *ahead, *ahead)[: len(given)]
-        found = [passages(*each) for each in zip(below, given, steps, every_m, strict=True)]
-        self._starts, hidden = [*chain(*found[:starts])], found[starts:]
-        self._layers, self._readouts = hidden[: len(schemes)], hidden[len(schemes) :]
+        found = ways(names, schemes, first, samples, read, change)
+        self.names = (*names[0][-1], *(read[0][-1] if read else ()))
+        self.parameters = found.parameters
+        starts, self._layers, self._readouts = (
+            [[_passage(*each, self.parameters, way.scheme) for each in way.stages()] for way in of]
+            for of in found
+        )
+        self._starts, self._m = [*chain(*starts)], samples[1]
+        self._means = found.starts[0].below
         self.orders = tuple(len(name.subscripts) for name in self._means)
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
@@ -214,11 +190,11 @@ class StagedLayers:
 
 
 def _passage(
+    stage: Stage,
     below: Sequence[Name],
     steps: Sequence[Step],
-    stage: Stage,
-    parameters: Sequence[str],
     m: int,
+    parameters: Sequence[str],
     scheme: Scheme,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""

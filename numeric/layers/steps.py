@@ -1,16 +1,100 @@
-"""The steps of a network's tensors through the stages of a layer, and the symbols in them."""
+"""The steps of a network's tensors through the stages of its layers, and the symbols in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
+from derive.engine.stages import Stage
 from derive.engine.step import Step, through
 from derive.engine.tensors import Name
+from derive.weights import WeightEnsemble
 
 from ..brackets.shapes import check_all_finite
+from .start import means_of
+
+
+class Way(NamedTuple):
+    """The stages of a layer, or of a readout, and what leads through them.
+
+    Attributes:
+        scheme: under what the steps are derived.
+        below: the tensors in front of it.
+        steps: those through each of its stages.
+        samples: in front of it.
+    """
+
+    scheme: Scheme
+    below: Sequence[Name]
+    steps: Sequence[Sequence[Step]]
+    samples: int
+
+    def stages(self) -> Iterator[tuple[Stage, Sequence[Name], Sequence[Step], int]]:
+        """Each stage, the tensors before it, the steps through it, and the samples before it."""
+        below, m = self.below, self.samples
+        for stage, steps in zip(self.scheme.stages, self.steps, strict=True):
+            yield stage, below, steps, m
+            below, m = [each.target for each in steps], stage.taps.behind(m)
+
+
+class Ways(NamedTuple):
+    """Those of layer 1, of each distinct layer, and of the readout of each.
+
+    Layer 1 has one to the tensors of the stream, and one to those that are read out, if any.
+    """
+
+    starts: list[Way]
+    layers: list[Way]
+    readouts: list[Way]
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the hyperparameters that occur."""
+        every = [*self.starts, *self.layers, *self.readouts]
+        masks = (p for way in every for stage in way.scheme.stages for p in stage.masks)
+        return parameters_of((step for way in every for step in chain(*way.steps)), masks)
+
+
+def ways(
+    names: Sequence[Sequence[Sequence[Name]]],
+    schemes: Sequence[Scheme],
+    first: WeightEnsemble,
+    samples: tuple[Sequence[int], int],
+    read: Sequence[Sequence[Sequence[Name]]] = (),
+    change: Callable[[Step], Step] | None = None,
+    more: Sequence[Name] = (),
+) -> Ways:
+    """What leads through the layers of a network.
+
+    Arguments:
+        names: the tensors behind each stage of each distinct layer, which need no others.
+        schemes: under what the recursions of each distinct layer are derived.
+        first: the weights of layer 1.
+        samples: in front of each distinct layer, and behind layer 1.
+        read: the tensors behind each stage of the readout of each layer.
+        change: puts another step in the place of each.
+        more: tensors that only layer 1 has.
+    """
+    (ahead, m), stream = samples, names[0][-1]
+    at_first = [(schemes[0].first(first), ((*stream, *more),))]
+    at_first += [
+        (schemes[0].first(first, each.stages[-1].taps), (tuple(read[0][-1]),))
+        for each in schemes[0].readouts
+    ]
+    steps = [steps_of(*each, change) for each in at_first]
+    means = means_of(chain(*chain(*steps)))
+    starts = [Way(of, means, made, m) for (of, _), made in zip(at_first, steps, strict=True)]
+
+    def passed(schemes: Iterable[Scheme], names: Sequence[Sequence[Sequence[Name]]]) -> list[Way]:
+        given = zip(schemes, names, ahead[: len(names)], strict=True)
+        return [Way(of, stream, steps_of(of, each, change), count) for of, each, count in given]
+
+    readouts = (each for scheme in schemes for each in scheme.readouts)
+    return Ways(starts, passed(schemes, names), passed(readouts, read))
 
 
 def steps_of(

@@ -18,6 +18,7 @@ from derive.work.resources import check_memory, check_time, number
 
 from ..arrays import Array
 from ..runs import chunks
+from ..samplers.ensemble import MASKS
 from . import control, means
 from .arguments import skips
 from .ensembles import Training
@@ -49,7 +50,8 @@ def applied(work: Training, *, antithetic: bool) -> Applied:
     places = math.prod(net.layer.output_axes)
     plain = rule.kind == "tensorial" and rule.clip is None and work.loss == "squared"
     whole = work.batch * places == len(work.targets) and work.patience is None
-    linear = plain and whole and (alone or rotates) and not net.has_dropout(depth)
+    masked = MASKS in ensemble.layers.needs
+    linear = plain and whole and (alone or rotates) and not masked
     signs = antithetic and linear and alone and rotates
     mirrored = rotates and (alone or not skips(net, depth))
     return Applied(linear, mirrored, signs)

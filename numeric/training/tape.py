@@ -18,10 +18,9 @@ import numpy as np
 from derive.activations import Activation
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
-from derive.work.caches import cache
 
 from ..arrays import Array
-from ..layers.tapped import Reader
+from ..layers.tapped import matrices
 from ..samplers.arithmetic import function_of
 from ..samplers.ensemble import Ensemble, compiled_activation
 
@@ -195,7 +194,7 @@ class Tape:
     def read(self, taps: Taps, body: Node) -> list[Node]:
         """The inputs of each tap's matrix: a filter's are by s^{-1/2} smaller than the W^{(k)}
         (`engine.taps`), as `parts.parts` draws them, and here is no such factor."""
-        return [self._moved(matrix, body) for matrix in _reads(taps)]
+        return [self._moved(matrix, body) for matrix in matrices(taps)]
 
     def _moved(self, matrix: Array, x: Node) -> Node:
         """Sums over a signal's positions, by a matrix (results, positions)."""
@@ -273,10 +272,3 @@ class Tape:
         product = np.multiply if n == 1 else np.matmul  # which is slow at inner axes of one
         self.do(product, rows, W, found.reshape(len(W), count * m, -1))
         return found
-
-
-@cache(entries=16)
-def _reads(taps: Taps) -> tuple[Array, ...]:
-    """By tap the mean over the positions that it reads, (results, positions)."""
-    reader, unit = Reader(taps, 1), np.eye(taps.positions)
-    return tuple(np.sqrt(reader.count) * reader.read(k, unit, 0) for k in range(reader.count))

@@ -92,6 +92,18 @@ def test_a_readout_behind_a_sequence_reads_its_last_layer() -> None:
         np.testing.assert_allclose(found[name].values[1], expected[name].values[2], rtol=1e-9)
 
 
+def test_a_readout_behind_a_stride_reads_the_positions_that_it_gives() -> None:
+    pair = "sequence(convolution(3, 8, stride=2), convolution(3, 4, readout=mean))"
+    signal = np.linspace(-1.0, 2.0, 16).reshape(8, 2)
+    found = flow(network(pair), signal, 2, ["K", "V"])
+    apart = network("convolution(3, 8, stride=2); pooling(4)")
+    expected = flow(apart, signal, 3, ["K", "V"])
+    for name in ("K", "V"):
+        np.testing.assert_allclose(found[name][-1], expected[name][-1], rtol=1e-9)
+    with pytest.raises(InputError, match="keeps a signal's positions"):
+        flow(network(pair), signal, 3, ["K"])
+
+
 def test_dropout_stands_beside_convolutions() -> None:
     """K of a position with itself has 1/p of the dropped layer's ⟨σσ⟩, between two it has none."""
     pair, plain = (

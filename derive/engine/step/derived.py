@@ -72,11 +72,9 @@ class Step(Shown):
             wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
             raise InputError("layer", str(self.layer), wanted)
         taps, total = self.through.taps, Expansion()
-        if not taps.moves:
-            return self._tied(None)
-        if self.ties is None and not self.is_single_input:
+        if self._is_whole and not self.is_single_input:
             raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
-        if self.ties is None:
+        if self._is_whole:
             self._check_constant(taps)
             for part in self._apart:
                 add(total, part.terms, taps.share(part.blocks))
@@ -111,12 +109,16 @@ class Step(Shown):
         return (self,) if self.is_single_input and taps.is_full else self._apart
 
     @property
+    def _is_whole(self) -> bool:
+        """True if it is the sum of several parts, which differ in the pairs that are tied."""
+        return self.ties is None and self.through.taps.moves
+
+    @property
     def _apart(self) -> tuple[Self, ...]:
         """The same of a signal that differs from position to position."""
-        taps = self.through.taps
-        if self.ties is not None or not taps.moves:
+        if not self._is_whole:
             return (self,)
-        ties = taps.ties(len(self.target.pairing))
+        ties = self.through.taps.ties(len(self.target.pairing))
         made = tuple(replace(self, ties=each) for each in ties)
         return tuple(each for each in made if each.terms) or made[:1]
 

@@ -36,8 +36,7 @@ from derive.work.caches import cache
 from ...brackets.shapes import check_finite_together, is_merged
 from ..merged import merged, pattern_of
 from ..resting import Degenerate, kink_at_zero
-from ..start import means_of
-from ..steps import parameters_of, steps_of
+from ..steps import Way, ways
 from ..vectors import relabelled
 from .functions import ball, compiled
 
@@ -95,42 +94,18 @@ class Recursions:
         more: Sequence[Name] = (),
         read: Sequence[Sequence[Sequence[Name]]] = (),
     ) -> None:
-        stream, (ahead, m) = names[0][-1], samples
-        readouts = [each for scheme in schemes for each in scheme.readouts]
-        starts: list[tuple[Scheme, tuple[Sequence[Name], ...]]] = [
-            (schemes[0].first(first), ((*stream, *more),))
-        ]
-        starts += [
-            (schemes[0].first(first, each.stages[-1].taps), tuple(read[0][-1:]))
-            for each in schemes[0].readouts
-        ]
-        given = [*starts, *zip(schemes, names, strict=True), *zip(readouts, read, strict=True)]
-        steps = [steps_of(*each) for each in given]
-        self.parameters = parameters_of(
-            each for of_layer in steps for of_stage in of_layer for each in of_stage
-        )
+        found = ways(names, schemes, first, samples, read, more=more)
+        self.parameters = found.parameters
 
-        def path(
-            scheme: Scheme, below: Sequence[Name], made: Sequence[Sequence[Step]], count: int
-        ) -> Path:
-            found: Path = []
-            for stage, of_stage in zip(scheme.stages, made, strict=True):
-                count = found[-1][1].behind if found else count
-                known = scheme.sigma, self.parameters, count, stage
-                through = Passage(below, of_stage, *known, single=schemes[0].single)
-                below = [each.target for each in of_stage]
-                found.append((stage, through))
-            return found
+        def path(way: Way) -> Path:
+            own, single = (way.scheme.sigma, self.parameters), schemes[0].single
+            return [
+                (stage, Passage(below, steps, *own, m, stage, single=single))
+                for stage, below, steps, m in way.stages()
+            ]
 
-        below = [means_of(made[0]) if k < len(starts) else stream for k, made in enumerate(steps)]
-        counts = (*[m] * len(starts), *ahead, *ahead)[: len(given)]
-        paths = [
-            path(scheme, before, made, count)
-            for (scheme, _), before, made, count in zip(given, below, steps, counts, strict=True)
-        ]
-        self.first = [through for ((_, through),) in paths[: len(starts)]]
-        hidden, count = paths[len(starts) :], len(schemes)
-        self._paths = [hidden[k : k + count] for k in range(0, len(hidden), count)]
+        self.first = [through for way in found.starts for _, through in path(way)]
+        self._paths = [[path(way) for way in of] for of in (found.layers, found.readouts) if of]
         self._order, self.unseen = order, unseen
         self._last = self.at(len(order) + 1)[-1][-1][1] if unseen else self.first[-1]
 
