@@ -96,7 +96,7 @@ def _fault() -> str | None:
 
     net = Network(activations.linear, Orthogonal())
     try:
-        K = simulate(net, [1.0] * 4, 4, 3, 2, tensors=["K"])["K"].to_numpy()
+        K = simulate(net, [1.0] * 4, 4, 3, 2, tensors=["K"])["K"].max().item()
     except (ArithmeticError, ImportError, OSError, RuntimeError, ValueError) as error:
         return f"fails: {error}"
-    return None if abs(K - 1.0).max() < 1e-12 else f"gives K = {K[-1]} for 1"
+    return None if abs(K - 1.0) < 1e-12 else f"gives K = {K} for 1"

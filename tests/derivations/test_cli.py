@@ -148,7 +148,7 @@ def test_json_has_the_rows_of_the_csv(capsys, tmp_path, name):
 def test_a_doctor_tells_what_does_not_work(capsys, monkeypatch):
     status, out, _ = run(capsys, "doctor")
     assert (status, "as it should" in out) == (0, True)
-    monkeypatch.setattr("numeric.simulate", lambda *_, **__: {"K": np.array(2.0)[None]})
+    monkeypatch.setattr("numeric.simulate", lambda *_, **__: {"K": np.array(2.0)})
     status, out, _ = run(capsys, "doctor")
     assert (status, "gives K = 2.0 for 1" in out) == (1, True)
 
