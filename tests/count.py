@@ -22,7 +22,7 @@ PRODUCT = "derive", "numeric"
 KIND = re.compile(
     r"is_dense|keeps_rotations|\.reason\b|\.positions\b|\.readout\b|has_dropout|\.taps\b|\.keep\b"
     r"|first_weights|at_inputs|first_layer|\.tapped\b|\.readouts\b|\.masks\b"
-    r"|\btaps\.moves\b|parts_equals"
+    r"|\btaps\.moves\b|separates_equals"
 )
 """What code asks a network for, to tell of what kind it is."""
 ATOMS = {

@@ -247,7 +247,7 @@ class Stage:
         return replace(self, taps=ALONE)
 
     @property
-    def parts_equals(self) -> bool:
+    def separates_equals(self) -> bool:
         """True if equal samples may differ behind it: by their masks, or by other positions."""
         return bool(self.masks) or self.taps.moves
 

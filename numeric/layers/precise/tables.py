@@ -72,7 +72,7 @@ def tensors(
     (distinct, order, ahead), measured = schemes, data.measured
     rows = [tuple(Fraction(float(each)) for each in row) for row in data.X]
     # equal inputs have masks of their own, and equal positions other neighbours
-    apart = any(each.parts_equals for of in distinct for each in of.stages)
+    apart = any(each.separates_equals for of in distinct for each in of.stages)
     inputs = rows if apart else list(dict.fromkeys(rows))
     place = list(range(m)) if apart else [inputs.index(row) for row in rows]
     for scheme in distinct:
