@@ -33,10 +33,10 @@ from .brackets import pieces
 from .checks import Inputs, checked_inputs, chosen_samples
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy, adjoint, limits
-from .layers.crowds import FEW
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
 from .layers.run import Layers
+from .layers.several_samples import FEW
 from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers

@@ -49,3 +49,12 @@ def test_symbols_come_without_the_compiler():
         *["'sympy' in sys.modules, 'numba' in sys.modules"] * 2
     )
     assert in_a_new_process(code) == ["False", "False", "True", "False"]
+
+
+def test_a_flow_of_few_inputs_comes_without_the_compiler():
+    code = """\
+import sys
+from wickgarten import Network, flow
+flow(Network("tanh"), [[1.0, 2.0], [0.5, 1.0]], depth=2, tensors=["V"])
+print("numba" in sys.modules)"""
+    assert in_a_new_process(code) == ["False"]

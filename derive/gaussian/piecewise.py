@@ -172,7 +172,8 @@ def _distance(h: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr
 
     def away(re: sympy.Expr, im: sympy.Expr) -> sympy.Expr:
         beyond = sympy.Max(0, lower - re, re - upper)
-        return sympy.simplify(sympy.sqrt(beyond**2 + im**2) if beyond != 0 else sympy.Abs(im))
+        distance = sympy.sqrt(beyond**2 + im**2) if beyond != 0 else sympy.Abs(im)
+        return sympy.simplify(distance) if distance.atoms(sympy.Pow, sympy.Function) else distance
 
     if h.is_polynomial(z):
         return min((away(*root.as_real_imag()) for root in _roots(h, z)), default=sympy.oo)

@@ -93,7 +93,7 @@ class Straight(NamedTuple):
 
     pieces: Array
 
-    def tables(self, K: Array, shapes: Sequence[Shape]) -> list[Array]:
+    def tables(self, K: Array, shapes: tuple[Shape, ...]) -> list[Array]:
         """The brackets of these shapes."""
         return tabulate(lambda own, at: of_pieces(self.pieces, own, at)[0], K, shapes)
 
@@ -103,20 +103,35 @@ class Panelled(NamedTuple):
 
     sigma: Kinked
 
-    def tables(self, K: Array, shapes: Sequence[Shape]) -> list[Array]:
+    def tables(self, K: Array, shapes: tuple[Shape, ...]) -> list[Array]:
         """The brackets of these shapes."""
         return tabulate(lambda own, at: self.sigma.averages(own, at, PANELS)[0], K, shapes)
 
 
 def tabulate(
-    averages: Callable[[list[Shape], Array], Array], K: Array, shapes: Sequence[Shape]
+    averages: Callable[[Sequence[Shape], Array], Array], K: Array, shapes: tuple[Shape, ...]
 ) -> list[Array]:
     """Brackets for every tuple of samples; positions with as many derivatives are alike, so each
     set of samples is computed once."""
-    K, m = np.maximum(K, K.T), len(K)  # one correlation, in either order of positions
-    found: dict[Shape, Array] = {}
-    for rank in {len(shape[0]) for shape in shapes}:
-        own = [Shape(*shape) for shape in shapes if len(shape[0]) == rank]
+    K = np.maximum(K, K.T)  # one correlation, in either order of positions
+    found: list[Array] = [K] * len(shapes)
+    for own, rows, columns, members in positioned(len(K), shapes):
+        values = averages(own, K[rows, columns])
+        for value, (place, at) in zip(values, members, strict=True):
+            found[place] = value[at]
+    return found
+
+
+@cache
+def positioned(
+    m: int, shapes: tuple[Shape, ...]
+) -> list[tuple[list[Shape], Places, Places, list[tuple[int, Places]]]]:
+    """For each number of positions: the shapes, where K has the covariances of each distinct
+    tuple of samples, and which of all shapes each is, with the tuple of each of its entries."""
+    found = []
+    for rank in sorted({len(shape[0]) for shape in shapes}):
+        chosen = [place for place, shape in enumerate(shapes) if len(shape[0]) == rank]
+        own = [Shape(*shapes[place]) for place in chosen]
         grids = np.indices((m,) * rank).reshape(rank, -1).T
         ordered = np.array([grids] * len(own))
         for tuples, shape in zip(ordered, own, strict=True):
@@ -125,7 +140,7 @@ def tabulate(
                 alike = [place for place, each in enumerate(kinds) if each == kind]
                 tuples[:, alike] = np.sort(grids[:, alike], axis=1)
         tuples, places = np.unique(ordered.reshape(-1, rank), axis=0, return_inverse=True)
-        values = averages(own, K[tuples[:, :, None], tuples[:, None, :]])
-        for shape, row, at in zip(own, values, places.reshape(len(own), -1), strict=True):
-            found[shape] = row[at].reshape((m,) * rank)
-    return [found[Shape(*shape)] for shape in shapes]
+        entries = [each.reshape((m,) * rank) for each in places.reshape(len(own), -1)]
+        members = list(zip(chosen, entries, strict=True))
+        found.append((own, tuples[:, :, None], tuples[:, None, :], members))
+    return found

@@ -374,38 +374,30 @@ def _kinked(
     of such differences, where no two inputs are almost alike or opposite.
     """
     straight = pieces.table(activation) is not None
-    by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
-    where = []
-    for shape, samples in wanted:
-        shapes, tuples = by_rank.setdefault(len(samples), ({}, {}))
-        at = shapes.setdefault(shape, len(shapes)), tuples.setdefault(samples, len(tuples))
-        where.append((len(samples), *at))
+    ranks = [_together(wanted, rank) for rank in sorted({len(each) for _, each in wanted})]
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         if K.ndim == 2:
             values, sizes = evaluate(K[None])
             return values[0], sizes[0]
         K = np.maximum(K, K.swapaxes(1, 2))  # one 1 ∓ correlation, in whatever order of positions
-        found = {}
-        for rank, (shapes, tuples) in by_rank.items():
-            rows = np.array(list(tuples))
-            at = K[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
+        values, sizes = both = np.empty((2, len(K), len(wanted)))
+        for shapes, tuples, places, chosen, which in ranks:
+            at = _covariances(K, tuples)
             shape = 2, len(shapes), -1, len(tuples)
             if straight:
-                both = piecewise_linear.averages(activation, list(shapes), at)
-                found[rank] = _opposed(np.array(both), list(shapes), at).reshape(shape)
-                continue
-            at_first = at[: len(tuples)]
-            first = np.array(kinked.averages(activation, list(shapes), at_first))
-            first = _opposed(first, list(shapes), at_first)
-            found[rank] = np.repeat(first.reshape(shape), len(K), axis=2)
-            if len(K) > 1:
-                values, _ = kinked.averages(activation, list(shapes), at, rough=True)
-                apart = values.reshape(shape[1:])
-                found[rank][0] += apart - apart[:, :1]
-        values, sizes = (
-            np.array([found[rank][part, k, :, t] for rank, k, t in where]).T for part in (0, 1)
-        )
+                found = np.array(piecewise_linear.averages(activation, shapes, at))
+                found = _opposed(found, shapes, at).reshape(shape)
+            else:
+                at_first = at[: len(tuples)]
+                first = np.array(kinked.averages(activation, shapes, at_first))
+                first = _opposed(first, shapes, at_first)
+                found = np.repeat(first.reshape(shape), len(K), axis=2)
+                if len(K) > 1:
+                    rough, _ = kinked.averages(activation, shapes, at, rough=True)
+                    apart = rough.reshape(shape[1:])
+                    found[0] += apart - apart[:, :1]
+            both[:, :, places] = np.moveaxis(found[:, chosen, :, which], 0, -1)
         resting = K.diagonal(axis1=1, axis2=2) == 0.0
         if resting.any():
             _rest(activation, wanted, resting, values, sizes)
@@ -419,21 +411,17 @@ def _kinked(
             or not (K.diagonal() > 0.0).all()
         ):
             return None
-        if max(by_rank) > MAX_INPUTS:
+        if len(ranks[-1].tuples[0]) > MAX_INPUTS:
             return None
         entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
         moved = np.repeat(K[None], 1 + len(entries), axis=0)
         for k, (a, b) in enumerate(entries, start=1):
             moved[k, a, b] = moved[k, b, a] = K[a, b] - _STEP * room[a, b] * (K[a, b] > 0.0 or -1.0)
         values = np.empty((len(moved), len(wanted)))
-        for rank, (shapes, tuples) in by_rank.items():
-            rows = np.array(list(tuples))
-            at = moved[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
-            each, _ = kinked.averages(activation, list(shapes), at, rough=True)
+        for shapes, tuples, places, chosen, which in ranks:
+            each, _ = kinked.averages(activation, shapes, _covariances(moved, tuples), rough=True)
             each = each.reshape(len(shapes), len(moved), len(tuples))
-            places = [k for k, (own, *_) in enumerate(where) if own == rank]
-            chosen = np.array([where[k][1:] for k in places])
-            values[:, places] = each[chosen[:, 0], :, chosen[:, 1]].T
+            values[:, places] = each[chosen, :, which].T
         slopes = np.zeros((len(wanted), *K.shape))
         for k, (a, b) in enumerate(entries, start=1):
             step = moved[k, a, b] - K[a, b]
@@ -442,6 +430,40 @@ def _kinked(
         return partial(np.einsum, "kab,cab->ck", slopes)
 
     return evaluate, None if straight else gradient, _between
+
+
+class _Together(NamedTuple):
+    """Averages over as many positions.
+
+    Attributes:
+        shapes: of the positions.
+        tuples: of samples, (tuples, positions).
+        places, chosen, which: which of all averages each is, its shape and its tuple.
+    """
+
+    shapes: list[Shape]
+    tuples: Places
+    places: Places
+    chosen: Places
+    which: Places
+
+
+def _together(wanted: Sequence[Placed], rank: int) -> _Together:
+    """Those of so many positions."""
+    shapes: dict[Shape, int] = {}
+    tuples: dict[tuple[int, ...], int] = {}
+    rows = [
+        (k, shapes.setdefault(shape, len(shapes)), tuples.setdefault(samples, len(tuples)))
+        for k, (shape, samples) in enumerate(wanted)
+        if len(samples) == rank
+    ]
+    return _Together(list(shapes), np.array(list(tuples)), *np.array(rows).T)
+
+
+def _covariances(K: Array, tuples: Places) -> Array:
+    """Of the positions of each tuple, copy by copy, (copies · tuples, positions, positions)."""
+    rank = tuples.shape[1]
+    return K[:, tuples[:, :, None], tuples[:, None, :]].reshape(-1, rank, rank)
 
 
 def _rest(

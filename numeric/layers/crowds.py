@@ -30,9 +30,6 @@ from . import crowd_sums
 from .crowd_sums import POINTS
 from .several_samples import Orders, Suffix, Sums
 
-FEW = 8
-"""As many samples as have each set's sums to all digits, by `several_samples`."""
-
 NODES = 12 * 10**6
 """Of all sets together: a second, more or less."""
 

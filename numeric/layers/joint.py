@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,12 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.shapes import MAX_INPUTS
-from . import broad, crowds, one_sample, several_samples
+from . import broad, one_sample, several_samples
+from .several_samples import FEW
 from .vectors import Places
+
+if TYPE_CHECKING:
+    from .crowds import Crowd
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
@@ -52,7 +56,7 @@ def evaluators(
 ) -> tuple[Evaluate, Gradient]:
     """Analytic σ: these averages of each number of samples, over all sets of so many.
 
-    Of more than `crowds.FEW` samples the gradient is that of the averages over two at most: what
+    Of more than `FEW` samples the gradient is that of the averages over two at most: what
     rounding of K does to the others is far below the error that their rule has.
     """
     groups = [_Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted]
@@ -62,7 +66,7 @@ def evaluators(
         return both[0], both[1]
 
     def gradient(K: Array) -> Change:
-        most = 2 if m > crowds.FEW else m
+        most = 2 if m > FEW else m
         parts = [each.response(K) for each in groups if each.samples <= most]
         return lambda away: np.concatenate([part(away) for part in parts], axis=1)
 
@@ -88,7 +92,7 @@ class _Group:
         self._live = [k for k, row in enumerate(self._rows) if row is not None]
         self._chosen = [row for row in self._rows if row is not None]
         self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
-        self._crowded = m > crowds.FEW and 1 < samples <= MAX_INPUTS
+        self._crowded = m > FEW and 1 < samples <= MAX_INPUTS
         alone = [each[0] for each in shapes] if samples == 1 else []
         self._alone = one_sample.averages(activation, alone)
         twice = [SingleShape(each.orders, each.outer + 2) for each in alone]
@@ -165,8 +169,10 @@ class _Joint:
         return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
 
     @cached_property
-    def _many(self) -> crowds.Crowd:
-        return crowds.Crowd(self._activation, self._products)
+    def _many(self) -> Crowd:
+        from .crowds import Crowd  # noqa: PLC0415  (numba: a fifth of a second to import)
+
+        return Crowd(self._activation, self._products)
 
     def of_many(self, K: Array, sets: Places) -> Array:
         """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""

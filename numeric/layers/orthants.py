@@ -70,7 +70,7 @@ class Moments:
     def __init__(self, h: Array, R: Array, gap: Array, slack: Array) -> None:
         self.h, self.R, self.gap, self.slack = h, R, gap, slack
         self.d = len(h)
-        self.centred = [not row.any() for row in h]
+        self.centred = [not each for each in (h != 0.0).any(axis=1)]
         self._known: dict[Exponents, Array] = {}
         self._given: dict[int, _Given] = {}
         self._ended: dict[tuple[int, int], Moments] = {}
@@ -125,8 +125,7 @@ class Moments:
         if chosen >= 0:
             return self._by_parts(e, chosen)
         at = [p for p in range(self.d) if e[p] == 0]
-        both = np.ix_(at, at)
-        return orthant(self.h[at], self.R[both], self.gap[both])
+        return orthant(self.h[at], self.R[at][:, at], self.gap[at][:, at])
 
     def _by_parts(self, e: Exponents, i: int) -> Array:
         """Stein's identity: it lowers positive powers of x_i, and raises e_i ≤ −2."""
@@ -190,8 +189,7 @@ class Moments:
         left = h[others]
         if not all(self.centred):
             left = threshold(left, h[i], r, gap)
-        both = np.ix_(others, others)
-        R_, gap_, slack_ = self.R[both], self.gap[both], self.slack[both]
+        R_, gap_, slack_ = (each[others][:, others] for each in (self.R, self.gap, self.slack))
         if len(others) > 1:
             R_, gap_ = partial(R_, gap_, r[:, None], gap[:, None], r[None], gap[None])
             ratio = sines[:, None] / sines[None]

@@ -24,7 +24,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,9 +131,8 @@ class _Alike:
     ) -> None:
         self.rows, self.groups, self.resting = rows, groups, resting
         self.scale, self.pieces = scale, pieces
-        found = [_sites(scale[list(group)], pieces) for group in groups]
-        self.at, self.live = [at for at, _ in found], [live for _, live in found]
-        self._factors: dict[tuple[int, tuple[int, ...]], _Factor] = {}
+        self._parts = [_Group(scale[list(group)], pieces) for group in groups]
+        self.at = [each.at for each in self._parts]
 
     @property
     def sites(self) -> tuple[int, ...]:
@@ -143,24 +142,24 @@ class _Alike:
     def average(self, shape: Shape, moments: Moments | None, part: slice) -> Array:
         """The bracket of this shape and its size, (2, t); these are a part of the covariances of
         the moments."""
-        t = len(self.rows)
+        total = np.zeros((2, len(self.rows)))
         if any(shape.outer[p] for p in self.resting):
-            return np.zeros((2, t))
-        value = np.full(t, self._at_rest(shape.orders))
+            return total
+        value = np.array([self._at_rest(shape.orders)])
         factors = []
-        for g, group in enumerate(self.groups):
-            length = sum(self.scale[p] ** 2 for p in group)
-            for p in group:
-                if shape.outer[p]:
-                    value *= (self.scale[p] / length) ** shape.outer[p]
-            orders = tuple(shape.orders[p] for p in group)
-            factors.append(self._atoms(g, orders, sum(shape.outer[p] for p in group)))
+        for own, group in zip(self._parts, self.groups, strict=True):
+            outer = [shape.outer[p] for p in group]
+            for p, times in zip(group, outer, strict=True):
+                if times:
+                    value = value * (self.scale[p] / own.length) ** times
+            factors.append(own.atoms(tuple(shape.orders[p] for p in group), sum(outer)))
         if moments is None:
-            return np.array([value, np.abs(value)])
-        for each in factors:
-            some = np.any([np.any(size != 0.0, axis=0) for _, size in each], axis=0)
-            value = np.where(some, value, 0.0)
-        total = np.zeros((2, t))
+            total[:] = value, np.abs(value)
+            return total
+        if not np.isfinite(value).all():
+            for each in factors:
+                some = np.any([np.any(size != 0.0, axis=0) for _, size in each], axis=0)
+                value = np.where(some, value, 0.0)
         axes = tuple(range(len(factors)))
         for atoms in itertools.product(*factors):
             product = value
@@ -171,7 +170,8 @@ class _Alike:
             chosen = (*(slice(len(coefficients)) for _, coefficients in atoms), part)
             moment = moments(tuple(e for e, _ in atoms)).reshape(*self.sites, -1)[chosen]
             term = np.where(product == 0.0, 0.0, product * moment)
-            total += term.sum(axis=axes), np.abs(term).sum(axis=axes)
+            total[0] += term.sum(axis=axes)
+            total[1] += np.abs(term).sum(axis=axes)
         return total
 
     def _at_rest(self, orders: tuple[int, ...]) -> float:
@@ -184,37 +184,58 @@ class _Alike:
         one = np.ones((len(self.resting), 1))
         at = self.pieces[1:, :1]
         orders = tuple(orders[p] for p in self.resting)
-        factor = _factor(orders, one, at, np.ones(at.shape, bool), self.pieces)
+        factor = _factor(orders, _Lines(one, at, self.pieces), np.ones(at.shape, bool))
         here = at == 0.0
         step = float(np.sum(factor.jumps[0][here])) if 0 in factor.jumps else 0.0
         if any(np.any(size[here] != 0.0) for size in factor.deltas.values()):
             return math.nan
         if step and self.groups:
             return math.nan
-        value = float(factor.powers[0][0]) if factor.powers else 0.0
+        value = float(factor.powers[0][0, 0]) if 0 in factor.powers else 0.0
         return value + 0.5 * step
 
-    def _atoms(self, g: int, orders: tuple[int, ...], times: int) -> list[tuple[int, Array]]:
-        """(d/dy)^times of a group's factor: exponents as `Moments` has them, and coefficients.
+
+class _Group:
+    """Positions z_p = scale_p y of one normal y: scale (p, t).
+
+    Attributes:
+        at: (sites, t), where y meets a kink.
+        length: Σ scale², (t,).
+    """
+
+    def __init__(self, scale: Array, pieces: Array) -> None:
+        self.at, self._live = _sites(scale, pieces)
+        self.length = sum(each**2 for each in scale)
+        self._lines = _Lines(scale, self.at, pieces)
+        self._side = _side(self.at)
+        self._plain = bool(((self.at >= 0.0) & (self.at < _FARTHEST)).all())
+        self._known: dict[tuple[tuple[int, ...], int], list[tuple[int, Array]]] = {}
+
+    def atoms(self, orders: tuple[int, ...], times: int) -> list[tuple[int, Array]]:
+        """(d/dy)^times of the factor: exponents as `Moments` has them, and coefficients.
 
         (sites, t), or (1, t) for powers that are not truncated, in units of side·y at each site.
         """
-        if (g, orders) not in self._factors:
-            scale = self.scale[list(self.groups[g])]
-            found = _factor(orders, scale, self.at[g], self.live[g], self.pieces)
-            self._factors[g, orders] = found
-        factor, side = self._factors[g, orders], _side(self.at[g])
-        atoms = []
-        for e, size in enumerate(factor.powers):
+        if (orders, times) not in self._known:
+            found = self._atoms(_factor(orders, self._lines, self._live), times)
+            self._known[orders, times] = [atom for atom in found if atom[1].any()]
+        return self._known[orders, times]
+
+    def _atoms(self, factor: _Factor, times: int) -> Iterator[tuple[int, Array]]:
+        side = self._side
+        for e, size in factor.powers.items():
             if e >= times:
-                atoms.append((FREE + e - times, size * side[:1] ** (e - times)))
+                yield FREE + e - times, size * side[:1] ** (e - times)
         for e, size in factor.jumps.items():
-            near = side * self.at[g] < _FARTHEST
-            atoms.append((e - times, np.where(near, size * side ** (e + 1 + times), 0.0)))
+            yield e - times, self._seen(size, side * self.at, e + 1 + times)
         for m, size in factor.deltas.items():
-            near = self.at[g] < _FARTHEST
-            atoms.append((-1 - m - times, np.where(near, size * side ** (m + times), 0.0)))
-        return [atom for atom in atoms if atom[1].any()]
+            yield -1 - m - times, self._seen(size, self.at, m + times)
+
+    def _seen(self, size: Array, at: Array, power: int) -> Array:
+        """Coefficients times side^power, of the sites that are near enough."""
+        if self._plain:
+            return size
+        return np.where(at < _FARTHEST, size * self._side**power, 0.0)
 
 
 def _axes(coefficients: Array, g: int, count: int) -> tuple[int, ...]:
@@ -234,42 +255,47 @@ def _alikes(K: Array, pieces: Array) -> Iterator[_Alike]:
     d = len(K)
     variance = K[range(d), range(d)]
     root = np.sqrt(np.maximum(variance, 0.0))
-    sizes = root[:, None] * root
-    usable = (variance >= 0.0) & np.all((np.abs(K) <= (1.0 + 1e-9) * sizes) & (sizes < math.inf), 1)
+    sizes, far = root[:, None] * root, np.abs(K)
+    usable = (far <= (1.0 + 1e-9) * sizes) & (sizes < math.inf) & (variance >= 0.0)
+    kept = usable.all(axis=(0, 1))
     leader = np.where(variance == 0.0, -1, np.arange(d)[:, None])
     scale = np.where(variance == 0.0, 1.0, root)
-    for p in range(d):
-        for q in range(p):
-            with_q = (np.abs(K[p, q]) >= (1.0 - SLACK) * sizes[p, q]) & (leader[q] == q)
-            with_q &= leader[p] == p
+    close = far >= (1.0 - SLACK) * sizes
+    for p, q in np.argwhere(close.any(axis=2)).tolist():
+        if q < p:
+            with_q = close[p, q] & (leader[q] == q) & (leader[p] == p)
             leader[p] = np.where(with_q, q, leader[p])
             scale[p] = np.where(with_q, np.copysign(scale[p], K[p, q]), scale[p])
-    patterns, which = np.unique(leader, axis=1, return_inverse=True)
-    for n, pattern in enumerate(patterns.T.tolist()):
-        rows = np.flatnonzero((which.ravel() == n) & usable.all(axis=0))
+    codes = (d + 1) ** np.arange(d)[::-1] @ (leader + 1)
+    for code in np.unique(codes).tolist():
+        rows = np.flatnonzero((codes == code) & kept)
+        if not len(rows):
+            continue
         groups: dict[int, tuple[int, ...]] = defaultdict(tuple)
-        for p, first in enumerate(pattern):
+        for p, first in enumerate(leader[:, rows[0]].tolist()):
             groups[first] += (p,)
         resting = groups.pop(-1, ())
-        if len(rows):
-            check_inputs(len(groups), "a multiple of another")
+        check_inputs(len(groups), "a multiple of another")
         ordered = sorted(groups.values(), key=lambda group: -len(group))
-        if len(rows):
-            yield _Alike(rows, ordered, resting, scale[:, rows], pieces)
+        yield _Alike(rows, ordered, resting, scale[:, rows], pieces)
 
 
 def _sites(scale: Array, pieces: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Where y meets a kink of a position scale·y, and whether no earlier site is the same: (sites,
     t) each, one site at least."""
-    found = [kink / each for each in scale for kink in pieces[1:, 0]]
-    at, live = [np.zeros(scale.shape[1])], [np.zeros(scale.shape[1], bool)]
-    for site in found:
-        fresh = ~np.any([on & _same(site, other) for other, on in zip(at, live, strict=True)], 0)
+    distinct = scale[:1] if (scale == scale[0]).all() else scale
+    at: list[Array] = []
+    live: list[NDArray[np.bool_]] = []
+    for site in (kink / each for each in distinct for kink in pieces[1:, 0]):
+        fresh = np.ones(site.shape, bool)
+        for other, on in zip(at, live, strict=True):
+            fresh &= ~(on & _same(site, other))
         if fresh.any():
             at.append(site)
             live.append(fresh)
-    first = 1 if len(at) > 1 else 0
-    return np.array(at[first:]), np.array(live[first:])
+    if not at:
+        return np.zeros((1, scale.shape[1])), np.zeros((1, scale.shape[1]), bool)
+    return np.array(at), np.array(live)
 
 
 def _same(a: Array, b: Array) -> NDArray[np.bool_]:
@@ -307,78 +333,80 @@ def _correlation(alike: _Alike, g: int, k: int, K: Array) -> Array:
 
 class _Factor(NamedTuple):
     """Π σ^{(n_p)}(scale_p y) = Σ_e powers_e y^e/e! + Σ_sites (Σ_e jumps_e a_e + Σ_m deltas_m
-    δ^{(m)})(y − at), but a_e(at − y) (−1)^{e+1} at sites below 0: e from 0, (t,); (sites, t) each.
+    δ^{(m)})(y − at), but a_e(at − y) (−1)^{e+1} at sites below 0: (1, t) and (sites, t) each.
     """
 
-    powers: list[Array]
+    powers: dict[int, Array]
     jumps: dict[int, Array]
     deltas: dict[int, Array]
 
 
-def _factor(
-    orders: tuple[int, ...], scale: Array, at: Array, live: NDArray[np.bool_], pieces: Array
-) -> _Factor:
-    """Of positions scale (p, t) with kinks at the sites at (sites, t), each counted where live."""
-    left, right = (_Side(orders, scale, at, side, pieces) for side in (-1.0, 1.0))
+def _factor(orders: tuple[int, ...], lines: _Lines, live: NDArray[np.bool_]) -> _Factor:
+    """Of positions on these lines, each site counted where live."""
     if max(orders) > 1:
-        return _Factor([], {}, _deltas(orders, scale, live, left, right, pieces))
-    origin = _Side(orders, scale, np.zeros((1, at.shape[1])), -1.0, pieces)
-    powers = [math.factorial(e) * size[0] for e, size in enumerate(origin.taylor())]
-    jumps = {}
-    for e, (before, after) in enumerate(zip(left.taylor(), right.taylor(), strict=True)):
-        jump = after - before
-        real = live & (np.abs(jump) > 1e-15 * (np.abs(after) + np.abs(before)))
-        if real.any():
-            jumps[e] = np.where(real, math.factorial(e) * jump, 0.0)
+        return _Factor({}, {}, _deltas(orders, lines, live))
+    before, after, origin = lines.parted(lines.taylor(orders))
+    powers = {
+        e: math.factorial(e) * origin[e] for e in np.flatnonzero(origin.any(axis=(1, 2))).tolist()
+    }
+    jump = after - before
+    real = live & (np.abs(jump) > 1e-15 * (np.abs(after) + np.abs(before)))
+    jumps = {
+        e: np.where(real[e], math.factorial(e) * jump[e], 0.0)
+        for e in np.flatnonzero(real.any(axis=(1, 2))).tolist()
+    }
     return _Factor(powers, jumps, {})
 
 
-class _Side:
-    """The positions' lines at y = at ± 0.
+class _Lines:
+    """The lines on which positions scale (p, t) are beside the sites, at (sites, t).
+
+    An axis holds all sites approached from below, then all from above, and last y = 0 from below.
 
     Attributes:
-        piece: (p, sites, t), the piece of σ on which a position is.
+        piece: (p, 2 sites + 1, t), the piece of σ on which a position is.
         slope, value: of that piece, and σ there.
     """
 
-    def __init__(
-        self, orders: tuple[int, ...], scale: Array, at: Array, side: float, pieces: Array
-    ) -> None:
-        self.orders, self.scale = orders, scale
-        scale = scale[:, None]
-        self.piece = np.zeros((len(scale), *at.shape), np.int64)
+    def __init__(self, scale: Array, at: Array, pieces: Array) -> None:
+        self.scale, self.pieces = scale, pieces
+        self._sites = len(at)
+        places = np.concatenate([at, at, np.zeros((1, at.shape[1]))])
+        side = np.repeat([-1.0, 1.0, -1.0], [len(at), len(at), 1])[:, None]
+        own = scale[:, None]
+        z, up = own * places, side * own > 0.0
+        self.piece = np.zeros(z.shape, np.int64)
         for kink in pieces[1:, 0]:
-            met = _same(kink / scale, at)
-            self.piece += np.where(met, side * scale > 0.0, scale * at > kink)
+            self.piece += np.where(_same(kink / own, places), up, z > kink)
         self.slope = pieces[self.piece, 2]
-        self.value = pieces[self.piece, 1] + self.slope * scale * at
+        self.value = pieces[self.piece, 1] + self.slope * z
 
-    def taylor(self, skipped: int | None = None) -> list[Array]:
-        """The coefficients in y of the product, one position skipped."""
-        product = [np.ones(self.value.shape[1:])]
-        for p, order in enumerate(self.orders):
+    def parted(self, found: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """What has those axes last: below the sites, above them, and at 0."""
+        n = self._sites
+        return found[..., :n, :], found[..., n : 2 * n, :], found[..., 2 * n :, :]
+
+    def taylor(self, orders: tuple[int, ...], skipped: int | None = None) -> Array:
+        """The coefficients in y of the product, one position skipped: behind an axis of powers."""
+        product = np.ones((1, *self.value.shape[1:]))
+        for p, order in enumerate(orders):
             if p == skipped:
                 continue
             if order > 0:
-                product = [(self.slope[p] if order == 1 else 0.0) * each for each in product]
+                product = (self.slope[p] if order == 1 else 0.0) * product
                 continue
-            rise = self.slope[p] * self.scale[p]
-            raised = [np.zeros_like(rise), *(rise * each for each in product)]
-            kept = [*(self.value[p] * each for each in product), np.zeros_like(rise)]
-            product = [a + b for a, b in zip(kept, raised, strict=True)]
+            lower = product
+            product = np.zeros((len(lower) + 1, *lower.shape[1:]))
+            np.multiply(self.value[p], lower, out=product[:-1])
+            product[1:] += self.slope[p] * self.scale[p] * lower
         return product
 
 
-def _deltas(
-    orders: tuple[int, ...],
-    scale: Array,
-    live: NDArray[np.bool_],
-    left: _Side,
-    right: _Side,
-    pieces: Array,
-) -> dict[int, Array]:
+def _deltas(orders: tuple[int, ...], lines: _Lines, live: NDArray[np.bool_]) -> dict[int, Array]:
     """The coefficients of δ^{(m)} at the sites; nan where there is no limit."""
-    kinked = left.piece != right.piece
+    left, right, _ = lines.parted(lines.piece)
+    slopes, values = lines.parted(lines.slope)[:2], lines.parted(lines.value)[:2]
+    kinked = left != right
     carriers = [p for p, order in enumerate(orders) if order > 1]
     unclear = live & (np.sum(kinked[carriers], axis=0) > 1)
     found: dict[int, Array] = defaultdict(lambda: np.zeros(live.shape))
@@ -390,14 +418,15 @@ def _deltas(
                 continue
             if m > 0 and (order > 0 or m > 1):
                 unclear |= live & kinked[p] & kinked[q]
-            before, after = left.slope[q], right.slope[q]
+            before, after = (each[q] for each in slopes)
             if order != 1:
-                before = after = left.value[q] if order == 0 else np.zeros(live.shape)
+                before = after = values[0][q] if order == 0 else np.zeros(live.shape)
             middle, half = 0.5 * (before + after), 0.5 * (after - before) / math.sqrt(3.0)
             early, late = early * (middle - half), late * (middle + half)
-        low, high = np.sort([left.piece[p], right.piece[p]], axis=0)
-        jump = (pieces[high, 2] - pieces[low, 2]) / np.abs(scale[p]) / scale[p] ** m
-        around = zip(left.taylor(p), right.taylor(p), strict=True)
+        low, high = np.minimum(left[p], right[p]), np.maximum(left[p], right[p])
+        rise = lines.pieces[high, 2] - lines.pieces[low, 2]
+        jump = rise / np.abs(lines.scale[p]) / lines.scale[p] ** m
+        around = zip(*lines.parted(lines.taylor(orders, p))[:2], strict=True)
         for k, (before, after) in enumerate(itertools.islice(around, m + 1)):
             size = 0.5 * (early + late) if m == 0 else 0.5 * (before + after)
             ways = (-1) ** k * math.perm(m, k)
