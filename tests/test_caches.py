@@ -10,7 +10,8 @@ import pytest
 
 import derive
 from derive import Network, Orthogonal, recursion
-from derive.work.caches import bytes_of, cache
+from derive.work import cache
+from derive.work.caches import bytes_of
 from numeric import flow
 
 ROOT = Path(__file__).parents[1]

@@ -51,13 +51,13 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.engine.tensors import named
+from derive.engine import named
 from derive.expressions import parse_layer_expression, parse_number
-from derive.groups.moments import parse_moment
+from derive.groups import parse_moment
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit.modules import load, module_name
-from numeric.random.philox import stream_key
+from numeric.random import stream_key
 
 ROOT = Path(derive.__file__).parents[1]
 

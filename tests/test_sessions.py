@@ -38,8 +38,7 @@ from derive import (
 )
 from derive import spectra as symbolic
 from derive.citations import SOURCES, entries
-from derive.engine.fields import H
-from derive.engine.tensors import NAMES
+from derive.engine import NAMES, H
 from derive.layers.per_layer import Tabulated
 from numeric import compare, flow, plot, spectra
 

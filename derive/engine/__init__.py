@@ -1,1 +1,63 @@
 """From forward equations to recursions: fields, tensors, cumulants, one step."""
+
+from . import tangents
+from .equations import Equation
+from .fields import DDH_I, DDH_II, DH, Field, H, Z, forward, slots_of
+from .scheme import Scheme
+from .stages import DENSE, LEFT, Function, Product, Stage, Variable
+from .step import closure, closures
+from .tangents import BRANCHES, MEMBERS, recursion_of
+from .taps import Taps
+from .tensors import (
+    FIRST_ORDER,
+    NAMES,
+    Name,
+    Tensor,
+    canonical,
+    identify,
+    named,
+    pairing_classes,
+    spell,
+    target,
+    tensor,
+)
+from .trees import STREAM, Kind
+
+__all__ = [
+    "BRANCHES",
+    "DDH_I",
+    "DDH_II",
+    "DENSE",
+    "DH",
+    "FIRST_ORDER",
+    "LEFT",
+    "MEMBERS",
+    "NAMES",
+    "STREAM",
+    "Equation",
+    "Field",
+    "Function",
+    "H",
+    "Kind",
+    "Name",
+    "Product",
+    "Scheme",
+    "Stage",
+    "Taps",
+    "Tensor",
+    "Variable",
+    "Z",
+    "canonical",
+    "closure",
+    "closures",
+    "forward",
+    "identify",
+    "named",
+    "pairing_classes",
+    "recursion_of",
+    "slots_of",
+    "spell",
+    "tangents",
+    "target",
+    "tensor",
+]

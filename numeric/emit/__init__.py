@@ -1,1 +1,14 @@
 """Python source of kernels: printed, written, loaded, and every option of numba."""
+
+from . import fastmath, jit, modules, printer
+from .stable import stable
+from .templates import sigma_source
+
+__all__ = [
+    "fastmath",
+    "jit",
+    "modules",
+    "printer",
+    "sigma_source",
+    "stable",
+]

@@ -11,7 +11,7 @@ from sample_kernels import brackets_source
 from scipy import integrate
 
 from derive import activations
-from derive.gaussian.shapes import Shape, SingleShape
+from derive.gaussian import Shape, SingleShape
 from numeric.emit import modules
 from numeric.layers.positions import averages
 

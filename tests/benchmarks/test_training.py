@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from derive.activations.functions import as_activation
+from derive.activations import as_activation
 from numeric.training.optimizers import Optimizer, take_steps
 
 pytestmark = pytest.mark.usefixtures("one_processor")

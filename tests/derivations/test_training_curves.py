@@ -10,7 +10,7 @@ from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Network
 from derive.errors import InputError
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training import simulate
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.networks import CompiledNetworks

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from derive import Network
 from derive import activations as a
-from derive.activations.functions import by_name, from_expr, z
+from derive.activations import by_name, from_expr, z
 from derive.errors import InputError
+from derive.gaussian import Shape
 from derive.gaussian.oracle import bracket
-from derive.gaussian.shapes import Shape
 from derive.symbols import K
 from numeric import flow
 

@@ -11,10 +11,10 @@ from sympy import log
 from derivations.day_kahn_roberts.breakdown import Breakdown, breakdown
 from derive import activations as a
 from derive import exact, symbols
-from derive.arithmetic.rings import ring
-from derive.depth.asymptotics import asymptotics, counterterm, ell, together
+from derive.arithmetic import ring
+from derive.depth import asymptotics, counterterm, ell, together
 from derive.depth.systems import in_layers
-from derive.engine.tensors import FIRST_ORDER
+from derive.engine import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import recursion

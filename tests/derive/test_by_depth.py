@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 from derive import InputError, Network, Orthogonal, criticality, layers, recursion
-from derive.layers.by_depth import ByDepth, as_layers, by_depth
+from derive.layers import by_depth
+from derive.layers.by_depth import ByDepth, as_layers
 from derive.recursions import wanted
 
 DENSE, BLOCK, HEAD = layers.dense(), layers.residual(norm="rms"), layers.normalized("rms")

@@ -4,7 +4,7 @@ import pytest
 import sympy
 
 from derive import InputError, Network, Orthogonal, layers, recursion
-from derive.engine.taps import Taps
+from derive.engine import Taps
 from derive.layers.by_depth import as_layers
 from derive.symbols import C_W, K
 from derive.symbols import tensor as symbol

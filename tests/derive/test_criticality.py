@@ -11,15 +11,13 @@ import sympy
 import derive
 from derive import Orthogonal, symbols
 from derive import activations as a
-from derive.activations.functions import from_expr
+from derive.activations import from_expr
+from derive.depth import fixed_points
 from derive.depth import fixed_points as rest
 from derive.depth.criticality import criticality
-from derive.depth.fixed_points import fixed_points
 from derive.depth.zeros import profile
 from derive.errors import InputError
-from derive.gaussian.brackets import Average
-from derive.gaussian.oracle import gaussian_average
-from derive.gaussian.small_kernel import small_kernel_average
+from derive.gaussian import Average, gaussian_average, small_kernel_average
 from derive.symbols import C_W, C_b, K
 
 R = sympy.Rational

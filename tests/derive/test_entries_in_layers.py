@@ -17,11 +17,10 @@ from derive import (
     layers,
     recursion,
 )
-from derive.arithmetic.parameters import C_B, C_W
-from derive.arithmetic.polynomials import UNIT
+from derive.arithmetic import C_B, C_W, UNIT
 from derive.engine.cumulants import layer_cumulant
 from derive.engine.trees import Z
-from derive.groups.pairings import even_partitions, mobius, set_partitions
+from derive.groups import even_partitions, mobius, set_partitions
 
 KAPPA_4 = sympy.Symbol("kappa_4")
 ANY = Independent({4: KAPPA_4})

@@ -6,7 +6,8 @@ import sympy
 
 from derive import Network, activations, recursion
 from derive.errors import InputError, whole
-from derive.work.resources import check_memory, memory, size
+from derive.work import check_memory
+from derive.work.resources import memory, size
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), sympy.Integer(3), np.array(3)])

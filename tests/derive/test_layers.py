@@ -18,13 +18,11 @@ from derive import (
     recursion,
     symbols,
 )
+from derive.engine import DENSE, NAMES, Scheme, canonical, closures, named, target
 from derive.engine.cumulants import layer_cumulant
-from derive.engine.scheme import Scheme
-from derive.engine.stages import DENSE
-from derive.engine.step import closures, through
-from derive.engine.tensors import NAMES, canonical, named, target
+from derive.engine.step import through
 from derive.engine.trees import Field
-from derive.gaussian.brackets import Average, Bracket, normal_form
+from derive.gaussian import Average, Bracket, normal_form
 from derive.layers import Layer, read
 from derive.symbols import C_W, C_b, K, tensor
 from numeric import flow

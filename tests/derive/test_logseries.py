@@ -7,14 +7,10 @@ import pytest
 import sympy
 
 from derive import activations as a
-from derive.arithmetic.ballring import BallRing
-from derive.arithmetic.logseries import EXACT, LogSeries, solve_linear
-from derive.arithmetic.rings import ring
+from derive.arithmetic import EXACT, BallRing, LogSeries, ring, solve_linear
 from derive.errors import InputError
-from derive.gaussian import oracle
-from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import Shape
-from derive.gaussian.small_kernel import around_zero, small_kernel_average, taylor_at_zero
+from derive.gaussian import Bracket, Shape, around_zero, oracle, small_kernel_average
+from derive.gaussian.small_kernel import taylor_at_zero
 from derive.symbols import K, z
 
 R = sympy.Rational

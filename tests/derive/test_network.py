@@ -21,7 +21,7 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.engine.scheme import Scheme
+from derive.engine import Scheme
 from derive.layers import per_layer
 from derive.layers.per_layer import Tabulated
 from derive.recursions import wanted

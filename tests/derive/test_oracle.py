@@ -8,11 +8,11 @@ import sympy
 from flint import acb, arb, ctx
 
 from derive import activations as a
-from derive.activations.functions import z
+from derive.activations import z
 from derive.arithmetic.balls import compile_arb, vanishes
 from derive.errors import InputError
-from derive.gaussian.oracle import _trapezoid, bracket, gaussian_average
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape, gaussian_average
+from derive.gaussian.oracle import _trapezoid, bracket
 
 HALF = sympy.Rational(1, 2)
 

@@ -11,13 +11,9 @@ import sympy
 
 from derivations.moments.gram import gram_matrix
 from derive import InputError, haar_moment, weingarten
-from derive.groups.pairings import even_partitions, refining_partitions, set_partitions
+from derive.groups import elements_of, even_partitions, refining_partitions, series, set_partitions
 from derive.groups.permutations import join
-from derive.groups.weingarten import (
-    elements_of,
-    laurent,
-    series,
-)
+from derive.groups.weingarten import laurent
 
 GROUPS = ("S", "B")
 n = sympy.Symbol("n")

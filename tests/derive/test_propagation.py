@@ -23,11 +23,10 @@ from derive import (
     symbols,
 )
 from derive import activations as a
-from derive.activations.functions import from_expr
-from derive.gaussian.brackets import Average
-from derive.gaussian.oracle import bracket, gaussian_average
+from derive.activations import from_expr
+from derive.gaussian import Average, Shape, SingleShape, gaussian_average
+from derive.gaussian.oracle import bracket
 from derive.gaussian.quadrature import double, single
-from derive.gaussian.shapes import Shape, SingleShape
 from derive.propagation.estimates import followed
 from derive.spectra import jacobian_moments
 

@@ -19,16 +19,26 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.arithmetic.polynomials import add, constant, monomial, multiply
+from derive.arithmetic import add, constant, monomial, multiply
+from derive.engine import (
+    DDH_I,
+    DDH_II,
+    DH,
+    NAMES,
+    Field,
+    H,
+    Scheme,
+    Z,
+    closure,
+    forward,
+    spell,
+    tensor,
+)
 from derive.engine.cumulants import layer_cumulant
-from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
-from derive.engine.scheme import Scheme
-from derive.engine.step import closure
 from derive.engine.step.coefficients import coefficient
-from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
-from derive.gaussian.brackets import Average, Component
-from derive.groups.pairings import pair_partitions
+from derive.gaussian import Average, Component
+from derive.groups import pair_partitions
 from derive.symbols import C_W, C_b
 
 V, G1, K = map(symbols.tensor, ("V", "G1", "K"))

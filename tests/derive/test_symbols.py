@@ -19,7 +19,7 @@ from derive import (
     symbols,
 )
 from derive.depth import asymptotics
-from derive.gaussian.brackets import Component, GaussianAverage
+from derive.gaussian import Component, GaussianAverage
 
 
 @pytest.fixture(scope="module")

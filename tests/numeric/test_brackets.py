@@ -21,11 +21,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from derive import activations
-from derive.activations.functions import Activation, by_name, z
+from derive.activations import Activation, by_name, z
 from derive.arithmetic import hermite
 from derive.errors import InputError
-from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape, SingleShape, leibniz
+from derive.gaussian import Shape, SingleShape, leibniz, oracle
 from numeric.brackets import quadrature
 from numeric.brackets.shapes import check_finite
 from numeric.emit import modules

@@ -15,11 +15,9 @@ import sympy
 from sample_kernels import interpreted
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.engine.scheme import Scheme
-from derive.engine.step import closure
-from derive.engine.tensors import named
+from derive.engine import Scheme, closure, named
 from derive.errors import InputError
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape
 from numeric import flow, write_module
 from numeric.brackets import quadrature
 from numeric.codegen.python import module_source

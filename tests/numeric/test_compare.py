@@ -10,8 +10,10 @@ from scipy import stats
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
+from numeric import compare
 from numeric.simulations import simulate
-from numeric.tables.compare import ACCURACY, FALSE_ALARMS, SERIES, compare
+from numeric.tables import FALSE_ALARMS
+from numeric.tables.compare import ACCURACY, SERIES
 
 LAYERS = np.arange(1, 4)
 

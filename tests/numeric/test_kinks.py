@@ -11,10 +11,10 @@ from sample_kernels import brackets_source, interpreted
 from scipy.special import ndtr
 
 from derive import activations
-from derive.activations.functions import from_expr
+from derive.activations import from_expr
 from derive.errors import InputError
-from derive.gaussian.shapes import Shape, SingleShape
-from numeric.brackets.pieces import table
+from derive.gaussian import Shape, SingleShape
+from numeric.brackets import table
 from numeric.layers import kinked
 from numeric.layers.piecewise_linear import averages
 

@@ -9,10 +9,8 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, layers, recursion
-from derive.arithmetic.polynomials import UNIT, add, monomial, multiply
-from derive.engine import tangents
-from derive.engine.stages import DENSE
-from derive.engine.tensors import named
+from derive.arithmetic import UNIT, add, monomial, multiply
+from derive.engine import DENSE, named, tangents
 from derive.errors import InputError
 from numeric import flow, simulate
 

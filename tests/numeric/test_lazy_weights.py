@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups import coset_type, pair_partitions
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -21,18 +21,8 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric.random import matrices
-from numeric.random.lazy import (
-    cholesky,
-    combine,
-    divide,
-    gram,
-    orthonormalise,
-    singular_values,
-    steps,
-    triangle,
-)
-from numeric.random.philox import stream_key
+from numeric.random import cholesky, combine, gram, matrices, steps, stream_key
+from numeric.random.lazy import divide, orthonormalise, singular_values, triangle
 from numeric.samplers import probing
 
 

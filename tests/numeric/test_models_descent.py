@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from derive import Network, layers
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training.ensembles import Training
 from numeric.training.networks import Networks
 from numeric.training.optimizers import Optimizer

@@ -10,8 +10,17 @@ import pytest
 import sympy
 from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
-from numeric.models import functions, laws, measurement, networks, omissions, rows, skips, theory
-from numeric.models.description import Description
+from numeric.models import (
+    Description,
+    functions,
+    laws,
+    measurement,
+    networks,
+    omissions,
+    rows,
+    skips,
+    theory,
+)
 from numeric.models.drawn import Drawn
 from numeric.models.resolution import limits, of_fluctuations
 from numeric.models.tracing import Parameter

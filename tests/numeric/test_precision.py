@@ -25,8 +25,7 @@ from derive import (
     Uniform,
     activations,
 )
-from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape, oracle
 from numeric import compare, flow, normalise, plot, simulate
 from numeric.layers.precise import envelopes, functions
 from numeric.tables.digits import as_text, from_text

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from derive.errors import InputError
-from numeric.random.philox import fill_normals, normals, padded, philox, stream_key
+from numeric.random import fill_normals, padded, stream_key
+from numeric.random.philox import normals, philox
 
 WORDS = st.integers(0, 2**32 - 1)
 

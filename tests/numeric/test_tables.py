@@ -16,8 +16,8 @@ from derivations.nait_saada_tanner import sampling
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, simulate, spectra
-from numeric.tables.layout import ACCURACY, tensors
-from numeric.tables.normalise import natural_size
+from numeric.tables import natural_size, tensors
+from numeric.tables.layout import ACCURACY
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])

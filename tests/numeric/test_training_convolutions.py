@@ -10,7 +10,7 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training import flow, learning_rate, simulate
 from numeric.training import networks as networks_module
 from numeric.training.ensembles import Training

@@ -11,7 +11,7 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training import flow, simulate
 from numeric.training.ensembles import Training
 from numeric.training.losses import LOSSES, per_input

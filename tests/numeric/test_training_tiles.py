@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from derive.activations.functions import as_activation
+from derive.activations import as_activation
 from numeric.training.optimizers import Optimizer, take_steps
 
 
