@@ -22,13 +22,14 @@ from .engine.norms import norm_of
 from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
-from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
+from .engine.step import Composed, Step, check_alone, checked_fields, step
 from .engine.taps import MOVED, Constant, over_taps
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
     Name,
     Tensor,
+    add_name,
     canonical,
     identify,
     kernel_label,

@@ -483,6 +483,7 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
     return np.ascontiguousarray(ordered)
 
 
+@cache
 def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
     return identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
 

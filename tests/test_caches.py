@@ -11,7 +11,6 @@ import pytest
 import derive
 from derive import Network, Orthogonal, recursion
 from derive.work import cache
-from derive.work.caches import bytes_of
 from numeric import flow
 
 ROOT = Path(__file__).parents[1]
@@ -99,7 +98,6 @@ def test_arrays_are_bounded_by_their_bytes():
 
     for n in (50, 60, 70, 200, 10):
         assert zeros(n)["values"][0].size == n
-        assert bytes_of(zeros(n)) == 8 * n
     assert zeros.cache_info().currsize == 1  # 200 numbers alone are above the bound
     zeros(20)
     assert zeros.cache_info().currsize == 2

@@ -1,14 +1,15 @@
 """Criticality and large depth: fixed points, closed systems, their asymptotics."""
 
 from .asymptotics import asymptotics, counterterm, ell, together
-from .fixed_points import fixed_points
-from .information import mutual_information, v
+from .information import entropy_deficit, mutual_information, v
+from .logarithmic import logarithmic_kernel
 
 __all__ = [
     "asymptotics",
     "counterterm",
     "ell",
-    "fixed_points",
+    "entropy_deficit",
+    "logarithmic_kernel",
     "mutual_information",
     "together",
     "v",

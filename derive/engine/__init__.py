@@ -1,13 +1,13 @@
 """From forward equations to recursions: fields, tensors, cumulants, one step."""
 
-from . import tangents
+from . import cumulants, functionals, step, tangents
 from .equations import Equation
 from .fields import DDH_I, DDH_II, DH, Field, H, Z, forward, slots_of
 from .scheme import Scheme
 from .stages import DENSE, LEFT, Function, Product, Stage, Variable
 from .step import closure, closures
 from .tangents import BRANCHES, MEMBERS, recursion_of
-from .taps import Taps
+from .taps import Moved, Taps
 from .tensors import (
     FIRST_ORDER,
     NAMES,
@@ -39,6 +39,7 @@ __all__ = [
     "Function",
     "H",
     "Kind",
+    "Moved",
     "Name",
     "Product",
     "Scheme",
@@ -50,13 +51,16 @@ __all__ = [
     "canonical",
     "closure",
     "closures",
+    "cumulants",
     "forward",
+    "functionals",
     "identify",
     "named",
     "pairing_classes",
     "recursion_of",
     "slots_of",
     "spell",
+    "step",
     "tangents",
     "target",
     "tensor",

@@ -2,6 +2,7 @@
 
 from . import oracle, quadrature
 from .brackets import Average, Bracket, Component, GaussianAverage, normal_form, specialise
+from .kernel_form import HermiteAverage
 from .large_kernel import around_infinity
 from .oracle import gaussian_average
 from .shapes import Shape, SingleShape, leibniz
@@ -12,6 +13,7 @@ __all__ = [
     "Bracket",
     "Component",
     "GaussianAverage",
+    "HermiteAverage",
     "Shape",
     "SingleShape",
     "around_infinity",

@@ -1,5 +1,6 @@
 """Averages over O(n), U(n) and Sp(n): pairings, Weingarten functions, moments, traces."""
 
+from . import permutations
 from .moments import haar_moment, parse_moment
 from .pairings import (
     Pairing,
@@ -14,7 +15,7 @@ from .pairings import (
     refining_partitions,
     set_partitions,
 )
-from .weingarten import class_size, elements_of, series, table, weingarten
+from .weingarten import class_size, elements_of, laurent, series, table, weingarten
 from .zonal import partitions, spherical_functions
 
 __all__ = [
@@ -26,12 +27,14 @@ __all__ = [
     "elements_of",
     "even_partitions",
     "haar_moment",
+    "laurent",
     "loops",
     "mobius",
     "ordered",
     "pair_partitions",
     "parse_moment",
     "partitions",
+    "permutations",
     "refining_partitions",
     "series",
     "set_partitions",

@@ -2,7 +2,7 @@
 
 from .caches import cache
 from .progress import quiet, telling
-from .resources import check_memory, check_time, duration
+from .resources import check_memory, check_time, duration, size
 
 __all__ = [
     "cache",
@@ -10,5 +10,6 @@ __all__ = [
     "check_time",
     "duration",
     "quiet",
+    "size",
     "telling",
 ]

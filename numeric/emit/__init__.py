@@ -1,10 +1,11 @@
 """Python source of kernels: printed, written, loaded, and every option of numba."""
 
 from . import fastmath, jit, modules, printer
-from .stable import stable
+from .stable import Sigmoid, stable
 from .templates import sigma_source
 
 __all__ = [
+    "Sigmoid",
     "fastmath",
     "jit",
     "modules",

@@ -2,6 +2,7 @@
 
 from . import layout
 from .compare import FALSE_ALARMS, WEAK, Comparison, Row, compare
+from .digits import as_text, from_text
 from .layout import tensors
 from .normalise import natural_size
 from .plot import Accessor
@@ -12,7 +13,10 @@ __all__ = [
     "Accessor",
     "Comparison",
     "Row",
+    "as_text",
     "compare",
+    "drawing",
+    "from_text",
     "layout",
     "natural_size",
     "tensors",

@@ -9,11 +9,9 @@ import pytest
 import sympy
 
 from derivations.day_kahn_roberts.breakdown import breakdown
-from derive import Gaussian, Network, Orthogonal, recursion
+from derive import Gaussian, Network, Orthogonal, criticality, recursion
 from derive import activations as a
-from derive.depth import counterterm, tails, together
-from derive.depth.criticality import criticality
-from derive.depth.logarithmic import logarithmic_kernel
+from derive.depth import counterterm, logarithmic_kernel, tails, together
 from derive.depth.systems import label_of
 from derive.errors import InputError
 from derive.gaussian import Bracket, Shape

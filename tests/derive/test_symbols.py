@@ -18,7 +18,7 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.depth import asymptotics
+from derive.depth import ell
 from derive.gaussian import Component, GaussianAverage
 
 
@@ -81,7 +81,7 @@ def test_every_symbol_of_a_result_answers_to_its_name(result):
 
 def test_one_symbol_each():
     assert exact.n is limits.n is symbols.n
-    assert asymptotics.ell is symbols.ell
+    assert ell is symbols.ell
     assert batchnorm.n is symbols.batch
     assert batchnorm.d is symbols.width
     assert activations.linear.expr is symbols.z

@@ -27,8 +27,7 @@ from derive import (
     symbols,
 )
 from derive.engine import NAMES, spell, tensor
-from derive.gaussian import Average, Component
-from derive.gaussian.kernel_form import HermiteAverage
+from derive.gaussian import Average, Component, HermiteAverage
 from derive.symbols import C_W, C_b, lambda_b, lambda_W
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

@@ -18,13 +18,13 @@ from derive.groups import (
     class_size,
     coset_type,
     elements_of,
+    laurent,
     partitions,
     series,
     spherical_functions,
     table,
     weingarten,
 )
-from derive.groups.weingarten import laurent
 from derive.groups.zonal import invertible_functions
 from derive.work import resources
 

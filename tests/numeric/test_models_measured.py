@@ -10,6 +10,7 @@ import pytest
 import sympy
 from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
+from numeric import compare
 from numeric.models import (
     Description,
     functions,
@@ -24,7 +25,7 @@ from numeric.models import (
 from numeric.models.drawn import Drawn
 from numeric.models.resolution import limits, of_fluctuations
 from numeric.models.tracing import Parameter
-from numeric.tables import compare, layout
+from numeric.tables import layout
 
 
 def linear_network(kind, n=8, outputs=2):
@@ -391,7 +392,7 @@ def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     derived = omissions.bounded(small_theory(0.5), small_sample(2.1, 0.01))
     about = {"width": 8, "draws": 100, "blocks": 50}
     sampled = layout.table([1, 2], about, K=(np.array([1.0, 2.15]), np.array([0.01, 0.02])))
-    found = compare.compare(derived.first, sampled)
+    found = compare(derived.first, sampled)
     (row,) = [each for each in found.rows if each.layer == 2]
     se = math.hypot(0.01, 0.02)
     assert row.z == pytest.approx(0.05 / se)
@@ -401,7 +402,7 @@ def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     limit = limits(found, sampled)
     assert limit.theory == pytest.approx((found.bound * 0.01 + 0.1) / 2)
     beyond = layout.table([1, 2], about, K=(np.array([1.0, 2.4]), np.array([0.01, 0.02])))
-    assert not compare.compare(derived.first, beyond).agrees
+    assert not compare(derived.first, beyond).agrees
 
 
 @pytest.mark.parametrize("gap", [0.1, -0.1])
@@ -412,7 +413,7 @@ def test_samples_are_compared_with_the_ensemble_on_both_sides(gap):
     for away, agrees in ((-9, False), (-3, True), (3, True), (9, False)):
         value = np.array([1.0, 2 + gap + away * se])
         sampled = layout.table([1, 2], about, K=(value, np.array([0.01, 0.02])))
-        found = compare.compare(derived.first, sampled)
+        found = compare(derived.first, sampled)
         assert found.agrees == agrees
         assert found.worst.z == pytest.approx(away)
 
@@ -445,7 +446,7 @@ def test_a_small_V_is_told_as_a_fluctuation():
     """V/(nK²), of n = 8 and K = 2: V = 0.32 is 0.01, and a difference of 0.64 is 0.02."""
     table = layout.table([2], V=np.array([0.32]), K=np.array([2.0]))
     sampled = layout.table([2], {"width": 8, "draws": 10}, V=(np.array([0.3]), np.array([0.1])))
-    found = compare.compare(table[["V"]], sampled)
+    found = compare(table[["V"]], sampled)
     told = of_fluctuations(limits(found, sampled), found, table, 8)
     assert told.at_most == pytest.approx(0.01)
     assert told.off_by == pytest.approx(found.bound * 0.1 / 32)

@@ -28,7 +28,7 @@ from derive import (
 from derive.gaussian import Shape, oracle
 from numeric import compare, flow, normalise, plot, simulate
 from numeric.layers.precise import envelopes, functions
-from numeric.tables.digits import as_text, from_text
+from numeric.tables import as_text, from_text
 
 SMOOTH = ["K", "G1", "V", "Theta", "A", "B", "D", "F", "P", "Q", "R", "S", "T", "U"]
 KINKED = ["K", "G1", "V", "Theta", "A", "B", "D", "F"]
