@@ -101,6 +101,9 @@ def test_arrays_are_bounded_by_their_bytes():
     assert zeros.cache_info().currsize == 1  # 200 numbers alone are above the bound
     zeros(20)
     assert zeros.cache_info().currsize == 2
+    for n, count in ((90, 3), (4, 4), (2, 1)):  # 960 bytes, 992, and 8 above the bound
+        zeros(n)
+        assert zeros.cache_info().currsize == count
 
 
 @pytest.mark.parametrize("precision", [None, 20])

@@ -12,6 +12,7 @@ from derive.activations import z
 from derive.arithmetic import balls
 from derive.errors import InputError
 from derive.gaussian import Shape, gaussian_average, oracle
+from derive.gaussian.oracle import _trapezoid
 
 HALF = sympy.Rational(1, 2)
 
@@ -148,3 +149,19 @@ def test_what_vanishes():
     assert balls.vanishes(sympy.sin(z) ** 2 + sympy.cos(z) ** 2 - 1, z, sympy.Rational(7, 8))
     assert not balls.vanishes(sympy.sin(z) ** 2 - z, z, sympy.Rational(7, 8))
     assert not balls.vanishes(z - 1, z, sympy.Integer(1))
+
+
+@pytest.mark.parametrize("ends", [(0, 1), (-2, 3)])
+def test_the_trapezoid_rule_stays_between_its_ends(ends):
+    """Of sin² over whole periods, exact from few points on."""
+    left, right = map(mpmath.mpf, ends)
+    seen = []
+
+    def wave(x):
+        seen.append(x)
+        return mpmath.sin(mpmath.pi * (x - left) / (right - left)) ** 2
+
+    value, _ = _trapezoid(wave, left, right, mpmath.mpf(10) ** -12)
+    assert abs(value - (right - left) / 2) < 1e-12
+    assert left <= min(seen)
+    assert max(seen) <= right

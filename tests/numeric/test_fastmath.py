@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from derive import activations
-from numeric.emit import fastmath, sigma_source
+from numeric.emit import fastmath, interpolated, sigma_source
 
 TINY = np.finfo(float).tiny
 
@@ -51,6 +51,22 @@ def test_everywhere(function, exact, largest, bound):
 
 def test_exp_near_the_largest():
     assert relative_error(fastmath.exp, mpmath.exp, np.linspace(709.0, 709.78, 20)) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("exact", "low", "high", "degree", "bound"),
+    [
+        (mpmath.exp, -0.5, 0.5, 9, 2 * 0.25**10 * math.e / math.factorial(10)),
+        (mpmath.sin, 0.0, 1.0, 7, 2 * 0.25**8 / math.factorial(8)),
+    ],
+)
+def test_polynomials_are_as_near_as_they_say(exact, low, high, degree, bound):
+    """2 (b/4)^{d+1} max|f^{(d+1)}|/(d+1)!, and rounding of the coefficients."""
+    coefficients = interpolated(exact, low, high, degree)
+    with mpmath.workdps(30):
+        points = [mpmath.mpf(low) + (high - low) * mpmath.mpf(k) / 500 for k in range(501)]
+        off = [abs(mpmath.polyval(coefficients[::-1], x) - exact(x)) for x in points]
+    assert bound / 100 < max(off) < bound + 3e-16
 
 
 def test_exp_is_subnormal_before_it_is_zero():
