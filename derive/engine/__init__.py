@@ -1,12 +1,12 @@
 """From forward equations to recursions: fields, tensors, cumulants, one step."""
 
-from . import cumulants, functionals, step, tangents
+from . import cumulants, functionals, skip_closure, step
 from .equations import Equation
 from .fields import DDH_I, DDH_II, DH, Field, H, Z, forward, slots_of
 from .scheme import Scheme
+from .skip_closure import BRANCHES, MEMBERS, recursion_of
 from .stages import DENSE, LEFT, Function, Product, Stage, Variable
 from .step import closure, closures
-from .tangents import BRANCHES, MEMBERS, recursion_of
 from .taps import Moved, Taps
 from .tensors import (
     FIRST_ORDER,
@@ -58,10 +58,10 @@ __all__ = [
     "named",
     "pairing_classes",
     "recursion_of",
+    "skip_closure",
     "slots_of",
     "spell",
     "step",
-    "tangents",
     "target",
     "tensor",
 ]

@@ -88,6 +88,7 @@ def test_linear_correlator(benchmark):
 
 def test_stationary_gap(benchmark):
     """The next order of E V², from nothing cached."""
+
     def fresh():
         clear_caches()
         return derived.stationary_gap()

@@ -13,7 +13,7 @@ from numeric import flow as tensors_of
 from numeric.samplers import checked_ensemble
 from numeric.training import control, flow, means, simulate
 from numeric.training.ensembles import Start, Training
-from numeric.training.levels import Levels
+from numeric.training.multilevel import Levels
 from numeric.training.optimizers import Optimizer
 from numeric.training.parts import first_rows, readout
 
