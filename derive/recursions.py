@@ -15,20 +15,21 @@ from .arithmetic.polynomials import UNIT, Expansion, atoms_in, of_kind
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
-from .engine import functionals, tangents
+from .engine import functionals, skip_closure
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
 from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
-from .engine.step import Composed, Step, add_name, check_alone, checked_fields, step
+from .engine.step import Composed, Step, check_alone, checked_fields, step
 from .engine.taps import MOVED, over_taps
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,
     Name,
     Tensor,
+    add_name,
     canonical,
     identify,
     kernel_label,
@@ -194,7 +195,7 @@ class SequenceRecursion(Recursion):
 
     @property
     def _own_terms(self) -> Expansion:
-        return tangents.recursion_of(canonical(self.target), *self._open, self.samples)
+        return skip_closure.recursion_of(canonical(self.target), *self._open, self.samples)
 
     def _over_taps(self) -> sympy.Expr:
         """The right-hand side, each term under a sum over the taps that move samples in it."""
@@ -231,11 +232,11 @@ class SequenceRecursion(Recursion):
             terms = [self._moves(kind) for kind in found]
             grown = functionals.kinds_in([self._own_terms, *terms])
             if grown == found:
-                return {kind: found[kind] for kind in tangents.SEQUENCES if kind in found}
+                return {kind: found[kind] for kind in skip_closure.SEQUENCES if kind in found}
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
-        return tangents.functional_of(kind, *self._open)
+        return skip_closure.functional_of(kind, *self._open)
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -249,8 +250,8 @@ class SequenceRecursion(Recursion):
             for factors in sorted(products):
                 value = functionals.value_of(kind, factors, scale)
                 found[tensor_symbol(functionals.value_name(kind, factors))] = value
-            if kind in tangents.MEMBERS:
-                name, degree = tangents.MEMBERS[kind]
+            if kind in skip_closure.MEMBERS:
+                name, degree = skip_closure.MEMBERS[kind]
                 found[sequence[degree]] = tensor_symbol(str(name))
             for b in (*functionals.special(kind, terms), None):
                 left = sequence[functionals.B if b is None else b]
@@ -264,8 +265,8 @@ class SequenceRecursion(Recursion):
         terms = [self._own_terms, *map(self._moves, self._closure)]
         atoms = of_kind(chain.from_iterable(map(atoms_in, terms)), Tensor)
         found = {identify(atom)[0] for atom in atoms}
-        members = (kind for kind in self._closure if kind in tangents.MEMBERS)
-        found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in members)}
+        members = (kind for kind in self._closure if kind in skip_closure.MEMBERS)
+        found |= {named("K"), *(skip_closure.MEMBERS[kind][0] for kind in members)}
         return tuple(name for name in NAMES.values() if name in found)
 
     def asymptotics(
@@ -309,10 +310,14 @@ def _closed(
     stages: Sequence[Stage],
 ) -> Name | None:
     """G1, V or what is closed of the tower, where that is what is meant."""
-    if not is_skip(stages) or not tangents.closes(tuple(stages)):
+    if not is_skip(stages) or not skip_closure.closes(tuple(stages)):
         return None
     behind = norm_of(stages) is not None
-    known = [each for each in tangents.CLOSED if not (behind and each in tangents.LARGER)]
+    known = [
+        each
+        for each in skip_closure.SKIP_TENSORS
+        if not (behind and each in skip_closure.SKIP_TENSORS_WITH_DDH)
+    ]
     if isinstance(given, str | Name):
         check_alone(pairing, order)
         name = named(given) if isinstance(given, str) else given

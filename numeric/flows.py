@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
-from derive.engine import tangents
+from derive.engine import skip_closure
 from derive.engine.fields import Field
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, read_through
@@ -483,6 +483,7 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
     return np.ascontiguousarray(ordered)
 
 
+@cache
 def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
     return identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
 
@@ -535,7 +536,7 @@ def _layers(
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
         own = tuple(dict.fromkeys(map(_own, names)))
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
-        if order is not None and set(own) & set(tangents.CLOSED):
+        if order is not None and set(own) & set(skip_closure.SKIP_TENSORS):
             asked = ", ".join(map(str, own))
             if readouts:
                 wanted = "K and Theta alone, with a readout and a skip past one matrix"
@@ -568,7 +569,7 @@ def _closed(net: Network, depth: int, samples: int) -> bool:
 def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name]) -> list[Name]:
     """The tensors among these that close on functionals, if only permutations keep the law."""
     own = dict.fromkeys(map(_own, names)) if _closed(net, depth, samples) else ()
-    return [name for name in own if name in tangents.CLOSED]
+    return [name for name in own if name in skip_closure.SKIP_TENSORS]
 
 
 def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:

@@ -1,7 +1,8 @@
 """What a redesign has to bring down, counted: `python tests/count.py [--json] [--calls]`.
 
 Lines by room, branches on the kind of network, `isinstance` tests on atoms, caches without a bound,
-classes of samplers, and the median length of a function.
+classes of samplers, files of tests that import past a room's face, and the median length of a
+function.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -167,6 +169,67 @@ def samplers() -> list[str]:
     )
 
 
+IMPORT = re.compile(
+    r"^ *((?:from (?:derive|numeric)[\w.]* import (?:\([^)]*\)|.*)|import (?:derive|numeric).*))",
+    re.M,
+)
+"""A statement that imports from the product. To parse the whole of each file takes seconds."""
+
+
+def test_files() -> list[Path]:
+    """The files of tests."""
+    return sorted((ROOT / "tests").rglob("test_*.py"))
+
+
+def internal_imports() -> dict[str, list[str]]:
+    """The names that each file of tests imports from `derive` and `numeric` past their faces."""
+    found = {named(path): internal_in(path.read_text("utf-8")) for path in test_files()}
+    return {name: names for name, names in found.items() if names}
+
+
+def internal_in(source: str) -> list[str]:
+    """What a source imports that no face offers.
+
+    A face is the `__init__` of a package right below `derive` or `numeric`, with its `__all__`.
+    Modules that stand alone in a room offer all names without a leading underscore.
+    """
+    found = []
+    for node in (ast.parse(match[1]).body[0] for match in IMPORT.finditer(source)):
+        if isinstance(node, ast.Import):
+            found += [each.name for each in node.names if _is_below(each.name)]
+        elif isinstance(node, ast.ImportFrom) and node.module and _is_product(node.module):
+            found += [
+                f"{node.module}.{each.name}"
+                for each in node.names
+                if _is_below(node.module) or not _is_offered(node.module, each.name)
+            ]
+    return sorted(found)
+
+
+def _is_product(module: str) -> bool:
+    return module.partition(".")[0] in PRODUCT
+
+
+def _is_below(module: str) -> bool:
+    return _is_product(module) and module.count(".") > 1
+
+
+def _is_offered(module: str, name: str) -> bool:
+    face = ROOT / module.replace(".", "/") / "__init__.py"
+    if module in PRODUCT or not face.exists():
+        return not name.startswith("_")
+    return name in offered(face)
+
+
+@cache
+def offered(face: Path) -> frozenset[str]:
+    """The names in the `__all__` of a package's face."""
+    for node in ast.parse(face.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and _name(node.targets[0]) == "__all__":
+            return frozenset(ast.literal_eval(node.value))
+    return frozenset()
+
+
 def passed(call: Callable[[], object]) -> list[str]:
     """The files of the product whose functions a call enters, as Python's profiler sees them.
 
@@ -209,6 +272,7 @@ def counted() -> dict[str, object]:
     every = list(functions())
     caches = [each for each in every if any(map(unbounded, each.decorator_list))]
     mentions, tests, asked = matches(KIND), atom_tests(), branches()
+    internal = internal_imports()
     return {
         "lines": {room: lines(room) for room in ROOMS},
         "kind of network, mentions": sum(mentions.values()),
@@ -222,6 +286,9 @@ def counted() -> dict[str, object]:
         "unbounded caches": len(caches),
         "unbounded caches with arguments": sum(map(takes_arguments, caches)),
         "classes of samplers": len(samplers()),
+        "test files": len(test_files()),
+        "test files that import internals": len(internal),
+        "internals imported by file": {name: len(each) for name, each in internal.items()},
         "functions": len(every),
         "median lines of a function's body": statistics.median(map(body_length, every)),
     }

@@ -23,7 +23,7 @@ import numeric
 from derivations.daneshmand.descent import train
 from derivations.training.curves import curves
 from derive import InputError, WeightEnsemble
-from derive.depth.asymptotics import asymptotics
+from derive.depth import asymptotics
 from derive.spectra import Law
 from numeric.spectra import Spectrum
 

@@ -87,3 +87,28 @@ def test_the_numbers_of_the_source_add_up(count, capsys):
         total = found[f"kind of network, {name}"]
         assert total == sum(found[f"kind of network, {name} by file"].values()) > 0
     assert found["unbounded caches"] >= found["unbounded caches with arguments"]
+
+
+IMPORTS = (
+    "import derive.groups.sums",
+    "from derive import Network, groups",
+    "from derive.errors import InputError",
+    "from derive.groups import Partition, sums",
+    "from derive.groups.pairings import (\n    Blocks,\n    loops,\n)",
+    "    from numeric.flows import _layers, flow",
+)
+
+
+def test_imports_past_a_face_are_internal(count):
+    assert count.internal_in("\n".join(IMPORTS)) == [
+        "derive.groups.pairings.Blocks",
+        "derive.groups.pairings.loops",
+        "derive.groups.sums",
+        "derive.groups.sums",
+        "numeric.flows._layers",
+    ]
+
+
+def test_few_files_of_tests_import_internals(count):
+    """A change inside a room should break few tests: import from its face (CONTRIBUTING)."""
+    assert len(count.internal_imports()) <= 60

@@ -51,13 +51,13 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.engine.tensors import named
+from derive.engine import named
 from derive.expressions import parse_layer_expression, parse_number
-from derive.groups.moments import parse_moment
+from derive.groups import parse_moment
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, normalise, plot, simulate, write_module
-from numeric.emit.modules import load, module_name
-from numeric.random.philox import stream_key
+from numeric.emit import modules
+from numeric.random import stream_key
 
 ROOT = Path(derive.__file__).parents[1]
 
@@ -284,7 +284,7 @@ CALLS = {
     "write_module.path": lambda value: write_module(
         recursion("K").single_input(), TANH, value if not isinstance(value, bytes) else None
     ),
-    "load": lambda value: load("x = 1", str(value) + "-"),
+    "load": lambda value: modules.load("x = 1", str(value) + "-"),
 }
 
 
@@ -627,9 +627,9 @@ def test_emitted_modules_are_checked_before_use(tmp_path, monkeypatch):
     """A file in the cache that is not what its name says is written anew."""
     monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path))
     source = "VALUE = 41 + 1\n"
-    planted = tmp_path / f"{module_name(source, 'planted')}.py"
+    planted = tmp_path / f"{modules.module_name(source, 'planted')}.py"
     planted.write_text("raise SystemExit('planted')\n")
-    assert load(source, "planted").VALUE == 42
+    assert modules.load(source, "planted").VALUE == 42
     assert planted.read_text() == source
 
 

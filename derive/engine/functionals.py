@@ -1,7 +1,7 @@
 """Functionals of one function in print: what stands in a recursion, and how their members move.
 
 With one input a functional X(F) of a product F is Σ_b X_b ⟨∂^b F⟩/b!, X_b = X(:z^b:), of which one
-member is a tensor: V = κ_2, G1 = G_2, Θ1 = θ_0, D = d_2, F = f_1, B = β_0 (`tangents.MEMBERS`).
+member is a tensor: V = κ_2, G1 = G_2, Θ1 = θ_0, D = d_2, F = f_1, B = β_0 (`skip_closure.MEMBERS`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..gaussian.brackets import Component
 from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
 from .exchangeable import Labels, Local, Pair
-from .tangents import BRANCHES, MEMBERS, functional_in, subscripts
+from .skip_closure import BRANCHES, MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {
     "s": ("σ²", r"\sigma^{2}"),
@@ -154,7 +154,7 @@ def member(
     """X_b behind the layer, from the terms of X(f): of this b, or of one that has no member's name.
 
     Arguments:
-        terms: of `tangents.functional_of`.
+        terms: of `skip_closure.functional_of`.
         gamma: γ.
         symbol: of each atom that has nothing of f.
         scale: of y = scale · z, the argument of σ.

@@ -1,7 +1,7 @@
 """Layers of which only permutations keep the law: z' = γ z + b + W σ(y), a skip around one matrix.
 
 Σ σ(z_a)² is no function of inner products, so that z' remembers, neuron by neuron, how large σ(z)
-was. `neurons` averages behind such a layer, and `tangents` closes its recursions.
+was. `neurons` averages behind such a layer, and `skip_closure` closes its recursions.
 """
 
 from __future__ import annotations

@@ -333,6 +333,20 @@ def oriented(name: Name) -> Tensor:
     return tensor(name.fields, name.order, name.pairing, places)
 
 
+def add_name(found: dict[str, Name], name: Name) -> bool:
+    """Add a tensor, if it is new; an error if another has its label, or it has other axes."""
+    if name.label not in found:
+        found[name.label] = name
+        return True
+    before = found[name.label]
+    if set(before.fields) != set(name.fields):
+        raise InputError("fields", name.label, "fields that are told apart by their names")
+    if oriented(before) != oriented(name):
+        both = [f"{each.cumulant} with axes {each.subscripts}" for each in (before, name)]
+        raise InputError("tensors", both, f"one order of the axes of {name.label}, their label")
+    return False
+
+
 def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has.
 

@@ -226,15 +226,11 @@ class Layer:
         """Whether z has as many neurons behind it as before, as a skip needs."""
         return all(matrix.out != ABOVE for stage in self.stages for matrix in stage.matrices)
 
-    @property
+    @cached_property
     def free_symbols(self) -> set[sympy.Symbol]:
         """The symbols that are no numbers yet."""
-        return {
-            symbol
-            for stage in self.stages
-            for value in stage.symbols
-            for symbol in value.free_symbols
-        }
+        values = (value for stage in self.stages for value in stage.symbols)
+        return {symbol for value in values for symbol in value.free_symbols}
 
     @property
     def identity(self) -> str:

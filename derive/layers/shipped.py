@@ -236,7 +236,7 @@ def skip(
 
     Only permutations of the neurons keep its law: cumulants of z_i² with every power of z_j enter
     V. `recursion` and `flow` close G1, V, Θ1, D, F, A and B on sequences, behind a norm too
-    (`engine.tangents`); `flow` also P … U without a norm. K and Θ are as those of other layers.
+    (`engine.skip_closure`); `flow` also P … U without a norm. K and Θ are as those of other layers.
     Derived here. Raises InputError for ε < 0 and for γ = 0.
 
     >>> skip("1/2")

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from derive.activations.functions import Activation, z
-from derive.engine.scheme import Scheme
 from derive.engine.step import closures, through
 from derive.engine.tensors import Name
 from derive.errors import InputError, instance, listed
@@ -105,13 +103,6 @@ def planned(
     targets = ["K", *(each.target for each in recursions)]
     closed = closures(targets, pattern.distinct, most_factors=MAX_POSITIONS)
     return _planned(closed, pattern, first)
-
-
-def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:
-    """The module's text, of tensors that `closure` gave. Everything in it is derived."""
-    _check_known(activation)
-    pattern = Pattern((replace(scheme, activation=activation),), (), (0,), ())
-    return _planned(((names,),), pattern, scheme.weights).text()
 
 
 def _check_known(activation: Activation) -> None:

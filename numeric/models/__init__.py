@@ -1,7 +1,7 @@
 """Models of other frameworks: read as networks, and judged against theory at initialization."""
 
 from .description import Description, read
-from .page import Report
+from .html import Report
 from .report import report
 
 __all__ = ["Description", "Report", "read", "report"]

@@ -11,10 +11,10 @@ too: within a group of g of them, layer by layer, each one's matrices meet value
 to, which gives up to g^ℓ networks at layer ℓ for the price of g. Where a layer is one matrix with
 independent rows, as layer 1 and a head are, g of them over the same values below are one layer of
 g N neurons, and any N of these a layer of an initialization. That its rows and biases are
-independent is an assumption, tested on the model's own initializations (`rows`): where a test finds
-dependence, or says less of V than V itself, neurons are left in their initializations, and what it
-might not have seen is part of V's standard error; all of it at layer 1, where V of recombined
-neurons is 0. V behind a skip is V of the layer below and what is added to it (`skips`).
+independent is an assumption, tested on the model's own initializations (`independence`): where a
+test finds dependence, or says less of V than V itself, neurons are left in their initializations,
+and what it might not have seen is part of V's standard error; all of it at layer 1, where V of
+recombined neurons is 0. V behind a skip is V of the layer below and what is added to it (`skips`).
 
 Groups share nothing: products of means are taken over different groups, or over halves of one that
 share no matrix, so that the estimates have no bias, and leaving out one group after another gives
@@ -35,8 +35,8 @@ from ..arrays import Array
 from ..tables import layout
 from .description import Description
 from .graph import Linear
+from .independence import Rows, Tests
 from .networks import law_of_weights
-from .rows import Rows, Tests
 from .skips import Centred, Centring, Skip, moments, skip
 
 _LEAST, _GROUPS, _MIXED = 3, 60, 10

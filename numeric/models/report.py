@@ -18,12 +18,12 @@ from ..arrays import Array
 from ..spectra import layered
 from ..tables import layout
 from ..tables.compare import FALSE_ALARMS, Comparison, compare
-from . import omissions
+from . import truncation
 from .description import Description, read
 from .drawn import Drawn
+from .html import Jacobian, Report
 from .measurement import Plan, Sample, enough, measure, plan
 from .networks import law_of_weights
-from .page import Jacobian, Report
 from .theory import Theory, by_readings, deeper, is_plain, rates, theory, with_reading
 
 _INPUTS = 2
@@ -74,7 +74,7 @@ def report(
     with telling(what, total=planned.total) as progress:
         sampled = measure(description, X, planned, seed + 1000, progress.advance)
     bounded = _bounded(description, derived, X, planned, seed)
-    told = tuple(omissions.omitted(derived, bounded))
+    told = tuple(truncation.omitted(derived, bounded))
     derived = with_reading(description, bounded)
     comparisons = tuple(_compared(derived, sampled))
     return Report(
@@ -97,13 +97,13 @@ def _bounded(
     """With what theory leaves out by an ensemble of the network as it was read, where the estimate
     of it is coarse."""
     drawn = Drawn(description.structure.graph, description.laws)
-    if not omissions.is_coarse(derived) or not drawn.is_known:
+    if not truncation.is_coarse(derived) or not drawn.is_known:
         return derived
     with telling("drawing the network as it was read", total=planned.total) as progress:
         own = planned._replace(tangents=planned.per_group)
-        networks = omissions.is_coarse(derived, ("K", "V"))
+        networks = truncation.is_coarse(derived, ("K", "V"))
         ensemble = measure(description, X, own, seed, progress.advance, drawn, networks)
-    return omissions.bounded(derived, ensemble)
+    return truncation.bounded(derived, ensemble)
 
 
 def _compared(derived: Theory, sampled: Sample) -> Iterator[Comparison]:

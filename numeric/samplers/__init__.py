@@ -1,1 +1,25 @@
 """Networks in, sums of products of their statistics out: four ways."""
+
+from . import jets
+from .arithmetic import Arithmetic
+from .base import Sampler
+from .ensemble import Ensemble, checked_ensemble
+from .explicit import ExplicitSampler
+from .innovations import InnovationSampler
+from .paths import PathSampler
+from .staged import Parts, ProbeSampler
+from .staged_forward import ForwardSampler
+
+__all__ = [
+    "Arithmetic",
+    "Ensemble",
+    "ExplicitSampler",
+    "ForwardSampler",
+    "InnovationSampler",
+    "Parts",
+    "PathSampler",
+    "ProbeSampler",
+    "Sampler",
+    "checked_ensemble",
+    "jets",
+]

@@ -28,7 +28,7 @@ from ..estimators.polynomials import Structure
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Ensemble, Layers
-from .forward_kernels import LANES, WORDS, grouped
+from .forward_kernels import LANES, WORDS
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
@@ -121,6 +121,16 @@ def fits(layers: Layers, plan: Plan) -> bool:
         and widest <= WIDEST
         and all(step.kind != DIAGONAL for step in steps)
     )
+
+
+def whole_groups(count: int) -> int:
+    """So many networks, or as many more as fill the lanes of the last group."""
+    return -(-count // LANES) * LANES
+
+
+def grouped(draws: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Networks (groups, lanes), those of the first group repeated where there are too few."""
+    return np.resize(draws, (whole_groups(draws.size) // LANES, LANES)).astype(np.uint64)
 
 
 def blocks(

@@ -24,16 +24,6 @@ WORDS = 4
 """Rows of words of a block of Philox, for each network."""
 
 
-def whole_groups(count: int) -> int:
-    """So many networks, or as many more as fill the lanes of the last group."""
-    return -(-count // LANES) * LANES
-
-
-def grouped(draws: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Networks (groups, lanes), those of the first group repeated where there are too few."""
-    return np.resize(draws, (whole_groups(draws.size) // LANES, LANES)).astype(np.uint64)
-
-
 @driver
 def fill_normals(
     out: Array,

@@ -26,8 +26,7 @@ from ..estimators.observables import Plan
 from . import forward
 from .base import Sampler, evaluated
 from .ensemble import Ensemble, Layers
-from .forward import WIDEST, fits, program_of
-from .forward_kernels import grouped
+from .forward import WIDEST, fits, grouped, program_of
 from .probing import probes_of
 from .staged_forward import ForwardSampler
 

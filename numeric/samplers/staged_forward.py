@@ -33,8 +33,8 @@ from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from . import forward
 from .base import Sampler, evaluated
 from .ensemble import MASKS, PERMUTATIONS, Ensemble, number_at
-from .forward import WIDEST, fits
-from .forward_kernels import LANES, grouped, whole_groups
+from .forward import WIDEST, fits, grouped, whole_groups
+from .forward_kernels import LANES
 from .probing import probes_of
 from .stage_kernels import PARTS
 from .stage_source import written

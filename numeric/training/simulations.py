@@ -33,8 +33,8 @@ from .arguments import (
     given,
 )
 from .ensembles import Training
-from .levels import Levels
 from .losses import LOSSES
+from .multilevel import Levels
 from .networks import reads_alone
 from .optimizers import Optimizer
 from .parts import parts

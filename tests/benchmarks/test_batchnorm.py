@@ -11,7 +11,7 @@ import pytest
 import sympy
 
 from derive import batchnorm as derived
-from derive import linear
+from derive import clear_caches, linear
 from numeric import batchnorm
 
 WIDTH, BATCH, DEPTH, DRAWS = 1000, 10, 100, 20
@@ -88,18 +88,9 @@ def test_linear_correlator(benchmark):
 
 def test_stationary_gap(benchmark):
     """The next order of E V², from nothing cached."""
-    from derive.batchnorm import series, stationary  # noqa: PLC0415
-
-    caches = [
-        each
-        for module in (stationary, series)
-        for each in vars(module).values()
-        if hasattr(each, "cache_clear") and each.__module__ == module.__name__
-    ]
 
     def fresh():
-        for each in caches:
-            each.cache_clear()
+        clear_caches()
         return derived.stationary_gap()
 
     found = benchmark.pedantic(fresh, rounds=3, iterations=1)

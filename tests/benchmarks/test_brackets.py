@@ -11,9 +11,9 @@ from sample_kernels import brackets_source
 from scipy import integrate
 
 from derive import activations
-from derive.gaussian.shapes import Shape, SingleShape
+from derive.gaussian import Shape, SingleShape
 from numeric.emit import modules
-from numeric.layers.positions import averages
+from numeric.layers import positions
 
 K = 4.0
 AVERAGE = "⟨tanh²⟩ to 1e-12"
@@ -45,7 +45,7 @@ def test_gauss_hermite_128(benchmark):
 @pytest.mark.parametrize("d", [2, 4])
 def test_several_inputs(benchmark, name, d):
     shape, sigma = Shape((0,) * d, (0,) * d), activations.by_name(name)
-    benchmark(averages, sigma, [shape], (0.4 + 0.6 * np.eye(d))[None])
+    benchmark(positions.averages, sigma, [shape], (0.4 + 0.6 * np.eye(d))[None])
 
 
 def _quad(K):

@@ -13,7 +13,7 @@ from derive.recursions import wanted
 from derive.weights import Orthogonal
 from numeric.cuda import on_device
 from numeric.estimators import observables
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.simulations import make_sampler
 
 pytestmark = pytest.mark.skipif(

@@ -8,11 +8,10 @@ import sys
 import pytest
 
 from derive import Gaussian, Orthogonal, recursion
+from derive.engine import FIRST_ORDER, tensors, through
 from derive.engine import fields as field_module
-from derive.engine import tensors, through
 from derive.engine.cumulants import insertions, products
 from derive.engine.step.coefficients import coefficient
-from derive.engine.tensors import FIRST_ORDER
 
 
 def forget():

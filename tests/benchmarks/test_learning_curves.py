@@ -16,7 +16,7 @@ import pytest
 
 from derivations.training.data import digits
 from derive import Network, Orthogonal
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training.networks import CompiledNetworks
 from numeric.training.optimizers import Optimizer
 from numeric.training.parts import Trained

@@ -21,8 +21,7 @@ from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Orthogonal
 from numeric.estimators import observables
-from numeric.samplers.base import Sampler
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import Sampler, checked_ensemble
 from numeric.simulations import make_sampler
 
 DEPTH, DRAWS = 5, 64

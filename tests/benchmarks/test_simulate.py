@@ -17,7 +17,7 @@ import pytest
 from derive import activations
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
-from numeric.random.philox import fill_normals, stream_key
+from numeric.random import fill_normals, stream_key
 from numeric.simulations import simulate
 
 WIDTH, DEPTH, DRAWS, BATCH = 100, 10, 1000, 50

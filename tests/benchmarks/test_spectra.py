@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Orthogonal, activations
+from derive import Orthogonal, activations, clear_caches
 from derive import spectra as symbolic
-from derive.spectra import moments
 from numeric import spectra
 
 POINTS = 1000
@@ -46,7 +45,7 @@ def test_edges(benchmark):
 
 def test_eight_symbolic_moments(benchmark):
     def derive():
-        moments._universal.cache_clear()
+        clear_caches()
         return symbolic.jacobian_moments(8)
 
     assert len(benchmark.pedantic(derive, rounds=2)) == 8

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from derive.activations.functions import as_activation
-from numeric.training.optimizers import Optimizer, take_steps
+from derive.activations import as_activation
+from numeric.training import optimizers
 
 pytestmark = pytest.mark.usefixtures("one_processor")
 
@@ -42,9 +42,9 @@ def here(layers):
     rates = np.array([RATES, [1.0] * DEPTH])
     widths = [SHAPES[0][0], *(n_out for _, n_out in SHAPES)]
     order = np.tile(np.arange(POINTS), (NETWORKS, STEPS, 1))
-    rule, moments = Optimizer("tensorial", ETA), np.empty((0, *parameters.shape))
+    rule, moments = optimizers.Optimizer("tensorial", ETA), np.empty((0, *parameters.shape))
     data = widths, INPUTS, TARGETS, order, "squared", as_activation("tanh")
-    take_steps(rule, parameters, moments, rates, 0, *data)
+    optimizers.take_steps(rule, parameters, moments, rates, 0, *data)
     found, start = [], 0
     for n_in, n_out in SHAPES:
         end = start + n_in * n_out

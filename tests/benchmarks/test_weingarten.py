@@ -11,8 +11,7 @@ from importlib import import_module
 import pytest
 import sympy
 
-from derive.groups.moments import parse_moment
-from derive.groups.zonal import partitions
+from derive.groups import parse_moment, partitions
 
 rational = import_module("derive.arithmetic.rational")
 weingarten = import_module("derive.groups.weingarten")

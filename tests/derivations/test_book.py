@@ -11,7 +11,8 @@ from derivations import claims
 from derivations.claims.costs import shipped
 from derivations.claims.registry import CHAPTERS, Claim
 from derivations.day_kahn_roberts import ensembles, figures, measurements
-from numeric.tables.compare import WEAK, Comparison, compare
+from numeric import Comparison, compare
+from numeric.tables import WEAK
 
 BOOK = claims.claims()
 Compared = tuple[Any, Any, Comparison]

@@ -7,7 +7,7 @@ from sympy import Rational
 
 from derivations.day_kahn_roberts.by_definition import SmallNetwork
 from derive import activations
-from derive.engine.fields import DH, Field, H
+from derive.engine import DH, Field, H
 
 INPUTS = ((Rational(1), Rational(2)), (Rational(-1), Rational(3)))
 LAYER = sympy.ImmutableMatrix([[1, 2], [Rational(1, 2), -1]])

@@ -9,7 +9,7 @@ from derivations import claims
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derive import InputError
-from derive.gaussian.brackets import Average, Component
+from derive.gaussian import Average, Component
 from numeric import compare
 from numeric.tables import layout
 

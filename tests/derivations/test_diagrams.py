@@ -12,8 +12,8 @@ import sympy
 
 from derivations.pictures.diagrams import Drawing, diagrams, draw
 from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion, symbols
-from derive.arithmetic.polynomials import add
-from derive.gaussian.brackets import Average
+from derive.arithmetic import add
+from derive.gaussian import Average
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 p_1, p_2 = sympy.symbols("p_1 p_2", positive=True)

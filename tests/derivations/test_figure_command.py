@@ -23,8 +23,7 @@ from derivations.pictures.panels import one_panel
 from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
-from numeric.runs import chunks
-from numeric.runs.directory import Directory
+from numeric.runs import Directory, chunks
 
 ROOT = Path(derive.__file__).parents[1]
 SIZES = ((40, 3000), (80, 2000))

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from derivations.moments.haar import check, orthogonal, stiefel, symplectic, unitary
 from derive.errors import InputError
-from derive.groups import sums
-from derive.groups.moments import Moment, haar_moment, parse_moment
-from derive.groups.pairings import coset_type
-from derive.groups.weingarten import elements_of, weingarten
+from derive.groups import coset_type, elements_of, haar_moment, parse_moment, sums, weingarten
+from derive.groups.moments import Moment
 
 n = sympy.Symbol("n")
 

@@ -5,8 +5,7 @@ import sympy
 
 from derivations.day_kahn_roberts import weingarten
 from derivations.moments import isotropic
-from derive.groups.moments import haar_moment
-from derive.groups.pairings import double_factorial_pairings
+from derive.groups import double_factorial_pairings, haar_moment
 from derive.symbols import n
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from derivations.cli import BAD_INPUT, OK, main
 from derive import Network, Orthogonal, activations, recursion
-from derive.engine.tensors import NAMES
+from derive.engine import NAMES
 from numeric import flow, write_module
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from derivations.nait_saada_tanner import pair_averages as pairs
 from derive import activations
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket
 from numeric.layers import averages
 
 BOTH = Bracket(((0, 0), (1, 0)))

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 from derivations.pictures.numbers import rows_of
 from derivations.pictures.panels import SIZE, one_panel, panel_grid
-from numeric.tables.drawing import beside, points
+from numeric.tables import drawing
 
 
 def test_one_panel_has_the_size_and_the_labels():
@@ -32,8 +32,10 @@ def test_a_grid_has_a_size_for_each_panel():
 def test_theory_beside_a_sample():
     """A line and points of one colour and label, each where it was given."""
     figure, panel = one_panel()
-    beside(panel, ([1, 2], [3, 4]), ([1], [3.5], [0.25]), color="C2", label="tanh", linewidth=1)
-    points(panel, [2, 3], np.array([5.0, 6.0]), [0.5, 1.0], label="relu", marker=".")
+    drawing.beside(
+        panel, ([1, 2], [3, 4]), ([1], [3.5], [0.25]), color="C2", label="tanh", linewidth=1
+    )
+    drawing.points(panel, [2, 3], np.array([5.0, 6.0]), [0.5, 1.0], label="relu", marker=".")
     rows = list(rows_of(figure))
     assert [row[1:7] for row in rows] == [
         ("tanh", "points", 1, 3.5, 3.25, 3.75),
@@ -47,4 +49,4 @@ def test_theory_beside_a_sample():
     assert (tanh.get_color(), tanh.get_marker(), tanh.get_linestyle()) == ("C2", "o", "None")
     assert (relu.get_marker(), to_hex(relu.get_color())) == (".", to_hex("C0"))
     with pytest.raises(ValueError, match="same size"):
-        points(panel, [1, 2], [3], [0.5])
+        drawing.points(panel, [1, 2], [3], [0.5])

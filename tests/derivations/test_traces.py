@@ -14,7 +14,7 @@ from sympy import MatrixSymbol, Trace
 from derivations.moments.haar import orthogonal
 from derivations.pennington.traces import large_n, trace_moment
 from derive.errors import InputError
-from derive.groups.moments import haar_moment
+from derive.groups import haar_moment
 
 n, m = sympy.symbols("n m")
 R, A, B, C = (MatrixSymbol(name, n, n) for name in "RABC")

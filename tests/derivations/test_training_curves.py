@@ -10,11 +10,9 @@ from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Network
 from derive.errors import InputError
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import simulate
-from numeric.training.losses import LOSSES, per_input
-from numeric.training.networks import CompiledNetworks
-from numeric.training.optimizers import Optimizer
+from numeric.samplers import checked_ensemble
+from numeric.training import losses, optimizers, simulate
+from numeric.training import networks as descending
 
 SPLIT = digits().standardised().split(40, 30, 20, seed=1)
 NET = Network("tanh", "orthogonal", lambda_b=0.3)
@@ -31,24 +29,25 @@ def test_a_curve_is_the_descent_of_the_mean_loss():
     assert (made["training"][:, 1] < made["training"][:, 0]).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", losses.LOSSES)
 def test_gradients_of_each_loss_are_those_of_finite_differences(loss):
     """A small step of ordinary descent is −η times the gradient, by differences."""
     eta, h = 1e-6, 1e-6
     x, y = SPLIT.training.pixels[:4, 20:25], SPLIT.training.targets[:4, :3] + 0.2
     y = y / y.sum(axis=1, keepdims=True)
+    rule = optimizers.Optimizer("ordinary", eta)
     work = SimpleNamespace(
         ensemble=checked_ensemble(Network("tanh", "gaussian", C_b=1), x, 4, 2, 0),
-        targets=y, widths=(5, 4, 3), rule=Optimizer("ordinary", eta), loss=loss, batch=4, ntk=False,
+        targets=y, widths=(5, 4, 3), rule=rule, loss=loss, batch=4, ntk=False,
     )  # fmt: skip
-    networks = CompiledNetworks(work, np.arange(1))
+    networks = descending.CompiledNetworks(work, np.arange(1))
     own = networks.parameters
 
     def total(at, by):
         own[0, at] += by
         z = networks.outputs(x)
         own[0, at] -= by
-        return per_input(z, y, loss).sum()
+        return losses.per_input(z, y, loss).sum()
 
     places = range(own.shape[1])
     slopes = [(total(at, h) - total(at, -h)) / (2 * h) for at in places]
@@ -61,9 +60,10 @@ def test_sigmoids_over_their_sum_are_probabilities():
     """Far below 0 the sigmoids are e^z, and their share of the sum the softmax."""
     z = np.array([[-40.0, -41.0, -42.0]])
     y = np.array([[0.5, 0.2, 0.3]])
-    both = [per_input(z, y, loss)[0] for loss in LOSSES[1:]]
+    both = [losses.per_input(z, y, loss)[0] for loss in losses.LOSSES[1:]]
     assert both[0] == pytest.approx(both[1], rel=1e-12)
-    assert per_input(np.zeros((1, 10)), np.eye(10)[:1], LOSSES[2])[0] == pytest.approx(np.log(10))
+    (even,) = losses.per_input(np.zeros((1, 10)), np.eye(10)[:1], losses.LOSSES[2])
+    assert even == pytest.approx(np.log(10))
 
 
 def test_the_probe_is_the_tangent_kernel():

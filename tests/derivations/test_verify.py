@@ -23,10 +23,9 @@ from derive import (
     recursion,
 )
 from derive.errors import InputError
-from numeric import examples, flow
+from numeric import Comparison, examples, flow
 from numeric.examples import Example, OfLayer, drawn, simpler
-from numeric.tables.compare import WEAK, Comparison, Row
-from numeric.tables.normalise import natural_size
+from numeric.tables import WEAK, Row, natural_size
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = range(1, 61)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from derive import Network
 from derive import activations as a
-from derive.activations.functions import by_name, from_expr, z
+from derive.activations import by_name, from_expr, z
 from derive.errors import InputError
-from derive.gaussian.oracle import bracket
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape, oracle
 from derive.symbols import K
 from numeric import flow
 
@@ -140,7 +139,7 @@ def test_closed_forms_equal_the_oracle(activation):
             closed = activation.average_outer(orders, outer, variance)
             assert closed is not None
             shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
-            exact = bracket(activation, shape, variance, 20)
+            exact = oracle.bracket(activation, shape, variance, 20)
             with mpmath.workdps(25):
                 assert close(mpmath.mpf(closed.evalf(25)), exact.value)
 
@@ -188,7 +187,9 @@ def test_without_a_closed_form_averages_are_numbers_to_the_digits_asked_for(acti
     for orders, outer in (((0, 0), 0), ((0, 0), 2), ((1, 1), 0), ((0, 2), 0)):
         found = activation.average_outer(orders, outer, R(3, 2), digits=25)
         assert found.is_Float
-        exact = bracket(activation, Shape(orders, (outer,) + (0,) * (len(orders) - 1)), R(3, 2), 30)
+        exact = oracle.bracket(
+            activation, Shape(orders, (outer,) + (0,) * (len(orders) - 1)), R(3, 2), 30
+        )
         with mpmath.workdps(35):
             assert close(mpmath.mpf(found), exact.value, 24)
     kept = activation.average((0, 0), K)

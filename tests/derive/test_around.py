@@ -8,8 +8,8 @@ import sympy
 
 from derive import Network, criticality
 from derive import activations as a
-from derive.depth.asymptotics import ell
-from derive.engine.tensors import FIRST_ORDER
+from derive.depth import ell
+from derive.engine import FIRST_ORDER
 from derive.errors import InputError
 from derive.recursions import recursion
 from derive.symbols import K, constant

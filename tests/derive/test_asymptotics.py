@@ -11,10 +11,8 @@ from sympy import log
 from derivations.day_kahn_roberts.breakdown import Breakdown, breakdown
 from derive import activations as a
 from derive import exact, symbols
-from derive.arithmetic.rings import ring
-from derive.depth.asymptotics import asymptotics, counterterm, ell, together
-from derive.depth.systems import in_layers
-from derive.engine.tensors import FIRST_ORDER
+from derive.depth import asymptotics, counterterm, ell, together
+from derive.engine import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import recursion
@@ -230,9 +228,9 @@ def test_tensors_solved_together_are_those_solved_alone():
 
 
 def test_rates_with_logarithms_are_series():
-    over = ring([sympy.Integer(1)])
-    found = in_layers((1 + 3 * log(ell)) / ell, over, sympy.Integer(4))
-    assert found.terms == {(1, 0): over(1), (1, 1): over(3)}
+    """Θ' = λ_b + (1 − 1/ℓ) Θ at large ℓ: ℓ Θ is the sum of 1 + 3 log ℓ."""
+    rates = {"lambda_b": lambda layer: (1 + 3 * log(layer)) / layer, "lambda_W": 0}
+    assert deep("Theta", Gaussian(), **rates).expr == 3 * log(ell) - 2
 
 
 def test_denominators_with_several_numbers():

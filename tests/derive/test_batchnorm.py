@@ -17,7 +17,7 @@ from derive.batchnorm import d, n, stationary
 from derive.batchnorm import series as batchnorm_series
 from derive.batchnorm.series import FIELD
 from derive.errors import InputError
-from derive.groups.pairings import pair_partitions
+from derive.groups import pair_partitions
 
 GOLD = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 

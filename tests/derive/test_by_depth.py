@@ -5,11 +5,16 @@ import pickle
 import pytest
 
 from derive import InputError, Network, Orthogonal, criticality, layers, recursion
-from derive.layers.by_depth import ByDepth, as_layers, by_depth
+from derive.layers import by_depth
 from derive.recursions import wanted
 
 DENSE, BLOCK, HEAD = layers.dense(), layers.residual(norm="rms"), layers.normalized("rms")
 TEXT = "dense(); residual(skip=1, norm=rms)*; normalized(rms)"
+
+
+def as_layers(given):
+    """What a network takes these layers as."""
+    return Network("tanh", layer=given).layer
 
 
 def names(given, depth):
@@ -107,12 +112,11 @@ def test_a_network_has_them():
 
 def test_a_function_of_the_layer():
     net = Network("tanh", layer=growing)
-    assert isinstance(net.layer, ByDepth)
     assert net.has_functions
     assert pickle.loads(pickle.dumps(net)) == net
     assert [str(net.layer_at(layer, 5))[:5] for layer in (2, 3, 4, 5)] == ["gated", "resid"] * 2
     assert str(net.layer).endswith("gated(); …")
-    assert net.tabulated(4).layer == ByDepth((layers.gated(), BLOCK, layers.gated()))
+    assert net.tabulated(4).layer == as_layers(["gated", BLOCK, "gated"])
     with pytest.raises(InputError, match="pickling"):
         pickle.dumps(Network("tanh", layer=lambda layer: DENSE))
     with pytest.raises(InputError, match="ZeroDivisionError"):

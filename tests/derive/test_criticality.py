@@ -8,18 +8,14 @@ import mpmath
 import pytest
 import sympy
 
-import derive
-from derive import Orthogonal, symbols
+from derive import Orthogonal, criticality, symbols
 from derive import activations as a
-from derive.activations.functions import from_expr
+from derive.activations import from_expr
 from derive.depth import fixed_points as rest
-from derive.depth.criticality import criticality
 from derive.depth.fixed_points import fixed_points
 from derive.depth.zeros import profile
 from derive.errors import InputError
-from derive.gaussian.brackets import Average
-from derive.gaussian.oracle import gaussian_average
-from derive.gaussian.small_kernel import small_kernel_average
+from derive.gaussian import Average, gaussian_average, small_kernel_average
 from derive.symbols import C_W, C_b, K
 
 R = sympy.Rational
@@ -185,10 +181,10 @@ def test_reports_and_refusals():
 
 def test_the_ensemble_does_not_matter():
     for name in (Orthogonal(), "orthogonal"):
-        assert derive.criticality(a.tanh, weights=name) == criticality(a.tanh)
+        assert criticality(a.tanh, weights=name) == criticality(a.tanh)
     for wrong in ("orthogonally", Orthogonal(C_W=3)):
         with pytest.raises(InputError, match="weights"):
-            derive.criticality(a.tanh, weights=wrong)
+            criticality(a.tanh, weights=wrong)
 
 
 @pytest.mark.parametrize("scale", [R(1, 1000), R(1000)], ids=str)

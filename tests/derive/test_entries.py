@@ -32,10 +32,9 @@ from derive import (
     exact,
     recursion,
 )
-from derive.display.labels import Label
-from derive.engine.fields import Z
-from derive.engine.tensors import FIRST_ORDER, named, pairing_classes, tensor
-from derive.groups.pairings import set_partitions
+from derive.display import Label
+from derive.engine import FIRST_ORDER, Z, named, pairing_classes, tensor
+from derive.groups import set_partitions
 from derive.weights import PermutationInvariant, as_weights
 
 KAPPA = "kappa(z,z,z,z|0123)"

@@ -17,11 +17,9 @@ from derive import (
     layers,
     recursion,
 )
-from derive.arithmetic.parameters import C_B, C_W
-from derive.arithmetic.polynomials import UNIT
-from derive.engine.cumulants import layer_cumulant
-from derive.engine.trees import Z
-from derive.groups.pairings import even_partitions, mobius, set_partitions
+from derive.arithmetic import C_B, C_W, UNIT
+from derive.engine import Z, cumulants
+from derive.groups import even_partitions, mobius, set_partitions
 
 KAPPA_4 = sympy.Symbol("kappa_4")
 ANY = Independent({4: KAPPA_4})
@@ -69,7 +67,7 @@ def test_all_matrices_of_signs_behind_what_is_carried(lines):
         return {(UNIT, 0): Fraction(total, len(before))}
 
     def value(blocks):
-        found = layer_cumulant(
+        found = cumulants.layer_cumulant(
             (Z,) * 4, (1,) * 4, Rademacher(), 12, below=below, pairing=blocks, stage=stage
         )
         terms = found[blocks].items()

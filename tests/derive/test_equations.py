@@ -12,7 +12,7 @@ from sample_fields import DNTK, NTK
 
 from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion, symbols
 from derive.errors import InputError
-from derive.groups.pairings import pair_partitions
+from derive.groups import pair_partitions
 from derive.recursions import wanted
 
 ENSEMBLES = [Gaussian(), Orthogonal(), LowRankOrthogonal(gamma=sympy.Rational(1, 3))]

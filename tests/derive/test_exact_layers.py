@@ -29,7 +29,7 @@ from derive import (
     layers,
     recursion,
 )
-from derive.groups.pairings import refining_partitions
+from derive.groups import refining_partitions
 from derive.symbols import K0, n
 from numeric import flow
 

@@ -30,11 +30,11 @@ from derive import (
     exact,
     recursion,
 )
-from derive.arithmetic.parameters import Parameter
-from derive.engine.tensors import NAMES, Tensor, tensor
+from derive.arithmetic import Parameter
+from derive.engine import NAMES, Tensor, tensor
 from derive.exact import cumulants
-from derive.gaussian.brackets import Bracket
-from derive.groups.pairings import Pairing, ordered
+from derive.gaussian import Bracket
+from derive.groups import Pairing, ordered
 
 Kernel = dict[tuple[int, int], Fraction]
 

@@ -9,17 +9,13 @@ import pytest
 import sympy
 
 from derivations.day_kahn_roberts.breakdown import breakdown
-from derive import Gaussian, Network, Orthogonal, recursion
+from derive import Gaussian, Network, Orthogonal, criticality, recursion
 from derive import activations as a
-from derive.depth import tails
-from derive.depth.asymptotics import counterterm, together
-from derive.depth.criticality import criticality
-from derive.depth.logarithmic import logarithmic_kernel
+from derive.depth import counterterm, logarithmic_kernel, tails, together
 from derive.depth.systems import label_of
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket, Shape
 from derive.gaussian.oracle import bracket as average
-from derive.gaussian.shapes import Shape
 from derive.layers import dropout, residual
 from derive.symbols import K, ell
 from numeric import flow

@@ -11,7 +11,7 @@ import sympy
 
 from derive import InputError, Network, criticality, recursion
 from derive import activations as a
-from derive.gaussian.oracle import gaussian_average
+from derive.gaussian import gaussian_average
 from derive.symbols import C_W, C_b, K, z
 
 R = sympy.Rational

@@ -21,7 +21,7 @@ from derive import (
     spectra,
     symbols,
 )
-from derive.engine.tensors import NAMES
+from derive.engine import NAMES
 from numeric import flow, simulate, write_module
 
 NET = Network("tanh", Orthogonal(C_W=2))

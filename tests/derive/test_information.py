@@ -8,7 +8,7 @@ import sympy
 
 from derivations.moments.depths import optimal_aspect_ratio
 from derive import Gaussian, Orthogonal, activations
-from derive.depth.information import entropy_deficit, mutual_information, v
+from derive.depth import entropy_deficit, mutual_information, v
 from derive.errors import InputError
 
 

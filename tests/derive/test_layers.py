@@ -18,13 +18,19 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.engine.cumulants import layer_cumulant
-from derive.engine.scheme import Scheme
-from derive.engine.stages import DENSE
-from derive.engine.step import closures, through
-from derive.engine.tensors import NAMES, canonical, named, target
-from derive.engine.trees import Field
-from derive.gaussian.brackets import Average, Bracket, normal_form
+from derive.engine import (
+    DENSE,
+    NAMES,
+    Field,
+    Scheme,
+    canonical,
+    closures,
+    cumulants,
+    named,
+    step,
+    target,
+)
+from derive.gaussian import Average, Bracket, normal_form
 from derive.layers import Layer, read
 from derive.symbols import C_W, C_b, K, tensor
 from numeric import flow
@@ -44,7 +50,7 @@ def behind(layer, stage, name, variable):
     fields = [Field(f.nodes, f.edges, (kind,) * f.nodes) for f in plain.fields]
     wanted = canonical(target(fields, plain.pairing, plain.order))
     scheme = Scheme(Gaussian(), single=True, layer=layer)
-    return through(wanted, scheme, layer.stages[stage]).expr
+    return step.through(wanted, scheme, layer.stages[stage]).expr
 
 
 def test_the_dense_layer_is_a_stage_with_one_equation():
@@ -291,7 +297,7 @@ def test_stages_are_cumulants_of_the_engine():
     stage = layers.normalized("rms", eps=EPS).stages[0]
     kind = stage.equations[0][0]
     field = Field(1, (), (kind,))
-    found = layer_cumulant((field, field), (1, 2), Gaussian(), 0, stage=stage)
+    found = cumulants.layer_cumulant((field, field), (1, 2), Gaussian(), 0, stage=stage)
     ((mono, at),) = found[(0, 1),]
     assert at == 0
     assert len(mono) == 3

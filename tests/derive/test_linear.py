@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from derivations.moments import deep_linear
 from derive import activations, exact, linear
 from derive.errors import InputError
-from derive.gaussian.brackets import Component
-from derive.groups.pairings import coset_type, pair_partitions, set_partitions
+from derive.gaussian import Component
+from derive.groups import coset_type, pair_partitions, set_partitions
 from derive.network import Network
 from derive.weights import BiInvariant, Gaussian, LowRankGaussian, Orthogonal, Truncated
 

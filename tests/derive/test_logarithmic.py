@@ -6,10 +6,9 @@ import mpmath
 import pytest
 import sympy
 
-from derive import Network
+from derive import Network, criticality
 from derive import activations as a
-from derive.depth.criticality import criticality
-from derive.depth.logarithmic import logarithmic_kernel
+from derive.depth import logarithmic_kernel
 from derive.errors import InputError
 from derive.symbols import ell
 from numeric import flow

@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 
 from derive import Equation, Network, activations, recursion
-from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, slots_of
-from derive.engine.tensors import NAMES, Name, Tensor, named, pairing_classes, target
-from derive.groups.pairings import pair_partitions
+from derive.engine import (
+    DDH_I,
+    DDH_II,
+    DH,
+    NAMES,
+    Field,
+    H,
+    Name,
+    Tensor,
+    Z,
+    named,
+    pairing_classes,
+    slots_of,
+    target,
+)
+from derive.groups import pair_partitions
 from numeric import flow, simulate
 
 

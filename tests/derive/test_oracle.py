@@ -8,11 +8,11 @@ import sympy
 from flint import acb, arb, ctx
 
 from derive import activations as a
-from derive.activations.functions import z
-from derive.arithmetic.balls import compile_arb, vanishes
+from derive.activations import z
+from derive.arithmetic import balls
 from derive.errors import InputError
-from derive.gaussian.oracle import _trapezoid, bracket, gaussian_average
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape, gaussian_average, oracle
+from derive.gaussian.oracle import _trapezoid
 
 HALF = sympy.Rational(1, 2)
 
@@ -49,12 +49,12 @@ def test_arb_and_mpmath_agree():
 
 def test_zero_variance():
     assert gaussian_average(sympy.cos(z) + 2, 0).value == 3
-    assert bracket(a.tanh, Shape((0, 0), (2, 0)), 0).value == 2
-    assert bracket(a.relu, Shape((0, 0), (0, 0)), 0).value == 0
+    assert oracle.bracket(a.tanh, Shape((0, 0), (2, 0)), 0).value == 2
+    assert oracle.bracket(a.relu, Shape((0, 0), (0, 0)), 0).value == 0
     with pytest.raises(InputError, match="jumps at 0"):
-        bracket(a.relu, Shape((1, 1), (0, 0)), 0)
+        oracle.bracket(a.relu, Shape((1, 1), (0, 0)), 0)
     with pytest.raises(InputError):
-        bracket(a.relu, Shape((0, 0), (2, 0)), 0)
+        oracle.bracket(a.relu, Shape((0, 0), (2, 0)), 0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_two_positions_meet_closed_forms(activation, orders, outer):
     K = (HALF, sympy.Rational(-1, 4), 1)
     raised = [order + extra for order, extra in zip(orders, outer, strict=True)]
     exact = activation.average_two(*raised, *K).evalf(25)
-    found = bracket(activation, Shape(orders, outer), [[K[0], K[1]], [K[1], K[2]]], 8)
+    found = oracle.bracket(activation, Shape(orders, outer), [[K[0], K[1]], [K[1], K[2]]], 8)
     assert abs(found.value - mpmath.mpf(exact)) < 1e-7
 
 
@@ -87,17 +87,17 @@ def test_kinks_of_nearly_equal_positions_keep_their_digits(gap):
         angle = mpmath.atan2(sine, rho)
         plain = (sine + (mpmath.pi - angle) * rho) / (2 * mpmath.pi)
         slopes = (mpmath.pi - angle) / (2 * mpmath.pi)
-    assert abs(bracket(a.relu, Shape((0, 0), (0, 0)), K, 10).value - plain) < 1e-9
-    assert abs(bracket(a.relu, Shape((0, 0), (1, 1)), K, 10).value - slopes) < 1e-9
+    assert abs(oracle.bracket(a.relu, Shape((0, 0), (0, 0)), K, 10).value - plain) < 1e-9
+    assert abs(oracle.bracket(a.relu, Shape((0, 0), (1, 1)), K, 10).value - slopes) < 1e-9
 
 
 def test_singular_covariances():
     shape = Shape((0, 0), (1, 1))
-    single = bracket(a.tanh, Shape((1, 1), (0, 0)), 2, 20).value
-    assert abs(bracket(a.tanh, shape, [[2, 2], [2, 2]], 20).value - single) < 1e-18
-    assert bracket(a.relu, shape, [[1, -2], [-2, 4]], 20).value == 0
-    assert abs(bracket(a.relu, shape, [[1, 2], [2, 4]], 20).value - 0.5) < 1e-18
-    zero_row = bracket(a.softplus, Shape((0, 0), (0, 0)), [[0, 0], [0, 3]], 15).value
+    single = oracle.bracket(a.tanh, Shape((1, 1), (0, 0)), 2, 20).value
+    assert abs(oracle.bracket(a.tanh, shape, [[2, 2], [2, 2]], 20).value - single) < 1e-18
+    assert oracle.bracket(a.relu, shape, [[1, -2], [-2, 4]], 20).value == 0
+    assert abs(oracle.bracket(a.relu, shape, [[1, 2], [2, 4]], 20).value - 0.5) < 1e-18
+    zero_row = oracle.bracket(a.softplus, Shape((0, 0), (0, 0)), [[0, 0], [0, 3]], 15).value
     product = mpmath.log(2) * gaussian_average(a.softplus.expr, 3, 15).value
     assert abs(zero_row - product) < 1e-13
 
@@ -106,7 +106,7 @@ def test_hard_tanh_second_derivatives_by_price():
     """⟨∂_1∂_2 σσ⟩ is the slope of ⟨σσ⟩ in K12."""
 
     def average(shape, K12):
-        return bracket(a.hard_tanh, shape, [[1, K12], [K12, 2]], 6).value
+        return oracle.bracket(a.hard_tanh, shape, [[1, K12], [K12, 2]], 6).value
 
     step = mpmath.mpf(2) ** -6
     plain = Shape((0, 0), (0, 0))
@@ -120,11 +120,11 @@ def test_bad_input():
         lambda: gaussian_average(z, -1),
         lambda: gaussian_average(z, float("nan")),
         lambda: gaussian_average(z, 1, digits=0),
-        lambda: bracket(a.tanh, plain, [[1, 2], [2, 1]]),
-        lambda: bracket(a.tanh, plain, [[1, 0], [1, 1]]),
-        lambda: bracket(a.tanh, plain, [[1]]),
-        lambda: bracket(a.tanh, Shape((0, 0), (0,)), 1),
-        lambda: bracket(a.relu, Shape((2, 2), (0, 0)), 1),
+        lambda: oracle.bracket(a.tanh, plain, [[1, 2], [2, 1]]),
+        lambda: oracle.bracket(a.tanh, plain, [[1, 0], [1, 1]]),
+        lambda: oracle.bracket(a.tanh, plain, [[1]]),
+        lambda: oracle.bracket(a.tanh, Shape((0, 0), (0,)), 1),
+        lambda: oracle.bracket(a.relu, Shape((2, 2), (0, 0)), 1),
     ):
         with pytest.raises(InputError):
             call()
@@ -132,23 +132,23 @@ def test_bad_input():
 
 def test_what_occurs_twice_is_remembered_for_one_ball_and_one_precision():
     """tanh² + tanh at one ball: as sharp at 200 bits after 53, and nan where a cut is met."""
-    function, x = compile_arb(sympy.tanh(z) ** 2 + sympy.tanh(z), z), acb(1)
+    function, x = balls.compile_arb(sympy.tanh(z) ** 2 + sympy.tanh(z), z), acb(1)
     accuracies = []
     for bits in (53, 200):
         with ctx.workprec(bits):
             accuracies.append(function(x, False).real.rel_accuracy_bits())
     assert accuracies[0] < 60
     assert accuracies[1] > 180
-    twice, wide = compile_arb(sympy.asin(z) ** 2 + sympy.asin(z), z), acb(arb(1, 0.5))
+    twice, wide = balls.compile_arb(sympy.asin(z) ** 2 + sympy.asin(z), z), acb(arb(1, 0.5))
     assert twice(wide, False).is_finite()
     assert not twice(wide, True).is_finite()
 
 
 def test_what_vanishes():
     """By identities that sympy knows; a ball tells what does not."""
-    assert vanishes(sympy.sin(z) ** 2 + sympy.cos(z) ** 2 - 1, z, sympy.Rational(7, 8))
-    assert not vanishes(sympy.sin(z) ** 2 - z, z, sympy.Rational(7, 8))
-    assert not vanishes(z - 1, z, sympy.Integer(1))
+    assert balls.vanishes(sympy.sin(z) ** 2 + sympy.cos(z) ** 2 - 1, z, sympy.Rational(7, 8))
+    assert not balls.vanishes(sympy.sin(z) ** 2 - z, z, sympy.Rational(7, 8))
+    assert not balls.vanishes(z - 1, z, sympy.Integer(1))
 
 
 @pytest.mark.parametrize("ends", [(0, 1), (-2, 3)])

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.errors import InputError
-from derive.groups import sums
-from derive.groups.moments import haar_moment
-from derive.groups.pairings import double_factorial_pairings
+from derive.groups import class_size, double_factorial_pairings, haar_moment, sums
 from derive.groups.sums import PairingSum, count_pairings
-from derive.groups.weingarten import class_size
 
 n, i, j, k = sympy.symbols("n i j k")
 GROUPS = ("O", "U", "Sp")

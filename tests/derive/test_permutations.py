@@ -10,13 +10,14 @@ import pytest
 import sympy
 
 from derivations.moments.gram import gram_matrix
-from derive import InputError, haar_moment, weingarten
-from derive.groups.pairings import even_partitions, refining_partitions, set_partitions
-from derive.groups.permutations import join
-from derive.groups.weingarten import (
+from derive import InputError, groups, haar_moment, weingarten
+from derive.groups import (
     elements_of,
+    even_partitions,
     laurent,
+    refining_partitions,
     series,
+    set_partitions,
 )
 
 GROUPS = ("S", "B")
@@ -129,7 +130,7 @@ def test_symbolic_indices_are_right_for_every_coincidence():
 
 
 def test_joins_and_refinements():
-    assert join(((0, 1), (2, 3)), ((0, 2), (1, 3))) == ((0, 1, 2, 3),)
+    assert groups.permutations.join(((0, 1), (2, 3)), ((0, 2), (1, 3))) == ((0, 1, 2, 3),)
     evens = [len(list(even_partitions(range(k)))) for k in (0, 2, 4, 6, 8)]
     assert evens == [1, 1, 4, 31, 379]  # A005046
     inside = set(refining_partitions([(0, 1, 2, 5), (3, 4)]))

@@ -21,7 +21,7 @@ from derive import (
     exact,
     recursion,
 )
-from derive.groups.pairings import even_partitions
+from derive.groups import even_partitions
 from derive.weights import as_weights
 
 KAPPA = "kappa(z,z,z,z|0123)"

@@ -11,9 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from derive.errors import InputError
-from derive.work import progress
-from derive.work.progress import quiet, telling
-from derive.work.resources import check_time, duration
+from derive.work import check_time, duration, progress, quiet, telling
 
 
 class Terminal(io.StringIO):

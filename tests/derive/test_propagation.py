@@ -23,11 +23,8 @@ from derive import (
     symbols,
 )
 from derive import activations as a
-from derive.activations.functions import from_expr
-from derive.gaussian.brackets import Average
-from derive.gaussian.oracle import bracket, gaussian_average
-from derive.gaussian.quadrature import double, single
-from derive.gaussian.shapes import Shape, SingleShape
+from derive.activations import from_expr
+from derive.gaussian import Average, Shape, SingleShape, gaussian_average, oracle, quadrature
 from derive.propagation.estimates import followed
 from derive.spectra import jacobian_moments
 
@@ -71,9 +68,9 @@ def test_line_averages_agree_with_rigorous_ones(activation: a.Activation, q: str
     with mpmath.workdps(40):
         variance = mpmath.mpf(q)
         wanted = [SingleShape((0, 0)), SingleShape((1, 1)), SingleShape((0, 0), 2)]
-        found = single(activation, wanted, variance, 20)
+        found = quadrature.single(activation, wanted, variance, 20)
         for value, (orders, outer) in zip(found, wanted, strict=True):
-            exact = bracket(activation, Shape(orders, (outer, 0)), variance, 25).value
+            exact = oracle.bracket(activation, Shape(orders, (outer, 0)), variance, 25).value
             scale = max(abs(exact), mpmath.mpf(10) ** -7)  # ⟨(sin²)''⟩ cancels to e^{−60}
             assert abs(value - exact) < scale * mpmath.mpf(10) ** -19
 
@@ -84,7 +81,7 @@ def test_plane_averages_of_smooth_activations(
     activation: a.Activation, kernel: tuple[float, float, float]
 ) -> None:
     for order in (0, 1):
-        found = double(activation, (order, order), tuple(map(mpmath.mpf, kernel)), 15)
+        found = quadrature.double(activation, (order, order), tuple(map(mpmath.mpf, kernel)), 15)
         assert float(found) == pytest.approx(on_grid(activation, order, kernel), rel=1e-12)
 
 
@@ -93,8 +90,8 @@ def test_plane_averages_of_relu_are_the_arc_cosine_kernels() -> None:
     kernel = tuple(map(mpmath.mpf, (0.7, 0.3, 0.5)))
     angle = math.pi - math.acos(c)
     first = scale * (math.sqrt(1 - c**2) + angle * c) / (2 * math.pi)
-    assert float(double(a.relu, (0, 0), kernel, 18)) == pytest.approx(first, rel=1e-14)
-    assert float(double(a.relu, (1, 1), kernel, 18)) == pytest.approx(
+    assert float(quadrature.double(a.relu, (0, 0), kernel, 18)) == pytest.approx(first, rel=1e-14)
+    assert float(quadrature.double(a.relu, (1, 1), kernel, 18)) == pytest.approx(
         angle / (2 * math.pi), rel=1e-14
     )
 
@@ -105,13 +102,14 @@ def test_plane_averages_between_kinks_obey_prices_theorem() -> None:
         at = [mpmath.mpf(value) for value in ("0.7", "0.3", "0.5")]
         step = mpmath.mpf(10) ** -8
         up, down = (
-            double(a.hard_tanh, (0, 0), (at[0], at[1] + sign * step, at[2]), 30) for sign in (1, -1)
+            quadrature.double(a.hard_tanh, (0, 0), (at[0], at[1] + sign * step, at[2]), 30)
+            for sign in (1, -1)
         )
-        slope = double(a.hard_tanh, (1, 1), tuple(at), 20)
+        slope = quadrature.double(a.hard_tanh, (1, 1), tuple(at), 20)
         assert abs((up - down) / (2 * step) - slope) < mpmath.mpf(10) ** -14
         near = at[0] * (1 - mpmath.mpf(10) ** -24)
-        (line,) = single(a.hard_tanh, [SingleShape((0, 0))], at[0], 22)
-        assert abs(double(a.hard_tanh, (0, 0), (at[0], near, at[0]), 22) - line) < 1e-20
+        (line,) = quadrature.single(a.hard_tanh, [SingleShape((0, 0))], at[0], 22)
+        assert abs(quadrature.double(a.hard_tanh, (0, 0), (at[0], near, at[0]), 22) - line) < 1e-20
 
 
 def test_maps_meet_high_precision_quadrature() -> None:
@@ -258,7 +256,8 @@ def test_edge_of_chaos_is_critical_and_meets_rigorous_quadrature() -> None:
         with mpmath.workdps(30):
             at = mpmath.mpf(q)
             square, slope = (
-                bracket(a.tanh, Shape((order, order), (0, 0)), at, 25).value for order in (0, 1)
+                oracle.bracket(a.tanh, Shape((order, order), (0, 0)), at, 25).value
+                for order in (0, 1)
             )
             assert pytest.approx(float(1 / slope), rel=1e-14) == C_W
             assert C_b == pytest.approx(float(at - square / slope), rel=1e-10)

@@ -19,16 +19,26 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.arithmetic.polynomials import add, constant, monomial, multiply
-from derive.engine.cumulants import layer_cumulant
-from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
-from derive.engine.scheme import Scheme
-from derive.engine.step import closure
+from derive.arithmetic import add, constant, monomial, multiply
+from derive.engine import (
+    DDH_I,
+    DDH_II,
+    DH,
+    NAMES,
+    Field,
+    H,
+    Scheme,
+    Z,
+    closure,
+    cumulants,
+    forward,
+    spell,
+    tensor,
+)
 from derive.engine.step.coefficients import coefficient
-from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
-from derive.gaussian.brackets import Average, Component
-from derive.groups.pairings import pair_partitions
+from derive.gaussian import Average, Component
+from derive.groups import pair_partitions
 from derive.symbols import C_W, C_b
 
 V, G1, K = map(symbols.tensor, ("V", "G1", "K"))
@@ -161,9 +171,9 @@ def test_names_are_read_back(name):
 
 
 def test_cumulants_are_symmetric_in_their_samples():
-    cumulant = layer_cumulant((Z,) * 4, (1, 2, 3, 4), Orthogonal(), 1)
+    cumulant = cumulants.layer_cumulant((Z,) * 4, (1, 2, 3, 4), Orthogonal(), 1)
     first = cumulant[((0, 1), (2, 3))]
-    relabelled = layer_cumulant((Z,) * 4, (1, 3, 2, 4), Orthogonal(), 1)[((0, 2), (1, 3))]
+    relabelled = cumulants.layer_cumulant((Z,) * 4, (1, 3, 2, 4), Orthogonal(), 1)[((0, 2), (1, 3))]
     assert first == relabelled
 
 
@@ -246,9 +256,9 @@ def test_fields_are_given_in_any_order():
 def test_the_engine_agrees_with_itself_on_every_pairing():
     """All pairings at once, or one at a time."""
     fields, samples = (Z, Z, H), (1, 2, 3, 4)
-    every = layer_cumulant(fields, samples, Orthogonal(), 1)
+    every = cumulants.layer_cumulant(fields, samples, Orthogonal(), 1)
     for pairing in pair_partitions(4):
-        one = layer_cumulant(fields, samples, Orthogonal(), 1, pairing=pairing)
+        one = cumulants.layer_cumulant(fields, samples, Orthogonal(), 1, pairing=pairing)
         assert one == {pairing: every[pairing]}
 
 

@@ -16,9 +16,10 @@ from derive import (
     Truncated,
     activations,
     spectra,
+    symbols,
 )
-from derive.spectra.limits import sigma0
 
+sigma0 = symbols.sigma_0
 a, epsilon, depth = sympy.symbols("a epsilon L", positive=True)
 
 

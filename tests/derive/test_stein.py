@@ -16,18 +16,11 @@ from hypothesis import strategies as st
 
 from derivations.moments.gaussian import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, recursion
-from derive.activations.functions import Activation, z
+from derive.activations import Activation, z
 from derive.arithmetic.hermite import hermite, polynomial
-from derive.engine.tensors import NAMES
-from derive.gaussian import oracle
-from derive.gaussian.brackets import (
-    Average,
-    Bracket,
-    Component,
-    GaussianAverage,
-    K,
-    specialise,
-)
+from derive.engine import NAMES
+from derive.gaussian import Average, Bracket, Component, GaussianAverage, Shape, oracle, specialise
+from derive.gaussian.brackets import K
 from derive.gaussian.kernel_form import (
     HermiteAverage,
     InverseKernel,
@@ -35,7 +28,6 @@ from derive.gaussian.kernel_form import (
     outward,
     wick_ordered,
 )
-from derive.gaussian.shapes import Shape
 
 SINGLE = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 

@@ -18,8 +18,8 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.depth import asymptotics
-from derive.gaussian.brackets import Component, GaussianAverage
+from derive.depth import ell
+from derive.gaussian import Component, GaussianAverage
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_every_symbol_of_a_result_answers_to_its_name(result):
 
 def test_one_symbol_each():
     assert exact.n is limits.n is symbols.n
-    assert asymptotics.ell is symbols.ell
+    assert ell is symbols.ell
     assert batchnorm.n is symbols.batch
     assert batchnorm.d is symbols.width
     assert activations.linear.expr is symbols.z

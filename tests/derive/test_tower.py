@@ -26,9 +26,8 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.engine.tensors import NAMES, spell, tensor
-from derive.gaussian.brackets import Average, Component
-from derive.gaussian.kernel_form import HermiteAverage
+from derive.engine import NAMES, spell, tensor
+from derive.gaussian import Average, Component, HermiteAverage
 from derive.symbols import C_W, C_b, lambda_b, lambda_W
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 from derive import Network, training
-from derive.engine.tensors import named
+from derive.engine import named
 from derive.engine.trees import DDH_I, DDH_II, DH, H, Z
 from derive.errors import InputError
 from derive.symbols import real, tensor

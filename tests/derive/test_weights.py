@@ -9,11 +9,9 @@ import pytest
 import sympy
 
 from derivations.moments.haar import orthogonal, stiefel
-from derive.arithmetic.polynomials import Expansion
+from derive.arithmetic import Expansion
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, pair_partitions
-from derive.groups.weingarten import class_size, weingarten
-from derive.groups.zonal import partitions
+from derive.groups import class_size, coset_type, pair_partitions, partitions, weingarten
 from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,

@@ -11,18 +11,21 @@ from hypothesis import strategies as st
 
 from derivations.moments.gram import gram_matrix
 from derive import weingarten as public
-from derive.arithmetic.rational import RationalFunction, Term
+from derive.arithmetic import RationalFunction, Term
 from derive.errors import InputError
-from derive.groups.pairings import Partition, coset_type
-from derive.groups.weingarten import (
+from derive.groups import (
+    Partition,
     class_size,
+    coset_type,
     elements_of,
     laurent,
+    partitions,
     series,
+    spherical_functions,
     table,
     weingarten,
 )
-from derive.groups.zonal import invertible_functions, partitions, spherical_functions
+from derive.groups.zonal import invertible_functions
 from derive.work import resources
 
 n = sympy.Symbol("n")

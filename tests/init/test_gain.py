@@ -10,8 +10,9 @@ import sympy
 
 from derive import Gaussian, InputError, LowRankGaussian, Uniform, criticality, layers
 from numeric import init
+from numeric.init import Initialized, Setting
 from numeric.init.gains import ensemble
-from numeric.init.settings import LEFT, Initialized, Setting
+from numeric.init.settings import LEFT
 
 
 @pytest.mark.parametrize("sigma", ["relu", "tanh", "gelu", "linear"])

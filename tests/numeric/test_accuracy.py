@@ -11,18 +11,14 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.activations.functions import by_name, from_expr, z
-from derive.arithmetic.parameters import Parameter
-from derive.engine.scheme import Scheme
-from derive.engine.step import closure
-from derive.engine.tensors import Tensor, identify
+from derive.activations import by_name, from_expr, z
+from derive.arithmetic import Parameter
+from derive.engine import Scheme, Tensor, closure, identify
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import SingleShape
+from derive.gaussian import Bracket, SingleShape
 from numeric import flow
 from numeric.brackets import quadrature
-from numeric.layers import accuracy, averages, one_sample, sigma
-from numeric.layers.run import Layers
+from numeric.layers import Layers, accuracy, averages, one_sample, sigma
 
 DIGITS = 60
 

@@ -12,11 +12,11 @@ import sympy
 from flint import arb, ctx, fmpq
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.activations.functions import z
-from derive.arithmetic.parameters import Parameter
-from derive.engine.tensors import NAMES, Tensor, spell
+from derive.activations import z
+from derive.arithmetic import Parameter
+from derive.engine import NAMES, Tensor, spell
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket
 from numeric import flow
 
 FIRST = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

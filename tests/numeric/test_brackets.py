@@ -20,14 +20,13 @@ from sample_kernels import brackets_source, interpreted
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from derive import activations
-from derive.activations.functions import Activation, by_name, z
+from derive import Network, activations
+from derive.activations import Activation, by_name, z
 from derive.arithmetic import hermite
 from derive.errors import InputError
-from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape, SingleShape, leibniz
+from derive.gaussian import Shape, SingleShape, leibniz, oracle
+from numeric import flow
 from numeric.brackets import quadrature
-from numeric.brackets.shapes import check_finite
 from numeric.emit import modules
 from numeric.layers import one_sample, positions
 
@@ -206,10 +205,9 @@ def test_products_at_a_kink_obey_leibniz(road, activation):
 
 
 def test_the_tensor_of_an_infinite_bracket_is_named():
-    shapes = [SingleShape((1, 1)), SingleShape((2, 2))]
-    check_finite("S", activations.tanh, shapes)
+    assert np.isfinite(flow(Network("tanh"), [1, 0.5], 2, "S")["S"]).all()
     with pytest.raises(InputError, match=r"relu, S is not, for its ⟨σ''²⟩"):
-        check_finite("S", activations.relu, shapes)
+        flow(Network("relu"), [1, 0.5], 2, "S")
 
 
 @ROADS

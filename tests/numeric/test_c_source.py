@@ -24,8 +24,7 @@ from derive import (
     activations,
     recursion,
 )
-from numeric import flow, write_module
-from numeric.codegen.c import write_c
+from numeric import flow, write_c, write_module
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 needs_a_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")

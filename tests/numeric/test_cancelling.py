@@ -8,7 +8,7 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network
-from derive.activations.functions import from_expr, z
+from derive.activations import from_expr, z
 from numeric import flow
 from numeric.brackets import quadrature
 from numeric.layers import cancelling, sigma

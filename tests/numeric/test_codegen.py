@@ -15,15 +15,11 @@ import sympy
 from sample_kernels import interpreted
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.engine.scheme import Scheme
-from derive.engine.step import closure
-from derive.engine.tensors import named
 from derive.errors import InputError
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape
 from numeric import flow, write_module
 from numeric.brackets import quadrature
-from numeric.codegen.python import module_source
-from numeric.layers.positions import averages
+from numeric.layers import positions as roads
 
 ONES = np.ones(4)
 
@@ -105,7 +101,7 @@ def test_panels_reach_as_far_as_products_grow(factors):
             continue
         K = np.kron(np.eye(positions), np.ones((each, each)))
         exact = (0.5 * float(sympy.factorial2(2 * each - 1)) / 2**each) ** positions
-        ((value,),) = averages(activation, [shape], K[None])
+        ((value,),) = roads.averages(activation, [shape], K[None])
         assert abs(value / exact - 1) < bound
 
 
@@ -119,9 +115,9 @@ def test_averages_of_six_factors():
         (activations.linear, twice, wick(twice)),
         (activations.relu, np.full((6, 6), 3.0), 0.5 * wick(np.full((6, 6), 3.0))),
     ):
-        assert averages(activation, [shape], at[None]) == pytest.approx(expected, rel=1e-12)
+        assert roads.averages(activation, [shape], at[None]) == pytest.approx(expected, rel=1e-12)
         with pytest.raises(InputError, match="at most 4 inputs"):
-            averages(activation, [shape], np.eye(6)[None])
+            roads.averages(activation, [shape], np.eye(6)[None])
 
 
 def wick(K):
@@ -193,33 +189,32 @@ def test_first_weights_are_an_ensemble(tmp_path):
 
 
 @pytest.mark.slow
-def test_sources_do_not_depend_on_hashes():
+def test_sources_do_not_depend_on_hashes(tmp_path):
     """What is compiled is kept by its text, which must be the same in every process."""
     code = (
-        "from derive import Gaussian, activations; from derive.engine.scheme import Scheme;"
-        "from derive.engine.step import closure; from numeric.codegen.python import module_source;"
-        "scheme = Scheme(Gaussian(1)); names = closure(['K', 'V', 'Theta', 'D', 'F'], scheme);"
-        "print(module_source(names, activations.linear, scheme))"
+        "import sys; from derive import recursion; from numeric import write_module;"
+        "made = [recursion(name) for name in ('V', 'D', 'F')];"
+        "write_module(made, 'linear', sys.argv[1])"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    other = subprocess.run(
-        [sys.executable, "-c", code],
+    here, there = tmp_path / "module.py", tmp_path / "there" / "module.py"
+    there.parent.mkdir()
+    subprocess.run(
+        [sys.executable, "-c", code, str(there)],
         env={**os.environ, "PYTHONHASHSEED": seed},
-        capture_output=True,
         check=True,
-        text=True,
-    ).stdout
-    scheme = Scheme(Gaussian(1))
-    names = closure(["K", "V", "Theta", "D", "F"], scheme)
-    assert module_source(names, activations.linear, scheme) + "\n" == other
+    )
+    write_module([recursion(name) for name in ("V", "D", "F")], "linear", here)
+    assert here.read_text(encoding="utf-8") == there.read_text(encoding="utf-8")
 
 
-def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch):
+def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch, tmp_path):
     """sympy numbers its dummies, and sorts terms by their names as text: 999 after 1000."""
     texts = set()
     for k in range(12):
         monkeypatch.setattr(sympy.Dummy, "_count", 10 ** (20 + k) - k)
-        texts.add(module_source((named("K"),), activations.tanh, Scheme(Gaussian(), single=True)))
+        path = write_module(recursion("K").single_input(), activations.tanh, tmp_path / "k.py")
+        texts.add(path.read_text(encoding="utf-8"))
     assert len(texts) == 1
 
 

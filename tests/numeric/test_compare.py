@@ -10,8 +10,9 @@ from scipy import stats
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
+from numeric import compare
 from numeric.simulations import simulate
-from numeric.tables.compare import ACCURACY, FALSE_ALARMS, SERIES, compare
+from numeric.tables import FALSE_ALARMS, layout
 
 LAYERS = np.arange(1, 4)
 
@@ -102,12 +103,12 @@ def test_the_bound_counts_comparisons_and_blocks():
 
 def test_entries_without_variance_are_compared_to_rounding():
     flowed = theory(V=[1, 2, 0])
-    exact = sample(10, V=[1 + ACCURACY, 2, 0], se=0)
+    exact = sample(10, V=[1 + layout.ACCURACY, 2, 0], se=0)
     assert compare(flowed, exact).agrees
-    assert not compare(flowed, sample(10, V=[1 + 100 * ACCURACY, 2, 0], se=0)).agrees
+    assert not compare(flowed, sample(10, V=[1 + 100 * layout.ACCURACY, 2, 0], se=0)).agrees
     assert not compare(flowed, sample(10, V=[1, 2, 1e-13], se=0)).agrees
     cancelling = sample(10, V=[1, 2, 1e-13], se=0)
-    cancelling["V_floor"] = "layer", np.full(3, ACCURACY)
+    cancelling["V_floor"] = "layer", np.full(3, layout.ACCURACY)
     assert compare(flowed, cancelling).agrees
     assert compare(flowed, [exact, sample(20, V=[1, 2, 0], se=0)]).agrees
 
@@ -284,7 +285,3 @@ def test_bad_tables(argument, flowed, simulated, options):
     with pytest.raises(InputError) as caught:
         compare(flowed, simulated, **options)
     assert caught.value.argument == argument
-
-
-def test_series_begin_with_the_tensor_itself():
-    assert all(name == series[0] for name, series in SERIES.items())

@@ -21,7 +21,7 @@ from derive import (
 )
 from derive.work import resources
 from numeric import compare, spectra
-from numeric.estimators.controls import controlled
+from numeric.estimators import controlled
 from numeric.spectra import innovations
 
 QUARTER = sympy.Rational(1, 4)

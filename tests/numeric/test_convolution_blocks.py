@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from derive import Gaussian, InputError, Network, Orthogonal, layers
-from numeric import flow, simulate, training
-from numeric.tables.compare import compare
+from numeric import compare, flow, simulate, training
 
 SIGNAL = np.random.default_rng(7).normal(size=(3, 4))
 FIRST = ["K", "G1", "V"]

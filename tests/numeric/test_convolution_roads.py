@@ -14,8 +14,8 @@ from combinations import COMPILER, INPUTS, ran
 from sample_kernels import interpreted
 
 from derive import Gaussian, InputError, Network, Orthogonal, activations, exact, layers, recursion
-from derive.engine.taps import Moved
-from derive.gaussian.brackets import Component, GaussianAverage
+from derive.engine import Moved
+from derive.gaussian import Component, GaussianAverage
 from numeric import flow, write_c, write_module
 
 SIGNAL = np.random.default_rng(7).normal(size=(3, 4)).round(2)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from derive import Gaussian, InputError, Network, Orthogonal, layers
-from numeric import flow, simulate
-from numeric.layers.tapped import Reader
-from numeric.tables.compare import compare
+from numeric import compare, flow, simulate
+from numeric.layers import Reader
 
 RNG = np.random.default_rng(7)
 SIGNAL = RNG.normal(size=(3, 4))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from derive import InputError, Network, activations
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket
 from numeric import flow, flows
-from numeric.layers import averages, crowds, program
-from numeric.layers.several_samples import Sums, factorise
+from numeric.layers import Sums, averages, crowds, program
+from numeric.layers.several_samples import factorise
 
 FOUR = Bracket(((0, 0), (1, 2), (2, 1), (3, 1)), ())
 EPS = np.finfo(float).eps

@@ -14,7 +14,7 @@ from numba import cuda
 from numba.core import config
 
 from derive import activations
-from derive.engine.equations import Equation
+from derive.engine import Equation
 from derive.errors import InputError
 from derive.layers import Layer
 from derive.network import Network
@@ -30,7 +30,7 @@ from derive.weights import (
 from numeric.cuda import on_device
 from numeric.estimators import moments, observables
 from numeric.random import philox
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.simulations import make_sampler, simulate
 
 SIMULATED = bool(config.ENABLE_CUDASIM)

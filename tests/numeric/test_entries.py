@@ -23,8 +23,7 @@ from derive import (
     recursion,
 )
 from numeric import compare, flow, simulate, write_module
-from numeric.random.entries import entries
-from numeric.random.matrices import weight_matrix
+from numeric.random import entries, weight_matrix
 
 KAPPA = "kappa(z,z,z,z|0123)"
 TENSORS = ["K", "G1", "V", KAPPA]

@@ -11,14 +11,13 @@ import sympy
 from sample_fields import DNTK, NTK
 
 from derive import BiInvariant, Equation, Gaussian, Network, Orthogonal, activations, exact
-from derive.engine.fields import DH, H
+from derive.engine import DH, H
 from derive.errors import InputError
 from derive.recursions import recursion, wanted
 from numeric import compare
 from numeric.estimators import observables
 from numeric.flows import flow
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.explicit import ExplicitSampler
+from numeric.samplers import ExplicitSampler, checked_ensemble
 from numeric.simulations import make_sampler, simulate
 
 TANH = activations.tanh

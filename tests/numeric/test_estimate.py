@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from pairing_estimator import moments_of_samples
 
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
+from derive.groups import coset_type, loops, pair_partitions, set_partitions
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
-from numeric.estimators import moments, sums, unbiased
-from numeric.estimators.observables import Plan, components
-from numeric.estimators.probes import Probes
+from numeric.estimators import Plan, Probes, components, moments, sums, unbiased
 from numeric.samplers.base import evaluated_once
 
 NAMES = {1: "K", 2: "V", 3: "U6"}

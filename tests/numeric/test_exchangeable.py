@@ -25,7 +25,7 @@ from derive import (
     symbols,
 )
 from derive.errors import InputError
-from derive.groups.pairings import set_partitions
+from derive.groups import set_partitions
 from numeric import compare, flow, flows, simulate
 from numeric.layers.skips import tangents
 

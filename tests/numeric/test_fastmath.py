@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from derive import activations
-from numeric.emit import fastmath
-from numeric.emit.interpolation import interpolated
-from numeric.emit.templates import sigma_source
+from numeric.emit import fastmath, interpolated, sigma_source
 
 TINY = np.finfo(float).tiny
 

@@ -12,13 +12,13 @@ import pytest
 import sympy
 
 from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion, symbols
-from derive.engine.tensors import FIRST_ORDER
+from derive.engine import FIRST_ORDER
 from derive.errors import InputError
-from derive.gaussian.oracle import gaussian_average
+from derive.gaussian import gaussian_average
 from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters
-from numeric.tables.layout import tensors as tensors_of
+from numeric.tables import tensors as tensors_of
 
 X = np.random.default_rng(3).uniform(size=(3, 40))
 

@@ -20,14 +20,10 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric.estimators import observables
-from numeric.estimators.probes import Probes
+from numeric.estimators import Probes, observables
 from numeric.random import philox
-from numeric.samplers import base, forward
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import ForwardSampler, ProbeSampler, base, checked_ensemble, forward
 from numeric.samplers.forward_kernels import LANES, WORDS, fill_normals
-from numeric.samplers.staged import ProbeSampler
-from numeric.samplers.staged_forward import ForwardSampler
 from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)

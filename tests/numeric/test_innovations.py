@@ -12,12 +12,9 @@ from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, LowRankGaussian, Orthogonal, Truncated
 from numeric import simulate
-from numeric.estimators.observables import plan_of
-from numeric.runs.work import Sharing
-from numeric.samplers import innovations
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.innovations import InnovationSampler
-from numeric.samplers.staged import ProbeSampler
+from numeric.estimators import plan_of
+from numeric.runs import Sharing
+from numeric.samplers import InnovationSampler, ProbeSampler, checked_ensemble, innovations
 from numeric.simulations import make_sampler
 
 X = np.array([[1.0, -0.5, 2.0, 0.25], [0.5, 1.0, 1.5, -1.0], [1.0, 1.0, 0.5, 0.5]])

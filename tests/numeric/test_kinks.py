@@ -11,12 +11,10 @@ from sample_kernels import brackets_source, interpreted
 from scipy.special import ndtr
 
 from derive import activations
-from derive.activations.functions import from_expr
-from derive.errors import InputError
-from derive.gaussian.shapes import Shape, SingleShape
-from numeric.brackets.pieces import table
-from numeric.layers import kinked
-from numeric.layers.piecewise_linear import averages
+from derive.activations import from_expr
+from derive.gaussian import Shape, SingleShape
+from numeric.brackets import table
+from numeric.layers import kinked, positions
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")
 ABSOLUTE = from_expr("Abs(z)", name="absolute")
@@ -27,7 +25,7 @@ SLOWLY = [pytest.param(each, marks=pytest.mark.slow) for each in LINEAR[1:]]
 def average(activation, K, orders, outer=None):
     """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K)."""
     shape = Shape(tuple(orders), tuple(outer or (0,) * len(orders)))
-    return averages(activation, [shape], np.array([K], float))[0][0, 0]
+    return positions.averages(activation, [shape], np.array([K], float))[0, 0]
 
 
 def covariance(seed, d):
@@ -185,5 +183,3 @@ def test_what_is_no_covariance_is_nan():
 def test_what_is_not_linear_between_its_kinks_is_left_to_panels():
     for text in ("Max(0, z)**2", "Max(0, tanh(z))", "sign(z)", "z"):
         assert table(from_expr(text)) is None
-    with pytest.raises(InputError, match="piecewise linear"):
-        average(activations.tanh, np.eye(2), (0, 0))

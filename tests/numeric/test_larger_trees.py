@@ -9,10 +9,8 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, layers, recursion
-from derive.arithmetic.polynomials import UNIT, add, monomial, multiply
-from derive.engine import tangents
-from derive.engine.stages import DENSE
-from derive.engine.tensors import named
+from derive.arithmetic import UNIT, add, monomial, multiply
+from derive.engine import DENSE, named, skip_closure
 from derive.errors import InputError
 from numeric import flow, simulate
 
@@ -22,17 +20,17 @@ NAMES = list("PQRSTU")
 def _of_invariant_law(terms):
     """With X(F) = ⟨∂F⟩ X(z) or ⟨F⟩ X(1) for every functional X of order 1/n; E dH_{j;ii} H_ij z_i
     is of order 1/n² there."""
-    reduction, total = tangents._Reduction((DENSE,)), {}
+    reduction, total = skip_closure._Reduction((DENSE,)), {}
     for (mono, at), value in terms.items():
         term = {(UNIT, at): value}
         for atom, exponent in mono:
-            found = tangents.functional_in(atom)
+            found = skip_closure.functional_in(atom)
             factor = {(frozenset({(atom, exponent)}), 0): 1}
             if found and found[0] != "Mean":
                 kind, of = found
-                factor, degrees = {}, tangents.MEMBERS.get(kind, (None,))[1:]
+                factor, degrees = {}, skip_closure.MEMBERS.get(kind, (None,))[1:]
                 for labels, scale in chain(*(reduction._parts(of, each) for each in degrees)):
-                    own = tangents.member_of(kind, tangents.subscripts(atom), labels)
+                    own = skip_closure.member_of(kind, skip_closure.subscripts(atom), labels)
                     add(factor, multiply(scale, {(monomial([own]), 0): 1}, 0))
             term = multiply(term, factor, 1)
         add(total, term)
@@ -43,7 +41,7 @@ def _of_invariant_law(terms):
 @pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()])
 def test_dense_layers_have_the_recursions_of_the_engine(name, weights):
     """Without a skip, on functionals of a law that rotations keep: term for term."""
-    own = tangents.recursion_of(named(name), (DENSE,), weights, (1, 2, 3, 4))
+    own = skip_closure.recursion_of(named(name), (DENSE,), weights, (1, 2, 3, 4))
     assert _of_invariant_law(own) == recursion(name, weights).terms
 
 

@@ -10,9 +10,7 @@ from mpmath import mpf
 
 from derive import Gaussian, Network, Orthogonal, activations, criticality, recursion
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
-from derive.gaussian.large_kernel import around_infinity
-from derive.gaussian.small_kernel import average_at
+from derive.gaussian import Bracket, around_infinity, average_at
 from derive.symbols import ell
 from numeric import flow
 

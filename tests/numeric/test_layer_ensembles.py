@@ -11,18 +11,12 @@ import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
-from derive.gaussian.brackets import Average
+from derive.gaussian import Average
 from derive.recursions import recursion, wanted
 from numeric import compare, flow
-from numeric.estimators import unbiased
-from numeric.estimators.observables import Plan
-from numeric.estimators.probes import Probes, needed
-from numeric.runs import chunks
-from numeric.runs.work import Sharing
-from numeric.samplers import jets
-from numeric.samplers.arithmetic import Arithmetic
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.staged import ProbeSampler
+from numeric.estimators import Plan, Probes, needed, unbiased
+from numeric.runs import Sharing, chunks
+from numeric.samplers import Arithmetic, ProbeSampler, checked_ensemble, jets
 from numeric.simulations import make_sampler, record, simulate
 
 ONE, TWO = [[1.0, 0.5, -0.7]], [[1.0, 0.5, -0.7], [0.3, 1.1, 0.4]]

@@ -8,13 +8,10 @@ import pytest
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from derive.recursions import wanted
-from numeric.estimators.observables import Plan
-from numeric.samplers import staged_forward
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.estimators import Plan
+from numeric.samplers import ForwardSampler, ProbeSampler, checked_ensemble, staged_forward
 from numeric.samplers.forward import WIDEST
 from numeric.samplers.forward_kernels import LANES
-from numeric.samplers.staged import ProbeSampler
-from numeric.samplers.staged_forward import ForwardSampler
 from numeric.simulations import make_sampler
 
 ONE, PLAN = [[1.0, 0.5, -0.7]], Plan(wanted(["K", "V"]), 1)

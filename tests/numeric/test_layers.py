@@ -12,15 +12,14 @@ from sample_kernels import brackets_source, interpreted
 from scipy import special
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.activations.functions import z
-from derive.arithmetic.parameters import Parameter
-from derive.engine.tensors import Tensor, identify
+from derive.activations import z
+from derive.arithmetic import Parameter
+from derive.engine import Tensor, identify
 from derive.errors import InputError
-from derive.gaussian.shapes import SingleShape, leibniz
+from derive.gaussian import SingleShape, leibniz
 from numeric import flow, write_module
 from numeric.brackets import one_input, quadrature
-from numeric.emit import modules
-from numeric.emit.stable import stable
+from numeric.emit import modules, stable
 from numeric.layers import one_sample, run, several_samples
 from numeric.layers.program import Table
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from derive import activations
-from derive.gaussian.shapes import SingleShape
+from derive.gaussian import SingleShape
 from numeric.brackets import quadrature
 from numeric.layers import broad, several_samples
 

@@ -9,7 +9,6 @@ import pytest
 
 from derive import Gaussian, InputError, Network, Orthogonal
 from numeric import compare, flow, simulate
-from numeric.layers.merged import pattern_of, patterns
 
 INPUTS = np.array([[1.0, -0.4, 0.3], [0.2, 0.5, 1.1]])
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B"]
@@ -127,12 +126,6 @@ def test_multiples_are_one_input_or_refused(digits) -> None:
     assert abs(float(opposite.K.values[1, 0, 1])) < 1e-14
     with pytest.raises(InputError, match="multiples"):
         flow(net, [INPUTS[0], -INPUTS[0]], 3, ["V"], **digits)
-
-
-def test_patterns_are_set_partitions() -> None:
-    assert sorted(patterns(3)) == [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 1, 2)]
-    assert [len(patterns(k)) for k in (1, 2, 4)] == [1, 2, 15]
-    assert pattern_of((7, 2, 7, 1)) == (0, 1, 0, 2)
 
 
 @pytest.mark.slow

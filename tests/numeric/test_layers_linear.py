@@ -11,11 +11,10 @@ import pytest
 from scipy.special import ndtr
 
 from derive import activations
-from derive.activations.functions import from_expr
+from derive.activations import from_expr
 from derive.errors import InputError
-from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape
-from numeric.brackets.pieces import table
+from derive.gaussian import Shape, oracle
+from numeric.brackets import table
 from numeric.layers import orthants
 from numeric.layers.orthants import pair_orthant
 from numeric.layers.piecewise_linear import averages

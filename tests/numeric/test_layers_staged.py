@@ -17,14 +17,12 @@ from derive import (
     layers,
     propagation,
 )
-from derive.activations.functions import as_activation
-from derive.engine.step import closure
+from derive.activations import as_activation
+from derive.engine import closure
 from numeric import flow
 from numeric import propagation as precise
 from numeric import spectra as sampled_spectra
-from numeric.layers import accuracy
-from numeric.layers.run import Layers
-from numeric.layers.staged import StagedLayers
+from numeric.layers import Layers, StagedLayers, accuracy
 
 ONE = np.array([[0.7]])
 NODES = np.linspace(-12.0, 12.0, 2001)

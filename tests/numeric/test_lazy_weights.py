@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups import coset_type, pair_partitions
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -21,18 +21,7 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric.random import matrices
-from numeric.random.lazy import (
-    cholesky,
-    combine,
-    divide,
-    gram,
-    orthonormalise,
-    singular_values,
-    steps,
-    triangle,
-)
-from numeric.random.philox import stream_key
+from numeric.random import cholesky, combine, gram, lazy, matrices, steps, stream_key
 from numeric.samplers import probing
 
 
@@ -40,7 +29,7 @@ def factor(X):
     """Q and R of X = Rᵀ Q, cut to the rank."""
     m, n = X.shape
     Q, R = np.empty((m, n)), np.empty((m, m))
-    rank = triangle(X.copy(), Q, R, np.empty((2, m)))
+    rank = lazy.triangle(X.copy(), Q, R, np.empty((2, m)))
     return Q[:rank], R[:rank]
 
 
@@ -101,7 +90,7 @@ def test_orthonormalise_is_the_sign_fixed_qr(rank, more, seed):
     G = np.random.default_rng(seed).standard_normal((rank, size))
     Q, R = np.linalg.qr(G.T)
     expected = (Q * np.sign(np.diag(R))).T
-    orthonormalise(G, size)
+    lazy.orthonormalise(G, size)
     np.testing.assert_allclose(G @ G.T, np.eye(rank), atol=1e-13)
     np.testing.assert_allclose(G, expected, atol=1e-13 * np.linalg.cond(R))
 
@@ -234,7 +223,7 @@ def test_more_samples_leave_the_first_ones_numbers_alone():
 def test_singular_values_have_the_moments():
     """In units of the first: 1, 2, 6 are roots of the power sums 9, 41, 225."""
     ensemble = BiInvariant(1, moments=(3, sympy.Rational(41, 3), 75))
-    values = np.array(singular_values(ensemble, 6, 6))
+    values = np.array(lazy.singular_values(ensemble, 6, 6))
     for power, moment in enumerate(ensemble.moments, 1):
         assert np.mean(values**power) == pytest.approx(float(moment / 3**power), rel=1e-12)
 
@@ -277,7 +266,7 @@ def test_small_linear_algebra(m, seed):
         np.testing.assert_allclose(R, np.linalg.cholesky(S).T, rtol=1e-9, atol=1e-9)
         B = rng.standard_normal((m, m))
         expected = np.linalg.solve(R, B)
-        divide(R, B, m)
+        lazy.divide(R, B, m)
         np.testing.assert_allclose(B, expected, rtol=1e-7, atol=1e-7)
     Z = np.empty((m, 7))
     combine(R, m, X, Z)

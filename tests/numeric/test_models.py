@@ -27,13 +27,13 @@ from derive import (
     layers,
 )
 from derive.symbols import z
-from numeric import flow, models
+from numeric import compare, flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
 from numeric.models.graph import Applied, Linear, Norm, Product, Sum
 from numeric.models.outputs import chosen
 from numeric.models.resolution import limits
 from numeric.models.tracing import Parameter, UnreadableError
-from numeric.tables import compare, layout
+from numeric.tables import layout
 
 
 def haar(random, n):
@@ -635,7 +635,7 @@ def test_a_resolution_is_of_draws_and_of_theory():
         errors = np.array([0.03, 0.2]) * scale
         about = {"width": 10, "draws": 100, "blocks": 50}
         sampled = layout.table([1, 2], about, K=(np.array([1.0, 4.0]), errors))
-        found = compare.compare(table, sampled)
+        found = compare(table, sampled)
         return found, limits(found, sampled)
 
     found, limit = judged(1)
@@ -726,7 +726,7 @@ def test_draws_that_would_resolve_are_told():
         )
         table = layout.table([1], K=size, **parts)
         sampled = layout.table([1], {"width": 10, "draws": 100, "blocks": 50}, K=(size, se))
-        found = compare.compare(table, sampled)
+        found = compare(table, sampled)
         return found, limits(found, sampled, falls)
 
     _, limit = judged(0.3, 1)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from derive import Network, layers
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.training.ensembles import Training
-from numeric.training.networks import Networks
-from numeric.training.optimizers import Optimizer
+from numeric.samplers import checked_ensemble
+from numeric.training import ensembles, optimizers
+from numeric.training import networks as descending
 
 jax = pytest.importorskip("jax", reason="needs jax: wickgarten[jax], make test-models")
 
@@ -30,10 +29,10 @@ def doubles():
 def test_a_residual_network_descends_as_in_jax():
     """Ten steps by JAX's gradients, of the same network written with its operations."""
     net = Network("tanh", C_b=0.1, lambda_b=0.3, lambda_W=1.3, layer=layers.residual(0.5, "rms"))
-    rule = Optimizer("tensorial", 0.05)
+    rule = optimizers.Optimizer("tensorial", 0.05)
     ensemble = checked_ensemble(net, INPUTS, 6, 3, 1)
-    work = Training(ensemble, TARGETS, rule, "squared", 3, (), True, 1)
-    networks = Networks(work, np.arange(1))
+    work = ensembles.Training(ensemble, TARGETS, rule, "squared", 3, (), True, 1)
+    networks = descending.Networks(work, np.arange(1))
     keys = [part.key for part in networks.parts]
     rates = {part.key: part.rate for part in networks.parts}
     values = {key: jnp.array(networks.of[key][0]) for key in keys}

@@ -16,7 +16,7 @@ from numeric import models
 from numeric.models import description, initializers, laws, networks, theory
 from numeric.models.drawn import Drawn
 from numeric.models.frameworks.base import Reading
-from numeric.models.page import facts
+from numeric.models.html import facts
 from numeric.models.tracing import Neurons, Parameter, Tracer
 
 

@@ -10,12 +10,22 @@ import pytest
 import sympy
 from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
-from numeric.models import functions, laws, measurement, networks, omissions, rows, skips, theory
-from numeric.models.description import Description
+from numeric import compare
+from numeric.models import (
+    Description,
+    functions,
+    independence,
+    laws,
+    measurement,
+    networks,
+    skips,
+    theory,
+    truncation,
+)
 from numeric.models.drawn import Drawn
 from numeric.models.resolution import limits, of_fluctuations
 from numeric.models.tracing import Parameter
-from numeric.tables import compare, layout
+from numeric.tables import layout
 
 
 def linear_network(kind, n=8, outputs=2):
@@ -166,7 +176,7 @@ def test_lengths_that_rows_share_are_seen():
     """|W_i|² of all rows 1 ± 0.1 times itself: V/(nK²) is 0.01, though no row is correlated."""
     made = with_rows(0.0, scale=0.1)
     K = np.full((2, 1), float((X**2).mean()))
-    tests = rows.Tests(made, [0], 0)
+    tests = independence.Tests(made, [0], 0)
     tests.add(made.reading.values(made.reading.initialize(range(600))))
     (found,) = tests.rows(K)
     assert found.z > found.bound
@@ -291,7 +301,7 @@ def test_a_skip_that_is_not_used_is_measured_as_a_whole(monkeypatch):
 
 
 def test_what_tells_less_than_V_itself_does_not_recombine():
-    told = rows.Rows(3, 1.0, 5.0, 0.05, 0.04)
+    told = independence.Rows(3, 1.0, 5.0, 0.05, 0.04)
     assert not told.are_free
     assert "no better" in str(told)
     assert told._replace(error=0.03).are_free
@@ -367,22 +377,22 @@ def small_sample(K, se):
 
 def test_an_ensemble_says_what_is_left_out_where_that_is_less():
     coarse = small_theory(0.5)
-    assert omissions.is_coarse(coarse)
-    assert not omissions.is_coarse(coarse, ("V",))
-    assert not omissions.is_coarse(small_theory(0.01))
-    found = omissions.bounded(coarse, small_sample(2.1, 0.01)).first
+    assert truncation.is_coarse(coarse)
+    assert not truncation.is_coarse(coarse, ("V",))
+    assert not truncation.is_coarse(small_theory(0.01))
+    found = truncation.bounded(coarse, small_sample(2.1, 0.01)).first
     np.testing.assert_allclose(found["K_within"], [0, 0.1])
     np.testing.assert_allclose(found["K_error"], [0, 0.01])
-    same = omissions.bounded(coarse, small_sample(6.0, 0.01)).first  # 4 away: no closer
+    same = truncation.bounded(coarse, small_sample(6.0, 0.01)).first  # 4 away: no closer
     np.testing.assert_allclose(same["K_within"], [0, 0])
     np.testing.assert_allclose(same["K_error"], [0, 0.5])
 
 
 def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
-    derived = omissions.bounded(small_theory(0.5), small_sample(2.1, 0.01))
+    derived = truncation.bounded(small_theory(0.5), small_sample(2.1, 0.01))
     about = {"width": 8, "draws": 100, "blocks": 50}
     sampled = layout.table([1, 2], about, K=(np.array([1.0, 2.15]), np.array([0.01, 0.02])))
-    found = compare.compare(derived.first, sampled)
+    found = compare(derived.first, sampled)
     (row,) = [each for each in found.rows if each.layer == 2]
     se = math.hypot(0.01, 0.02)
     assert row.z == pytest.approx(0.05 / se)
@@ -392,18 +402,18 @@ def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     limit = limits(found, sampled)
     assert limit.theory == pytest.approx((found.bound * 0.01 + 0.1) / 2)
     beyond = layout.table([1, 2], about, K=(np.array([1.0, 2.4]), np.array([0.01, 0.02])))
-    assert not compare.compare(derived.first, beyond).agrees
+    assert not compare(derived.first, beyond).agrees
 
 
 @pytest.mark.parametrize("gap", [0.1, -0.1])
 def test_samples_are_compared_with_the_ensemble_on_both_sides(gap):
     """9 standard errors to either side of it, theory's side too, are a disagreement; 3 are none."""
-    derived = omissions.bounded(small_theory(0.5), small_sample(2 + gap, 0.01))
+    derived = truncation.bounded(small_theory(0.5), small_sample(2 + gap, 0.01))
     about, se = {"width": 8, "draws": 100, "blocks": 50}, math.hypot(0.01, 0.02)
     for away, agrees in ((-9, False), (-3, True), (3, True), (9, False)):
         value = np.array([1.0, 2 + gap + away * se])
         sampled = layout.table([1, 2], about, K=(value, np.array([0.01, 0.02])))
-        found = compare.compare(derived.first, sampled)
+        found = compare(derived.first, sampled)
         assert found.agrees == agrees
         assert found.worst.z == pytest.approx(away)
 
@@ -412,15 +422,15 @@ def test_samples_are_compared_with_the_ensemble_on_both_sides(gap):
 def test_what_is_left_out_beyond_its_estimate_is_told(K, times):
     """Estimated as 0.5, with a standard error of 0.1: 0.1 is 1 of these, 1.5 three estimates."""
     coarse = small_theory(0.5)
-    after = omissions.bounded(coarse, small_sample(K, 0.1 if K < 2.2 else 0.06))
-    (told,) = omissions.omitted(coarse, after)
+    after = truncation.bounded(coarse, small_sample(K, 0.1 if K < 2.2 else 0.06))
+    (told,) = truncation.omitted(coarse, after)
     assert (told.tensor, told.layer) == ("K", 2)
     assert told.share == pytest.approx((K - 2) / 2)
     assert told.z == pytest.approx((K - 2) / (0.1 if K < 2.2 else 0.06))
     assert told.times == pytest.approx(times)
     assert told.is_beyond == (times > 1)
     assert ("times what was estimated" in str(told)) == (times > 1)
-    assert not list(omissions.omitted(coarse, coarse))
+    assert not list(truncation.omitted(coarse, coarse))
 
 
 def test_what_is_drawn_is_not_what_the_measurement_draws():
@@ -436,7 +446,7 @@ def test_a_small_V_is_told_as_a_fluctuation():
     """V/(nK²), of n = 8 and K = 2: V = 0.32 is 0.01, and a difference of 0.64 is 0.02."""
     table = layout.table([2], V=np.array([0.32]), K=np.array([2.0]))
     sampled = layout.table([2], {"width": 8, "draws": 10}, V=(np.array([0.3]), np.array([0.1])))
-    found = compare.compare(table[["V"]], sampled)
+    found = compare(table[["V"]], sampled)
     told = of_fluctuations(limits(found, sampled), found, table, 8)
     assert told.at_most == pytest.approx(0.01)
     assert told.off_by == pytest.approx(found.bound * 0.1 / 32)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from numeric.brackets.pieces import SLACK
+from numeric.brackets import SLACK
 from numeric.layers.orthants import FREE, Moments, partial
 
 GONE = 99

@@ -12,8 +12,8 @@ import sympy
 from derive import Gaussian, InputError, Network, Permuted, RegularSparse, Sparse
 from derive.weights import as_weights
 from numeric import compare, flow, simulate
-from numeric.random.matrices import weight_matrix
-from numeric.random.permuted import check_limit, fixed, tails
+from numeric.random import check_limit, weight_matrix
+from numeric.random.permuted import fixed, tails
 
 KAPPA = "kappa(z,z,z,z|0123)"
 TENSORS = ["K", "G1", "V", KAPPA]

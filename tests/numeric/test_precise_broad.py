@@ -11,7 +11,7 @@ from flint import arb, ctx
 from sample_errors import Configuration, compared, truth
 
 from derive import Network, Orthogonal
-from derive.activations.functions import by_name
+from derive.activations import by_name
 from numeric.layers.precise import smooth
 from numeric.layers.precise.broad import Sums
 

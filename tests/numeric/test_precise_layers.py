@@ -11,7 +11,7 @@ from agreement import close
 from flint import arb
 
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
-from derive.engine.trees import STREAM
+from derive.engine import STREAM
 from numeric import flow
 from numeric.layers.precise import dependence, functions, geometry
 

@@ -11,7 +11,7 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, Uniform, activations, layers, recursion, symbols
-from derive.engine.functionals import KAPPA, B, Derivative
+from derive.engine import functionals
 from derive.errors import InputError
 from numeric import flow
 
@@ -34,7 +34,10 @@ def test_digits_are_those_of_a_sequence_that_ends():
         )
 
     rule = list(made.sequences.values())[-1]
-    rules = {b: rule.subs(B, b).replace(Derivative, lambda at, _: average(at)) for b in (1, 3, 4)}
+    rules = {
+        b: rule.subs(functionals.B, b).replace(functionals.Derivative, lambda at, _: average(at))
+        for b in (1, 3, 4)
+    }
     V, V_s = (sympy.Symbol(name, real=True) for name in ("V", "V_s"))
     kernel = recursion("K", layer="skip(2/3)", activation=sigma).single_input().expr
     given = {symbols.C_W: sympy.Rational(4, 5), symbols.C_b: sympy.Rational(1, 10)}
@@ -48,7 +51,7 @@ def test_digits_are_those_of_a_sequence_that_ends():
             assert abs(digits - value) <= abs(value) * sympy.Float(10, 60) ** -49
         total = sum(kappa[b] * average(b) / factorial(b) for b in kappa)
         at = {**given, V: kappa[2], V_s: total.subs(symbols.K, K)}
-        at |= {KAPPA[b]: value for b, value in kappa.items()}
+        at |= {functionals.KAPPA[b]: value for b, value in kappa.items()}
         above = {
             b: each.subs(at).subs(symbols.K, K) for b, each in (rules | {2: made.expr}).items()
         }

@@ -25,11 +25,10 @@ from derive import (
     Uniform,
     activations,
 )
-from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape
+from derive.gaussian import Shape, oracle
 from numeric import compare, flow, normalise, plot, simulate
 from numeric.layers.precise import envelopes, functions
-from numeric.tables.digits import as_text, from_text
+from numeric.tables import as_text, from_text
 
 SMOOTH = ["K", "G1", "V", "Theta", "A", "B", "D", "F", "P", "Q", "R", "S", "T", "U"]
 KINKED = ["K", "G1", "V", "Theta", "A", "B", "D", "F"]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from derive import activations
 from derive.errors import InputError
-from numeric.emit import modules, printer
-from numeric.emit.stable import Sigmoid, stable
+from numeric.emit import Sigmoid, modules, printer, stable
 
 z, K = sympy.symbols("z K", real=True)
 FAR = (-1000.0, -300.0, -40.0, -3.3, -0.5, 0.2, 1.0, 7.0, 50.0, 300.0, 1000.0)

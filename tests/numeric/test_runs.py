@@ -31,7 +31,7 @@ from numeric import simulations
 from numeric.estimators import observables
 from numeric.runs import chunks
 from numeric.runs import directory as rundir
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.simulations import make_sampler, simulate
 
 FORK = multiprocessing.get_context("fork")

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
-from numeric import flow, simulate, training
-from numeric.tables.compare import compare
+from numeric import compare, flow, simulate, training
 
 RNG = np.random.default_rng(19)
 SIGNAL = RNG.normal(size=(4, 3))

@@ -16,18 +16,15 @@ from scipy import stats
 
 from derivations.nait_saada_tanner import sampling
 from derive import activations, symbols
-from derive.engine.fields import Z
+from derive.engine import Z
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import batchnorm
-from numeric.estimators import observables
-from numeric.estimators.probes import Probes
+from numeric.estimators import Probes, observables
 from numeric.flows import flow
-from numeric.samplers import base, explicit
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.staged import ProbeSampler
+from numeric.samplers import ProbeSampler, base, checked_ensemble, explicit
 from numeric.simulations import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh

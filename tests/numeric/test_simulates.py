@@ -21,7 +21,7 @@ from derive.recursions import wanted
 from numeric import batchnorm, simulations, spectra
 from numeric.runs import chunks, totals
 from numeric.runs import directory as rundir
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 
 FORK = multiprocessing.get_context("fork")
 DRAWS = 2 * 1024 + 100

@@ -12,19 +12,10 @@ from scipy.special import erf
 
 from derive import Gaussian, Network, Orthogonal, layers, recursion
 from derive.activations import as_activation
-from derive.arithmetic.polynomials import (
-    UNIT,
-    Expansion,
-    add,
-    constant,
-    multiply,
-    multiply_all,
-    power,
-)
-from derive.engine.tangents import BRANCHES, MEMBERS, recursion_of
-from derive.engine.tensors import named
+from derive.arithmetic import UNIT, Expansion, add, constant, multiply, multiply_all, power
+from derive.engine import BRANCHES, MEMBERS, named, recursion_of
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket
 from numeric import compare, flow, flows, simulate
 from numeric.layers.accuracy import CAUTION
 from numeric.layers.averages import of_several

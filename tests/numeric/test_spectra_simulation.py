@@ -28,8 +28,8 @@ from derive import (
 )
 from derive import spectra as symbolic
 from numeric import compare, spectra
-from numeric.brackets.functions import select
-from numeric.random.matrices import weight_matrix
+from numeric.brackets import select
+from numeric.random import weight_matrix
 
 HALF = sympy.Rational(1, 2)
 RNG = np.random.default_rng(0)

@@ -16,8 +16,7 @@ from derivations.nait_saada_tanner import sampling
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, simulate, spectra
-from numeric.tables.layout import ACCURACY, tensors
-from numeric.tables.normalise import natural_size
+from numeric.tables import layout, natural_size, tensors
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])
@@ -148,8 +147,8 @@ def test_the_floor_scales_with_the_values(scale):
     net = Network(activations.linear, Orthogonal())
     flowed = flow(net, np.sqrt(scale) * ONE, 3, ["K", "V"])
     K = flowed["K"].to_numpy()
-    rounded = flowed.assign(V_floor=("layer", ACCURACY * K**2))
-    np.testing.assert_allclose(normalise(rounded)["V_tilde_floor"], ACCURACY, rtol=1e-13)
+    rounded = flowed.assign(V_floor=("layer", layout.ACCURACY * K**2))
+    np.testing.assert_allclose(normalise(rounded)["V_tilde_floor"], layout.ACCURACY, rtol=1e-13)
     for part, agrees in ((1e-12, True), (1e-9, False)):
         measured = rounded.assign(V=flowed["V"] + part * K**2)
         errors = {f"{name}_se": 0.0 * flowed[name] for name in ("K", "V")}

@@ -23,7 +23,7 @@ from derive import (
 from derive import propagation as maps
 from derive.spectra import generating_function
 from numeric import compare, flow, propagation, spectra
-from numeric.tables.digits import as_text, from_text
+from numeric.tables import as_text, from_text
 
 DIGITS = 40
 

@@ -12,10 +12,9 @@ import sympy
 from scipy import stats
 
 from derive import activations, clear_caches
-from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
-from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z
-from derive.engine.tensors import tensor
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.arithmetic import LAMBDA_B, LAMBDA_W
+from derive.engine import DDH_I, DDH_II, DH, Field, H, Z, tensor
+from derive.groups import coset_type, pair_partitions
 from derive.network import Network
 from derive.recursions import recursion, wanted
 from derive.weights import (
@@ -27,16 +26,13 @@ from derive.weights import (
     Truncated,
 )
 from numeric import compare, flow, simulate
-from numeric.estimators import observables, sums
-from numeric.estimators.probes import Probes, needed, spare
-from numeric.random.lazy import HAAR, steps
-from numeric.random.philox import fill_signs, stream_key
-from numeric.runs.work import Sharing
-from numeric.samplers import explicit, pairs, path_averages, probing, staged
+from numeric.estimators import Probes, needed, observables, spare, sums
+from numeric.random import HAAR, fill_signs, steps, stream_key
+from numeric.runs import Sharing
+from numeric.samplers import checked_ensemble, explicit, pairs, path_averages, probing, staged
 from numeric.samplers import paths as conditional
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.tables import tensors as tensors_of
 from numeric.tables.layout import ACCURACY
-from numeric.tables.layout import tensors as tensors_of
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
 TOWER = ["K", "V", "Theta", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

@@ -10,13 +10,10 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import flow, learning_rate, simulate
-from numeric.training import networks as networks_module
-from numeric.training.ensembles import Training
-from numeric.training.losses import LOSSES, per_input
-from numeric.training.networks import Networks
-from numeric.training.optimizers import Optimizer
+from numeric.samplers import checked_ensemble
+from numeric.training import ensembles, flow, learning_rate, optimizers, simulate
+from numeric.training import losses as loss_functions
+from numeric.training import networks as descending
 
 RNG = np.random.default_rng(11)
 SIGNALS, TESTS = RNG.standard_normal((3, 4, 5)), RNG.standard_normal((1, 4, 5))
@@ -47,22 +44,24 @@ def training(layer, rule="tensorial", loss="squared", width=5, depth=3, batch=3)
     X = np.concatenate([SIGNALS, TESTS])
     ensemble = checked_ensemble(network(LAYERS[layer]), X, width, depth, 1)
     y = targets_of(layer).reshape(-1, 2)
-    return Training(ensemble, y, Optimizer(rule, 0.05), loss, batch, (), True, 2)
+    return ensembles.Training(
+        ensemble, y, optimizers.Optimizer(rule, 0.05), loss, batch, (), True, 2
+    )
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", loss_functions.LOSSES)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_step_is_down_the_gradient(layer, loss):
     """A step of descent over its rate, along a direction, is what the loss changes by."""
     work = training(layer, "ordinary", loss)
-    networks = Networks(work, np.arange(2))
+    networks = descending.Networks(work, np.arange(2))
     start = networks.parameters.copy()
     along, small = RNG.standard_normal(start.shape), 1e-6
 
     def losses(parameters):
         networks.parameters[:] = parameters
         z = networks.outputs(SIGNALS.reshape(12, 5))
-        return per_input(z, work.targets, loss).sum(axis=1)
+        return loss_functions.per_input(z, work.targets, loss).sum(axis=1)
 
     slopes = (losses(start + small * along) - losses(start - small * along)) / (2 * small)
     networks.begin(start)
@@ -75,9 +74,9 @@ def test_a_step_is_down_the_gradient(layer, loss):
 def test_the_tangent_kernel_is_that_of_all_parameters(layer):
     """H = Σ_μ λ_μ ∂z ∂z, by differences of every parameter, a network for each."""
     work = training(layer, width=3, depth=3)
-    one = Networks(work, np.arange(1))
+    one = descending.Networks(work, np.arange(1))
     start, size, small = one.parameters[0].copy(), one.parameters.shape[1], 2e-6
-    many = Networks(work, np.arange(size))
+    many = descending.Networks(work, np.arange(size))
     X, moved = work.ensemble.inputs, []
     for sign in (1, -1):
         many.parameters[:] = start + sign * small * np.eye(size)
@@ -105,7 +104,7 @@ def _taps(layer, at):
 def test_what_comes_out_is_a_sum_over_positions(layer):
     """Position by position, with the filters as they are, no s^{-1/2} beside them."""
     work = training(layer)
-    networks = Networks(work, np.arange(2))
+    networks = descending.Networks(work, np.arange(2))
     size, boundary = {
         "circular": (3, "c"),
         "zero": (2, "z"),
@@ -148,17 +147,17 @@ def test_what_comes_out_is_a_sum_over_positions(layer):
 def test_a_batch_is_of_whole_signals(layer):
     """A step with one signal is a step on that signal alone."""
     work = training(layer, batch=1)
-    networks, same = (Networks(work, np.arange(2)) for _ in range(2))
+    networks, same = (descending.Networks(work, np.arange(2)) for _ in range(2))
     start = networks.parameters.copy()
     orders = [rng.permutation(3) for rng in same.streams]
     networks.descend(1)
     for d, order in enumerate(orders):
         first = order[:1]
-        alone = Training(
+        alone = ensembles.Training(
             checked_ensemble(network(LAYERS[layer]), SIGNALS[first], 5, 3, 1),
             targets_of(layer)[first].reshape(-1, 2), work.rule, "squared", 1, (), True, 2,
         )  # fmt: skip
-        other = Networks(alone, np.arange(2))
+        other = descending.Networks(alone, np.arange(2))
         other.begin(start)
         other.descend(1)
         assert networks.parameters[d] == pytest.approx(other.parameters[d], rel=1e-12)
@@ -169,7 +168,7 @@ def test_a_batch_is_of_whole_signals(layer):
 def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
     """To the bit: networks all at once, or three at a time, step by step, and looked at between."""
     work = replace(training(layer, rule, batch=batch), draws=7)
-    at_once, few = Networks(work, np.arange(7)), Networks(work, np.arange(7))
+    at_once, few = descending.Networks(work, np.arange(7)), descending.Networks(work, np.arange(7))
     at_once.descend(4)
     monkeypatch.setattr(few, "_at_once", 3)
     for _ in range(4):
@@ -183,9 +182,9 @@ def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
 def test_what_is_done_again_is_what_is_done_anew(layer):
     """Kernels and outputs of moved parameters and of another readout, on a tape of before."""
     work = training(layer)
-    again = Networks(work, np.arange(2))
+    again = descending.Networks(work, np.arange(2))
     both = again.started(2)
-    anew = Networks(work, np.arange(2))
+    anew = descending.Networks(work, np.arange(2))
     anew.begin(again.parameters)
     assert np.array_equal(both[:, both.shape[1] // 2 :], anew.started())
     again.descend(2)
@@ -231,11 +230,11 @@ def test_a_filter_with_one_matrix_is_the_dense_layer():
     made = []
     for net, (x, targets, tests) in ((delta, (X, y, T)), (dense, flat)):
         ensemble = checked_ensemble(net, np.concatenate([x, tests]), 6, 3, 1)
-        work = Training(
-            ensemble, targets.reshape(-1, 1), Optimizer("adam", 0.05), "squared",
+        work = ensembles.Training(
+            ensemble, targets.reshape(-1, 1), optimizers.Optimizer("adam", 0.05), "squared",
             len(x), (), True, 2,
         )  # fmt: skip
-        networks = Networks(work, np.arange(2))
+        networks = descending.Networks(work, np.arange(2))
         networks.descend(5)
         made.append(networks.observed())
     assert made[0] == pytest.approx(made[1], rel=1e-12)
@@ -323,5 +322,5 @@ def test_kernels_do_not_depend_on_how_many_are_held(monkeypatch):
         return simulate(net, X, np.ones((2, 3)), None, 5, 2, 0.01, [0, 1], draws=40)
 
     whole = made()
-    monkeypatch.setattr(networks_module, "_HELD", 1)
+    monkeypatch.setattr(descending, "_HELD", 1)
     assert whole.identical(made())

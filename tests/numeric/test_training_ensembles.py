@@ -10,10 +10,10 @@ from derive import LowRankGaussian, LowRankOrthogonal, Network, Rademacher, Trun
 from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training import control, flow, means, simulate
 from numeric.training.ensembles import Start, Training
-from numeric.training.levels import Levels
+from numeric.training.multilevel import Levels
 from numeric.training.optimizers import Optimizer
 from numeric.training.parts import first_rows, readout
 

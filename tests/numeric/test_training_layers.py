@@ -11,12 +11,10 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric import simulate as simulate_start
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.training import flow, simulate
-from numeric.training.ensembles import Training
-from numeric.training.losses import LOSSES, per_input
-from numeric.training.networks import CompiledNetworks, Networks
-from numeric.training.optimizers import KINDS, Optimizer
+from numeric.samplers import checked_ensemble
+from numeric.training import ensembles, flow, optimizers, simulate
+from numeric.training import losses as loss_functions
+from numeric.training import networks as descending
 
 RNG = np.random.default_rng(7)
 INPUTS, TARGETS = RNG.standard_normal((3, 5)), RNG.standard_normal((3, 2))
@@ -48,22 +46,22 @@ def training(layer, rule="tensorial", loss="squared", draws=2, clip=None, width=
     net = Network("tanh", "orthogonal", C_b=0.1, lambda_b=0.3, lambda_W=1.3, layer=layer)
     ensemble = checked_ensemble(net, np.concatenate([INPUTS, TESTS]), width, depth, 1)
     y = TARGETS if loss == "squared" else PROBABILITIES
-    rule = Optimizer(rule, 0.05, clip)
-    return Training(ensemble, y, rule, loss, 3, (), True, draws)
+    rule = optimizers.Optimizer(rule, 0.05, clip)
+    return ensembles.Training(ensemble, y, rule, loss, 3, (), True, draws)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", loss_functions.LOSSES)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_step_is_down_the_gradient(layer, loss):
     """A step of descent over its rates, along a direction, is what the loss changes by."""
     work = training(LAYERS[layer], "ordinary", loss)
-    networks = Networks(work, np.arange(2))
+    networks = descending.Networks(work, np.arange(2))
     start = networks.parameters.copy()
     along, small = RNG.standard_normal(start.shape), 1e-6
 
     def losses(parameters):
         networks.parameters[:] = parameters
-        return per_input(networks.outputs(INPUTS), work.targets, loss).sum(axis=1)
+        return loss_functions.per_input(networks.outputs(INPUTS), work.targets, loss).sum(axis=1)
 
     slopes = (losses(start + small * along) - losses(start - small * along)) / (2 * small)
     networks.begin(start)
@@ -76,9 +74,9 @@ def test_a_step_is_down_the_gradient(layer, loss):
 def test_the_tangent_kernel_is_that_of_all_parameters(layer):
     """H = Σ_μ λ_μ ∂z ∂z, by differences of every parameter, a network for each."""
     work = training(LAYERS[layer], width=4, depth=2)
-    one = Networks(work, np.arange(1))
+    one = descending.Networks(work, np.arange(1))
     start, size, small = one.parameters[0].copy(), one.parameters.shape[1], 1e-5
-    many = Networks(work, np.arange(size))
+    many = descending.Networks(work, np.arange(size))
     X, moved = work.ensemble.inputs, []
     for sign in (1, -1):
         many.parameters[:] = start + sign * small * np.eye(size)
@@ -94,11 +92,14 @@ def test_the_tangent_kernel_is_that_of_all_parameters(layer):
 
 
 @pytest.mark.parametrize("clip", [None, 0.05])
-@pytest.mark.parametrize("rule", KINDS)
+@pytest.mark.parametrize("rule", optimizers.KINDS)
 def test_dense_networks_descend_as_the_compiled_ones(rule, clip):
     """The same networks by two programs: parameters agree after some steps of every rule."""
     work = training(layers.dense(), rule, clip=clip)
-    staged, compiled = Networks(work, np.arange(2)), CompiledNetworks(work, np.arange(2))
+    staged, compiled = (
+        descending.Networks(work, np.arange(2)),
+        descending.CompiledNetworks(work, np.arange(2)),
+    )
     staged.begin(compiled.parameters)
     assert staged.observed() == pytest.approx(compiled.observed(), rel=1e-12)
     for networks in (staged, compiled):
@@ -111,7 +112,7 @@ def test_dense_networks_descend_as_the_compiled_ones(rule, clip):
 def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
     """To the bit: networks all at once, or three at a time and step by step."""
     work = replace(training(LAYERS.get(layer, layer), rule, draws=7), batch=batch)
-    at_once, few = Networks(work, np.arange(7)), Networks(work, np.arange(7))
+    at_once, few = descending.Networks(work, np.arange(7)), descending.Networks(work, np.arange(7))
     at_once.descend(4)
     monkeypatch.setattr(few, "_at_once", 3)
     for _ in range(4):
@@ -124,12 +125,12 @@ def test_steps_do_not_depend_on_blocks(layer, rule, batch, monkeypatch):
 def test_what_is_done_again_is_what_is_done_anew(layer):
     """Kernels and outputs of moved parameters and of another readout, on a tape of before."""
     work = training(LAYERS[layer])
-    again, anew = Networks(work, np.arange(2)), Networks(work, np.arange(2))
+    again, anew = descending.Networks(work, np.arange(2)), descending.Networks(work, np.arange(2))
     second = again.started(2)[:, again.started().shape[1] :]
     again.descend(2)
     anew.begin(again.parameters)
     assert np.array_equal(again.observed(), anew.observed())
-    redrawn = Networks(work, np.arange(2))
+    redrawn = descending.Networks(work, np.arange(2))
     redrawn.started(2)
     anew.begin(redrawn.parameters)
     assert np.array_equal(second, anew.started())
@@ -226,7 +227,7 @@ def test_theory_with_dropout_is_refused_with_the_reason():
 def test_dropout_has_other_masks_in_each_step_and_none_in_between():
     """A step is down the gradient of the masked network, that of the masks by hand."""
     work = training(layers.dropout("4/5"), "ordinary")
-    networks = Networks(work, np.arange(2))
+    networks = descending.Networks(work, np.arange(2))
     start, y = networks.parameters.copy(), TARGETS
     streams = networks.work.ensemble.generators(np.arange(2), 1)
     masks = [[(rng.random((3, 6)) < 0.8) / 0.8 for _ in range(2)] for rng in streams]
@@ -261,7 +262,7 @@ def test_dropout_has_other_masks_in_each_step_and_none_in_between():
 def test_masks_do_not_depend_on_when_networks_are_looked_at():
     """Nor on which others are beside them, with batches drawn as well."""
     work = replace(training(layers.dropout("1/2")), batch=2)
-    both, one = Networks(work, np.arange(2)), Networks(work, np.arange(1, 2))
+    both, one = descending.Networks(work, np.arange(2)), descending.Networks(work, np.arange(1, 2))
     both.descend(5)
     for steps in (2, 3):
         one.descend(steps)
@@ -302,11 +303,11 @@ def test_tangent_kernels_of_gates_bend_as_theory_says():
         return np.linalg.solve(etas[:, None] ** [1, 2], moved)[1]
 
     theory = bent(1.0) - bent(0.0)
-    ensemble, rule = checked_ensemble(net, x, n, 3, 2), Optimizer("tensorial", 1.0, None)
-    work = Training(ensemble, np.zeros((1, 1)), rule, "squared", 1, (), True, 200)
+    ensemble, rule = checked_ensemble(net, x, n, 3, 2), optimizers.Optimizer("tensorial", 1.0, None)
+    work = ensembles.Training(ensemble, np.zeros((1, 1)), rule, "squared", 1, (), True, 200)
     bends, small = [], 1e-3
     for draws in np.split(np.arange(200), 20):
-        networks = Networks(work, draws)
+        networks = descending.Networks(work, draws)
         start, z = networks.parameters.copy(), networks.outputs(x).reshape(-1, 1)
         networks.descend(1)
         along, H = (start - networks.parameters) / z, []

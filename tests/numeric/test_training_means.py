@@ -5,8 +5,7 @@ import pytest
 
 from derive import LowRankOrthogonal, Network, activations, layers
 from numeric import simulate
-from numeric.samplers.ensemble import checked_ensemble
-from numeric.samplers.paths import PathSampler
+from numeric.samplers import PathSampler, checked_ensemble
 from numeric.training import means
 
 RNG = np.random.default_rng(31)

@@ -5,7 +5,7 @@ import pytest
 
 from derive import Network
 from derive.errors import InputError
-from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers import checked_ensemble
 from numeric.training import simulate
 from numeric.training.ensembles import Training
 from numeric.training.optimizers import Optimizer

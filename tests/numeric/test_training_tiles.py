@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from derive.activations.functions import as_activation
-from numeric.training.optimizers import Optimizer, take_steps
+from derive.activations import as_activation
+from numeric.training import optimizers
 
 
 @pytest.mark.parametrize("points", [1, 7, 8, 9, 17])
@@ -26,9 +26,9 @@ def test_steps_are_those_of_products_at_every_width(widths, points):
     own = np.concatenate([part.ravel() for layer in layers for part in layer])[None]
     rates = np.array([[1 / n for n, _ in shapes], [0.5] * len(shapes)])
     order = np.tile(rng.permutation(points), (1, steps, 1))
-    rule, moments = Optimizer("tensorial", 0.1), np.empty((0, *own.shape))
+    rule, moments = optimizers.Optimizer("tensorial", 0.1), np.empty((0, *own.shape))
     data = widths, x, y, order, "squared", as_activation("tanh")
-    take_steps(rule, own, moments, rates, 0, *data)
+    optimizers.take_steps(rule, own, moments, rates, 0, *data)
     for _ in range(steps):
         entering = [x]
         for W, b in layers:

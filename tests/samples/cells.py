@@ -21,8 +21,7 @@ import xarray
 from innovated import Part
 
 from derive import Network
-from numeric import compare, flow
-from numeric.tables.compare import Comparison
+from numeric import Comparison, compare, flow
 
 DEPTH = 6
 FIRST = 1

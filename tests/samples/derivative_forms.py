@@ -8,8 +8,7 @@ from math import prod
 
 import sympy
 
-from derive.gaussian import kernel_form
-from derive.gaussian.brackets import Bracket
+from derive.gaussian import Bracket, kernel_form
 from derive.gaussian.kernel_form import HermiteAverage, unspecified
 
 

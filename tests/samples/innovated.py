@@ -36,12 +36,10 @@ from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 from numeric.arrays import Array
-from numeric.estimators.controls import adjusted
-from numeric.estimators.observables import Plan, components, expanded, plan_of
-from numeric.estimators.probes import Probes
+from numeric.estimators import Plan, Probes, adjusted, components, expanded, plan_of
 from numeric.flows import flow
+from numeric.samplers import Ensemble, checked_ensemble
 from numeric.samplers.base import keep_memory
-from numeric.samplers.ensemble import Ensemble, checked_ensemble
 from numeric.tables import layout
 
 PILOT = 512

@@ -42,7 +42,7 @@ from derive import (
 )
 from derive.weights import FourMoments
 from numeric import flow
-from numeric.random.matrices import weight_matrix
+from numeric.random import weight_matrix
 from numeric.tables import layout
 
 CHUNK = 8192

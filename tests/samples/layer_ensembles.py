@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from derive import Gaussian, recursion
-from derive.gaussian.brackets import Average
+from derive.gaussian import Average
 from derive.symbols import C_W, C_b, K, tensor
 
 NODES, HERMITE = np.polynomial.hermite_e.hermegauss(120)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups import coset_type, pair_partitions
 from numeric.arrays import Array
-from numeric.estimators.sums import haar_coefficient
+from numeric.estimators import haar_coefficient
 from numeric.estimators.unbiased import check_width
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from derive import Gaussian, Network, Orthogonal
-from derive.activations.functions import by_name
+from derive.activations import by_name
 from derive.errors import InputError
 from derive.weights import LowRankGaussian, LowRankOrthogonal
 from numeric import flow

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from derive import activations
-from derive.gaussian.shapes import SingleShape
+from derive.gaussian import SingleShape
 from numeric.brackets import one_input, quadrature
 from numeric.emit import modules
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from derive import Gaussian, Network, Orthogonal, layers
 from numeric import compare, flow, simulate
-from numeric.tables.compare import Row
+from numeric.tables import Row
 
 WIDTHS = (8, 16, 32)
 DRAWS = {

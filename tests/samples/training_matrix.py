@@ -31,7 +31,7 @@ from sklearn.datasets import load_digits
 from derive import Network, activations
 from numeric import compare, training
 from numeric import flow as tensors_of
-from numeric.tables.compare import Row
+from numeric.tables import Row
 
 SPENT = (0.15, 0.25, 0.6)
 """The part of the seconds that each of three widths takes."""

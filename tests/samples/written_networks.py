@@ -31,7 +31,7 @@ from derive import (
     activations,
     haar_moment,
 )
-from derive.groups.pairings import set_partitions
+from derive.groups import set_partitions
 from derive.weights import IndependentEntries, WeightEnsemble
 
 Entries = tuple[tuple[int, int], ...]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from .derived import Composed, Step, compose
 from .named import check_alone, checked_fields, step, through
-from .needs import add_name, closure, closures, read_through
+from .needs import closure, closures, read_through
 
 __all__ = [
     "Composed",
     "Step",
-    "add_name",
     "check_alone",
     "checked_fields",
     "closure",

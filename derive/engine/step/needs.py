@@ -9,7 +9,7 @@ from ...gaussian.brackets import Bracket
 from ...work.progress import telling
 from ..fields import Field
 from ..scheme import Scheme
-from ..tensors import NAMES, Name, canonical, named, oriented
+from ..tensors import NAMES, Name, add_name, canonical, named
 from .derived import Step
 from .named import through
 
@@ -71,20 +71,6 @@ def read_through(
         needs = {need for name in found[0] for need in through(name, scheme, stage).needs}
         found.insert(0, tuple(sorted(needs)))
     return found[0], tuple(found[1:])
-
-
-def add_name(found: dict[str, Name], name: Name) -> bool:
-    """Add a tensor, if it is new; an error if another has its label, or it has other axes."""
-    if name.label not in found:
-        found[name.label] = name
-        return True
-    before = found[name.label]
-    if set(before.fields) != set(name.fields):
-        raise InputError("fields", name.label, "fields that are told apart by their names")
-    if oriented(before) != oriented(name):
-        both = [f"{each.cumulant} with axes {each.subscripts}" for each in (before, name)]
-        raise InputError("tensors", both, f"one order of the axes of {name.label}, their label")
-    return False
 
 
 def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:

@@ -1,7 +1,7 @@
 """Skips around one matrix in balls: functionals X(f) as averages over two layers.
 
 Behind a layer, X'(f) is a sum of scalar · Y(P ∂^k f) and scalar · ⟨F(y) P ∂^k f⟩. Here F is 1 or a
-product of σ's, and P f(z) = E f(γz + ξ) (`derive.engine.tangents`). So with one input no series
+product of σ's, and P f(z) = E f(γz + ξ) (`derive.engine.skip_closure`). So with one input no series
 is needed:
 
     X(f) = Σ c ⟨F(y_j) ∂^k f(z_l)⟩,      j < l,      E z_j z_l = γ_{j+1} … γ_l K_j .
@@ -24,7 +24,7 @@ from derive.activations.functions import Activation
 from derive.engine.atoms import read
 from derive.engine.exchangeable import Pair
 from derive.engine.scheme import Scheme
-from derive.engine.tangents import MEMBERS, functional_in, over_gaussians
+from derive.engine.skip_closure import MEMBERS, functional_in, over_gaussians
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.errors import InputError, Words

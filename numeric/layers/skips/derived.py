@@ -12,17 +12,17 @@ from derive.arithmetic.polynomials import Expansion, of_kind
 from derive.engine.exchangeable import Local, Pair
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
-from derive.engine.skips import is_skip
-from derive.engine.tangents import (
-    CLOSED,
-    LARGER,
+from derive.engine.skip_closure import (
     MEMBERS,
     RANKS,
+    SKIP_TENSORS,
+    SKIP_TENSORS_WITH_DDH,
     closes,
     functional_in,
     functional_of,
     recursion_of,
 )
+from derive.engine.skips import is_skip
 from derive.engine.taps import MOVED, Taps
 from derive.engine.tensors import FIRST_ORDER, Name, Tensor, identify, named
 from derive.engine.through import Response
@@ -87,24 +87,24 @@ def closed(
 ) -> tuple[list[Derived], tuple[Name, ...], tuple[str, ...]]:
     """The recursions of several layers for these tensors, all tensors and kinds of functionals;
     with one label for all samples, unless there are several."""
-    own = [name for name in names if name in CLOSED]
-    larger = ", ".join(str(name) for name in own if name in LARGER)
+    own = [name for name in names if name in SKIP_TENSORS]
+    larger = ", ".join(str(name) for name in own if name in SKIP_TENSORS_WITH_DDH)
     kinked = any(s.kinks for e in schemes for g in e.stages for s in g.sigmas(e.sigma))
     normed = any(is_skip(each.stages) and norm_of(each.stages) for each in schemes)
     if larger and (normed or kinked):  # with kinks X(σσ'') has no Hermite series
-        there = ", ".join(each for each in FIRST_ORDER if named(each) not in LARGER)
+        there = ", ".join(each for each in FIRST_ORDER if named(each) not in SKIP_TENSORS_WITH_DDH)
         wanted = f"among {there} behind a skip around one matrix with "
         raise InputError("tensors", larger, wanted + ("a norm" if normed else "a σ with kinks"))
     layers = [derived(own, scheme, several=several) for scheme in schemes]
-    tensors = (each for each in CLOSED if any(each in d.tensors for d in layers))
+    tensors = (each for each in SKIP_TENSORS if any(each in d.tensors for d in layers))
     kinds = (kind for kind in RANKS if any(kind in d.functionals for d in layers))
     return layers, tuple(tensors), tuple(kinds)
 
 
 def others(names: Sequence[Name]) -> list[Name]:
     """The needed tensors with recursions of their own: K, and Θ if more than G1 and V close."""
-    found = [named("K"), *(name for name in names if name not in CLOSED)]
-    return [*found, named("Theta")] if set(names) & set(CLOSED[2:]) else found
+    found = [named("K"), *(name for name in names if name not in SKIP_TENSORS)]
+    return [*found, named("Theta")] if set(names) & set(SKIP_TENSORS[2:]) else found
 
 
 def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
@@ -115,7 +115,7 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
         found = map(functional_in, atoms)
         kinds |= {each[0] for each in found if each and each[0] != "Mean"}
         names |= {identify(tensor)[0] for tensor in of_kind(atoms, Tensor)}
-    return names & set(CLOSED), kinds
+    return names & set(SKIP_TENSORS), kinds
 
 
 def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:

@@ -1,8 +1,8 @@
 """Functionals of functions of z at one neuron, by what they are at Hermite polynomials.
 
-X(f) for the six functionals of `derive.engine.tangents`, f being a function of the z of two samples
-or of one: X(he_β) for |β| ≤ N in those samples' own basis (`hermite`), a number for each of the
-samples that X itself is at. Behind a layer
+X(f) for the six functionals of `derive.engine.skip_closure`, f being a function of the z of two
+samples or of one: X(he_β) for |β| ≤ N in those samples' own basis (`hermite`), a number for each of
+the samples that X itself is at. Behind a layer
 
     X'(f) = Σ scalar · X(P ∂_a … ∂_b f) ,    P f(z) = E f(γz + ξ) ,
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from derive.engine.tangents import MEMBERS, RANKS, member_of
+from derive.engine.skip_closure import MEMBERS, RANKS, member_of
 from derive.engine.tensors import Name, identify, named
 
 from ...arrays import Array

@@ -23,7 +23,7 @@ from derive.arithmetic.polynomials import (
 )
 from derive.engine.atoms import read
 from derive.engine.exchangeable import Local, Moment, two
-from derive.engine.tangents import BRANCHES
+from derive.engine.skip_closure import BRANCHES
 from derive.engine.tensors import Tensor, tensor
 from derive.engine.through import Response
 from derive.engine.trees import H

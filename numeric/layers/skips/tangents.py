@@ -1,9 +1,9 @@
 """Skips around one matrix, run layer by layer: G1, V, Θ1, D, F, A, B and what closes them.
 
-`derive.engine.tangents` derives what moves: the tensors, and functionals X(f) of functions of the z
-of one neuron, Two(:zz:, f), One(f), Own(f), Apart(f), Across(z, f) and Square(1, f), kept by their
-Hermite coefficients (`functionals`), so that X(σσ), X(σσ') and X(σ'σ') of two samples are sums over
-the coefficients of these (`hermite`).
+`derive.engine.skip_closure` derives what moves: the tensors, and functionals X(f) of functions of
+the z of one neuron, Two(:zz:, f), One(f), Own(f), Apart(f), Across(z, f) and Square(1, f), kept by
+their Hermite coefficients (`functionals`), so that X(σσ), X(σσ') and X(σ'σ') of two samples are
+sums over the coefficients of these (`hermite`).
 
 What N leaves out of such a sum is bounded: the functional beyond N times the length of the function
 beyond N by Parseval's theorem. That bound, and what ⟨σσ⟩ says of the coefficients' quadrature, is
@@ -26,12 +26,12 @@ from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import of_kind
 from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
-from derive.engine.step import closures
-from derive.engine.tangents import (
+from derive.engine.skip_closure import (
     RANKS,
     functional_in,
     subscripts,
 )
+from derive.engine.step import closures
 from derive.engine.taps import ALONE, MOVED
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response

@@ -7,16 +7,17 @@ from itertools import product
 
 import numpy as np
 
-from derive.activations.functions import Activation
-from derive.engine.stages import Equation, Function, Product, Stage, Variable
-from derive.gaussian.shapes import Shape
+from derive.activations import Activation
+from derive.engine import Function, Product, Stage, Variable
+from derive.engine.stages import Equation
+from derive.gaussian import Shape
 from derive.network import Network
 from derive.weights import Gaussian
-from derive.work.caches import cache
+from derive.work import cache
 from numeric.arrays import Array
 from numeric.flows import flow
 from numeric.layers import positions
-from numeric.samplers.ensemble import Ensemble
+from numeric.samplers import Ensemble
 
 from .controls import products
 from .noted import Fresh, Noted, Piece

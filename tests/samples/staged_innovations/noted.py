@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.trees import Kind
+from derive.engine import Kind
 from numeric.arrays import Array
-from numeric.estimators.probes import Probes
-from numeric.samplers.arithmetic import Arithmetic
-from numeric.samplers.ensemble import Ensemble
+from numeric.estimators import Probes
+from numeric.samplers import Arithmetic, Ensemble
 
 from .controls import Group
 

@@ -10,16 +10,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.stages import LEFT, Function, Stage, Variable
-from derive.engine.trees import Kind
+from derive.engine import LEFT, Function, Kind, Stage, Variable
 from derive.errors import InputError
 from derive.weights import WeightEnsemble
 from numeric.arrays import Array
-from numeric.random import lazy
-from numeric.random.lazy import COLUMN, GAUSSIAN, HAAR
-from numeric.samplers.arithmetic import Arithmetic
+from numeric.random import COLUMN, GAUSSIAN, HAAR, lazy
+from numeric.samplers import Arithmetic, Parts, ProbeSampler
 from numeric.samplers.innovations import kernels
-from numeric.samplers.staged import _NUMBER, Parts, Place, ProbeSampler, State, _Vectors
+from numeric.samplers.staged import _NUMBER, Place, State, _Vectors
 
 from .bodies import note_bodies
 from .controls import Group, all_products, products

@@ -19,9 +19,9 @@ from ..tables.compare import Comparison, percent
 from .description import Description
 from .drawn import Drawn
 from .measurement import Sample
-from .omissions import Omission
 from .resolution import Limits, limits, of_fluctuations
 from .theory import Depth, Rates, Theory, best_fluctuation
+from .truncation import Omission
 
 _COLUMNS = (
     ("K", "K", "K_measured"),

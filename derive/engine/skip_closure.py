@@ -53,9 +53,9 @@ from .taps import AGAIN
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .trees import DH, STREAM, Z, automorphisms
 
-CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRSTU")))
+SKIP_TENSORS = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B", *"PQRSTU")))
 """The tensors that have an exact recursion under a skip around one matrix."""
-LARGER = CLOSED[7:]
+SKIP_TENSORS_WITH_DDH = SKIP_TENSORS[7:]
 """Those of dH and ddH, which are derived where there is no norm."""
 
 
@@ -157,7 +157,7 @@ def recursion_of(
 
     Raises InputError for those of dH and ddH behind a norm.
     """
-    if name in LARGER and norm_of(stages) is not None:
+    if name in SKIP_TENSORS_WITH_DDH and norm_of(stages) is not None:
         wanted = "no norm before a skip around one matrix, for cumulants of dH and ddH"
         raise InputError("tensors", str(name), wanted)
     return _Reduction(stages).of(_connected(left_of(name, samples), stages, weights))
