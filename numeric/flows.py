@@ -190,8 +190,6 @@ def _check_draws(
 def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     """V of the chosen samples, and three standard errors."""
     net, data, depth = _without_skew(asked.net, asked), asked.data, asked.depth
-    if _closed(net, depth, max(data.samples)):
-        raise InputError("draws", draws, "none, with a skip around one matrix")
     schemes, order, samples = _schemes(net, data, depth)
     first = net.weights_at(1, depth=depth).standard
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
@@ -203,7 +201,7 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     check_time("draws", draws, seconds, what)
     with telling(f"running {what} down {number(depth)} layers", seconds, total=depth) as progress:
         kernel = input_means(data.X, (2,))
-        outputs = data.samples[-1], chosen
+        outputs = data.measured, chosen
         with np.errstate(all="ignore"):
             found = made(kernel, asked.symbols, rows, outputs, draws, progress.advance)
     if not np.isfinite(found).all():

@@ -203,7 +203,7 @@ class Line:
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
                 else:
-                    atoms.append(_atom(self.stage, each, sample))
+                    atoms.append(at_limit(self.stage, each, sample))
         return Summand(
             parameters,
             means,
@@ -219,7 +219,7 @@ class Line:
 
 
 @cache
-def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
+def at_limit(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
     """A function at the limits of its collective variables, or a limit."""
     if isinstance(factor, Limit):
         return _limit(stage, factor.variable, sample)

@@ -129,11 +129,14 @@ class StagedLayers:
                     return found
         return None
 
-    def within(self, tensors: Sequence[Array], parameters: Array, layer: int) -> Iterator[Both]:
-        """The tensors before each stage of a layer, and behind the last; arguments as of
-        `degenerate`."""
+    def within(
+        self, tensors: Sequence[Array], parameters: Array, layer: int, *, read: bool = False
+    ) -> Iterator[Both]:
+        """The tensors before each stage of a layer, or of its readout, and behind the last;
+        arguments as of `degenerate`."""
         number = self._order[layer - 2] if self._order else 0
-        return self._within(self._layers[number], tensors, parameters)
+        passages = self._readouts if read else self._layers
+        return self._within(passages[number], tensors, parameters)
 
     def _within(
         self, passages: Sequence[Passage], tensors: Sequence[Array], parameters: Array
