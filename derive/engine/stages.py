@@ -159,11 +159,15 @@ class Matrix(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A collective variable (1/n) Σ_a Π v[a]."""
+    """A collective variable (1/n) Σ_a Π v[a].
+
+    The neurons may fall into `sets` of equal size. The sum is then over a neuron's own set.
+    """
 
     symbol: sympy.Symbol
     factors: tuple[Variable, ...]
     space: str
+    sets: int = 1
 
     @property
     def is_odd(self) -> bool:
@@ -220,7 +224,24 @@ class Stage:
 
     def equation(self, kind: Kind) -> Equation:
         """The equation of a variable."""
-        return self._equations[kind]
+        return self._equations[kind.everywhere]
+
+    @cached_property
+    def sets(self) -> int:
+        """The number of sets of neurons that it reads, each normalized by itself; 1 without."""
+        sums = [*(equation.right for _, equation in self.equations), *self.arguments]
+        factors = [each for terms in sums for term in terms for each in term.factors]
+        kinds = [each.kind for each in factors if isinstance(each, Variable)]
+        return max([1, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)])
+
+    @property
+    def of_one_set(self) -> Stage:
+        """The same for the neurons of one set alone, of which there are n/sets."""
+        ratios = dict(self.ratios)
+        for space in {mean.space for mean in self.means if mean.sets > 1}:
+            whole = ratios[space].expr if space in ratios else sympy.Integer(1)
+            ratios[space] = Value(whole / self.sets)
+        return replace(self, ratios=tuple(sorted(ratios.items())))
 
     @property
     def symbols(self) -> tuple[sympy.Expr, ...]:

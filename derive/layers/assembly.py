@@ -107,6 +107,7 @@ class Assembly:
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
+        self.sets: dict[sympy.Symbol, int] = {}  # of neurons, by means over each alone
         self.text = ""
         self.asymmetries: list[InputError] = []
         self.unused = set(self.values)
@@ -135,7 +136,7 @@ class Assembly:
                 total += scale
                 continue
             entries = [factor for factor in each.factors if isinstance(factor, Entry)]
-            one_neuron = len({factor.at for factor in entries}) == 1
+            one_neuron = len({factor[1:] for factor in entries}) == 1
             if len(entries) < len(each.factors) or len(entries) > 2 or not one_neuron:
                 wanted = "collective variables that are means of v[a] or of v[a] u[a], over n"
                 raise self.wrong(wanted)
@@ -146,17 +147,18 @@ class Assembly:
             for parts in product(*terms):
                 numbers = tuple(sorted(v for _, v in parts if v is not None))
                 coefficient = sympy.prod([c for c, _ in parts]) * scale
-                total += coefficient * (self.mean(numbers) if numbers else 1)
+                total += coefficient * (self.mean(numbers, entries[0].sets) if numbers else 1)
         if total.has(WIDTH):
             raise self.wrong("1/n with a sum over neurons only")
         self.collective[statement.name] = total
 
-    def mean(self, numbers: tuple[int, ...]) -> sympy.Symbol:
-        """The mean of a product of these variables."""
+    def mean(self, numbers: tuple[int, ...], sets: int) -> sympy.Symbol:
+        """The mean of a product of these variables, over each of so many sets of neurons."""
         even = len(numbers) == 2 and numbers[0] == numbers[1]
         name = f"mean({','.join(f'{self.definitions[v].name}{v}' for v in numbers)})"
+        name += f" in {sets}" if sets > 1 else ""
         symbol = sympy.Symbol(name, positive=True) if even else sympy.Symbol(name, real=True)
-        self.means[symbol] = numbers
+        self.means[symbol], self.sets[symbol] = numbers, sets
         return symbol
 
     def resolved(self, scale: sympy.Expr) -> sympy.Expr:
@@ -220,6 +222,9 @@ class Assembly:
         self.definitions.append(made)
         if centre:
             self.means[centre] = (number,)
+            self.sets[centre] = max(
+                self.sets[each] for each in offset.free_symbols & self.sets.keys()
+            )
         self.variables[name] = Centred(number, centre)
         return number
 
@@ -456,6 +461,7 @@ class Assembly:
             if number in {0, last}:
                 self.kinds[number] = STREAM
                 continue
+            sets = self._sets(made)
             taken = {kind.name for kind in self.kinds.values()}
             tries = (made.name, *(f"{made.name}{k}" for k in range(1, len(names) + 2)))
             free = (each for each in tries if each == made.name or each not in names)
@@ -463,7 +469,27 @@ class Assembly:
             own = self.spaces.of(number)
             space = self.names_of_spaces.get(own, f"{names[own]}{own}")
             group = f"{names[self.groups.of(number)]}{self.groups.of(number)}"
-            self.kinds[number] = Kind(name, space, group if self.groups.of(number) else "z")
+            group = group if self.groups.of(number) else "z"
+            self.kinds[number] = Kind(name, space, group, sets)
+        self._check_sets()
+
+    def _sets(self, made: Definition) -> int:
+        """The number of sets of neurons that a variable without a matrix is normalized in."""
+        carried = [line for line in made.lines if line.matrix is None]
+        means = {each for line in carried for each in line.scale.free_symbols & self.sets.keys()}
+        kinds = (self.kinds[line.at] for line in carried)
+        return max([1, *(self.sets[each] for each in means), *(kind.sets for kind in kinds)])
+
+    def _check_sets(self) -> None:
+        """Raise InputError where z has neurons in sets, or means are over others than those."""
+        last = self.definitions[self.variables["z"].variable]
+        if self._sets(last) > 1:
+            wanted = "no norm of groups of neurons on what is carried on: one behind which all of "
+            wanted += "the variable meets a matrix, so that the law of z does not know the groups"
+            raise self.wrong(wanted)
+        for symbol, numbers in self.means.items():
+            if not {self.kinds[v].sets for v in numbers} <= {1, self.sets[symbol]}:
+                raise self.wrong("one number of groups of neurons, where a norm follows another")
 
     def _stage(self, level: int) -> Stage:
         return _StageMaker(self, level).stage()
@@ -508,6 +534,7 @@ class _StageMaker:
                 symbol,
                 tuple(Variable(whole.kinds[v], HERE) for v in whole.means[symbol]),
                 whole.kinds[whole.means[symbol][0]].space,
+                whole.sets[symbol],
             )
             for symbol in self.means
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -472,4 +472,6 @@ class Evaluated:
     def _mean(self, number: int) -> Array:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
+        if mean.sets > 1:
+            return self._arithmetic.in_sets(reduce(self._arithmetic.times, values), mean.sets)
         return self._arithmetic.divided(self._summed(values), values[0].shape[3])

@@ -13,11 +13,12 @@ from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
-from ..atoms import relabelled
+from ..atoms import read, relabelled
 from ..cumulants import RATE, layer_cumulant, work
-from ..fields import AnyField
+from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
+from ..tensors import Tensor, tensor
 from ..variances import general, multiplied_out, unbound
 
 
@@ -74,7 +75,20 @@ def _derived(
     ties: Ties | None,
     group: str,
 ) -> Expansion:
-    """The cumulant behind a stage, its numbers multiplied out."""
+    """The cumulant behind a stage, its numbers multiplied out.
+
+    Where neurons fall into sets that are normalized apart, exchanges of sets keep the law, and so
+    do rotations within each. What one pair of indices meets at order 1/n is in one set. A cumulant
+    of two pairs is linear in what the sets fluctuate by, and enters sums over neurons as its mean
+    over sets: there K K/n of two neurons of one set, of which each has n/sets, is as without sets.
+    """
+    if alone := stage.sets > 1 and power > 0:
+        _check_sets(fields, power)
+        kinds = (field.kind(node) for field in fields for node in range(field.nodes))
+        alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
+    if alone:
+        fields = tuple(each.everywhere if isinstance(each, Field) else each for each in fields)
+        stage = stage.of_one_set
     what = f"kappa({', '.join(map(str, fields))})"
     if stage.has_centres and power > 1:
         wanted = (
@@ -101,7 +115,30 @@ def _derived(
         )[pairing]
     found = multiplied_out(cumulant, {})
     _check_order(found, pairing, what)
+    if alone:
+        found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
     return found
+
+
+def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
+    if power > 1:
+        wanted = "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond it "
+        wanted += "cumulants of one set and of several differ"
+        raise InputError("fields", ", ".join(map(str, fields)), wanted)
+
+
+def _in_one_set(mono: Monomial) -> Monomial:
+    """With tensors that fluctuate by 1/n, each of the neurons of one set."""
+
+    def placed(own: Tensor) -> Tensor:
+        if not own.n_power:
+            return own
+        inside = (each.in_one_set if isinstance(each, Field) else each for each in own.fields)
+        return tensor(tuple(inside), own.order, own.pairing, own.samples)
+
+    return frozenset(
+        (read(atom, tensor=placed, other=lambda other: other), exponent) for atom, exponent in mono
+    )
 
 
 def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:
