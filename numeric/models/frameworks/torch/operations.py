@@ -335,8 +335,8 @@ def _group_norm(
 ) -> Value:
     if isinstance(u, Neurons) and (not u.node or tracer.graph.shapes[u.node]):
         raise UnreadableError(
-            "GroupNorm of a signal or of inputs: its mean is over channels and positions together; a LayerNorm "
-            "of the channels at each position is read, with the channels as the last axis"
+            "GroupNorm of a signal or of inputs: its mean is over channels and positions together; "
+            "a LayerNorm of channels at each position is read, with the channels as the last axis"
         )
     if isinstance(u, Neurons) and tracer.graph.widths[u.node] == num_groups:
         raise UnreadableError("GroupNorm with one neuron in each group: theory is for many")
