@@ -41,11 +41,12 @@ Direction = int
 
 
 class Variable(NamedTuple):
-    """v[a], differentiated along these edges."""
+    """v[a], differentiated along these edges; if `pooled`, at a position that is averaged over."""
 
     kind: Kind
     at: int
     edges: tuple[int, ...] = ()
+    pooled: bool = False
 
 
 class Function(NamedTuple):
@@ -161,13 +162,15 @@ class Matrix(NamedTuple):
 class Mean(NamedTuple):
     """A collective variable (1/n) Σ_a Π v[a].
 
-    The neurons may fall into `sets` of equal size. The sum is then over a neuron's own set.
+    The neurons may fall into `sets` of equal size. The sum is then over a neuron's own set. With
+    `positions`, the mean is also over these of the sample's signal.
     """
 
     symbol: sympy.Symbol
     factors: tuple[Variable, ...]
     space: str
     sets: int = 1
+    positions: int = 1
 
     @property
     def is_odd(self) -> bool:
@@ -176,7 +179,9 @@ class Mean(NamedTuple):
 
     def at(self, neuron: int) -> Product:
         """The mean with this neuron summed over."""
-        return Product(self.factors, ((HERE, self.space),), (self.space,)).renamed({HERE: neuron})
+        pooled = self.positions > 1
+        own = tuple(each._replace(at=neuron, pooled=pooled) for each in self.factors)
+        return Product(own, ((neuron, self.space),), (self.space,))
 
 
 @dataclass(frozen=True)
@@ -233,6 +238,11 @@ class Stage:
         factors = [each for terms in sums for term in terms for each in term.factors]
         kinds = [each.kind for each in factors if isinstance(each, Variable)]
         return max([1, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)])
+
+    @cached_property
+    def pools(self) -> int:
+        """The number of positions that its collective variables are means over; 1 without."""
+        return max([1, *(mean.positions for mean in self.means)])
 
     @property
     def of_one_set(self) -> Stage:

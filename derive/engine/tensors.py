@@ -35,6 +35,9 @@ from .trees import (
     slots_of,
 )
 
+POOLED = 10**6
+"""label + POOLED·k, k > 0, stands for a position of this sample's signal that is averaged over."""
+
 
 class Tensor(NamedTuple):
     """T^{g}_p(α): the coefficient of δ_p at relative order g in the joint cumulant of `fields`."""
@@ -56,7 +59,9 @@ class Tensor(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Tensor:
         """With other labels of its samples, not brought to their representative."""
-        return self._replace(samples=tuple(map(label, self.samples)))
+        return self._replace(
+            samples=tuple(label(at % POOLED) + at // POOLED * POOLED for at in self.samples)
+        )
 
 
 @cache

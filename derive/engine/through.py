@@ -20,7 +20,7 @@ from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
-from .tensors import Tensor, tensor
+from .tensors import POOLED, Tensor, tensor
 from .trees import STREAM, Field, Kind, Placed, Term, components
 
 
@@ -36,7 +36,8 @@ class Response(NamedTuple):
     @property
     def samples(self) -> tuple[int, ...]:
         """Those that it depends on, ascending."""
-        return tuple(sorted({sample for _, limit in self.limits for sample in limit.samples}))
+        every = (sample % POOLED for _, limit in self.limits for sample in limit.samples)
+        return tuple(sorted(set(every)))
 
     def relabelled(self, label: Callable[[int], int]) -> Response:
         """With other labels of its samples."""
@@ -198,12 +199,13 @@ class Line:
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    copies.append((each.kind, at, sample))
+                    own = sample + POOLED * (1 + at) if each.pooled else sample
+                    copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
                 else:
-                    atoms.append(_atom(self.stage, each, sample))
+                    atoms.append(_atom(self.stage, each, sample, len(atoms)))
         return Summand(
             parameters,
             means,
@@ -219,10 +221,11 @@ class Line:
 
 
 @cache
-def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
-    """A function at the limits of its collective variables, or a limit."""
+def _atom(stage: Stage, factor: Collective | Limit, sample: int, place: int = 0) -> Atom:
+    """A function at the limits of its collective variables, or a limit; each factor reads positions
+    that are averaged over by itself."""
     if isinstance(factor, Limit):
-        return _limit(stage, factor.variable, sample)
+        return _limit(stage, factor.variable, sample, _LIMITS + place)
     value = stage.derivative(factor.function, factor.orders)
     found = [
         (mean.symbol, _limit(stage, v, sample))
@@ -232,9 +235,15 @@ def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
     return Response(value, tuple(found))
 
 
-def _limit(stage: Stage, variable: int, sample: int) -> Tensor:
+_LIMITS = 1000
+"""Numbers of positions behind all neurons'."""
+
+
+def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:
     """K of the two variables whose product's mean this is."""
-    fields = tuple(Field(1, (), (each.kind,)) for each in stage.means[variable].factors)
+    mean = stage.means[variable]
+    fields = tuple(Field(1, (), (each.kind,)) for each in mean.factors)
+    sample += POOLED * place if mean.positions > 1 else 0
     return tensor(fields, 0, ((0, 1),), (sample, sample))
 
 

@@ -110,8 +110,9 @@ class Forward:
         size: Callable[[str], Expansion],
         value: Callable[[object], Expansion],
     ) -> None:
-        if bound.stage.sets > 1:
-            wanted = "norms of all neurons: sums over groups of them have no exact moments here"
+        if max(bound.stage.sets, bound.stage.pools) > 1:
+            wanted = "norms of all neurons at one position: sums over groups of neurons or over "
+            wanted += "positions have no exact moments here"
             raise InputError("layer", name, wanted)
         self.first, self.size, self.value = first, size, value
         self.sigmas = dict(

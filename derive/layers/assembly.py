@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, product
+from math import prod
 
 import sympy
 
@@ -108,6 +109,7 @@ class Assembly:
         self.collective: dict[str, sympy.Expr] = {}
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
         self.sets: dict[sympy.Symbol, int] = {}  # of neurons, by means over each alone
+        self.pooled: set[sympy.Symbol] = set()  # the means over positions, too
         self.text = ""
         self.asymmetries: list[InputError] = []
         self.unused = set(self.values)
@@ -147,18 +149,20 @@ class Assembly:
             for parts in product(*terms):
                 numbers = tuple(sorted(v for _, v in parts if v is not None))
                 coefficient = sympy.prod([c for c, _ in parts]) * scale
-                total += coefficient * (self.mean(numbers, entries[0].sets) if numbers else 1)
+                total += coefficient * (self.mean(numbers, entries[0]) if numbers else 1)
         if total.has(WIDTH):
             raise self.wrong("1/n with a sum over neurons only")
         self.collective[statement.name] = total
 
-    def mean(self, numbers: tuple[int, ...], sets: int) -> sympy.Symbol:
-        """The mean of a product of these variables, over each of so many sets of neurons."""
+    def mean(self, numbers: tuple[int, ...], at: Entry) -> sympy.Symbol:
+        """The mean of a product of these variables over what an entry is summed over."""
         even = len(numbers) == 2 and numbers[0] == numbers[1]
         name = f"mean({','.join(f'{self.definitions[v].name}{v}' for v in numbers)})"
-        name += f" in {sets}" if sets > 1 else ""
+        name += f" in {at.sets}" if at.sets > 1 else ""
+        name += " over positions" if at.position else ""
         symbol = sympy.Symbol(name, positive=True) if even else sympy.Symbol(name, real=True)
-        self.means[symbol], self.sets[symbol] = numbers, sets
+        self.means[symbol], self.sets[symbol] = numbers, at.sets
+        self.pooled |= {symbol} if at.position else set()
         return symbol
 
     def resolved(self, scale: sympy.Expr) -> sympy.Expr:
@@ -222,9 +226,9 @@ class Assembly:
         self.definitions.append(made)
         if centre:
             self.means[centre] = (number,)
-            self.sets[centre] = max(
-                self.sets[each] for each in offset.free_symbols & self.sets.keys()
-            )
+            known = offset.free_symbols & self.sets.keys()
+            self.sets[centre] = max(self.sets[each] for each in known)
+            self.pooled |= {centre} if known & self.pooled else set()
         self.variables[name] = Centred(number, centre)
         return number
 
@@ -331,6 +335,13 @@ class Assembly:
                 for symbol in each.free_symbols & self.means.keys():
                     found |= set(self.means[symbol])
         return found
+
+    def positions(self) -> int:
+        """The positions of a signal before the stage that is made; InputError if unknown."""
+        shape = self.shape or next((taps.shape for taps in self.taps.values()), None)
+        if shape is None:
+            raise self.wrong("a convolution in a layer with a norm over positions, to say how many")
+        return prod(shape)
 
     def sigma(self, name: str) -> Activation | None:
         """The activation of a function's name; None for the network's."""
@@ -535,6 +546,7 @@ class _StageMaker:
                 tuple(Variable(whole.kinds[v], HERE) for v in whole.means[symbol]),
                 whole.kinds[whole.means[symbol][0]].space,
                 whole.sets[symbol],
+                whole.positions() if symbol in whole.pooled else 1,
             )
             for symbol in self.means
         )

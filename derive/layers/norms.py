@@ -14,7 +14,10 @@ NORMS: dict[str, tuple[str, ...]] = {
 }
 """The equations of each norm, {z} being z at a neuron that is summed over."""
 
-WANTED = '"rms", "layer", "group(G)", which is "layer" in G groups of neurons, "rms(G)", or None'
+WANTED = (
+    '"rms", "layer", "group(G)", which is "layer" in G groups of neurons, "rms(G)", one of these '
+    'with " over positions" behind it, or None'
+)
 
 
 class Norm:
@@ -41,11 +44,12 @@ def _equations(norm: str | None) -> tuple[str, ...]:
     """The equations of a norm by its text."""
     if norm is None:
         return ()
-    match = re.fullmatch(r"(rms|layer|group(?=\())(?:\(([1-9]\d{0,5})\))?", str(norm))
+    pattern = r"(rms|layer|group(?=\())(?:\(([1-9]\d{0,5})\))?( over positions)?"
+    match = re.fullmatch(pattern, str(norm))
     if match is None or not isinstance(norm, str):
         raise InputError("norm", norm, WANTED)
-    kind, sets = match.groups()
-    z = "z[a]" if sets in {None, "1"} else f"z[a:{sets}]"
+    kind, sets, over = match.groups()
+    z = f"z[a{',p' if over else ''}{'' if sets in {None, '1'} else f':{sets}'}]"
     return tuple(line.format(z=z) for line in NORMS["layer" if kind == "group" else kind])
 
 

@@ -229,8 +229,8 @@ def _passage(
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not replace(stage, taps=None).has_dense_equation
     made = (
-        Merged(*given)
+        Merged(*given, stage.pools)
         if m > 1 and bent and is_merged(stage, steps)
-        else stages.Stage(*given, apart=apart, keep=stage.keep)
+        else stages.Stage(*given, apart=apart, keep=stage.keep, positions=stage.pools)
     )
     return made if stage.taps is None else Tapped(made, steps, stage.taps, m)

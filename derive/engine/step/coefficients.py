@@ -6,7 +6,12 @@ variances of their matrices alone.
 
 from __future__ import annotations
 
-from ...arithmetic.polynomials import Atom, Expansion, Monomial
+from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
+
+from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, times
+from ...arithmetic.polynomials import power as power_of
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
@@ -18,7 +23,7 @@ from ..cumulants import RATE, layer_cumulant, work
 from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
-from ..tensors import Tensor, tensor
+from ..tensors import POOLED, Tensor, tensor
 from ..variances import general, multiplied_out, unbound
 
 
@@ -114,10 +119,39 @@ def _derived(
             group=group,
         )[pairing]
     found = multiplied_out(cumulant, {})
+    if stage.pools > 1:
+        found = _pooled(found)
     _check_order(found, pairing, what)
     if alone:
         found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
     return found
+
+
+def _pooled(expansion: Expansion) -> Expansion:
+    """With positions that are averaged over numbered alike in products that are alike."""
+    found: Expansion = {}
+    for (mono, at), value in expansion.items():
+        tensors = [(atom, exponent) for atom, exponent in mono if isinstance(atom, Tensor)]
+        labels = sorted({each for atom, _ in tensors for each in atom.samples if each >= POOLED})
+        ways = (_numbered(tensors, order) for order in permutations(labels))
+        best = min(ways, key=lambda made: sorted(map(repr, made)))
+        others = frozenset(each for each in mono if not isinstance(each[0], Tensor))
+        add(found, {(times(others, best), at): value})
+    return found
+
+
+def _numbered(tensors: Sequence[tuple[Tensor, int]], labels: Sequence[int]) -> Monomial:
+    """The product with these labels numbered from 1 on for each sample."""
+    taken: Counter[int] = Counter()
+    to: dict[int, int] = {}
+    for each in labels:
+        taken[each % POOLED] += 1
+        to[each] = each % POOLED + POOLED * taken[each % POOLED]
+    made = UNIT
+    for own, exponent in tensors:
+        at = tuple(to.get(each, each) for each in own.samples)
+        made = times(made, power_of(tensor(own.fields, own.order, own.pairing, at), exponent))
+    return made
 
 
 def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
