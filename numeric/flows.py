@@ -193,6 +193,8 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     if _closed(net, depth, max(data.samples)):
         raise InputError("draws", draws, "none, with a skip around one matrix")
     schemes, order, samples = _schemes(net, data, depth)
+    for scheme in schemes:
+        scheme.check_positions("draws")
     first = net.weights_at(1, depth=depth).standard
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
     rows = range(data.first, depth + 1)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
-from ..display.labels import Label, component_latex, read_pairing
+from ..display.labels import POOLED, Label, component_latex, read_pairing
 from ..errors import InputError, whole
 from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
 from ..work.caches import cache
@@ -34,9 +34,6 @@ from .trees import (
     automorphisms,
     slots_of,
 )
-
-POOLED = 10**6
-"""label + POOLED·k, k > 0, stands for a position of this sample's signal that is averaged over."""
 
 
 class Tensor(NamedTuple):

@@ -17,10 +17,11 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
+from ..display.labels import POOLED
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
-from .tensors import POOLED, Tensor, tensor
+from .tensors import Tensor, tensor
 from .trees import STREAM, Field, Kind, Placed, Term, components
 
 
@@ -193,19 +194,20 @@ class Line:
             coefficient *= term.coefficient
             parameters = times(parameters, term.parameters)
             means += term.means
-            sample = self.samples[part.node]
+            sample, first = self.samples[part.node], 1 + _PLACES * self.slots[part.node]
             for each in term.factors:
                 if isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    own = sample + POOLED * (1 + at) if each.pooled else sample
+                    own = sample + POOLED * (first + at) if each.pooled else sample
                     copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
                 else:
-                    atoms.append(_atom(self.stage, each, sample, len(atoms)))
+                    place = first + _PLACES // 2 + len(atoms)
+                    atoms.append(_atom(self.stage, each, sample, place))
         return Summand(
             parameters,
             means,
@@ -225,7 +227,7 @@ def _atom(stage: Stage, factor: Collective | Limit, sample: int, place: int = 0)
     """A function at the limits of its collective variables, or a limit; each factor reads positions
     that are averaged over by itself."""
     if isinstance(factor, Limit):
-        return _limit(stage, factor.variable, sample, _LIMITS + place)
+        return _limit(stage, factor.variable, sample, place)
     value = stage.derivative(factor.function, factor.orders)
     found = [
         (mean.symbol, _limit(stage, v, sample))
@@ -235,8 +237,9 @@ def _atom(stage: Stage, factor: Collective | Limit, sample: int, place: int = 0)
     return Response(value, tuple(found))
 
 
-_LIMITS = 1000
-"""Numbers of positions behind all neurons'."""
+_PLACES = 64
+"""Numbers of averaged positions at a slot: half are its neurons', half those of limits. Slots have
+their own, as the moments that a cumulant multiplies have different ones."""
 
 
 def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:

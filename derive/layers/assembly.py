@@ -338,7 +338,8 @@ class Assembly:
 
     def positions(self) -> int:
         """The positions of a signal before the stage that is made; InputError if unknown."""
-        shape = self.shape or next((taps.shape for taps in self.taps.values()), None)
+        first = next((taps.shape for taps in self.taps.values()), None)
+        shape = first if self.shape is None else self.shape
         if shape is None:
             raise self.wrong("a convolution in a layer with a norm over positions, to say how many")
         return prod(shape)

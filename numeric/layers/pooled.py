@@ -1,7 +1,7 @@
 """Tensors at positions that are averaged over, multiplied out before a stage's monomials.
 
 A norm over positions reads means over the positions of a signal. In a recursion such a position has
-the label of the sample plus a multiple of `derive.engine.tensors.POOLED`. A product of all tensors
+the label of the sample plus a multiple of `derive.display.labels.POOLED`. A product of all tensors
 that share such labels is an array over the samples alone.
 """
 
@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, power, times
+from derive.display.labels import POOLED
 from derive.engine.step.derived import Kind, Step
-from derive.engine.tensors import POOLED, Name, Tensor, identify
+from derive.engine.tensors import Name, Tensor, identify
 
 from ..arrays import Array
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.display.labels import POOLED
 from derive.engine.atoms import read
 from derive.engine.step import Step
-from derive.engine.tensors import POOLED, Name, identify
+from derive.engine.tensors import Name, identify
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS

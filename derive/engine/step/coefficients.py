@@ -12,6 +12,7 @@ from itertools import permutations
 
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, times
 from ...arithmetic.polynomials import power as power_of
+from ...display.labels import POOLED
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
@@ -23,7 +24,7 @@ from ..cumulants import RATE, layer_cumulant, work
 from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
-from ..tensors import POOLED, Tensor, tensor
+from ..tensors import Tensor, tensor
 from ..variances import general, multiplied_out, unbound
 
 
