@@ -191,6 +191,8 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     """V of the chosen samples, and three standard errors."""
     net, data, depth = _without_skew(asked.net, asked), asked.data, asked.depth
     schemes, order, samples = _schemes(net, data, depth)
+    for scheme in schemes:
+        scheme.check_positions("draws")
     first = net.weights_at(1, depth=depth).standard
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
     rows = range(data.first, depth + 1)

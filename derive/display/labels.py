@@ -14,6 +14,16 @@ _BLOCK = r"(?:\d\d+|\d+(?:-\d+)+)"
 _SPELLED = re.compile(rf"kappa\((.+)\|({_BLOCK}(?: {_BLOCK})*)(?:;(\d+))?\)")
 
 
+POOLED = 10**6
+"""label + POOLED·k, k > 0, stands for a position of this sample's signal that is averaged over."""
+
+
+def sample_text(label: int) -> str:
+    """A sample, or p3, p'3, … for positions of signal 3 that are averaged over."""
+    place, sample = divmod(label, POOLED)
+    return f"p{(place - 1) * chr(39)}{sample}" if place else str(sample)
+
+
 class Label(NamedTuple):
     """The cumulant of the fields of these names, a partition of its slots, and its order."""
 
@@ -44,7 +54,7 @@ def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
 
 def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
     """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
-    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
+    labels = [rf"\alpha_{{{sample_text(sample)}}}" for sample in samples]
     if name in {"V", "V2", "U6"}:
         labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
     head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)

@@ -88,6 +88,13 @@ class Scheme:
             symbols = ", ".join(sorted(map(str, self.layer.free_symbols)))
             raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
+    def check_positions(self, function: str) -> None:
+        """Raise InputError for several inputs with a norm over positions, which flow alone runs."""
+        if not self.single and any(stage.pools > 1 for stage in self.stages):
+            wanted = f"norms of each position by itself, for {function}; those over positions are "
+            wanted += "known to recursion, and to flow and simulate without this"
+            raise InputError("layer", str(self.layer), wanted)
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The layer's stages: recursions lead from one to the next."""

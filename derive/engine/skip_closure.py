@@ -197,7 +197,11 @@ def closes(stages: tuple[Stage, ...]) -> bool:
         return only.alone.has_dense_equation or (
             is_skip(stages) and len(only.equations[0][1].right) == 2
         )
-    if len(stages) > 2 or not is_skip(stages):
+    if (
+        len(stages) > 2
+        or not is_skip(stages)
+        or max(max(stage.sets, stage.pools) for stage in stages) > 1
+    ):
         return False
     before, last = stages
     means = [[each.kind for each in mean.factors] for mean in before.means]

@@ -41,11 +41,12 @@ Direction = int
 
 
 class Variable(NamedTuple):
-    """v[a], differentiated along these edges."""
+    """v[a], differentiated along these edges; if `pooled`, at a position that is averaged over."""
 
     kind: Kind
     at: int
     edges: tuple[int, ...] = ()
+    pooled: bool = False
 
 
 class Function(NamedTuple):
@@ -159,11 +160,17 @@ class Matrix(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A collective variable (1/n) Σ_a Π v[a]."""
+    """A collective variable (1/n) Σ_a Π v[a].
+
+    The neurons may fall into `sets` of equal size. The sum is then over a neuron's own set. With
+    `positions`, the mean is also over these of the sample's signal.
+    """
 
     symbol: sympy.Symbol
     factors: tuple[Variable, ...]
     space: str
+    sets: int = 1
+    positions: int = 1
 
     @property
     def is_odd(self) -> bool:
@@ -172,7 +179,9 @@ class Mean(NamedTuple):
 
     def at(self, neuron: int) -> Product:
         """The mean with this neuron summed over."""
-        return Product(self.factors, ((HERE, self.space),), (self.space,)).renamed({HERE: neuron})
+        pooled = self.positions > 1
+        own = tuple(each._replace(at=neuron, pooled=pooled) for each in self.factors)
+        return Product(own, ((neuron, self.space),), (self.space,))
 
 
 @dataclass(frozen=True)
@@ -220,7 +229,29 @@ class Stage:
 
     def equation(self, kind: Kind) -> Equation:
         """The equation of a variable."""
-        return self._equations[kind]
+        return self._equations[kind.everywhere]
+
+    @cached_property
+    def sets(self) -> int:
+        """The number of sets of neurons that it reads, each normalized by itself; 1 without."""
+        sums = [*(equation.right for _, equation in self.equations), *self.arguments]
+        factors = [each for terms in sums for term in terms for each in term.factors]
+        kinds = [each.kind for each in factors if isinstance(each, Variable)]
+        return max([1, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)])
+
+    @cached_property
+    def pools(self) -> int:
+        """The number of positions that its collective variables are means over; 1 without."""
+        return max([1, *(mean.positions for mean in self.means)])
+
+    @property
+    def of_one_set(self) -> Stage:
+        """The same for the neurons of one set alone, of which there are n/sets."""
+        ratios = dict(self.ratios)
+        for space in {mean.space for mean in self.means if mean.sets > 1}:
+            whole = ratios[space].expr if space in ratios else sympy.Integer(1)
+            ratios[space] = Value(whole / self.sets)
+        return replace(self, ratios=tuple(sorted(ratios.items())))
 
     @property
     def symbols(self) -> tuple[sympy.Expr, ...]:

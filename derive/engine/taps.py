@@ -33,6 +33,7 @@ import sympy
 
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
+from ..work.caches import cache
 
 Body = TypeVar("Body")
 
@@ -291,6 +292,13 @@ class Alone(Constant):
 
 
 ALONE = Alone(((((0, 1.0),),),), (1,), ())
+
+
+@cache
+def everywhere(positions: int) -> Taps:
+    """At each position the mean over all of them."""
+    row = tuple((p, 1.0 / positions) for p in range(positions))
+    return Taps(((row,) * positions,), (positions,), (positions,))
 
 
 class Moved(sympy.Expr):

@@ -17,6 +17,7 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
+from ..display.labels import POOLED
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
@@ -36,7 +37,8 @@ class Response(NamedTuple):
     @property
     def samples(self) -> tuple[int, ...]:
         """Those that it depends on, ascending."""
-        return tuple(sorted({sample for _, limit in self.limits for sample in limit.samples}))
+        every = (sample % POOLED for _, limit in self.limits for sample in limit.samples)
+        return tuple(sorted(set(every)))
 
     def relabelled(self, label: Callable[[int], int]) -> Response:
         """With other labels of its samples."""
@@ -192,18 +194,20 @@ class Line:
             coefficient *= term.coefficient
             parameters = times(parameters, term.parameters)
             means += term.means
-            sample = self.samples[part.node]
+            sample, first = self.samples[part.node], 1 + _PLACES * self.slots[part.node]
             for each in term.factors:
                 if isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    copies.append((each.kind, at, sample))
+                    own = sample + POOLED * (first + at) if each.pooled else sample
+                    copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
                 else:
-                    atoms.append(at_limit(self.stage, each, sample))
+                    place = first + _PLACES // 2 + len(atoms)
+                    atoms.append(at_limit(self.stage, each, sample, place))
         return Summand(
             parameters,
             means,
@@ -219,10 +223,11 @@ class Line:
 
 
 @cache
-def at_limit(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
-    """A function at the limits of its collective variables, or a limit."""
+def at_limit(stage: Stage, factor: Collective | Limit, sample: int, place: int = 0) -> Atom:
+    """A function at the limits of its collective variables, or a limit; each factor reads positions
+    that are averaged over by itself."""
     if isinstance(factor, Limit):
-        return _limit(stage, factor.variable, sample)
+        return _limit(stage, factor.variable, sample, place)
     value = stage.derivative(factor.function, factor.orders)
     found = [
         (mean.symbol, _limit(stage, v, sample))
@@ -232,9 +237,16 @@ def at_limit(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
     return Response(value, tuple(found))
 
 
-def _limit(stage: Stage, variable: int, sample: int) -> Tensor:
+_PLACES = 64
+"""Numbers of averaged positions at a slot: half are its neurons', half those of limits. Slots have
+their own, as the moments that a cumulant multiplies have different ones."""
+
+
+def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:
     """K of the two variables whose product's mean this is."""
-    fields = tuple(Field(1, (), (each.kind,)) for each in stage.means[variable].factors)
+    mean = stage.means[variable]
+    fields = tuple(Field(1, (), (each.kind,)) for each in mean.factors)
+    sample += POOLED * place if mean.positions > 1 else 0
     return tensor(fields, 0, ((0, 1),), (sample, sample))
 
 

@@ -9,7 +9,7 @@ contracted with the learning-rate tensor (source 000, eqs. 6.1, 6.3, 6.11),
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise, permutations
 from typing import Literal, NamedTuple, Protocol
@@ -28,11 +28,31 @@ class Kind(NamedTuple):
 
     Variables of one group are rotated together, those of different groups each by themselves: the
     rows of every matrix may be. Indices of one group alone can be paired.
+
+    Its neurons may be normalized by themselves in several sets of equal size. Its cumulants are
+    then means over all neurons, or, if `alone`, those of the neurons of one set.
     """
 
     name: str
     space: str
     group: str
+    sets: int = 1
+    alone: bool = False
+
+    @property
+    def in_one_set(self) -> Kind:
+        """The variable at the neurons of one set."""
+        if self.sets == 1 or self.alone:
+            return self
+        return self._replace(name=self.name + _ALONE, alone=True)
+
+    @property
+    def everywhere(self) -> Kind:
+        """The variable at all neurons."""
+        return self._replace(name=self.name.removesuffix(_ALONE), alone=False)
+
+
+_ALONE = "_in_one_set"
 
 
 STREAM = Kind("z", "z", "z")
@@ -162,6 +182,16 @@ class Field:
     def kind(self, node: int) -> Kind:
         """The variable at a node."""
         return self.kinds[node] if self.kinds else STREAM
+
+    @property
+    def everywhere(self) -> Field:
+        """The same of variables at all neurons."""
+        return replace(self, kinds=tuple(kind.everywhere for kind in self.kinds))
+
+    @property
+    def in_one_set(self) -> Field:
+        """The same of variables at the neurons of one set."""
+        return replace(self, kinds=tuple(kind.in_one_set for kind in self.kinds))
 
     @property
     def rank(self) -> tuple[int, str, tuple[Edge, ...]]:

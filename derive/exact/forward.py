@@ -111,6 +111,10 @@ class Forward:
         size: Callable[[str], Expansion],
         value: Callable[[object], Expansion],
     ) -> None:
+        if max(bound.stage.sets, bound.stage.pools) > 1:
+            wanted = "norms of all neurons at one position: sums over groups of neurons or over "
+            wanted += "positions have no exact moments here"
+            raise InputError("layer", name, wanted)
         self.first, self.size, self.value = first, size, value
         self.sigmas = dict(
             zip(bound.stage.argument_kinds, (each.expr for each in bound.activations), strict=True)

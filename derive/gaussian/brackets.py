@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from ..arithmetic.hermite import by_parts
-from ..display.labels import component_latex
+from ..display.labels import component_latex, sample_text
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
 from . import closed_forms
@@ -304,7 +304,7 @@ class Component(sympy.Expr):
 
     def _sympystr(self, printer: Any) -> str:
         name, samples = self.args
-        return f"{name}[{','.join(str(sample) for sample in samples.args)}]"
+        return f"{name}[{','.join(sample_text(int(each)) for each in samples.args)}]"
 
     def _latex(self, printer: Any) -> str:
         name, samples = self.args

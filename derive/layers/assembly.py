@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, product
+from math import prod
 
 import sympy
 
@@ -107,6 +108,8 @@ class Assembly:
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
+        self.sets: dict[sympy.Symbol, int] = {}  # of neurons, by means over each alone
+        self.pooled: set[sympy.Symbol] = set()  # the means over positions, too
         self.text = ""
         self.asymmetries: list[InputError] = []
         self.unused = set(self.values)
@@ -135,7 +138,7 @@ class Assembly:
                 total += scale
                 continue
             entries = [factor for factor in each.factors if isinstance(factor, Entry)]
-            one_neuron = len({factor.at for factor in entries}) == 1
+            one_neuron = len({factor[1:] for factor in entries}) == 1
             if len(entries) < len(each.factors) or len(entries) > 2 or not one_neuron:
                 wanted = "collective variables that are means of v[a] or of v[a] u[a], over n"
                 raise self.wrong(wanted)
@@ -146,17 +149,20 @@ class Assembly:
             for parts in product(*terms):
                 numbers = tuple(sorted(v for _, v in parts if v is not None))
                 coefficient = sympy.prod([c for c, _ in parts]) * scale
-                total += coefficient * (self.mean(numbers) if numbers else 1)
+                total += coefficient * (self.mean(numbers, entries[0]) if numbers else 1)
         if total.has(WIDTH):
             raise self.wrong("1/n with a sum over neurons only")
         self.collective[statement.name] = total
 
-    def mean(self, numbers: tuple[int, ...]) -> sympy.Symbol:
-        """The mean of a product of these variables."""
+    def mean(self, numbers: tuple[int, ...], at: Entry) -> sympy.Symbol:
+        """The mean of a product of these variables over what an entry is summed over."""
         even = len(numbers) == 2 and numbers[0] == numbers[1]
         name = f"mean({','.join(f'{self.definitions[v].name}{v}' for v in numbers)})"
+        name += f" in {at.sets}" if at.sets > 1 else ""
+        name += " over positions" if at.position else ""
         symbol = sympy.Symbol(name, positive=True) if even else sympy.Symbol(name, real=True)
-        self.means[symbol] = numbers
+        self.means[symbol], self.sets[symbol] = numbers, at.sets
+        self.pooled |= {symbol} if at.position else set()
         return symbol
 
     def resolved(self, scale: sympy.Expr) -> sympy.Expr:
@@ -220,6 +226,9 @@ class Assembly:
         self.definitions.append(made)
         if centre:
             self.means[centre] = (number,)
+            known = offset.free_symbols & self.sets.keys()
+            self.sets[centre] = max(self.sets[each] for each in known)
+            self.pooled |= {centre} if known & self.pooled else set()
         self.variables[name] = Centred(number, centre)
         return number
 
@@ -326,6 +335,14 @@ class Assembly:
                 for symbol in each.free_symbols & self.means.keys():
                     found |= set(self.means[symbol])
         return found
+
+    def positions(self) -> int:
+        """The positions of a signal before the stage that is made; InputError if unknown."""
+        first = next((taps.shape for taps in self.taps.values()), None)
+        shape = first if self.shape is None else self.shape
+        if shape is None:
+            raise self.wrong("a convolution in a layer with a norm over positions, to say how many")
+        return prod(shape)
 
     def sigma(self, name: str) -> Activation | None:
         """The activation of a function's name; None for the network's."""
@@ -456,6 +473,7 @@ class Assembly:
             if number in {0, last}:
                 self.kinds[number] = STREAM
                 continue
+            sets = self._sets(made)
             taken = {kind.name for kind in self.kinds.values()}
             tries = (made.name, *(f"{made.name}{k}" for k in range(1, len(names) + 2)))
             free = (each for each in tries if each == made.name or each not in names)
@@ -463,7 +481,27 @@ class Assembly:
             own = self.spaces.of(number)
             space = self.names_of_spaces.get(own, f"{names[own]}{own}")
             group = f"{names[self.groups.of(number)]}{self.groups.of(number)}"
-            self.kinds[number] = Kind(name, space, group if self.groups.of(number) else "z")
+            group = group if self.groups.of(number) else "z"
+            self.kinds[number] = Kind(name, space, group, sets)
+        self._check_sets()
+
+    def _sets(self, made: Definition) -> int:
+        """The number of sets of neurons that a variable without a matrix is normalized in."""
+        carried = [line for line in made.lines if line.matrix is None]
+        means = {each for line in carried for each in line.scale.free_symbols & self.sets.keys()}
+        kinds = (self.kinds[line.at] for line in carried)
+        return max([1, *(self.sets[each] for each in means), *(kind.sets for kind in kinds)])
+
+    def _check_sets(self) -> None:
+        """Raise InputError where z has neurons in sets, or means are over others than those."""
+        last = self.definitions[self.variables["z"].variable]
+        if self._sets(last) > 1:
+            wanted = "no norm of groups of neurons on what is carried on: one behind which all of "
+            wanted += "the variable meets a matrix, so that the law of z does not know the groups"
+            raise self.wrong(wanted)
+        for symbol, numbers in self.means.items():
+            if not {self.kinds[v].sets for v in numbers} <= {1, self.sets[symbol]}:
+                raise self.wrong("one number of groups of neurons, where a norm follows another")
 
     def _stage(self, level: int) -> Stage:
         return _StageMaker(self, level).stage()
@@ -508,6 +546,8 @@ class _StageMaker:
                 symbol,
                 tuple(Variable(whole.kinds[v], HERE) for v in whole.means[symbol]),
                 whole.kinds[whole.means[symbol][0]].space,
+                whole.sets[symbol],
+                whole.positions() if symbol in whole.pooled else 1,
             )
             for symbol in self.means
         )

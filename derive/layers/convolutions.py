@@ -49,14 +49,14 @@ def convolution(
     size: Each,
     positions: Each,
     weights: str = "gaussian",
-    boundary: str = "circular",
+    boundary: str | None = None,
     readout: str | None = None,
     norm: str | None = None,
     eps: object = 0,
     law: WeightEnsemble | str | None = None,
     activations: Activation | str | None = None,
     stride: Each = 1,
-    padding: Each | Sequence[Padding] | None = None,
+    padding: Each | Sequence[Padding] | str | None = None,
     dilation: Each = 1,
 ) -> Layer:
     """z'_p = b + size^{-1/2} Σ_k W^{(k)} σ(y_{p+k}), k = −⌊(size−1)/2⌋ … ⌊size/2⌋.
@@ -72,7 +72,7 @@ def convolution(
             network's ensemble, each of variance C_W/(s n) and with the learning rate λ_W/(s n);
             "delta": all but the one in the middle are zero, and that one has C_W/n, so that each
             position has a dense layer (with orthogonal weights this is delta-orthogonal).
-        boundary: "circular", p + k modulo P; or "zero", what σ gives outside is 0.
+        boundary: "circular", p + k modulo P, the default; or "zero", what σ gives outside is 0.
         readout: None: a table has z at all positions, the sample αp having the number αP + p.
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so
             that a sample is a signal; at layer 1 that of the inputs.
@@ -84,7 +84,8 @@ def convolution(
         padding: how many positions beyond both ends are read, as in torch; the result has
             ⌊(P + 2·padding − dilation·(s−1) − 1)/stride⌋ + 1. 0 reads none. Of an axis it may be a
             pair, of those before and behind, ((1, 0),). By default the middle of the first filter
-            is at position 0.
+            is at position 0. "valid" is 0; "zero" and "circular" are the default with that
+            boundary.
         dilation: how far apart the positions of a filter are.
 
     K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
@@ -102,6 +103,7 @@ def convolution(
         _each(name, given, shape)
         for name, given in (("size", size), ("stride", stride), ("dilation", dilation))
     )
+    boundary, padding = _by_text(boundary, padding)
     pads = [None] * len(shape) if padding is None else _padding(padding, shape)
     for s, P, gap, pad in zip(sizes, shape, gaps, pads, strict=True):
         most = P if pad is None else 1 + (P + sum(pad) - 1) // gap
@@ -110,8 +112,6 @@ def convolution(
             raise InputError("size", size, wanted)
     if not isinstance(weights, str) or weights not in ("gaussian", "delta"):
         raise InputError("weights", weights, '"gaussian" or "delta"')
-    if not isinstance(boundary, str) or boundary not in ("circular", "zero"):
-        raise InputError("boundary", boundary, '"circular" or "zero"')
     if readout is not None and (not isinstance(readout, str) or readout not in _READOUTS):
         raise InputError("readout", readout, f"one of {', '.join(_READOUTS)}, or None")
     given = zip(sizes, shape, strides, pads, gaps, strict=True)
@@ -197,6 +197,23 @@ def _each(name: str, given: Each, shape: tuple[int, ...], least: int = 1) -> tup
     if len(values) != len(shape):
         raise InputError(name, given, f"a number, or one for each of the axes of {shape}")
     return tuple(whole(name, each, least) for each in values)
+
+
+_BOUNDARIES = ("circular", "zero")
+
+
+def _by_text(boundary: Any, padding: Any) -> tuple[str, Any]:
+    """The boundary, and the padding as numbers or None, where either may be given as text."""
+    if boundary is not None and boundary not in _BOUNDARIES:
+        raise InputError("boundary", boundary, '"circular" or "zero"')
+    if not isinstance(padding, str):
+        return boundary or _BOUNDARIES[0], padding
+    if padding not in ("valid", *_BOUNDARIES):
+        raise InputError("padding", padding, 'numbers, "valid", "zero" or "circular"')
+    if boundary not in (None, padding):
+        got = f"{padding} with the boundary {boundary}"
+        raise InputError("padding", Words(got), "a text alone, which says what the boundary is")
+    return (_BOUNDARIES[0], 0) if padding == "valid" else (padding, None)
 
 
 def _padding(given: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..errors import InputError
 from ..expressions import as_expression
 
-NORMS: dict[str | None, tuple[str, ...]] = {
-    None: (),
-    "rms": ("q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q + eps)"),
-    "layer": ("m = z[a]/n", "q = z[a] z[a]/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
+NORMS: dict[str, tuple[str, ...]] = {
+    "rms": ("q = {z} {z}/n", "y[i] = z[i]/sqrt(q + eps)"),
+    "layer": ("m = {z}/n", "q = {z} {z}/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
 }
+"""The equations of each norm, {z} being z at a neuron that is summed over."""
+
+WANTED = (
+    '"rms", "layer", "group(G)", which is "layer" in G groups of neurons, "rms(G)", one of these '
+    'with " over positions" behind it, or None'
+)
 
 
 class Norm:
     """The equations of a norm, what it makes of z, and its ε."""
 
     def __init__(self, norm: str | None, eps: object) -> None:
-        if not isinstance(norm, str | None) or norm not in NORMS:
-            raise InputError("norm", norm, '"rms", "layer" or None')
-        self.norm, self.lines = norm, NORMS[norm]
+        self.norm, self.lines = norm, _equations(norm)
         self.eps = as_expression("eps", eps, "a finite number, 0 or more, or a symbol")
         if self.eps.is_negative:
             raise InputError("eps", eps, "a finite number, 0 or more, or a symbol")
@@ -34,6 +38,19 @@ class Norm:
         if self.norm is None:
             return []
         return [f"{before}{self.norm}", *shown_as(eps=self.eps if self.eps != 0 else None)]
+
+
+def _equations(norm: str | None) -> tuple[str, ...]:
+    """The equations of a norm by its text."""
+    if norm is None:
+        return ()
+    pattern = r"(rms|layer|group(?=\())(?:\(([1-9]\d{0,5})\))?( over positions)?"
+    match = re.fullmatch(pattern, str(norm))
+    if match is None or not isinstance(norm, str):
+        raise InputError("norm", norm, WANTED)
+    kind, sets, over = match.groups()
+    z = f"z[a{',p' if over else ''}{'' if sets in {None, '1'} else f':{sets}'}]"
+    return tuple(line.format(z=z) for line in NORMS["layer" if kind == "group" else kind])
 
 
 def shown_as(**given: object) -> list[str]:

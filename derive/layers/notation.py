@@ -1,6 +1,8 @@
 """The notation of a layer's equations: text to sums of products, by a whitelist.
 
     q = z[a] z[a]/n                          a collective variable: summed over a, no index left
+    q = z[a:4] z[a:4]/n                      the same of each of 4 groups of neurons by itself
+    q = z[a,p] z[a,p]/n                      a mean over the positions of a signal, too
     y[i] = z[i]/sqrt(q + eps)                a variable that is carried, times a function of those
     h[i] = W1[i,a] y[a]                      a matrix, its column summed over
     z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
@@ -54,10 +56,12 @@ PARAMETER = re.compile(r"\b(W\w*|b\d\w*)\s*\[")
 
 
 class Entry(NamedTuple):
-    """v[a]."""
+    """v[a]; v[a:sets], a of one of so many groups of neurons; v[a,p], p a position."""
 
     variable: str
     at: str
+    sets: int = 1
+    position: str = ""
 
 
 class Sigma(NamedTuple):
@@ -87,7 +91,7 @@ class Statement(NamedTuple):
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)"
-    r"|(?P<name>[A-Za-z_]\w*)(?:\s*\[(?P<inside>[\w\s,]*)\])?"
+    r"|(?P<name>[A-Za-z_]\w*)(?:\s*\[(?P<inside>[\w\s,]*)(?::\s*(?P<sets>[1-9]\d{0,5})\s*)?\])?"
     r"|(?P<sign>\*\*|[-+*/^()]))"
 )
 
@@ -112,14 +116,20 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement:
     if re.fullmatch(r"W\w*|b\d\w*", match[1]):
         wanted = "a variable on the left: W, W1, … are matrices, and b, b1, … biases"
         raise InputError("layer", text, wanted)
-    return Statement(match[1], match[2], _Reader(text, right, functions).sum(), text)
+    if match[2] and ":" in right:
+        wanted = "groups of neurons in a mean over each, as in q = z[a:4] z[a:4]/n"
+        raise InputError("layer", text, wanted)
+    reader = _Reader(text, right, functions, is_mean=match[2] is None)
+    return Statement(match[1], match[2], reader.sum(), text)
 
 
 class _Reader:
     """Recursive descent: a sum of products of powers."""
 
-    def __init__(self, text: str, right: str, functions: Collection[str]) -> None:
-        self.text, self.functions = text, functions
+    def __init__(
+        self, text: str, right: str, functions: Collection[str], *, is_mean: bool = False
+    ) -> None:
+        self.text, self.functions, self.is_mean = text, functions, is_mean
         self.tokens = list(self._tokens(right.rstrip()))
         self.at = 0
 
@@ -204,7 +214,8 @@ class _Reader:
             return (Addend(sympy.Rational(token["number"])),)
         name, inside = token["name"], token["inside"]
         if inside is not None:
-            return (self.indexed(name, [index.strip() for index in inside.split(",")]),)
+            indices = [index.strip() for index in inside.split(",")]
+            return (self.indexed(name, indices, int(token["sets"] or 1)),)
         if name in {SIGMA, *_FUNCTIONS}:
             if not self.next_sign("("):
                 raise InputError("layer", self.text, f"{name}(…)")
@@ -227,10 +238,13 @@ class _Reader:
             raise InputError("layer", self.text, "parentheses that are closed")
         return found
 
-    def indexed(self, name: str, indices: list[str]) -> Addend:
+    def indexed(self, name: str, indices: list[str], sets: int) -> Addend:
         """W[i,a], b[i], s[a] or v[a]."""
         matrix = re.fullmatch(r"W\w*", name) is not None
-        if len(indices) != 1 + matrix or not all(index.isidentifier() for index in indices):
+        summed = self.is_mean and not re.fullmatch(r"b(\d\w*)?|s", name)
+        if len(indices) not in {1 + matrix, 1 + (matrix or summed)} or not all(
+            index.isidentifier() for index in indices
+        ):
             count = "two indices" if matrix else "one index"
             raise InputError("layer", self.text, f"{count} on {name}")
         if matrix:
@@ -238,8 +252,8 @@ class _Reader:
         if re.fullmatch(r"b(\d\w*)?", name):
             return Addend(sympy.S.One, (Bias(indices[0], name),))
         if name == "s":
-            return self.sigma((Addend(sympy.S.One, (Entry("z", *indices),)),))
-        return Addend(sympy.S.One, (Entry(name, *indices),))
+            return self.sigma((Addend(sympy.S.One, (Entry("z", indices[0]),)),))
+        return Addend(sympy.S.One, (Entry(name, indices[0], sets, *indices[1:]),))
 
     def sigma(self, argument: tuple[Addend, ...], name: str = SIGMA) -> Addend:
         """σ of a sum, linear in variables at one neuron."""

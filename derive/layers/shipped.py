@@ -16,7 +16,7 @@ from . import composed
 from .along import Along
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .norms import NORMS, Norm, shown_as
+from .norms import WANTED, Norm, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
@@ -126,7 +126,8 @@ def normalized(
 
     Arguments:
         norm: "rms", y = z/√(q + ε) with q = Σ z²/n; or "layer", y = (z − m)/√(q − m² + ε) with
-            m = Σ z/n.
+            m = Σ z/n; or "group(G)", the same in each of G groups of n/G neurons, as in Y. Wu and
+            K. He, "Group normalization", ECCV 2018; or "rms(G)".
         eps: ε, 0 or more, or a symbol.
         weights, activations: as of `layers.Layer`; by default the network's.
 
@@ -136,7 +137,7 @@ def normalized(
     normalized(rms)
     """
     if norm is None:
-        raise InputError("norm", norm, '"rms" or "layer"')
+        raise InputError("norm", norm, WANTED)
     shown = [*Norm(norm, eps).shown(""), *_own(weights, activations)]
     block = Layer(_DENSE, weights=weights, activations=activations)
     return around(block, 0, norm, eps, f"normalized({', '.join(shown)})")
@@ -379,8 +380,8 @@ def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
 def _value(text: str) -> object:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    if text in NORMS or text in _WORDS:
-        return _WORDS.get(text, text)
+    if text in _WORDS:
+        return _WORDS[text]
     if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:
         return tuple(_value(part.strip()) for part in parts(text[1:-1]))
     if text in _SYMBOLS:

@@ -99,6 +99,7 @@ def planned(
     pattern = most.pattern(given, first)
     for scheme in pattern.distinct:
         scheme.check_numbers()
+        scheme.check_positions("written modules of signals")
         _check_known(scheme.sigma)
     targets = ["K", *(each.target for each in recursions)]
     closed = closures(targets, pattern.distinct, most_factors=MAX_POSITIONS)

@@ -120,6 +120,12 @@ class CudaArithmetic(Arithmetic):
         made: Array = sent(super().masked(here.copy_to_host(), keep, stream))
         return made
 
+    def in_sets(self, x: Array, sets: int) -> Array:
+        """See `Arithmetic`."""
+        here: Any = x
+        found: Array = sent(super().in_sets(here.copy_to_host(), sets))
+        return found
+
     def function(
         self, stage: Stage, number: int, orders: tuple[int, ...], means: Sequence[Array]
     ) -> Array:

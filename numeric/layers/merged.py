@@ -50,6 +50,7 @@ class Merged:
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
+        positions: int = 1,
     ) -> None:
         self.names = tuple(step.target for step in steps)
         self._below, self._m = tuple(below), m
@@ -62,7 +63,8 @@ class Merged:
         ]
         for each in variants:
             check_finite_together(each, sigma)
-        self._stage = Stage(below, variants, sigma, parameters, m, distinct=True)
+        given = below, variants, sigma, parameters, m
+        self._stage = Stage(*given, distinct=True, positions=positions)
         self.noises = self._stage.noises
         self._is_differentiated = any(
             bracket.outer for each in variants for bracket in each.atoms(Bracket)

@@ -206,8 +206,8 @@ def _passage(
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not stage.alone.has_dense_equation
     made = (
-        Merged(*given)
+        Merged(*given, stage.pools)
         if m > 1 and bent and is_merged(stage, steps)
-        else stages.Stage(*given, apart=apart, keep=stage.keep)
+        else stages.Stage(*given, apart=apart, keep=stage.keep, positions=stage.pools)
     )
     return Tapped(made, steps, stage.taps, m) if stage.taps.moves else made

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.display.labels import POOLED
 from derive.engine.atoms import read
+from derive.engine.step import Step
 from derive.engine.tensors import Name, identify
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
@@ -21,6 +23,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
+from .pooled import Gathered, Pooled, over_positions
 from .program import Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
@@ -49,6 +52,7 @@ class Stage:
         keep: p of dropout. A recursion has the masks of different inputs; where labels of a bracket
             meet at one, their factors share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for each
             label that meets another.
+        positions: those that norms are means over, P: a sample is α·P + p.
 
     Attributes:
         steps: as given.
@@ -70,7 +74,12 @@ class Stage:
         apart: bool = True,
         distinct: bool = False,
         keep: Value | None = None,
+        positions: int = 1,
     ) -> None:
+        pooled = [Gathered(step) for step in steps if isinstance(step, Step) and positions > 1]
+        steps = pooled or steps
+        self._pooled = sorted(set[Pooled]().union(*(each.products for each in pooled)), key=repr)
+        self._positions = positions
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
         self._sigma = sigma
         self._keep = keep
@@ -121,6 +130,9 @@ class Stage:
         for response in self._responses:
             self._begins[response] = end
             end += m ** (0 if m == 1 else len(response.samples))
+        for product in self._pooled:
+            self._begins[product] = end
+            end += m ** (0 if m == 1 else product.rank)
         self._sums, self._met = [], []
         for kernel, group in zip(kernels, self.groups, strict=True):
             places = [group.places[bracket] for bracket in brackets[kernel]]
@@ -148,6 +160,7 @@ class Stage:
             tensor=lambda own: at(identify(own)),
             bracket=bracket,
             response=lambda own: at(_canonical(own)),
+            other=lambda own: (self._begins[own.of], own.samples),
         )
 
     def averages(self) -> list[Average]:
@@ -204,6 +217,13 @@ class Stage:
             parts.append(with_sizes(self._response(number, tensors)))
             if not np.isfinite(parts[-1]).all() and (none := self._norm_of_zero(number, tensors)):
                 raise UndefinedError(none)
+        whole = {
+            name: np.concatenate([each, size[None]])
+            for name, each, size in zip(self._below, tensors, sizes_before, strict=False)
+        }
+        for product in self._pooled:
+            found = product.value(whole, self._m, self._positions)
+            parts.append(found.reshape(copies + 1, -1))
         begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
         for kernel, group, sums, met, own in zip(
             self.kernels, self.groups, self._sums, self._met, average, strict=True
@@ -259,10 +279,12 @@ class Stage:
             name, labels = identify(limit)
             values = tensors[self._below.index(name)]
             if self._m > 1:  # the axes of the samples, in the order of the function's
-                axes = [1 + samples.index(label) for label in labels]
+                axes = [1 + samples.index(label % POOLED) for label in labels]
                 letters = "".join("zabcdefgh"[axis] for axis in (0, *axes))
                 kept = "".join("zabcdefgh"[axis] for axis in (0, *sorted(set(axes))))
                 values = np.einsum(f"{letters}->{kept}", values)
+                if max(labels) >= POOLED:  # K at one position after another, of one sample
+                    values = over_positions(values, 1, self._positions)
                 lacking = [k for k in range(len(samples)) if 1 + k not in axes]
                 values = np.expand_dims(values, [1 + k for k in lacking])
             arguments.append(values)

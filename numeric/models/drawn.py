@@ -133,10 +133,10 @@ def _back(
             return [(source, change * _function(function, 1)(values[source]))]
         case Norm(source, kind):
             centred, root = _normalized(node, values[source])
-            along = (change * centred).mean(axis=-1, keepdims=True) / root**2
+            along = _mean(node, change * centred) / root**2
             found = (change - along * centred) / root
             if kind == "layer":
-                found = found - found.mean(axis=-1, keepdims=True)
+                found = found - _mean(node, found)
             return [(source, found)]
         case Sum(terms):
             return [(source, float(factor) * change) for factor, source in terms]
@@ -146,9 +146,14 @@ def _back(
 
 
 def _normalized(node: Norm, u: Array) -> tuple[Array, Array]:
-    centred = u - u.mean(axis=-1, keepdims=True) if node.kind == "layer" else u
-    square = (centred**2).mean(axis=-1, keepdims=True)
-    return centred, np.sqrt(square + float(node.eps))
+    centred = u - _mean(node, u) if node.kind == "layer" else u
+    return centred, np.sqrt(_mean(node, centred**2) + float(node.eps))
+
+
+def _mean(node: Norm, u: Array) -> Array:
+    """At each neuron the mean over its group."""
+    own = u.reshape(*u.shape[:-1], node.sets, -1)
+    return np.broadcast_to(own.mean(axis=-1, keepdims=True), own.shape).reshape(u.shape)
 
 
 def _function(activation: Activation, order: int) -> Callable[[Array], Array]:

@@ -77,11 +77,12 @@ class Applied:
 
 @dataclass(frozen=True)
 class Norm:
-    """The normalized u: kind "rms" or "layer"."""
+    """The normalized u: kind "rms" or "layer", of each of so many groups of neurons by itself."""
 
     source: int
     kind: str
     eps: sympy.Expr
+    sets: int = 1
 
     @property
     def sources(self) -> tuple[int, ...]:

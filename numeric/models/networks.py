@@ -209,8 +209,8 @@ def _part(graph: Graph, at: int) -> str:
             return weight
         case Applied(_, function):
             return str(function).removeprefix("expr: ")
-        case Norm(_, kind):
-            return f"{kind} norm"
+        case Norm(_, kind, _, sets):
+            return f"{kind} norm" + (f" in {sets} groups" if sets > 1 else "")
         case Pooled():
             return "means over positions"
         case Sum(((factor, _),)):
@@ -524,9 +524,10 @@ class _Writer:
         of = self.name(node.source)
         self.norms += 1
         q, m, eps = f"q{self.norms}", f"m{self.norms}", self.number("eps", node.eps)
+        summed = f"{of}[a]" if node.sets == 1 else f"{of}[a:{node.sets}]"
         if node.kind == "layer":
-            self.lines.append(f"{m} = {of}[a]/n")
-        self.lines.append(f"{q} = {of}[a] {of}[a]/n")
+            self.lines.append(f"{m} = {summed}/n")
+        self.lines.append(f"{q} = {summed} {summed}/n")
         made = self.names[at] = f"y{self.norms}"
         top = f"({of}[i] - {m})" if node.kind == "layer" else f"{of}[i]"
         spread = f"{q} - {m}^2" if node.kind == "layer" else q

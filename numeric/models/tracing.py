@@ -167,14 +167,16 @@ class Tracer:
             raise UnreadableError(f"a function of the parameter {u.path}")
         return self._made(replace(u, expr=function(u.expr, *given)))
 
-    def norm(self, u: Value, kind: str, eps: object, gains: Mapping[str, object]) -> Neurons:
+    def norm(
+        self, u: Value, kind: str, eps: object, gains: Mapping[str, object], sets: int = 1
+    ) -> Neurons:
         """A norm as a module of its own, and its gains and biases by their paths."""
         for path, value in gains.items():
             self._gain(Parameter(path, np.asarray(value)), path.rsplit(".", 1)[-1] != "bias")
         source, form = self.node(u), getattr(u, "form", "")
         if form == "flat" and self.graph.shapes[source]:
             raise UnreadableError("a norm over positions and channels together")
-        made = Norm(source, kind, functions.exact(eps))
+        made = Norm(source, kind, functions.exact(eps), sets)
         return Neurons(self.graph.add(made, self.graph.widths[source], self.origin), form=form)
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:

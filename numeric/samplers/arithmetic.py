@@ -76,6 +76,13 @@ class Arithmetic:
         """Σ_k x_k y_k over neurons."""
         return jets.summed(self.probes, x, y)
 
+    def in_sets(self, x: Array, sets: int) -> Array:
+        """At each neuron the mean over its set; the sets are of equal size."""
+        own = sets_of(x, sets)
+        means = np.broadcast_to(own.mean(axis=-1, keepdims=True), own.shape)
+        found: Array = means.reshape(x.shape)
+        return found
+
     def activated(self, Z: Array, order: int, sigma: Activation, *, kept: bool) -> Array:
         """σ^{(order)} of a jet, in its place unless that is to be kept."""
         Z = np.array(Z, order="C") if kept else np.ascontiguousarray(Z)
@@ -157,6 +164,14 @@ class Arithmetic:
         """Polynomials in the entries of Gram matrices, (draws, polynomials)."""
         factors = np.concatenate([each.reshape(self.draws.size, -1) for each in grams], axis=1)
         return evaluated_once(polynomials, factors)
+
+
+def sets_of(x: Array, sets: int) -> Array:
+    """An array with its last axis, the neurons, in so many sets; InputError if they differ."""
+    *before, n = x.shape
+    if n % sets:
+        raise InputError("width", n, f"a multiple of {sets}, the number of groups of a norm")
+    return x.reshape(*before, sets, -1)
 
 
 @cache(entries=256)

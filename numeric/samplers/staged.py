@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,6 +32,7 @@ from derive.engine.stages import (
     Stage,
     Variable,
 )
+from derive.engine.taps import everywhere
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian, WeightEnsemble
@@ -470,4 +471,9 @@ class Evaluated:
     def _mean(self, number: int) -> Array:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
-        return self._arithmetic.divided(self._summed(values), values[0].shape[3])
+        a = self._arithmetic
+        if mean.sets > 1:
+            found = a.in_sets(reduce(a.times, values), mean.sets)
+        else:
+            found = a.divided(self._summed(values), values[0].shape[3])
+        return a.read(everywhere(mean.positions), found)[0] if mean.positions > 1 else found

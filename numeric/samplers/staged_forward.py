@@ -67,7 +67,11 @@ class ForwardSampler(ProbeSampler):
             return fits(ensemble.layers, self.plan)
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
-        tapped = any(stage.taps.moves for each in stages for stage in each)
+        tapped = any(
+            stage.taps.moves or max(stage.sets, stage.pools) > 1
+            for each in stages
+            for stage in each
+        )
         bound = any(stage.is_bound for each in stages for stage in each)
         several = bound or not isinstance(ensemble.net.activation, Activation)
         if not alone or tapped or several or len(stages) > 1 or MASKS in ensemble.layers.needs:

@@ -21,7 +21,7 @@ from derive.engine.taps import Taps
 
 from ..arrays import Array
 from ..layers.tapped import matrices
-from ..samplers.arithmetic import function_of
+from ..samplers.arithmetic import function_of, sets_of
 from ..samplers.ensemble import Ensemble, compiled_activation
 
 Pull = Callable[[Array], Array]
@@ -155,6 +155,10 @@ class Tape:
             (y, lambda back: self.made(np.multiply, back, x.value)),
         )
 
+    def in_sets(self, x: Node, sets: int) -> Node:
+        """At each neuron the mean over its set."""
+        return self.put(self._in_sets(x.value, sets), (x, lambda back: self._in_sets(back, sets)))
+
     def activated(self, z: Node, order: int, sigma: Activation, *, kept: bool) -> Node:
         """σ; a forward equation has no derivative of it."""
         assert order == 0
@@ -242,6 +246,13 @@ class Tape:
         found = np.empty((*x.shape[:3], 1))
         self.do(np.add.reduce, x, 3, None, found, True)
         return found
+
+    def _in_sets(self, x: Array, sets: int) -> Array:
+        own = sets_of(self._contiguous(x), sets)
+        found, means = np.empty(own.shape), np.empty((*own.shape[:-1], 1))
+        self.do(np.mean, own, -1, None, means, True)
+        self.do(np.copyto, found, means)
+        return found.reshape(x.shape)
 
     def _inner(self, x: Array, y: Array) -> Array:
         """Over neurons, in a last axis of one."""

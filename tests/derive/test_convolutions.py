@@ -209,3 +209,17 @@ def test_a_linear_activation_of_a_layer_is_none() -> None:
     made = layers.read("around(sequence(dense(activations=linear), dense), skip=1/2)")
     lines = "z_2[i] = b[i] + W1[i,a] z[a]", "z[i] = z[i]/2 + b[i] + W2[i,a] s(z_2[a])"
     assert recursion("V", layer=made).expr == recursion("V", layer=layers.Layer(*lines)).expr
+
+
+def test_padding_as_text() -> None:
+    for text, given in [
+        ("valid", {"padding": 0}),
+        ("zero", {"boundary": "zero"}),
+        ("circular", {}),
+    ]:
+        assert layers.convolution(3, (8, 6), padding=text) == layers.convolution(3, (8, 6), **given)
+    assert layers.read("convolution(3, 8, padding=valid, stride=2)").output_axes == (3,)
+    with pytest.raises(InputError, match="a text alone"):
+        layers.convolution(3, 8, padding="valid", boundary="zero")
+    with pytest.raises(InputError, match='"valid"'):
+        layers.convolution(3, 8, padding="same")

@@ -308,9 +308,9 @@ def test_what_tells_less_than_V_itself_does_not_recombine():
 
 
 def many_nodes(t, W, x):
-    """A norm, a gate, a skip with a factor, and a layer norm before the head."""
+    """A norm of two groups, a gate, a skip with a factor, and a layer norm before the head."""
     u = t.linear(x, W("stem", 4, 3), Parameter("bias", np.zeros(4)))
-    y = t.norm(u, "rms", 1e-3, {})
+    y = t.norm(u, "rms", 1e-3, {}, 2)
     gate = t.multiply(
         t.linear(y, W("a", 5, 4), None), t.apply(functions.silu, t.linear(y, W("b", 5, 4), None))
     )

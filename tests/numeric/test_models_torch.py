@@ -14,6 +14,7 @@ import sympy
 from derivations import cli
 from derive import InputError, symbols
 from numeric import models
+from numeric.models.drawn import Drawn
 from numeric.models.graph import Norm
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
@@ -216,6 +217,36 @@ def test_activations(module, name):
     x = torch.linspace(-3, 3, 8)
     sigma = sympy.lambdify(symbols.z, made.network.activation.expr, ["scipy", "numpy"])
     np.testing.assert_allclose(sigma(x.numpy()), module(x[None])[0].detach().numpy(), atol=2e-6)
+
+
+class Grouped(nn.Module):
+    """Norms of groups of neurons, as a module and as a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(3, 16), nn.GroupNorm(4, 16)
+        self.up, self.down, self.last = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 2)
+
+    def forward(self, x):
+        z = self.first(x)
+        z = z + self.down(torch.relu(self.up(self.norm(z))))
+        return self.last(torch.tanh(F.group_norm(z, 2)))
+
+
+def test_norms_of_groups_are_those_of_the_model():
+    made = models.read(Grouped, draws=8)
+    lines = [made.network.layer_at(k, 3).lines[0] for k in (2, 3)]
+    assert lines == ["m1 = z[a:4]/n", "m1 = z[a:2]/n"]
+    own, x = Grouped().double(), np.random.default_rng(0).standard_normal((2, 3))
+    values = {path: each.detach().numpy()[None] for path, each in own.named_parameters()}
+    drawn = Drawn(made.reading.graph, made.laws)
+    found = drawn.propagate(values, 0, x[None], made.structure.blocks[-1].node)
+    np.testing.assert_allclose(found[0], own(torch.from_numpy(x)).detach(), rtol=1e-6)
+
+
+def test_groups_of_one_neuron_are_refused():
+    with pytest.raises(InputError, match="one neuron in each group"):
+        models.read(nn.Sequential(nn.Linear(3, 16), nn.GroupNorm(16, 16), nn.Linear(16, 2)))
 
 
 class Slopes(nn.Module):

@@ -6,18 +6,25 @@ variances of their matrices alone.
 
 from __future__ import annotations
 
-from ...arithmetic.polynomials import Atom, Expansion, Monomial
+from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
+
+from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, times
+from ...arithmetic.polynomials import power as power_of
+from ...display.labels import POOLED
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ...work.progress import telling
 from ...work.resources import DAY, check_time
-from ..atoms import relabelled
+from ..atoms import read, relabelled
 from ..cumulants import RATE, layer_cumulant, work
-from ..fields import AnyField
+from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
+from ..tensors import Tensor, tensor
 from ..variances import general, multiplied_out, unbound
 
 
@@ -74,7 +81,20 @@ def _derived(
     ties: Ties | None,
     group: str,
 ) -> Expansion:
-    """The cumulant behind a stage, its numbers multiplied out."""
+    """The cumulant behind a stage, its numbers multiplied out.
+
+    Where neurons fall into sets that are normalized apart, exchanges of sets keep the law, and so
+    do rotations within each. What one pair of indices meets at order 1/n is in one set. A cumulant
+    of two pairs is linear in what the sets fluctuate by, and enters sums over neurons as its mean
+    over sets: there K K/n of two neurons of one set, of which each has n/sets, is as without sets.
+    """
+    if alone := stage.sets > 1 and power > 0:
+        _check_sets(fields, power)
+        kinds = (field.kind(node) for field in fields for node in range(field.nodes))
+        alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
+    if alone:
+        fields = tuple(each.everywhere if isinstance(each, Field) else each for each in fields)
+        stage = stage.of_one_set
     what = f"kappa({', '.join(map(str, fields))})"
     if stage.has_centres and power > 1:
         wanted = (
@@ -100,8 +120,60 @@ def _derived(
             group=group,
         )[pairing]
     found = multiplied_out(cumulant, {})
+    if stage.pools > 1:
+        found = _pooled(found)
     _check_order(found, pairing, what)
+    if alone:
+        found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
     return found
+
+
+def _pooled(expansion: Expansion) -> Expansion:
+    """With positions that are averaged over numbered alike in products that are alike."""
+    found: Expansion = {}
+    for (mono, at), value in expansion.items():
+        tensors = [(atom, exponent) for atom, exponent in mono if isinstance(atom, Tensor)]
+        labels = sorted({each for atom, _ in tensors for each in atom.samples if each >= POOLED})
+        ways = (_numbered(tensors, order) for order in permutations(labels))
+        best = min(ways, key=lambda made: sorted(map(repr, made)))
+        others = frozenset(each for each in mono if not isinstance(each[0], Tensor))
+        add(found, {(times(others, best), at): value})
+    return found
+
+
+def _numbered(tensors: Sequence[tuple[Tensor, int]], labels: Sequence[int]) -> Monomial:
+    """The product with these labels numbered from 1 on for each sample."""
+    taken: Counter[int] = Counter()
+    to: dict[int, int] = {}
+    for each in labels:
+        taken[each % POOLED] += 1
+        to[each] = each % POOLED + POOLED * taken[each % POOLED]
+    made = UNIT
+    for own, exponent in tensors:
+        at = tuple(to.get(each, each) for each in own.samples)
+        made = times(made, power_of(tensor(own.fields, own.order, own.pairing, at), exponent))
+    return made
+
+
+def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
+    if power > 1:
+        wanted = "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond it "
+        wanted += "cumulants of one set and of several differ"
+        raise InputError("fields", ", ".join(map(str, fields)), wanted)
+
+
+def _in_one_set(mono: Monomial) -> Monomial:
+    """With tensors that fluctuate by 1/n, each of the neurons of one set."""
+
+    def placed(own: Tensor) -> Tensor:
+        if not own.n_power:
+            return own
+        inside = (each.in_one_set if isinstance(each, Field) else each for each in own.fields)
+        return tensor(tuple(inside), own.order, own.pairing, own.samples)
+
+    return frozenset(
+        (read(atom, tensor=placed, other=lambda other: other), exponent) for atom, exponent in mono
+    )
 
 
 def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:

@@ -77,6 +77,7 @@ def tensors(
     place = list(range(m)) if apart else [inputs.index(row) for row in rows]
     for scheme in distinct:
         scheme.check_numbers()
+        scheme.check_positions("a precision")
     first = net.weights_at(1, depth=depth)
     if closed:
         recursions: Recursions = Skips(closed, needed, distinct, order, first)

@@ -132,6 +132,10 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
         gains = {each.path: each.value for each in own.values()}
         return tracer.norm(u, kind, _eps(module.eps), gains)
+    if isinstance(module, nn.GroupNorm):
+        return _group_norm(
+            tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
+        )
     if isinstance(module, nn.Dropout):
         return tracer.dropped(u, module.p)
     if isinstance(module, nn.Flatten):
@@ -164,8 +168,6 @@ def _why_not(module: nn.Module) -> str | None:
 
 _REASONS = {
     "BatchNorm": "it makes the inputs of a batch depend on each other",
-    "GroupNorm": "its mean is over channels and positions together; a LayerNorm of the channels "
-    "at each position is read, with the channels as the last axis",
     "InstanceNorm": "its mean is over positions",
     "MaxPool": "the largest of several positions is no function of one; average pooling is read",
     "AdaptiveMaxPool": "the largest of several positions is no function of one",
@@ -321,6 +323,25 @@ def _layer_norm(
     _check_last(tracer, u)
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
     return tracer.norm(u, "layer", eps, gains)
+
+
+def _group_norm(
+    tracer: Tracer,
+    u: Value,
+    num_groups: int,
+    weight: Parameter | None = None,
+    bias: Parameter | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    if isinstance(u, Neurons) and (not u.node or tracer.graph.shapes[u.node]):
+        raise UnreadableError(
+            "GroupNorm of a signal or of inputs: its mean is over channels and positions together; "
+            "a LayerNorm of channels at each position is read, with the channels as the last axis"
+        )
+    if isinstance(u, Neurons) and tracer.graph.widths[u.node] == num_groups:
+        raise UnreadableError("GroupNorm with one neuron in each group: theory is for many")
+    gains = {each.path: each.value for each in (weight, bias) if each is not None}
+    return tracer.norm(u, "layer", eps, gains, num_groups)
 
 
 def _rms_norm(
@@ -482,6 +503,7 @@ _FUNCTIONS: dict[Any, Any] = {
     **{getattr(functional, f"conv{axes}d"): _convolved for axes in (1, 2, 3)},
     **{getattr(functional, f"avg_pool{axes}d"): _averaged(axes) for axes in (1, 2, 3)},
     **{getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)},
+    functional.group_norm: _group_norm,
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,
