@@ -128,6 +128,12 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
     if description.reading.graph.shapes[description.structure.blocks[-1].node]:
         wanted = "one that ends in means over all positions, or in a matrix of all of them"
         raise InputError("model", "outputs at several positions", wanted)
+    if any(law.kept for law in description.laws.values()):
+        wanted = (
+            "filters without taps that are 0 at the start: these learn, so that Θ has a part of "
+            "theirs, at other positions than the live taps read; `read` and `flow` have K and V"
+        )
+        raise InputError("model", "delta-orthogonal filters", wanted)
     if given is None:
         return np.random.default_rng(0).standard_normal((_INPUTS, *axes))
     if description.positions:
