@@ -78,19 +78,27 @@ class Description:
 
         Raises InputError for another shape.
         """
-        X, graph = np.asarray(inputs, float), self.reading.graph
+        graph, signals = self.reading.graph, self.by_positions(inputs)
         if not self.positions:
-            return np.atleast_2d(X)
-        wanted = self.reading.axes
-        if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
-            raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
-        X = self.reading.in_front(X.reshape(-1, *wanted))
-        signals = np.moveaxis(X, 1, -1).reshape(len(X), -1, graph.widths[0])
+            return signals
         first = graph.nodes[self.structure.blocks[0].node]
         taps = live_taps(first, self.laws) if isinstance(first, Linear) else None
         if taps is None:
-            return signals.reshape(len(X), *self.positions, -1)
-        return patches(signals, taps).reshape(len(X), *taps.into, -1)
+            return signals.reshape(len(signals), *self.positions, -1)
+        return patches(signals, taps).reshape(len(signals), *taps.into, -1)
+
+    def by_positions(self, inputs: ArrayLike) -> Array:
+        """Inputs, as the model takes them, as (m, positions, channels), or (m, n_0).
+
+        Raises InputError for another shape.
+        """
+        X, wanted = np.asarray(inputs, float), self.reading.axes
+        if not self.positions:
+            return np.atleast_2d(X)
+        if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
+            raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
+        X = self.reading.in_front(X.reshape(-1, *wanted))
+        return np.moveaxis(X, 1, -1).reshape(len(X), -1, self.reading.graph.widths[0])
 
     @property
     def first(self) -> int:

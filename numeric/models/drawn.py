@@ -3,20 +3,24 @@
 It has every order in 1/n of what was read, few inputs and biases of any law among it: beside the
 series it says what that leaves out. A parameter's part of the tangent kernel is (δ·δ)(u·u) of a
 matrix W u and δ·δ of a bias, δ what the output changes by with W u; constant factors beside both
-enter as their squares.
+enter as their squares. Of a signal δ and u have positions, and pairs of these are summed over.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from derive.activations.functions import Activation
+from derive.engine.taps import Taps
 
 from ..arrays import Array
 from ..layers import sigma
+from ..layers.tapped import matrices
 from .graph import Applied, Graph, Linear, Node, Norm, Product, Sum
 from .laws import Law
 
@@ -39,6 +43,7 @@ class Drawn:
 
     def __init__(self, graph: Graph, laws: Mapping[str, Law]) -> None:
         self.graph, self._laws = graph, laws
+        self._taps: dict[Taps, sparse.csr_array] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         for node in (each for each in graph.nodes if isinstance(each, Linear)):
             self._shapes[node.weight] = node.fan_out, node.fan_in
@@ -48,8 +53,7 @@ class Drawn:
     @property
     def is_known(self) -> bool:
         """Whether all of it can be drawn."""
-        known = all(self._laws[path].is_drawn for path in self._shapes)
-        return known and not self.graph.shapes[0]
+        return all(self._laws[path].is_drawn for path in self._shapes)
 
     def initialize(self, seeds: Sequence[int]) -> dict[str, Array]:
         """Matrices (count, out, in) and biases (count, out), by their paths."""
@@ -70,10 +74,15 @@ class Drawn:
         return own
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
-        """A node's values, (count, rows, width), from states of a node below it."""
-        values = self._forward(made, source, states, node)[node]
+        """A node's values, (count, rows, width), from states of a node below it.
+
+        Of a signal the positions lie side by side, each with its channels.
+        """
+        given = states.reshape(*states.shape[:2], *self._axes(source))
+        values = self._forward(made, source, given, node)[node]
         count = len(next(iter(made.values())))
-        return np.broadcast_to(values, (count, *values.shape[1:]))
+        flat = values.reshape(*values.shape[:2], -1)
+        return np.broadcast_to(flat, (count, *flat.shape[1:]))
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
         """Σ_μ ∂_μ z_a ∂_μ z_b for the first neuron of each node: (count, nodes, m, m)."""
@@ -81,35 +90,107 @@ class Drawn:
         values = self._forward(made, 0, X[None], max(nodes))
         grams = np.zeros((count, len(nodes), m, m))
         for at, node in enumerate(nodes):
-            first = np.zeros((count, m, self.graph.widths[node]))
-            first[:, :, 0] = 1.0
+            first = np.zeros((count, m, *self._axes(node)))
+            first.reshape(count, m, -1)[:, :, 0] = 1.0
             back = {node: first}
             for number in reversed(self.graph.between(0, node)):
                 change, inner = back.pop(number), self.graph.nodes[number]
                 if isinstance(inner, Linear):
-                    h = values[inner.source]
-                    own = float(inner.scale) ** 2 * (h @ h.swapaxes(1, 2))
-                    if inner.bias is not None:
-                        own = own + float(inner.bias_scale) ** 2
-                    grams[:, at] += (change @ change.swapaxes(1, 2)) * own
-                for source, part in _back(inner, change, values, made):
+                    h = self._columns(inner, values[inner.source])
+                    grams[:, at] += _gram(inner, h, change)
+                for source, part in self._back(inner, change, values, made):
                     back[source] = back[source] + part if source in back else part
         return grams
 
     def _forward(self, made: Any, source: int, states: Array, node: int) -> dict[int, Array]:
         values = {source: states}
         for number in self.graph.between(source, node):
-            values[number] = _value(self.graph.nodes[number], values, made)
+            inner = self.graph.nodes[number]
+            if isinstance(inner, Linear):
+                found = self._product(inner, values[inner.source], made)
+                axes = self._axes(number)
+                values[number] = found.reshape(len(found), states.shape[1], *axes)
+            else:
+                values[number] = _value(inner, values)
         return values
 
+    def _axes(self, node: int) -> tuple[int, ...]:
+        """Of a node's values, those behind the inputs: (positions, channels) of a signal."""
+        shape = self.graph.shapes[node]
+        return (*([math.prod(shape)] if shape else []), self.graph.widths[node])
 
-def _value(node: Node, values: Mapping[int, Array], made: Mapping[str, Array]) -> Array:
+    def _product(self, node: Linear, u: Array, made: Mapping[str, Array]) -> Array:
+        """d b + c W u, (count, rows · positions, out)."""
+        W = _by_taps(node, made[node.weight])
+        found = float(node.scale) * self._columns(node, u) @ W.swapaxes(1, 2)
+        if node.bias is not None:
+            found = found + float(node.bias_scale) * made[node.bias][:, None]
+        return np.asarray(found)
+
+    def _columns(self, node: Linear, u: Array) -> Array:
+        """What a matrix multiplies, (count, rows · positions, columns), tap by tap."""
+        if node.taps is None:
+            return _rows(u)
+        count, rows, _, channels = u.shape
+        read = self._of(node.taps) @ u.transpose(2, 0, 1, 3).reshape(u.shape[2], -1)
+        read = read.reshape(node.count, -1, count, rows, channels).transpose(2, 3, 1, 0, 4)
+        return np.asarray(read.reshape(count, -1, channels * node.count))
+
+    def _of(self, taps: Taps) -> sparse.csr_array:
+        """What all taps read, (taps · results, positions)."""
+        if taps not in self._taps:
+            self._taps[taps] = sparse.csr_array(matrices(taps).reshape(-1, taps.positions))
+        return self._taps[taps]
+
+    def _back(
+        self, node: Node, change: Array, values: Mapping[int, Array], made: Mapping[str, Array]
+    ) -> list[tuple[int, Array]]:
+        """What a change with a node's values is with those that it is computed from."""
+        if not isinstance(node, Linear):
+            return _back(node, change, values)
+        found = float(node.scale) * _rows(change) @ _by_taps(node, made[node.weight])
+        count, rows, axes = len(found), change.shape[1], self._axes(node.source)
+        if node.taps is not None:
+            found = found.reshape(count, rows, -1, node.count, axes[-1]).transpose(3, 2, 0, 1, 4)
+            found = self._of(node.taps).T @ found.reshape(node.count * found.shape[1], -1)
+            found = found.reshape(-1, count, rows, axes[-1]).transpose(1, 2, 0, 3)
+        return [(node.source, found.reshape(count, rows, *axes))]
+
+
+def _by_taps(node: Linear, W: Array) -> Array:
+    """Matrices with the columns of each tap side by side, in place of those of each channel."""
+    if node.count == 1:
+        return W
+    return W.reshape(*W.shape[:2], -1, node.count).swapaxes(2, 3).reshape(W.shape)
+
+
+def _gram(node: Linear, h: Array, change: Array) -> Array:
+    """The part of a matrix and its biases, (count, m, m), from what the matrix multiplies."""
+    if change.ndim == 3:
+        own = float(node.scale) ** 2 * (h @ h.swapaxes(1, 2))
+        own = own if node.bias is None else own + float(node.bias_scale) ** 2
+        return np.asarray((change @ change.swapaxes(1, 2)) * own)
+    h = h.reshape(len(h), *change.shape[1:3], -1)
+    gradients = float(node.scale) * change.swapaxes(2, 3) @ h
+    found = _products(gradients)
+    if node.bias is not None:
+        found = found + float(node.bias_scale) ** 2 * _products(change.sum(axis=2))
+    return found
+
+
+def _products(gradients: Array) -> Array:
+    """Of all pairs of inputs, (count, m, m)."""
+    flat = gradients.reshape(*gradients.shape[:2], -1)
+    return np.asarray(flat @ flat.swapaxes(1, 2))
+
+
+def _rows(u: Array) -> Array:
+    """(count, rows · positions, width)."""
+    return u.reshape(len(u), -1, u.shape[-1])
+
+
+def _value(node: Node, values: Mapping[int, Array]) -> Array:
     match node:
-        case Linear(source, weight, bias):
-            found = float(node.scale) * values[source] @ made[weight].swapaxes(1, 2)
-            if bias is not None:
-                found = found + float(node.bias_scale) * made[bias][:, None]
-            return np.asarray(found)
         case Applied(source, function):
             return _function(function, 0)(values[source])
         case Norm(source):
@@ -122,13 +203,8 @@ def _value(node: Node, values: Mapping[int, Array], made: Mapping[str, Array]) -
     raise TypeError(node)
 
 
-def _back(
-    node: Node, change: Array, values: Mapping[int, Array], made: Mapping[str, Array]
-) -> list[tuple[int, Array]]:
-    """What a change with a node's values is with those that it is computed from."""
+def _back(node: Node, change: Array, values: Mapping[int, Array]) -> list[tuple[int, Array]]:
     match node:
-        case Linear(source, weight):
-            return [(source, float(node.scale) * change @ made[weight])]
         case Applied(source, function):
             return [(source, change * _function(function, 1)(values[source]))]
         case Norm(source, kind):

@@ -181,7 +181,8 @@ class Graph:
             for source in node.sources:
                 below = self.nodes[source]
                 if isinstance(node, Pooled) and users.count(source) == 1:
-                    if isinstance(below, Linear | Pooled):
+                    kept = isinstance(below, Pooled) or node.taps.is_full  # zeros have no biases
+                    if isinstance(below, Linear | Pooled) and kept:
                         taps = composed(node.taps, below.taps) if below.taps else node.taps
                         self.nodes[at] = replace(below, taps=taps)
                 elif isinstance(node, Linear) and isinstance(below, Pooled):

@@ -97,6 +97,8 @@ class Report:
         for each in self.comparisons:
             of_V = any(row.tensor == "V" for row in each.rows)
             table = self.sample.second if of_V else self.sample.first
+            if each.rows and each.rows[0].layer < self.description.first:
+                table = self.sample.below
             assert table is not None
             told = limits(each, table, falls)
             if of_V:

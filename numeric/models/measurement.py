@@ -57,6 +57,10 @@ _FEWEST, _MOST = 96, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
 measured, at all layers."""
+_FEWEST_OF_SIGNALS, _OF_SIGNALS = 24, 4e9
+"""Initializations of a signal in NumPy at least, and multiplications that otherwise limit them."""
+_PRODUCTS = 50
+"""Multiplications in the time in which a parameter is drawn."""
 
 
 class Sample(NamedTuple):
@@ -68,17 +72,22 @@ class Sample(NamedTuple):
         second: V, of the layers with two neurons or more; None without one.
         networks: by layer, how many networks K and V are means over.
         rows: the tests of layers whose neurons were to be recombined, and of skips.
+        below: K of the layers before these, of signals of other positions: means over all
+            positions. None where there are none.
     """
 
     first: xarray.Dataset
     second: xarray.Dataset | None
     networks: NDArray[np.int64]
     rows: tuple[Rows | Centred, ...] = ()
+    below: xarray.Dataset | None = None
 
 
 def enough(description: Description) -> int:
     """How many initializations are measured by default: as many as take some seconds."""
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
+    if description.positions:
+        size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
     count = _PARAMETERS / (description.reading.overhead + size)
     return int(np.clip(count, _FEWEST, _MOST))
 
@@ -104,6 +113,15 @@ def plan(description: Description, draws: int) -> Plan:
     groups = max(_LEAST, -(-draws // per_group))
     most = _TANGENTS / (size * groups * description.depth)
     return Plan(groups, per_group, int(np.clip(most, min(2, per_group), per_group)))
+
+
+def fewer(description: Description, planned: Plan, m: int) -> Plan:
+    """The same, or as many initializations of a signal of many positions as take some seconds."""
+    products = sum(_cost(description, at)[0] for at in range(description.depth))
+    draws = max(_FEWEST_OF_SIGNALS, int(_OF_SIGNALS / (m * products)))
+    if not description.positions or draws >= planned.total:
+        return planned
+    return plan(description, draws)
 
 
 class Initialized(Protocol):
@@ -145,20 +163,20 @@ def measure(
     """
     reading, blocks = by or description.reading, description.structure.blocks
     first, m = description.first - 1, len(X)
-    nodes, depth = [block.node for block in blocks[first:]], len(blocks) - first
-    widths = np.array([block.width for block in blocks[first:]])
+    nodes, depth = [block.node for block in blocks], len(blocks)
+    widths = np.array([block.width for block in blocks])
     (groups, per_group, own), n = planned, blocks[0].width
     steps = _steps(description, planned, m) if with_networks else []
     tests, centring = None, None
     if steps and not reading.has_free_rows:
-        numbers = [first + at for at, step in enumerate(steps) if step.is_one]
+        numbers = [at for at, step in enumerate(steps) if step.is_one]
         tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
-        skips = {first + at: step.skip for at, step in enumerate(steps) if step.skip}
+        skips = {at: step.skip for at, step in enumerate(steps) if step.skip}
         centring = Centring(skips)
-    H, found = np.empty((groups, own, depth, m, m)), []
+    H, found = np.empty((groups, own, depth - first, m, m)), []
     for group in range(groups):
         made = _initialized(reading, planned, seed, group)
-        H[group] = reading.tangents(reading.first(made, own), X, nodes)
+        H[group] = reading.tangents(reading.first(made, own), X, nodes[first:])
         if tests is not None:
             tests.add(reading.values(made))
         if centring is not None:
@@ -169,18 +187,18 @@ def measure(
     rows, unseen, again = list[Rows](), np.zeros(depth), False
     centred = [] if centring is None else centring.tests()
     for test in (each for each in centred if not each.is_used):
-        at = test.layer - 1 - first
+        at = test.layer - 1
         steps[at] = steps[at]._replace(skip=None)
         again = True
     if tests is not None:
         variances = np.einsum("laa->la", np.mean([each.K for each in found], axis=0))
-        rows = tests.rows(np.concatenate([np.zeros((first, m)), variances]))
-        bad = {each.layer - 1 - first for each in rows if not each.are_free}
+        rows = tests.rows(variances)
+        bad = {each.layer - 1 for each in rows if not each.are_free}
         steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
         again = again or bool(bad)
         pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
         free = [each for each in rows if each.are_free]
-        unseen = _unseen(reading, pilot, X, [block.node for block in blocks], free)[first:]
+        unseen = _unseen(reading, pilot, X, nodes, free)
     if again:
         found = []
         for group in range(groups):
@@ -192,7 +210,7 @@ def measure(
         "blocks": groups,
         "network": str(description.network),
     }
-    layers = range(first + 1, len(blocks) + 1)
+    layers = range(first + 1, depth + 1)
     single, precision = m == 1, reading.precision
     spread = _left_out(lambda kept: _deviation(H[kept]), groups)
     tangents = layout.averaged(H.mean(axis=1))
@@ -201,26 +219,31 @@ def measure(
     floors = {"Theta_floor": floor, "spread_floor": floor}
     if not steps:
         table = layout.table(layers, about, **arrays, **floors)
-        return Sample(table, None, np.zeros(depth, np.int64))
+        return Sample(table, None, np.zeros(depth - first, np.int64))
     V = _left_out(lambda kept: n * _covariance([found[at] for at in kept], steps), groups)
     K, counts = np.array([each.K for each in found]), np.array([each.networks for each in found])
     means = layout.averaged(K)
-    arrays["K"], floors["K_floor"] = _shaped(means, single), precision * _largest(means[0])
-    table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
-    wide = np.flatnonzero(widths > 1)
+    shaped, floor = _shaped(means, single), precision * _largest(means[0])
+    below = None
+    if first:
+        K_below = shaped[0][:first], shaped[1][:first]
+        below = layout.table(range(1, first + 1), about, K=K_below, K_floor=floor[:first])
+    arrays["K"], floors["K_floor"] = (shaped[0][first:], shaped[1][first:]), floor[first:]
+    table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)[first:]
+    wide = first + np.flatnonzero(widths[first:] > 1)
     if not len(wide):
-        return Sample(table, None, networks, (*rows, *centred))
+        return Sample(table, None, networks, (*rows, *centred), below)
     K_aa = np.sqrt(np.einsum("laa->la", means[0]))
     sizes = np.einsum("la,lb,lc,ld->labcd", K_aa, K_aa, K_aa, K_aa)
     joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
     values, errors = _shaped((V[0], joined), single)
     second = layout.table(
-        [first + int(at) + 1 for at in wide],
+        [int(at) + 1 for at in wide],
         about,
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(table, second, networks, (*rows, *centred))
+    return Sample(table, second, networks, (*rows, *centred), below)
 
 
 def _initialized(reading: Initialized, planned: Plan, seed: int, group: int) -> Any:
@@ -259,17 +282,19 @@ class _Step(NamedTuple):
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
+    """Of all layers; before the first of a report positions are others, and K is measured alone."""
     found, first = [], description.first - 1
     n = description.structure.blocks[0].width
     work = _WORK * max(1.0, planned.total / enough(description))
-    for number, block in enumerate(description.structure.blocks[first:], start=first):
-        free = _has_free_rows(description, number) and (number == 0 or number != first)
-        together = number == first or _is_narrow(block.width, n, planned.per_group)
+    for number, block in enumerate(description.structure.blocks):
+        free = number >= first and _has_free_rows(description, number)
+        narrow = number >= first and _is_narrow(block.width, n, planned.per_group)
+        together = number == 0 or narrow
         products, values = _cost(description, number)
         cost = products + values / (planned.per_group if together and number else 1)
         most = max(1, int(work / (cost * planned.total * m)))
-        own = None if together else skip(description, number)
-        found.append(_Step(block.node, most, free, together, number == first, own))
+        own = None if together or number < first else skip(description, number)
+        found.append(_Step(block.node, most, free, together, number == 0, own))
     return found
 
 
@@ -385,12 +410,15 @@ def _parts(hands: int, halves: bool) -> list[slice]:
 
 
 def _cost(description: Description, number: int) -> tuple[int, int]:
-    """Multiplications of a layer for one input: of its matrices, and as many as its functions take
-    the time of."""
-    nodes = description.structure.graph.nodes
-    matrices = [nodes[at] for at in description.structure.blocks[number].matrices]
-    sizes = [(each.fan_in, each.fan_out) for each in matrices if isinstance(each, Linear)]
-    return sum(a * b for a, b in sizes), _VALUE * sum(a for a, _ in sizes)
+    """Multiplications of a layer for one input, at all positions: of its matrices, and as many as
+    its functions take the time of."""
+    graph, products, values = description.structure.graph, 0, 0
+    for at in description.structure.blocks[number].matrices:
+        node, positions = graph.nodes[at], math.prod(graph.shapes[at])
+        assert isinstance(node, Linear)
+        products += positions * node.fan_in * node.fan_out
+        values += _VALUE * positions * node.fan_in // node.count
+    return products, values
 
 
 def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from . import truncation
 from .description import Description, read
 from .drawn import Drawn
 from .html import Jacobian, Report
-from .measurement import Plan, Sample, enough, measure, plan
+from .measurement import Plan, Sample, enough, fewer, measure, plan
 from .networks import law_of_weights
 from .theory import Theory, by_readings, deeper, is_plain, rates, theory, with_reading
 
@@ -99,16 +99,21 @@ def _bounded(
     drawn = Drawn(description.structure.graph, description.laws)
     if not truncation.is_coarse(derived) or not drawn.is_known:
         return derived
-    with telling("drawing the network as it was read", total=planned.total) as progress:
-        own = planned._replace(tangents=planned.per_group)
+    own = fewer(description, planned, len(X))
+    with telling("drawing the network as it was read", total=own.total) as progress:
+        own = own._replace(tangents=own.per_group)
         networks = truncation.is_coarse(derived, ("K", "V"))
-        ensemble = measure(description, X, own, seed, progress.advance, drawn, networks)
+        given = description.by_positions(X)
+        ensemble = measure(description, given, own, seed, progress.advance, drawn, networks)
     return truncation.bounded(derived, ensemble)
 
 
 def _compared(derived: Theory, sampled: Sample) -> Iterator[Comparison]:
-    """Three verdicts: each resolves what its theory and its samples let it."""
-    share = FALSE_ALARMS / 3
+    """A verdict for each group: each resolves what its theory and its samples let it."""
+    share = FALSE_ALARMS / (3 if derived.below is None else 4)
+    if derived.below is not None:
+        assert sampled.below is not None
+        yield compare(derived.below, sampled.below, share)
     fluctuations = [str(name) for name in derived.first if str(name).startswith("spread")]
     yield compare(derived.first.drop_vars(fluctuations), sampled.first, share)
     if sampled.second is not None and "V" in derived.second:
@@ -124,7 +129,10 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
         wanted = "one that ends in means over all positions, or in a matrix of all of them"
         raise InputError("model", "outputs at several positions", wanted)
     if any(law.kept for law in description.laws.values()):
-        wanted = "filters without taps that are 0 at the start: Θ is of these, too; `read` has K"
+        wanted = (
+            "filters without taps that are 0 at the start: these learn, so that Θ has a part of "
+            "theirs, at other positions than the live taps read; `read` and `flow` have K and V"
+        )
         raise InputError("model", "delta-orthogonal filters", wanted)
     if given is None:
         return np.random.default_rng(0).standard_normal((_INPUTS, *axes))
@@ -153,33 +161,36 @@ def _checked(inputs: ArrayLike) -> Array:
 
 def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xarray.Dataset:
     """At the first input: what the page's table has."""
-    n, first = description.widths[1], description.first
-    layers = range(first, description.depth + 1)
+    n, first, depth = description.widths[1], description.first, description.depth
+    layers = range(1, depth + 1)
 
-    def at(table: xarray.Dataset, name: str) -> Array:
-        values = table[name].to_numpy()
-        return np.asarray(values.reshape(len(values), -1)[:, 0])
+    def at(table: xarray.Dataset | None, name: str) -> Array:
+        """By layer, NaN where the table has none."""
+        column = np.full(depth, np.nan)
+        if table is not None and name in table:
+            values = table[name].to_numpy()
+            column[table["layer"].to_numpy() - 1] = values.reshape(len(values), -1)[:, 0]
+        return column
 
-    K = at(derived.first, "K")
-    V = at(derived.second, "V") if "V" in derived.second else np.full(len(layers), np.nan)
     with np.errstate(all="ignore"):
-        columns: dict[str, Any] = {"K": K, "ratio": V / (n * K**2)}
+        K = derived.variances
+        columns: dict[str, Any] = {"K": K, "ratio": at(derived.second, "V") / (n * K**2)}
         columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
         columns["Theta"] = at(derived.first, "Theta")
         if "spread" in derived.first:
             columns["spread"] = at(derived.first, "spread")
         for name in ("K", "Theta", "spread"):
-            columns[f"{name}_measured"] = at(sampled.first, name)
-            columns[f"{name}_measured_se"] = at(sampled.first, f"{name}_se")
+            for ending in ("", "_se"):
+                columns[f"{name}_measured{ending}"] = at(sampled.first, f"{name}{ending}")
+        for ending in ("", "_se"):
+            of_below = at(sampled.below, f"K{ending}")[: first - 1]
+            columns[f"K_measured{ending}"][: first - 1] = of_below
         exact = columns["spread_measured"] <= layout.ACCURACY * abs(columns["Theta_measured"])
         for name in ("spread_measured", "spread_measured_se"):  # rounding of what is the same
             columns[name] = np.where(exact, 0.0, columns[name])
         if sampled.second is not None:
-            places = sampled.second["layer"].to_numpy() - first
             for ending in ("", "_se"):
-                column = np.full(len(layers), np.nan)
-                column[places] = at(sampled.second, f"V{ending}") / (n * K[places] ** 2)
-                columns[f"ratio_measured{ending}"] = column
+                columns[f"ratio_measured{ending}"] = at(sampled.second, f"V{ending}") / (n * K**2)
         for name in [each for each in columns if "measured" not in each]:
             columns[f"{name}_error"] = by_readings(derived.uncertain, name) * abs(columns[name])
     return layout.table(layers, {"width": n}, **columns)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.engine.taps import Row, Taps
 from derive.layers import convolution, flattening, pooling
@@ -45,6 +47,30 @@ def windows(shape: tuple[int, ...], size: Sequence[int], stride: Sequence[int]) 
 def everywhere(shape: tuple[int, ...]) -> Taps:
     """Of the mean over all positions."""
     return replace(dict(pooling(shape).tapped)["W"], past=None)
+
+
+def selected(shape: tuple[int, ...], at: Sequence[Sequence[int]]) -> Taps:
+    """These of the positions along each axis; none, where a boundary of zeros is, for −1."""
+    places = np.full([P + 1 for P in shape], -1)
+    places[tuple(slice(P) for P in shape)] = np.arange(math.prod(shape)).reshape(shape)
+    return _reading(places[np.ix_(*at)], shape)
+
+
+def side_by_side(parts: Sequence[Taps], axis: int) -> Taps:
+    """Parts that read the same positions, one behind another along an axis.
+
+    Each reads one position at most for each of its own, as `selected` does.
+    """
+    places = [
+        np.array([row[0][0] if row else -1 for row in each.reads[0]]).reshape(each.into)
+        for each in parts
+    ]
+    return _reading(np.concatenate(places, axis=axis), parts[0].shape)
+
+
+def _reading(places: NDArray[np.int64], shape: tuple[int, ...]) -> Taps:
+    reads = tuple(((int(p), 1.0),) if p >= 0 else () for p in places.ravel())
+    return Taps((reads,), shape, places.shape)
 
 
 def flat(shape: tuple[int, ...]) -> Taps:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,9 +18,10 @@ from derive.activations import linear
 from derive.activations.functions import Activation
 from derive.depth.criticality import criticality
 from derive.depth.information import mutual_information, v
+from derive.depth.layered import criticality as of_layers
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from derive.layers import Layer
+from derive.layers.by_depth import Layers
 from derive.layers.chain import Activations, Laws
 from derive.layers.per_layer import PerLayer
 from derive.network import Network
@@ -29,6 +31,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..flows import flow
 from ..layers import averages
+from ..layers.adjoint import CAUTION
 from ..tables import layout
 from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
@@ -40,6 +43,8 @@ _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
+_DEEPEST_SIGNAL, _MOST_POSITIONS = 64, 64
+"""Layers of a signal, whose V takes an ensemble of averages at each depth, and its positions."""
 _FIRST = 8
 """Layers that say first how K grows."""
 _LARGEST = 1e5
@@ -47,6 +52,8 @@ _LARGEST = 1e5
 more nodes as these are wider."""
 _STEP = 1e-4
 """Of the inputs' length, to differentiate K by."""
+_DRAWS = 4000
+"""For V of the outputs of signals."""
 
 
 class Theory(NamedTuple):
@@ -57,10 +64,13 @@ class Theory(NamedTuple):
             each with `…_error`, what the terms in 1/n that are left out may be: of a layer's
             largest component, as a small one has no smaller next term.
         second: V, likewise; and K at leading order, whose square V is small against.
-        parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
+        parallel, perpendicular: χ_∥ and χ_⊥ of every layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
-        uncertain: relative, by layer: what the errors of measured variances of weights and biases
-            make of K; at most twice that of V, Θ, its spread, χ and the Jacobian.
+        uncertain: relative, of every layer: what the errors of measured variances of weights and
+            biases make of K; at most twice that of V, Θ, its spread, χ and the Jacobian.
+        variances: K of every layer at the first input, the mean over the positions of a signal.
+        below: K of the layers before these, of signals of other positions: means over these, with
+            their errors. None where there are none.
     """
 
     first: xarray.Dataset
@@ -69,18 +79,21 @@ class Theory(NamedTuple):
     perpendicular: Array
     missing: dict[str, str]
     uncertain: Array
+    variances: Array
+    below: xarray.Dataset | None = None
 
 
 def theory(description: Description, X: Array) -> Theory:
     """Of a model at these inputs, (m, n_0), or signals."""
-    net = description.network
+    net, depth = description.network, description.depth
     n = float(net.width or 1)
     X = description.samples(X)
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
-    for names in _wanted(description, len(X)):
+    sampled = np.zeros(())
+    for names, draws in _wanted(description, X):
         try:
-            table = flow(net, given, description.depth, names, width=net.width)
+            table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
             if names[0] == "K":
                 got = f"layers with no theory of V: {error.got}"
@@ -88,19 +101,26 @@ def theory(description: Description, X: Array) -> Theory:
             missing |= dict.fromkeys(names, error.wanted)
             continue
         known |= {name: table[name].to_numpy() for name in names}
-    fan_in = min(n, float(description.widths[0]))
-    coarse, doubt = _coarseness(description), _doubt(description, known["K"])
-    values = {}
-    for name, (leading, first) in _SERIES.items():
+        sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
+    fan_in, first = min(n, float(description.widths[0])), description.first
+    layers, below = range(first, depth + 1), None
+    K = known["K"].reshape(len(layers), len(X), len(X))
+    if first > 1:
+        K = np.concatenate([over_positions(net, X, first - 1, "K", "Theta")[0], K])
+    coarse, doubts = _coarseness(description), _doubt(description, K)
+    doubt, values = doubts[first - 1 :], {}
+    for name, (leading, next_one) in _SERIES.items():
         if leading not in known:
             continue
         total, last, power = known[leading], known[leading], 1.0
-        if first in known:
-            total, last, power = known[leading] + known[first] / n, known[first], 2.0
+        if next_one in known:
+            total, last, power = known[leading] + known[next_one] / n, known[next_one], 2.0
         part = coarse * NEXT_TERM / n**power + np.zeros(len(total))
         left_out = _by_layer(part, last) + _by_layer(doubt, total)
         if name != "V" and not description.is_exact:
             left_out = left_out + _by_layer(1 / fan_in + np.zeros(len(total)), known[name])
+        if name == "V":
+            left_out = np.hypot(left_out, sampled)
         values[name] = total, left_out + 0 * total
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
@@ -109,19 +129,21 @@ def theory(description: Description, X: Array) -> Theory:
         spread = np.sqrt(np.maximum(variance, 0))
         next_term = coarse * NEXT_TERM * spread / n
         arrays["spread"] = spread, next_term + _by_layer(doubt, spread)
-    depth = description.depth
-    layers = range(description.first, depth + 1)
-    if description.positions:
-        slopes = np.full(len(layers), np.nan), np.full(len(layers), np.nan)
-    else:
-        slopes = susceptibilities(net, X[0], depth)
+    if first > 1:
+        of_below = K[: first - 1, 0, 0] if len(X) == 1 else K[: first - 1]
+        share = coarse * NEXT_TERM / n + doubts[: first - 1]
+        below = _table(
+            range(1, first), {"K": (of_below, _by_layer(share, of_below) + 0 * of_below)}
+        )
     V = {"V": values["V"]} if "V" in values else {}
     return Theory(
         _table(layers, arrays),
         _table(layers, {**V, "K": (known["K"], 0 * known["K"])}),
-        *slopes,
+        *susceptibilities(net, X[0], depth, K[:, 0, 0]),
         missing,
-        np.zeros(len(layers)),
+        np.zeros(depth),
+        K[:, 0, 0],
+        below,
     )
 
 
@@ -139,8 +161,6 @@ def _doubt(description: Description, K: Array) -> Array:
     ones. At a neuron they have the cumulant κ C_b², which the next layer's averages see: through σ,
     and where that layer is no W σ(z), as they are, too."""
     found = np.zeros(len(K))
-    if description.positions:
-        return found
     for at, (block, behind) in enumerate(pairwise(description.structure.blocks)):
         nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
         laws = [law for each in nodes if (law := law_of_biases(each, description.laws))]
@@ -163,17 +183,10 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     error they share: it adds up from layer to layer; errors of several laws are independent.
     Derived here.
     """
-    K = derived.first["K"].to_numpy()
-    K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
-    nodes: Any = description.structure.graph.nodes
+    K, nodes = derived.variances, description.structure.graph.nodes
     changes, found = dict[Law, float](), np.zeros(len(K))
-    for at, block in enumerate(description.structure.blocks, start=1 - description.first):
-        matrices = [nodes[each] for each in block.matrices]
-        if at < 0:
-            for node in (each for each in matrices if description.laws[each.weight].error):
-                law = description.laws[node.weight]
-                changes[law] = changes.get(law, 0.0) + law.error / float(law.C)
-            continue
+    for at, block in enumerate(description.structure.blocks):
+        matrices: list[Any] = [nodes[each] for each in block.matrices]
         carried = float(derived.parallel[at] * K[at - 1] / K[at]) if at and K[at] else 1.0
         changes = {law: max(1.0, carried) * change for law, change in changes.items()}
         for node in matrices:
@@ -186,23 +199,21 @@ def with_reading(description: Description, derived: Theory) -> Theory:
         found[at] = math.hypot(*changes.values())
     if not found.any():
         return derived
-    first, second = (
-        table.assign(
-            {
-                f"{name}_error": np.hypot(
-                    table[f"{name}_error"],
-                    _by_layer(by_readings(found, name), table[name].to_numpy()),
-                )
-                for name in names
-                if name in table
-            }
+
+    def wider(table: xarray.Dataset, names: Sequence[str]) -> xarray.Dataset:
+        rows = table["layer"].to_numpy() - 1
+        errors = {
+            name: _by_layer(by_readings(found, name)[rows], table[name].to_numpy())
+            for name in names
+            if name in table
+        }
+        return table.assign(
+            {f"{name}_error": np.hypot(table[f"{name}_error"], e) for name, e in errors.items()}
         )
-        for table, names in (
-            (derived.first, ("K", "Theta", "spread")),
-            (derived.second, ("V",)),
-        )
-    )
-    return derived._replace(first=first, second=second, uncertain=found)
+
+    first, second = wider(derived.first, ("K", "Theta", "spread")), wider(derived.second, ("V",))
+    below = None if derived.below is None else wider(derived.below, ("K",))
+    return derived._replace(first=first, second=second, below=below, uncertain=found)
 
 
 def by_readings(uncertain: Array, name: str) -> Array:
@@ -246,20 +257,21 @@ def _by_layer(relative: Array, values: Array) -> Array:
     return np.asarray((relative * largest).reshape(-1, *[1] * (values.ndim - 1)))
 
 
-def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]:
-    """What is asked for, the tensors of one tuple together.
+def _wanted(description: Description, X: Array) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """What is asked for, the tensors of one tuple together, and the draws for V.
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     if description.positions:
-        yield from (("K", "Theta"), ("V",), ("G1",))
+        yield ("K", "Theta"), None
+        yield ("V",), _DRAWS
         return
-    yield from (("K", "V", "Theta"), ("G1",), ("Theta1",))
+    yield from ((each, None) for each in (("K", "V", "Theta"), ("G1",), ("Theta1",)))
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
-        yield ("A", "B", *own)
-        if samples == 1 or (samples == 2 and _is_quick(description)):
-            yield ("V2",)
+        yield ("A", "B", *own), None
+        if len(X) == 1 or (len(X) == 2 and _is_quick(description)):
+            yield ("V2",), None
 
 
 def _is_quick(description: Description) -> bool:
@@ -285,21 +297,23 @@ def _table(layers: range, arrays: dict[str, tuple[Array, Array]]) -> xarray.Data
     return layout.table(layers, **values)
 
 
-def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
+def susceptibilities(
+    net: Network, x: Array, depth: int, K: Array | None = None
+) -> tuple[Array, Array]:
     """χ_∥ and χ_⊥ of the layers 2 … depth, NaN at layer 1.
 
     χ_⊥ is by what Θ grows where layer 1 alone has a learning rate, or the layer below where nothing
     of layer 1 arrives, and χ_∥ the derivative of K by the K below, from inputs that are a little
-    longer and shorter: NaN where K does not depend on them.
+    longer and shorter: NaN where K does not depend on them. Of a signal K and Θ are means over the
+    positions, and inputs are longer alone, beside the K that is given.
     """
-    width = net.width
     first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
-    theta = flow(first, x, depth, "Theta", width=width)["Theta"].to_numpy()
+    one_sided = bool(net.layer.input_axes) and K is not None
     moved = [
-        flow(net, x * (1 + sign * _STEP), depth, "K", width=width)["K"].to_numpy()
-        for sign in (1, -1)
+        over_positions(first, x[None] * (1 + sign * _STEP), depth, "K", "Theta")[:, :, 0, 0]
+        for sign in ((1,) if one_sided else (1, -1))
     ]
-    change = moved[0] - moved[1]
+    change, theta = moved[0][0] - (K if one_sided else moved[1][0]), sum(each[1] for each in moved)
     with np.errstate(all="ignore"):
         parallel, perpendicular = (
             np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta)
@@ -307,9 +321,38 @@ def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
     for at in np.flatnonzero(np.isnan(perpendicular[1:])) + 1:  # behind a matrix that is 0
         own = [int(layer == at) for layer in range(1, depth + 1)]
         start = replace(net, lambda_b=own, lambda_W=own)
-        theta = flow(start, x, int(at) + 1, "Theta", width=width)["Theta"].to_numpy()
-        perpendicular[at] = theta[at] / theta[at - 1]
+        (grown,) = over_positions(start, x[None], int(at) + 1, "Theta")[:, :, 0, 0]
+        perpendicular[at] = grown[at] / grown[at - 1]
     return parallel, perpendicular
+
+
+def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
+    """Tensors of two inputs at layers 1 … depth, (names, depth, m, m): of signals, the means over
+    positions p of T_(ap)(bp)."""
+    axes, found = net.layer.axes(depth), list[Array]()
+    axes = axes * depth if len(axes) == 1 else axes
+    ends = [at for at in range(1, depth + 1) if at == depth or axes[at] != axes[at - 1]]
+    for end in ends:
+        positions, seen = math.prod(axes[end - 1]), sum(map(len, found))
+        table = flow(_cut(net, end, depth), X, end, names, width=net.width)
+        for_all = np.stack([table[name].to_numpy() for name in names], axis=1)
+        shape = (len(for_all), len(names), len(X), positions, len(X), positions)
+        found.append(np.einsum("lnapbp->lnab", for_all.reshape(shape)) / positions)
+        assert seen + len(for_all) == end
+    return np.concatenate(found).swapaxes(0, 1)
+
+
+def _cut(net: Network, end: int, depth: int) -> Network:
+    """The network to layer `end` of depth layers."""
+    if end == depth:
+        return net
+    changed: dict[str, Any] = {
+        name: given[:end] if isinstance(given := getattr(net, name), list | tuple) else given
+        for name in ("C_b", "lambda_b", "lambda_W")
+    }
+    own = [net.layer_at(layer, depth) for layer in range(2, max(end, 2) + 1)]
+    widths = net.widths[: end + 1] if net.widths else None
+    return replace(net, layer=layers.by_depth(stem=own), widths=widths, **changed)
 
 
 # deeper
@@ -351,16 +394,19 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2 or description.positions:
+    if hidden < 2:
         return
-    n = description.widths[hidden]
+    n, judged = description.widths[hidden], _judged_signal if description.positions else _judged
+    x = description.samples(x)[0] if description.positions else x
     as_it_is = _repeated(description)
-    yield _judged("as it is", lambda: as_it_is, x, hidden, n)
+    yield judged("as it is", lambda: as_it_is, x, hidden, n)
     if not all(isinstance(net.weights_at(at), Orthogonal) for at in range(2, hidden + 1)):
-        yield _judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
+        yield judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
     if is_plain(description, hidden):
         C_W = _variance(description, hidden)
-        yield _judged("critical C_W", lambda: _critical(as_it_is), x, hidden, n)
+        yield judged("critical C_W", lambda: _critical(as_it_is), x, hidden, n)
+        if description.positions:
+            return
         for name, layer in (
             ("RMS norm before σ", "normalized(rms)"),
             ("skip around two matrices", "residual(skip=1)"),
@@ -369,17 +415,18 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
 
 
 def _repeated(description: Description) -> Network:
-    """The model without its head, its last hidden layer repeated, all widths equal."""
+    """The model, its last hidden layer repeated, all widths equal; of vectors without its head."""
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
     laws = [_kept(net.weights_at(at)) for at in range(1, hidden + 1)]
     sigmas = _sigmas(net, description.depth)
+    head = [net.layer_at(hidden + 1, hidden + 1)] if description.positions else []
     return Network(
         Activations.by_depth(sigmas[:-1], sigmas[-1]),
         Laws.by_depth(laws[:-1], laws[-1]),
         C_b=biases[-1] if len(set(biases)) == 1 else lambda at: biases[min(at, hidden) - 1],
-        layer=layers.by_depth(stem=own[:-1], block=own[-1]),
+        layer=layers.by_depth(stem=own[:-1], block=own[-1], head=head),
     )
 
 
@@ -411,12 +458,15 @@ def _variance(description: Description, layer: int) -> sympy.Expr:
 
 def _critical(net: Network) -> Network:
     sigma, law = _last(net)
-    C_b, C_W = criticality(sigma).critical
-    return _alike(net, sigma, replace(law, C_W=C_W), layers.dense(), C_b)
+    if not net.layer.input_axes:
+        C_b, C_W = criticality(sigma).critical
+        return _alike(net, sigma, replace(law, C_W=C_W), layers.dense(), C_b)
+    C_b, C_W = of_layers(sigma, layer=net.layer).critical
+    return _alike(net, sigma, replace(law, C_W=C_W), net.layer, C_b)
 
 
 def _alike(
-    net: Network, sigma: Activation, law: WeightEnsemble, layer: Layer, C_b: PerLayer
+    net: Network, sigma: Activation, law: WeightEnsemble, layer: Layers, C_b: PerLayer
 ) -> Network:
     """The network with layers 2, 3, … alike."""
     first = net.weights_at(1)
@@ -474,6 +524,44 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
         len(ratio),
         float(ratio[-1]) if _is_settled(ratio) else None,
     )
+
+
+def _judged_signal(
+    name: str, make: Callable[[], Network], x: Array, hidden: int, width: int
+) -> Depth:
+    """The same of the outputs of a signal, whose V is sampled at one depth after another."""
+    try:
+        net = make()
+        axes = net.layer.axes(hidden + 2)
+        if axes[hidden - 1] != axes[hidden]:
+            raise InputError("model", "a last hidden layer that changes the positions", "another")
+        if math.prod(axes[hidden]) > _MOST_POSITIONS:
+            wanted = f"{_MOST_POSITIONS} at most, where depths are tried one after another"
+            raise InputError("model", f"{math.prod(axes[hidden])} positions", wanted)
+
+        @cache
+        def ratio(at: int) -> float:
+            depth = max(at, hidden) + 1
+            own = [net.layer_at(layer, depth) for layer in (*range(2, at + 1), depth)]
+            there = replace(net, layer=layers.by_depth(stem=own))
+            table = flow(there, x, at + 1, ["K", "V"], width=width, draws=_DRAWS // 4)
+            K, V = (float(table[each][-1]) for each in ("K", "V"))
+            return V / (width * K**2) if K else math.nan
+
+        reached = hidden
+        while abs(ratio(reached)) < 1 and reached < _DEEPEST_SIGNAL:
+            reached = min(2 * reached, _DEEPEST_SIGNAL)
+
+        def reaches(value: float) -> int | None:
+            if not abs(ratio(reached)) >= value:
+                return None
+            return 1 + bisect_left(range(1, reached), value, key=lambda at: abs(ratio(at)))
+
+        _, chi = susceptibilities(net, x, hidden + 1)
+    except InputError as error:
+        return Depth(name, why=f"{error.got}: {error.wanted}"[:200])
+    tenth, one, best = (reaches(value) for value in (0.1, 1.0, best_fluctuation()))
+    return Depth(name, ratio(hidden), tenth, one, best, float(chi[hidden - 1]), reached)
 
 
 def _depths(hidden: int) -> Iterator[int]:

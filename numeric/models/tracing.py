@@ -7,7 +7,7 @@ in the arithmetic that a model spells out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -143,6 +143,26 @@ class Tracer:
         source, shape = self.signal(u, axes)
         made = Pooled(source, make(shape))
         return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
+
+    def gathered(self, parts: Sequence[Value], axis: int) -> Neurons:
+        """Parts of one signal, each some of its positions, one behind another along an axis."""
+        found = [self._selected(self.node(each)) for each in parts]
+        sources = {source for source, _ in found}
+        if len(sources) != 1 or not all(taps is None or _is_choice(taps) for _, taps in found):
+            raise UnreadableError("values side by side that are no parts of one signal")
+        (source,) = sources
+        shape = self.graph.shapes[source]
+        whole = signals.selected(shape, [range(P) for P in shape])
+        taps = signals.side_by_side([each or whole for _, each in found], axis)
+        made = Pooled(source, taps)
+        return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
+
+    def _selected(self, node: int) -> tuple[int, Taps | None]:
+        """The node that means over positions were taken of, one of another, and these."""
+        taps: Taps | None = None
+        while isinstance(own := self.graph.nodes[node], Pooled):
+            taps, node = signals.composed(taps, own.taps), own.source
+        return node, taps
 
     def shifted(self, u: Neurons, bias: Parameter) -> Neurons:
         """b + u."""
@@ -418,6 +438,11 @@ def _factor(expr: sympy.Expr) -> sympy.Expr | None:
         return None
     terms = sympy.Poly(expr, z).terms()
     return terms[0][1] if [powers for powers, _ in terms] == [(1,)] else None
+
+
+def _is_choice(taps: Taps) -> bool:
+    """Whether each position of the result is one that is read, or a zero."""
+    return all(len(row) <= 1 and all(a == 1.0 for _, a in row) for row in taps.reads[0])
 
 
 def _apart(left: Value, right: Value) -> bool:

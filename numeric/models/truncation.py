@@ -28,8 +28,10 @@ _TENSORS = ("K", "Theta", "spread", "V")
 def is_coarse(derived: Theory, tensors: Sequence[str] = _TENSORS) -> bool:
     """Whether the estimate of what is left out of these keeps a verdict from resolving a quarter of
     `WEAK`."""
-    K = np.square(_largest(derived.second["K"]))
-    for table, names in ((derived.first, _TENSORS[:-1]), (derived.second, _TENSORS[-1:])):
+    K = np.square(_largest(derived.second["K"]))  # of the layers that have V
+    tables = [(derived.first, _TENSORS[:-1]), (derived.second, _TENSORS[-1:])]
+    tables += [] if derived.below is None else [(derived.below, _TENSORS[:1])]
+    for table, names in tables:
         for name in (each for each in names if each in tensors and each in table):
             errors, sizes = (_largest(table[each]) for each in (f"{name}_error", name))
             sizes = np.maximum(sizes, VANISHES * K) if name == "V" else sizes
@@ -44,8 +46,10 @@ def bounded(derived: Theory, ensemble: Sample) -> Theory:
     second = derived.second
     if ensemble.second is not None:
         second = _bounded(second, ensemble.second, ("V",))
-    first = _bounded(derived.first, ensemble.first, ("K", "Theta", "spread"))
-    return derived._replace(first=first, second=second)
+    first, below = _bounded(derived.first, ensemble.first, ("K", "Theta", "spread")), derived.below
+    if below is not None and ensemble.below is not None:
+        below = _bounded(below, ensemble.below, ("K",))
+    return derived._replace(first=first, second=second, below=below)
 
 
 class Omission(NamedTuple):

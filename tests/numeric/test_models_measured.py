@@ -367,7 +367,7 @@ def small_theory(error):
     second = layout.table(
         [1, 2], V=np.ones(2), V_error=np.zeros(2), K=np.ones(2), K_error=np.zeros(2)
     )
-    return theory.Theory(first, second, np.ones(2), np.ones(2), {}, np.zeros(2))
+    return theory.Theory(first, second, np.ones(2), np.ones(2), {}, np.zeros(2), np.ones(2))
 
 
 def small_sample(K, se):

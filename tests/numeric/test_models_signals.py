@@ -12,6 +12,7 @@ import pytest
 
 from derive import InputError
 from numeric import flow, models
+from numeric.models.drawn import Drawn
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn = torch.nn
@@ -41,6 +42,40 @@ class Net(nn.Module):
         return self.d(torch.relu(z).mean(-1))
 
 
+class Causal(nn.Module):
+    """Filters that read the past alone, by zeros in front or by cutting off what is behind."""
+
+    def __init__(self, way):
+        super().__init__()
+        behind = {"padding": 2} if way == "cut" else {}
+        self.a, self.b = nn.Conv1d(2, 8, 3, **behind), nn.Conv1d(8, 8, 3, dilation=2)
+        self.beside, self.c = nn.CircularPad1d((4, 0)), nn.Linear(8, 4)
+        self.way = way
+
+    def forward(self, x):
+        x = self.a(x)[..., :-2] if self.way == "cut" else self.a(nn.functional.pad(x, (2, 0)))
+        return self.c(torch.relu(self.b(self.beside(torch.relu(x)))).mean(-1))
+
+
+def images():
+    """Means in the middle, and positions laid flat."""
+    parts = [nn.Conv2d(2, 8, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(8, 8, 2)]
+    return nn.Sequential(*parts, nn.Tanh(), nn.Flatten(), nn.Linear(8 * 2, 3))
+
+
+IMAGES = np.random.default_rng(1).standard_normal((2, 2, 6, 4))
+
+
+def delta():
+    """A filter whose taps are 0 but that in the middle."""
+    made = nn.Conv1d(8, 8, 3, padding=1, bias=False)
+    with torch.no_grad():
+        made.weight[:, :, ::2] = 0.0
+        nn.init.orthogonal_(made.weight[:, :, 1])
+    head = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 3))
+    return nn.Sequential(nn.Conv1d(2, 8, 1), nn.ReLU(), made, *head)
+
+
 def kernel(found):
     return flow(found.network, found.samples(X), found.depth, "K")["K"].to_numpy()[-1]
 
@@ -55,6 +90,72 @@ def test_k_is_that_of_draws_of_the_model():
     assert (abs(draws.mean(axis=0) - kernel(found)) < BOUND * se).all()
     other = kernel(models.read(lambda: Net("circular"), X, draws=20))
     assert (abs(draws.mean(axis=0) - other) > BOUND * se).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs"),
+    [
+        (Net, X),
+        (lambda: Net("circular"), X),
+        (lambda: Causal("cut"), X),
+        (lambda: Causal("zeros"), X),
+        (images, IMAGES),
+        (delta, X),
+    ],
+    ids=["zeros", "circular", "cut", "causal", "images", "delta"],
+)
+def test_what_was_read_computes_what_the_model_computes(make, inputs):
+    """With the model's own matrices: values and tangent kernels at the outputs."""
+    found = models.read(make, inputs, draws=8)
+    reading, node = found.reading, found.structure.blocks[-1].node
+    drawn = Drawn(reading.graph, found.laws)
+    made = reading.initialize(range(2))
+    values, X = reading.values(made), found.by_positions(inputs)
+    own = reading.propagate(made, 0, inputs[None], node)
+    np.testing.assert_allclose(drawn.propagate(values, 0, X[None], node), own, atol=1e-12)
+    tangents = reading.tangents(made, inputs, [node])
+    np.testing.assert_allclose(drawn.tangents(values, X, [node]), tangents, rtol=1e-10)
+
+
+def test_theta_of_taps_that_are_0_at_the_start_is_refused():
+    with pytest.raises(InputError, match="Θ has a part of theirs"):
+        models.report(models.read(delta, X, draws=8), X)
+
+
+def test_the_past_is_read_in_either_way():
+    one, other = (models.read(lambda way=way: Causal(way), X, draws=8) for way in ("cut", "zeros"))
+    np.testing.assert_array_equal(kernel(one), kernel(other))
+
+
+@pytest.mark.slow
+def test_a_report_of_signals():
+    """K of all layers, means over positions, V of the outputs, and what depth does to it.
+
+    With ReLU, He's weights and no biases K of a position is the mean of its neighbours', 0 beyond
+    the boundary, and every χ a quotient of mean K.
+    """
+
+    def made(n=16):
+        parts = [nn.Conv1d(2, n, 1, bias=False), nn.Conv1d(n, n, 3, padding=1, bias=False)]
+        parts.append(nn.Linear(n, 8, bias=False))
+        for each in parts:
+            nn.init.kaiming_normal_(each.weight)
+        one, two, head = parts
+        pool = nn.AdaptiveAvgPool1d(1), nn.Flatten()
+        return nn.Sequential(one, nn.ReLU(), two, nn.ReLU(), *pool, head)
+
+    found = models.report(made, X[0, :, :4], draws=60)
+    table, K = found.table, (X[0, :, :4] ** 2).sum(axis=0)
+    below = np.convolve(K, np.ones(3) / 3, "same")
+    np.testing.assert_allclose(table.K[:2], [K.mean(), below.mean()])
+    for chi in (table.chi_parallel, table.chi_perp):
+        np.testing.assert_allclose(chi[1], below.mean() / K.mean(), rtol=1e-3)
+    np.testing.assert_allclose(table.chi_parallel[2], table.K[2] / table.K[1], rtol=1e-3)
+    assert found.agrees
+    assert (abs(table.K_measured - table.K) < BOUND * table.K_measured_se + 0.05 * table.K).all()
+    assert np.isnan(table.ratio[:2]).all()
+    assert found.depths[0].at_model == pytest.approx(float(table.ratio[2]), rel=0.15)
+    assert "below" in str(found) or "at depth" in str(found)
 
 
 @pytest.mark.parametrize(

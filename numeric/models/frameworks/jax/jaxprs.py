@@ -16,7 +16,7 @@ from derive.errors import InputError
 from ....arrays import Array
 from ... import functions
 from ...graph import Graph
-from ...signals import everywhere, windows
+from ...signals import everywhere, selected, windows
 from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
 
 Place: TypeAlias = tuple[int, ...]
@@ -168,6 +168,49 @@ def _windowed(tracer: Tracer, equation: Any, u: Any) -> Any:
     return _summed(tracer, u, lambda at: windows(at, *window), int(np.prod(size)), len(places))
 
 
+def _placed(tracer: Tracer, equation: Any, operands: list[Any]) -> Neurons:
+    """Some positions of a signal, or zeros beside them."""
+    u, params, shape = operands[0], equation.params, equation.invars[0].aval.shape
+    places = _places_of_inputs(tracer, u, shape)
+    if equation.primitive.name == "slice":
+        steps = params["strides"] or (1,) * len(shape)
+        bounds = zip(params["start_indices"], params["limit_indices"], steps, strict=True)
+        at = [list(range(*each)) for each in bounds]
+    else:
+        if operands[1] != 0 or any(
+            low < 0 or high < 0 for low, high, _ in params["padding_config"]
+        ):
+            raise UnreadableError("values beside a signal that are not 0")
+        config = zip(shape, params["padding_config"], strict=True)
+        at = [[-1] * a + list(range(P)) + [-1] * b for P, (a, b, _) in config]
+        if any(inside for *_, inside in params["padding_config"]):
+            raise UnreadableError("zeros between positions")
+    others = [axis for axis in range(len(shape)) if axis not in places]
+    if not places or any(at[axis] != list(range(shape[axis])) for axis in others):
+        raise UnreadableError("a part of the neurons")
+    chosen = [at[axis] for axis in places]
+    made = tracer.pooled(replace(u, form=""), lambda of: selected(of, chosen), len(places))
+    return replace(made, form=u.form)
+
+
+def _places_of_inputs(tracer: Tracer, u: Any, shape: Sequence[int]) -> tuple[int, ...]:
+    """The axes of a value's positions, those of inputs that no filter has met among them."""
+    if not isinstance(u, Neurons):
+        return ()
+    if u.node == 0 and len(tracer.given) > 1:
+        tracer.signal(u, len(tracer.given) - 1)
+    return _places(tracer, u, shape)
+
+
+def _side_by_side(tracer: Tracer, equation: Any, operands: list[Any]) -> Neurons:
+    first, axis = operands[0], equation.params["dimension"]
+    shape = equation.invars[0].aval.shape
+    places = _places_of_inputs(tracer, first, shape)
+    if axis not in places or not all(isinstance(each, Neurons) for each in operands):
+        raise UnreadableError("values side by side that are no parts of one signal")
+    return replace(tracer.gathered(operands, places.index(axis)), form=first.form)
+
+
 def _summed(
     tracer: Tracer, u: Neurons, make: Callable[[Any], Taps], count: int, axes: int
 ) -> Neurons:
@@ -197,6 +240,10 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
         return _extreme(tracer, name, *operands)
     if name == "reduce_sum":
         return _reduced(tracer, equation, operands[0])
+    if name == "concatenate":
+        return _side_by_side(tracer, equation, operands)
+    if name in {"slice", "pad"}:
+        return _placed(tracer, equation, operands)
     if name == "reduce_window_sum":
         return _windowed(tracer, equation, operands[0])
     if name in {"reduce_window_max", "reduce_window"}:

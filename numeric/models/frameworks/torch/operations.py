@@ -19,7 +19,7 @@ from derive.engine.taps import Taps
 from derive.errors import InputError
 
 from ... import functions
-from ...signals import everywhere, windows
+from ...signals import everywhere, selected, windows
 from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value
 
 
@@ -136,6 +136,9 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return _group_norm(
             tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
         )
+    if type(module) in _PADS:
+        pads = _PADS[type(module)], getattr(module, "value", None)
+        return _padded(tracer, u, module.padding, *pads)
     if isinstance(module, nn.Dropout):
         return tracer.dropped(u, module.p)
     if isinstance(module, nn.Flatten):
@@ -234,6 +237,45 @@ def _convolved(
         pads = tuple((span // 2, span - span // 2) for span in spans)
     window: dict[str, Any] = {"stride": strides, "padding": pads, "dilation": gaps}
     return tracer.filtered(u, weight, bias, groups, **window, circular=mode == "circular")
+
+
+def _padded(
+    tracer: Tracer, u: Value, pad: Any, mode: str = "constant", value: float | None = None
+) -> Value:
+    """Zeros beside a signal, or its other end; the pairs are of the last axes, these first."""
+    if mode not in {"constant", "circular"} or value:
+        raise UnreadableError(f"padding of mode {mode}: zeros and circular are read")
+    pairs = [*zip(pad[::2], pad[1::2], strict=True)][::-1]
+    axes = len(tracer.graph.shapes[tracer.node(u)]) or len(pairs)
+    pairs = [(0, 0)] * (axes - len(pairs)) + pairs
+
+    def places(P: int, low: int, high: int) -> list[int]:
+        beyond = range(max(0, -low), P + min(0, high))
+        if mode == "circular":
+            return [*range(P - low, P), *beyond, *range(high)]
+        return [-1] * low + [*beyond] + [-1] * high
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        return selected(shape, [places(P, *pair) for P, pair in zip(shape, pairs, strict=True)])
+
+    return tracer.pooled(u, taps, axes)
+
+
+def _part(tracer: Tracer, u: Neurons, at: Any) -> Value:
+    """Some positions of a signal."""
+    axes = len(tracer.graph.shapes[u.node])
+    given = list(at) if isinstance(at, tuple) else [at]
+    if Ellipsis in given:
+        place, missing = given.index(Ellipsis), 3 + axes - len(given)
+        given[place : place + 1] = [slice(None)] * missing
+    given += [slice(None)] * (2 + axes - len(given))
+    if given[:2] != [slice(None)] * 2 or not all(isinstance(each, slice) for each in given):
+        raise UnreadableError("an index: some neurons of a layer, or one position")
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        return selected(shape, [range(P)[each] for P, each in zip(shape, given[2:], strict=True)])
+
+    return tracer.pooled(u, taps, axes)
 
 
 def _averaged(axes: int) -> Callable[..., Value]:
@@ -409,6 +451,8 @@ def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
 
 
 def _item(tracer: Tracer, u: Value, at: Any) -> Value:
+    if isinstance(u, Neurons) and tracer.graph.shapes[u.node]:
+        return _part(tracer, u, at)
     if not isinstance(u, _Size):
         raise UnreadableError("an index: some neurons of a layer")
     return _ROWS if u is _SHAPE and at == 0 else _OTHER
@@ -442,6 +486,11 @@ def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
 _POOLS = {
     getattr(nn, f"{start}AvgPool{axes}d"): (axes, start.lower())
     for start in ("", "Adaptive")
+    for axes in (1, 2, 3)
+}
+_PADS = {
+    getattr(nn, f"{start}Pad{axes}d"): mode
+    for start, mode in (("Zero", "constant"), ("Constant", "constant"), ("Circular", "circular"))
     for axes in (1, 2, 3)
 }
 _ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
@@ -504,6 +553,7 @@ _FUNCTIONS: dict[Any, Any] = {
     **{getattr(functional, f"avg_pool{axes}d"): _averaged(axes) for axes in (1, 2, 3)},
     **{getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)},
     functional.group_norm: _group_norm,
+    functional.pad: _padded,
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,
