@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from numbers import Real
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from derive.engine.orbits import Exchangeable
 from derive.errors import InputError, Words, whole
 from derive.layers import dense
 from derive.layers.by_depth import Layers
@@ -116,6 +117,7 @@ class Inputs:
         first: the first layer of a table: from there on samples are those of the last layer.
         single: whether there is one that is no axis: one vector (n_0,), or one signal read out.
         axes: of an input before its numbers, (positions,) of a signal.
+        exchangeable: what X represents, if not itself.
     """
 
     X: Array
@@ -125,6 +127,7 @@ class Inputs:
     first: int
     single: bool
     axes: tuple[int, ...]
+    exchangeable: Exchangeable | None = None
 
     def named(self, sample: int, samples: int | None = None) -> str:
         """A sample of so many, by default a row of X, in words: "input 2", or "position 3 of input
@@ -141,6 +144,13 @@ class Inputs:
     def by_input(self) -> Array:
         """(inputs, n_0), or of signals (inputs, positions, n_0)."""
         return self.X.reshape(-1, *self.axes, self.X.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """The largest mean square of an input's entries; 1 if all are zero."""
+        if self.exchangeable is not None:
+            return float(self.exchangeable.numbers[0]) or 1.0
+        return float((self.X * self.X).sum(axis=1).max() / self.X.shape[1]) or 1.0
 
     @property
     def given(self) -> Array:
@@ -173,6 +183,26 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
     tail = takewhile(lambda each: each == behind[-1], reversed(behind))
     first = 1 + len(behind) - sum(1 for _ in tail)
     return Inputs(rows, X.shape, samples, count, first, single, axes)
+
+
+def representatives(
+    inputs: Exchangeable, samples: int, layer: Layers = _DENSE, depth: int = 1, n_0: int = 0
+) -> Inputs:
+    """So many of exchangeable inputs, with entries along as many axes; or an InputError.
+
+    Arguments:
+        n_0: their size; by default as small as can be.
+    """
+    if layer.input_axes:
+        wanted = "inputs of layers without positions: signals at positions are not exchangeable"
+        raise InputError("inputs", Words(inputs), wanted)
+    q, p = map(float, inputs.numbers)
+    kernel = np.where(np.eye(samples, dtype=bool), q, p)
+    lengths, axes = np.linalg.eigh(kernel)
+    n_0 = n_0 or samples
+    X = np.zeros((samples, n_0))
+    X[:, :samples] = (axes * np.sqrt(np.maximum(n_0 * lengths, 0.0))) @ axes.T
+    return replace(checked_inputs(X, layer, depth), exchangeable=inputs)
 
 
 def chosen_samples(

@@ -10,8 +10,10 @@ import numpy as np
 
 from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, named
+from derive.errors import InputError, Words
 
 from ..arrays import Array
+from ..checks import Inputs
 from .vectors import Both, joined
 
 
@@ -42,6 +44,21 @@ def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
         mean = np.einsum(*operands, list(range(order))) / X.shape[1]  # type: ignore[call-overload]
         parts.append(mean.reshape(-1) / scale ** (order / 2))
     return np.concatenate(parts)
+
+
+def means_at(data: Inputs, orders: Sequence[int], scale: float = 1.0) -> Array:
+    """`input_means` of the inputs; of exchangeable ones q and p themselves, without rounding.
+
+    Raises InputError for means of more than two entries, which q and p do not give.
+    """
+    given = data.exchangeable
+    if given is None:
+        return input_means(data.X, orders, scale)
+    if tuple(orders) != (2,):
+        wanted = "vectors: layer 1 depends on means of products of more than two of their entries"
+        raise InputError("inputs", Words(given), wanted)
+    q, p = (float(each) / scale for each in given.numbers)
+    return np.where(np.eye(len(data.X), dtype=bool), q, p)
 
 
 def means_of(steps: Iterable[Step]) -> list[Name]:
