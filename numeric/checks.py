@@ -19,6 +19,7 @@ from derive.errors import InputError, Words, whole
 from derive.layers import dense
 from derive.layers.by_depth import Layers
 from derive.network import Network
+from derive.weights import PermutationInvariant
 
 from .arrays import Array
 
@@ -186,23 +187,28 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
 
 
 def representatives(
-    inputs: Exchangeable, samples: int, layer: Layers = _DENSE, depth: int = 1, n_0: int = 0
+    inputs: Exchangeable, samples: int, net: Network, depth: int, n_0: int | None = None
 ) -> Inputs:
     """So many of exchangeable inputs, with entries along as many axes; or an InputError.
 
     Arguments:
         n_0: their size; by default as small as can be.
     """
-    if layer.input_axes:
+    if net.layer.input_axes:
         wanted = "inputs of layers without positions: signals at positions are not exchangeable"
+        raise InputError("inputs", Words(inputs), wanted)
+    if isinstance(net.weights_at(1, depth=depth), PermutationInvariant):
+        wanted = "vectors: behind independent weights layer 1 depends on more than q and p"
         raise InputError("inputs", Words(inputs), wanted)
     q, p = map(float, inputs.numbers)
     kernel = np.where(np.eye(samples, dtype=bool), q, p)
     lengths, axes = np.linalg.eigh(kernel)
-    n_0 = n_0 or samples
+    n_0 = samples if n_0 is None else n_0
+    if n_0 < samples:
+        raise InputError("inputs", Words(inputs), f"n_0 of {samples} or more, here it is {n_0}")
     X = np.zeros((samples, n_0))
     X[:, :samples] = (axes * np.sqrt(np.maximum(n_0 * lengths, 0.0))) @ axes.T
-    return replace(checked_inputs(X, layer, depth), exchangeable=inputs)
+    return replace(checked_inputs(X, net.layer, depth), exchangeable=inputs)
 
 
 def chosen_samples(

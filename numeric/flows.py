@@ -136,7 +136,8 @@ def flow(
     depth = whole("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     if isinstance(inputs, Exchangeable):
-        data, n_0 = _representatives(inputs, names, net, depth)
+        data = representatives(inputs, inputs.representatives(names), net, depth)
+        n_0 = inputs.n_0 or (net.widths[0] if net.widths else 0)
         if positions is not None or draws is not None:
             raise InputError("positions, draws", (positions, draws), "none, of exchangeable inputs")
     else:
@@ -159,7 +160,7 @@ def flow(
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
-        symbols = hyperparameters(net, depth, n_0, width)
+        symbols = hyperparameters(net, depth, n_0, width if n_0 else None)
         fields = {field for name in names for field in name.fields}
         own = own_parameters(parameters, fields, symbols, depth)
         asked = _Asked(net, data, n_0, depth, direct, width, symbols, own)
@@ -180,15 +181,6 @@ def flow(
             return _orbit_table(asked, inputs, found, about)
         table = _table(asked, {name: found[name] for name in names}, about)
         return table if positions is None else layout.numbered(table, chosen)
-
-
-def _representatives(
-    inputs: Exchangeable, names: Sequence[Name], net: Network, depth: int
-) -> tuple[Inputs, int]:
-    """The samples that an entry of these tensors names, and n_0: by default n_1."""
-    data = representatives(inputs, inputs.representatives(names), net.layer, depth)
-    n_0 = net.widths[0] if net.widths else 0
-    return data, inputs.n_0 or n_0
 
 
 def _check_draws(
@@ -278,7 +270,7 @@ def flow_changed(
 
 class _Asked(NamedTuple):
     """The arguments of `flow`, checked; the hyperparameters by layer, the network's and those of
-    the user's equations."""
+    the user's equations. n_0 is 0 where inputs are as wide as layer 1."""
 
     net: Network
     data: Inputs
@@ -434,7 +426,9 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     """`flow` with a precision."""
     net, data = _without_skew(asked.net, asked), asked.data
     schemes = _schemes(net, data, asked.depth)
-    exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, asked.n_0, asked.width)}
+    exact: dict[str, Sequence[object]] = {
+        **exactly(net, asked.depth, asked.n_0, asked.width if asked.n_0 else None)
+    }
     exact |= {name: list(column) for name, column in asked.own.items()}
     closing = _closed_among(net, asked.depth, max(data.samples), asked.names)
     names = others(list(map(_own, asked.names))) if closing else asked.names
@@ -475,14 +469,16 @@ def _orbit_table(
     """The table by orbits: of each the entry that represents it."""
     samples = len(asked.data.X)
     every = {name: orbits(name, samples) for name in tensors}
-    arrays: dict[str, layout.OfOrbits] = {}
+    arrays: dict[str, xarray.Variable] = {}
+    labels: dict[str, Iterable[str]] = {}
     for name, both in tensors.items():
         at = np.array([each[0] for each in every[name].values()])
-        labels, about = list(every[name]), layout.described(name)
         for ending, values in zip(("", "_error"), both, strict=True):
             own = values[(slice(None), *at.T)] if samples > 1 else values[:, None]
-            arrays[name.label + ending] = layout.OfOrbits(own, labels, {} if ending else about)
-    variables, orbit = layout.by_orbit(arrays)
+            about = {} if ending else layout.described(name)
+            arrays[name.label + ending] = xarray.Variable(("layer", "orbit"), own, about)
+            labels[name.label + ending] = every[name]
+    variables, orbit = layout.by_orbit(arrays, labels)
     table = layout.dataset(
         variables,
         range(asked.data.first, asked.depth + 1),

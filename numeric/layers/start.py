@@ -10,7 +10,6 @@ import numpy as np
 
 from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, named
-from derive.errors import InputError, Words
 
 from ..arrays import Array
 from ..checks import Inputs
@@ -47,17 +46,10 @@ def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
 
 
 def means_at(data: Inputs, orders: Sequence[int], scale: float = 1.0) -> Array:
-    """`input_means` of the inputs; of exchangeable ones q and p themselves, without rounding.
-
-    Raises InputError for means of more than two entries, which q and p do not give.
-    """
-    given = data.exchangeable
-    if given is None:
+    """`input_means` of the inputs; of exchangeable ones q and p themselves, without rounding."""
+    if data.exchangeable is None:
         return input_means(data.X, orders, scale)
-    if tuple(orders) != (2,):
-        wanted = "vectors: layer 1 depends on means of products of more than two of their entries"
-        raise InputError("inputs", Words(given), wanted)
-    q, p = (float(each) / scale for each in given.numbers)
+    q, p = (float(each) / scale for each in data.exchangeable.numbers)
     return np.where(np.eye(len(data.X), dtype=bool), q, p)
 
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from derive.activations import Activation
 from derive.engine.orbits import Exchangeable
@@ -273,25 +273,25 @@ def variable(
     return xarray.Variable(dims, values.reshape(shape[: len(dims)]), about)
 
 
-class OfOrbits(NamedTuple):
-    """A tensor of exchangeable inputs, (layers, orbits), its orbits' labels, and its attributes."""
+def by_orbit(
+    arrays: Mapping[str, xarray.Variable], labels: Mapping[str, Iterable[str]]
+) -> tuple[dict[str, xarray.Variable], list[str]]:
+    """The variables along one axis `orbit`, and its labels: those of all tensors. A tensor has NaN
+    where it has no such orbit.
 
-    values: NDArray[Any]
-    labels: Sequence[str]
-    about: Mapping[str, str]
-
-
-def by_orbit(tensors: Mapping[str, OfOrbits]) -> tuple[dict[str, xarray.Variable], list[str]]:
-    """The variables of tensors by `orbit`, and the labels along this axis: those of all tensors.
-    A tensor has NaN where it has no such orbit."""
-    labels = list(dict.fromkeys(label for each in tensors.values() for label in each.labels))
-    found = {}
-    for name, (values, own, about) in tensors.items():
+    Arguments:
+        arrays: variables (layers, orbits), with the orbits of their own tensor; or (layers,).
+        labels: of these variables.
+    """
+    every = list(dict.fromkeys(label for name in labels for label in labels[name]))
+    found = dict(arrays)
+    for name, own in labels.items():
+        values = arrays[name].values
         nothing = Decimal("NaN") if values.dtype == object else np.nan
-        whole = np.full((len(values), len(labels)), nothing, values.dtype)
-        whole[:, [labels.index(label) for label in own]] = values
-        found[name] = xarray.Variable(("layer", "orbit"), whole, dict(about))
-    return found, labels
+        whole = np.full((len(values), len(every)), nothing, values.dtype)
+        whole[:, [every.index(label) for label in own]] = values
+        found[name] = xarray.Variable(("layer", "orbit"), whole, arrays[name].attrs)
+    return found, every
 
 
 def orbits_apart(table: xarray.Dataset) -> xarray.Dataset:

@@ -9,7 +9,7 @@ import pytest
 import sympy
 
 from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, Uniform
-from numeric import flow
+from numeric import compare, flow, normalise, plot, simulate
 
 NAMES = ["K", "G1", "V", "Theta"]
 OF_V = ["(11)(11)", "(11)(12)", "(11)(22)", "(11)(23)", "(12)(12)", "(12)(13)", "(12)(34)"]
@@ -158,3 +158,55 @@ def test_flow_says_what_it_cannot_have(net, options, argument):
 def test_symbols_are_no_numbers():
     with pytest.raises(InputError, match="a number"):
         flow(Network("tanh"), Exchangeable(3, sympy.Symbol("q"), 0), 2)
+
+
+def test_samples_of_an_orbit_are_averaged():
+    net, n = Network("relu", Gaussian(C_W=2)), 4
+    how = {"draws": 40, "tensors": ["K", "V"], "seed": 3, "sampler": "explicit"}
+    short = simulate(net, Exchangeable(40, 1, 0.3), n, 3, **how)
+    whole = simulate(net, vectors(n, 1, 0.3), n, 3, **how)
+    V, V_se = whole["V"].to_numpy(), whole["V_se"].to_numpy()
+    for label in OF_V:
+        pattern = labelled(label)
+        places = [[order[k] for k in pattern] for order in permutations(range(n), 4)]
+        entries, errors = ([each[(slice(None), *at)] for at in places] for each in (V, V_se))
+        own, own_se = (short[name].sel(orbit=label) for name in ("V", "V_se"))
+        assert np.allclose(own, np.mean(entries, axis=0), rtol=1e-10, atol=1e-12)
+        assert (own_se <= np.mean(errors, axis=0) + 1e-12).all()
+    K = whole["K"].to_numpy()
+    assert np.allclose(short["K"].sel(orbit="(11)"), K.diagonal(axis1=1, axis2=2).mean(axis=1))
+
+
+def test_theory_agrees_with_sampled_orbits():
+    net, inputs = Network("gelu", Orthogonal(C_W=2)), Exchangeable(256, 1, 0.3)
+    flowed = flow(net, inputs, 3, NAMES)
+    sampled = [simulate(net, inputs, n, 3, 1500, tensors=NAMES, seed=5) for n in (16, 32)]
+    found = compare(flowed, sampled)
+    assert found.agrees
+    assert {row.name for row in found.rows if row.tensor == "V"} == {f"V_{each}" for each in OF_V}
+    resolved = [row.share for row in found.rows if row.tensor == "V" and row.layer == 3]
+    assert max(resolved) < 0.4
+    other = flow(net, Exchangeable(256, 1, 0.5), 3, NAMES)
+    with pytest.raises(InputError, match="the p of theory"):
+        compare(other, sampled)
+    wrong = flow(net, Exchangeable(256, 1, 0.7), 3, NAMES).assign_attrs(p=0.3)
+    assert not compare(wrong, sampled).agrees
+
+
+def test_samples_need_room():
+    with pytest.raises(InputError, match="n_0 of 4 or more"):
+        simulate(Network("tanh"), Exchangeable(8, 1, 0), 3, 2, 10, tensors="V")
+
+
+def test_orbits_are_normalised_and_drawn():
+    net = Network("tanh")
+    table = flow(net, Exchangeable(9, 1, 0.5), 3, ["K", "V"])
+    own, whole = normalise(table)["V_tilde"], normalise(flow(net, vectors(4, 1, 0.5), 3))["V_tilde"]
+    for label in OF_V:
+        entry = whole[(slice(None), *labelled(label))]
+        assert np.allclose(own.sel(orbit=label), entry, rtol=1e-11)
+    assert len(plot(table).axes) == 2
+    (panel,) = plot(table, "V_(11)(22)").axes
+    assert np.allclose(panel.lines[0].get_ydata(), table["V"].sel(orbit="(11)(22)"))
+    with pytest.raises(InputError):
+        plot(table, "V_(11)(33)")
