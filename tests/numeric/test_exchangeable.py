@@ -210,3 +210,32 @@ def test_orbits_are_normalised_and_drawn():
     assert np.allclose(panel.lines[0].get_ydata(), table["V"].sel(orbit="(11)(22)"))
     with pytest.raises(InputError):
         plot(table, "V_(11)(33)")
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_digits_are_those_of_ordinary_inputs(sigma):
+    net, X = Network(sigma, Orthogonal(), C_b="1/10"), [[2, 0, 0, 0], [1, 1, 1, 1]]
+    short = flow(net, Exchangeable(2, 1, "1/2"), 3, ["K", "V"], precision=25)
+    whole = flow(net, X, 3, ["K", "V"], precision=25)
+    for name in ("K", "V"):
+        for label in short[name].dropna("orbit")["orbit"].to_numpy():
+            entry = whole[name].to_numpy()[(slice(None), *labelled(label))]
+            assert short[name].sel(orbit=label).to_numpy().tolist() == entry.tolist()
+
+
+def test_floats_are_as_near_to_digits_as_they_say():
+    inputs = Exchangeable(64, 1, "1/3")
+    net = Network("tanh", Orthogonal(), C_b="1/10")
+    floats, digits = (flow(net, inputs, 3, ["K", "V"], precision=each) for each in (None, 20))
+    for name in ("K", "V"):
+        off = np.abs(digits[name].to_numpy().astype(float) - floats[name].to_numpy())
+        here = np.isfinite(off)
+        assert here.sum() == 3 * (2 if name == "K" else 7)
+        assert (off <= floats[f"{name}_error"].to_numpy() + 1e-300)[here].all()
+
+
+def test_digits_of_the_least_correlation():
+    inputs = Exchangeable(2, 1, -1)
+    table = flow(Network("tanh"), inputs, 3, ["K", "V"], precision=16)
+    K = table["K"].to_numpy()
+    assert (K[:, 0] == -K[:, 1]).all()
