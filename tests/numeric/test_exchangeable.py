@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, Uniform
+from derive import (
+    Exchangeable,
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    Uniform,
+    activations,
+    layers,
+    recursion,
+    symbols,
+)
 from numeric import compare, flow, normalise, plot, simulate
 
 NAMES = ["K", "G1", "V", "Theta"]
@@ -239,3 +250,62 @@ def test_digits_of_the_least_correlation():
     table = flow(Network("tanh"), inputs, 3, ["K", "V"], precision=16)
     K = table["K"].to_numpy()
     assert (K[:, 0] == -K[:, 1]).all()
+
+
+def gaussian_mean(bracket, sigma, q, p):
+    """A bracket of a polynomial σ, by Gauss and Hermite's rule of enough nodes."""
+    samples = sorted({sample for sample, _ in bracket.factors})
+    z = sympy.symbols(f"z:{len(samples)}")
+    at = dict(zip(samples, z, strict=True))
+    integrand = sympy.Integer(1)
+    for sample, order in bracket.factors:
+        integrand *= sympy.diff(sigma, symbols.z, order).subs(symbols.z, at[sample])
+    for sample in bracket.outer:
+        integrand = sympy.diff(integrand, at[sample])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+    grid = np.array(np.meshgrid(*[nodes] * len(z), indexing="ij")).reshape(len(z), -1)
+    weight = np.prod(np.meshgrid(*[weights / np.sqrt(2 * np.pi)] * len(z)), axis=0).ravel()
+    kernel = np.where(np.eye(len(z), dtype=bool), q, p)
+    values = sympy.lambdify(z, integrand, "numpy")(*(np.linalg.cholesky(kernel) @ grid))
+    return float((values * weight).sum())
+
+
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=str)
+def test_recursions_of_orbits_lead_from_layer_to_layer(weights):
+    sigma = symbols.z + symbols.z**2 / 3
+    net = Network(activations.from_expr(sigma), weights, C_b=0.1)
+    table = flow(net, Exchangeable(50, 1, 0.25), 4, ["K", "G1", "V"])
+    below, above = table.sel(layer=3), table.sel(layer=4)
+
+    def number(component):
+        name, samples = str(component.args[0]), "".join(map(str, component.args[1]))
+        pairs = (samples[k : k + 2] for k in range(0, len(samples), 2))
+        return float(below[name].sel(orbit="".join(f"({pair})" for pair in pairs)))
+
+    q, p = (float(below["K"].sel(orbit=label)) for label in ("(11)", "(12)"))
+    for name, count in (("K", 2), ("G1", 2), ("V", 7)):
+        made = recursion(name, weights).exchangeable()
+        assert len(made) == count
+        for label, each in made.items():
+            parts = each.expr.atoms(sympy.Expr)
+            known = {part: number(part) for part in parts if type(part).__name__ == "Component"}
+            brackets = {part for part in parts if type(part).__name__ == "Average"}
+            known |= {part: gaussian_mean(part.bracket, sigma, q, p) for part in brackets}
+            found = float(each.expr.xreplace(known).subs({symbols.C_W: 1, symbols.C_b: 0.1}))
+            assert found == pytest.approx(float(above[name].sel(orbit=label)), rel=1e-12)
+
+
+def test_recursions_of_orbits_name_the_first_of_each():
+    made = recursion("V").exchangeable()
+    assert list(made) == OF_V
+    assert [*recursion("V").exchangeable(2)] == [x for x in OF_V if max(labelled(x)) < 2]
+    assert [*recursion("V").exchangeable(symbols.m)] == OF_V
+    names = {str(each) for each in made["(12)(34)"].expr.atoms(sympy.Expr) if "V[" in str(each)}
+    assert {"V[1,1,2,2]", "V[1,1,2,3]", "V[1,2,3,4]"} <= names
+    assert not any("V[3" in each or "V[2" in each for each in names)
+    specialised = recursion("K", activation="relu").exchangeable()["(11)"]
+    assert str(specialised.expr) == "C_W*K[1,1]/2 + C_b"
+    residual = recursion("K", layer=layers.residual(norm="rms")).exchangeable()["(12)"]
+    assert "K[2,2]" not in str(residual)
+    with pytest.raises(InputError, match="skip around one matrix"):
+        recursion("V", layer="skip(1/2)").exchangeable()
