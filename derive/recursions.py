@@ -38,7 +38,7 @@ from .engine.tensors import (
 )
 from .engine.trees import STREAM
 from .engine.variances import unbound
-from .errors import InputError, flag, listed, whole
+from .errors import InputError, Words, flag, listed, whole
 from .gaussian.brackets import Average, Bracket, Component, GaussianAverage, unspecified
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
@@ -175,6 +175,18 @@ class OrbitRecursion(Recursion):
         name, samples = identify(atom)
         own = tuple(1 + at for at in representative(name, samples))
         return Component(name.label + self.through.below.mark, own)
+
+    def check_repeats(self, argument: str, got: object, wanted: str) -> None:
+        """Raise InputError: what runs or solves recursions takes the one of all entries."""
+        cure = "the recursion itself; its kernels may be Exchangeable(m, q, p).kernel(4)"
+        raise InputError(argument, Words(f"the orbit {self.samples} of {self.name}"), cure)
+
+    def asymptotics(
+        self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """InputError: only recursions of one input are solved at large depth."""
+        wanted = "a recursion of one input: at large depth those of several are not solved"
+        raise InputError("self", Words(f"the orbit {self.samples} of {self.name}"), wanted)
 
     def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:
         return lambda a, b: Component(label, (1, 1 if a == b else 2))

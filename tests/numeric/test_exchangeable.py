@@ -20,7 +20,7 @@ from derive import (
     recursion,
     symbols,
 )
-from numeric import compare, flow, normalise, plot, simulate
+from numeric import compare, flow, normalise, plot, simulate, write_module
 
 NAMES = ["K", "G1", "V", "Theta"]
 OF_V = ["(11)(11)", "(11)(12)", "(11)(22)", "(11)(23)", "(12)(12)", "(12)(13)", "(12)(34)"]
@@ -295,7 +295,7 @@ def test_recursions_of_orbits_lead_from_layer_to_layer(weights):
             assert found == pytest.approx(float(above[name].sel(orbit=label)), rel=1e-12)
 
 
-def test_recursions_of_orbits_name_the_first_of_each():
+def test_recursions_of_orbits_name_the_first_of_each(tmp_path):
     made = recursion("V").exchangeable()
     assert list(made) == OF_V
     assert [*recursion("V").exchangeable(2)] == [x for x in OF_V if max(labelled(x)) < 2]
@@ -309,3 +309,9 @@ def test_recursions_of_orbits_name_the_first_of_each():
     assert "K[2,2]" not in str(residual)
     with pytest.raises(InputError, match="skip around one matrix"):
         recursion("V", layer="skip(1/2)").exchangeable()
+    with pytest.raises(InputError, match="one input"):
+        made["(12)(34)"].asymptotics("relu")
+    with pytest.raises(InputError, match="the recursion itself"):
+        write_module(made["(12)(34)"], "tanh", tmp_path / "kernel.py")
+    with pytest.raises(InputError, match="the recursion itself"):
+        flow(Network("tanh"), [1.0, 2.0], 2, made["(12)(34)"])
