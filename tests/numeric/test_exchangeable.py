@@ -20,7 +20,7 @@ from derive import (
     recursion,
     symbols,
 )
-from numeric import compare, flow, normalise, plot, simulate, write_module
+from numeric import compare, flow, normalise, plot, simulate, training, write_module
 
 NAMES = ["K", "G1", "V", "Theta"]
 OF_V = ["(11)(11)", "(11)(12)", "(11)(22)", "(11)(23)", "(12)(12)", "(12)(13)", "(12)(34)"]
@@ -315,3 +315,39 @@ def test_recursions_of_orbits_name_the_first_of_each(tmp_path):
         write_module(made["(12)(34)"], "tanh", tmp_path / "kernel.py")
     with pytest.raises(InputError, match="the recursion itself"):
         flow(Network("tanh"), [1.0, 2.0], 2, made["(12)(34)"])
+
+
+def test_training_is_that_of_ordinary_inputs():
+    net, X, y = Network("tanh", C_b=0.1), vectors(3, 1, 0.3), [1.0, -0.5]
+    how = {"depth": 3, "eta": 0.1, "steps": [0, 5, np.inf]}
+    short = training.flow(net, Exchangeable(3, 1, 0.3), y, **how)
+    whole = training.flow(net, X[:2], y, X[2:], **how)
+    for name in whole.data_vars:
+        if not str(name).endswith("_error"):
+            assert np.allclose(short[name], whole[name], rtol=1e-11, atol=1e-12), name
+    assert short.attrs["batch"] == 2
+
+
+def test_two_classes_are_learned_at_any_size():
+    net, y = Network("tanh", C_b=0.1), [1.0, 1.0, -1.0, -1.0]
+    table = training.flow(net, Exchangeable(6, 1, 0.3), y, depth=2, steps=[1.0, np.inf])
+    mean = table["prediction"].to_numpy()
+    assert np.allclose(mean[0, :2], mean[0, 0], rtol=1e-12)
+    assert np.allclose(mean[0, :2], -mean[0, 2:4], rtol=1e-12)
+    assert np.allclose(mean[:, 4:], 0.0, atol=1e-12)  # a test sample is as near to either class
+    assert np.allclose(table["loss"][-1], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "test", "argument"),
+    [
+        (Exchangeable(symbols.m, 1, 0), [1.0], None, "m"),
+        (Exchangeable(3, 1, 0), [1.0], [1.0, 2.0], "test"),
+        (Exchangeable(2, 1, 0), [1.0, 2.0, 3.0], None, "targets"),
+        (Exchangeable(10**4, 1, 0), [1.0], None, "m"),
+    ],
+)
+def test_training_says_what_it_cannot_have(inputs, targets, test, argument):
+    with pytest.raises(InputError) as caught:
+        training.flow(Network("tanh"), inputs, targets, test, depth=2)
+    assert caught.value.argument == argument
