@@ -38,6 +38,7 @@ from ..layers.chain import Activations, GivenActivations
 from ..symbols import C_b, layer, z
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
+from . import modes
 from .affine import affine, against_one
 from .gains import Gain, short
 from .layer_functions import LayerFunction, float_to, floating, functions, number, sigmas
@@ -61,6 +62,7 @@ class Criticality(Shown):
         line: of a normalized layer the C_b that makes it critical, as a function of C_W; None else.
         exponent: ζ of a layer whose K grows linearly, as a function of C_W and C_b; None else.
         rate: s, what K grows by at each layer, or (1 − a) K* of a normalized one; None else.
+        variances: where no signal stays the same everywhere K of each position, of mean 1; () else.
     """
 
     activation: Activation
@@ -72,6 +74,7 @@ class Criticality(Shown):
     line: LayerFunction | None = None
     exponent: LayerFunction | None = None
     rate: LayerFunction | None = None
+    variances: tuple[float, ...] = ()
 
     @property
     def _name(self) -> str:
@@ -247,7 +250,12 @@ class Criticality(Shown):
         lines += [f"  {self.reason}"] * bool(self.reason)
         if self.every_C_W:
             lines.append(f"  critical for every C_W{', with C_b = 0' * (self.line is not None)}")
-        if not self.kernel_map.has_C_W:
+        if self.variances:
+            shown = ", ".join(f"{each:.4g}" for each in self.variances)
+            lines.append(
+                f"  no signal stays the same everywhere: K of the positions goes as {shown}"
+            )
+        elif not self.kernel_map.has_C_W:
             lines.append("  C_W does not enter: C of the layer fixes its variances")
         lines += [f"  {each}" for each in self._stated()]
         for point in self.points:
@@ -288,7 +296,9 @@ def criticality(
         weights: the ensemble, without a C_W, because the critical C_W is the result. The result is
             the same for all ensembles: at leading order in 1/n only E[W_ij²] = C_W/n_in enters.
         layer: what the network repeats; the dense layer by default. For "dense; residual*", the
-            repeated layer, residual, is used.
+            repeated layer, residual, is used. Of convolutions it is criticality of a signal that is
+            the same everywhere. Where none stays so, as at a boundary of zeros, the mode of K over
+            positions that grows most is critical.
 
     Of the dense layer, and of others without a norm, ⟨σσ''⟩_K = 0 is solved for all K > 0 where it
     changes sign: on a scan that ends where the average follows its power laws at small and at
@@ -329,6 +339,14 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> Criticali
         return found("none", reason="σ jumps, so χ_⊥ is infinite")
     if any(all(piece.expr == 0 for piece in each.pieces) for each in used):
         return found("none", reason="σ = 0 forgets its input")
+    if (taps := modes.taps_of(layer)) is not None:
+        point, variances = modes.critical(used[0], layer, taps)
+        if point.K is None:
+            return found("scale-invariant", (point,), variances=variances)
+        if point.stability == "stable":
+            return found("K* = 0", (point,), variances=variances)
+        repels = "the critical point K* = 0 repels, and no K* > 0 is looked for in such a layer"
+        return found("none", (point,), repels, variances=variances)
     law = affine(activation, layer)
     if law is not None:
         gain = against_one(law.gain)

@@ -201,7 +201,7 @@ def _passages(scheme: Scheme, m: int) -> list[Passage]:
     for stage in scheme.stages:
         ends = stage is scheme.stages[-1]
         found.append(Passage(below, stage, scheme, m, ends=ends))
-        m = m // stage.reading.positions * stage.reading.results
+        m = stage.taps.behind(m)
         below = means_behind(stage)
     return found
 

@@ -45,6 +45,7 @@ class StagedLayers:
         samples: in front of each scheme's layer, and behind layer 1.
         change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
+        exchangeable: True if permutations of the samples change no tensor.
 
     Attributes:
         names: the tensors behind a layer, and then those of the readout.
@@ -64,6 +65,8 @@ class StagedLayers:
         samples: tuple[tuple[int, ...], int],
         change: Callable[[Step], Step] | None = None,
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
+        *,
+        exchangeable: bool = False,
     ) -> None:
         for scheme in schemes:
             scheme.check_numbers()
@@ -71,7 +74,13 @@ class StagedLayers:
         self.names = (*names[0][-1], *(read[0][-1] if read else ()))
         self.parameters = found.parameters
         starts, self._layers, self._readouts = (
-            [[_passage(*each, self.parameters, way.scheme) for each in way.stages()] for way in of]
+            [
+                [
+                    _passage(*each, self.parameters, way.scheme, exchangeable=exchangeable)
+                    for each in way.stages()
+                ]
+                for way in of
+            ]
             for of in found
         )
         self._starts, self._m = [*chain(*starts)], samples[1]
@@ -199,6 +208,8 @@ def _passage(
     m: int,
     parameters: Sequence[str],
     scheme: Scheme,
+    *,
+    exchangeable: bool,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
@@ -206,8 +217,10 @@ def _passage(
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not stage.alone.has_dense_equation
     made = (
-        Merged(*given, stage.pools)
+        Merged(*given, stage.pools, exchangeable=exchangeable)
         if m > 1 and bent and is_merged(stage, steps)
-        else stages.Stage(*given, apart=apart, keep=stage.keep, positions=stage.pools)
+        else stages.Stage(
+            *given, apart=apart, exchangeable=exchangeable, keep=stage.keep, positions=stage.pools
+        )
     )
     return Tapped(made, steps, stage.taps, m) if stage.taps.moves else made

@@ -18,7 +18,6 @@ from derive.activations import linear
 from derive.activations.functions import Activation
 from derive.depth.criticality import criticality
 from derive.depth.information import mutual_information, v
-from derive.depth.layered import criticality as of_layers
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.layers.by_depth import Layers
@@ -458,11 +457,9 @@ def _variance(description: Description, layer: int) -> sympy.Expr:
 
 def _critical(net: Network) -> Network:
     sigma, law = _last(net)
-    if not net.layer.input_axes:
-        C_b, C_W = criticality(sigma).critical
-        return _alike(net, sigma, replace(law, C_W=C_W), layers.dense(), C_b)
-    C_b, C_W = of_layers(sigma, layer=net.layer).critical
-    return _alike(net, sigma, replace(law, C_W=C_W), net.layer, C_b)
+    layer = net.layer if net.layer.input_axes else layers.dense()
+    C_b, C_W = criticality(sigma, layer=layer).critical
+    return _alike(net, sigma, replace(law, C_W=C_W), layer, C_b)
 
 
 def _alike(

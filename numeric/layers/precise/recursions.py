@@ -22,6 +22,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.atoms import read
+from derive.engine.orbits import representative
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
@@ -29,12 +30,13 @@ from derive.engine.tensors import Name, Tensor, identify, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
+from derive.groups.pairings import pattern_of
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
 from ...brackets.shapes import check_finite_together, is_merged
-from ..merged import merged, pattern_of
+from ..merged import merged
 from ..resting import Degenerate, kink_at_zero
 from ..steps import Way, ways
 from ..vectors import relabelled
@@ -77,6 +79,7 @@ class Recursions:
         unseen: how many first layers have other samples than the last one; no results have them.
         more: further tensors, which `completed` computes.
         read: the tensors behind each stage of each scheme's readout, if there is one.
+        exchangeable: True if entries that differ by a permutation of the inputs are equal.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -93,14 +96,17 @@ class Recursions:
         unseen: int = 0,
         more: Sequence[Name] = (),
         read: Sequence[Sequence[Sequence[Name]]] = (),
+        *,
+        exchangeable: bool = False,
     ) -> None:
         found = ways(names, schemes, first, samples, read, more=more)
         self.parameters = found.parameters
 
         def path(way: Way) -> Path:
             own, single = (way.scheme.sigma, self.parameters), schemes[0].single
+            about: dict[str, bool] = {"single": single, "exchangeable": exchangeable}
             return [
-                (stage, Passage(below, steps, *own, m, stage, single=single))
+                (stage, Passage(below, steps, *own, m, stage, **about))
                 for stage, below, steps, m in way.stages()
             ]
 
@@ -156,6 +162,8 @@ class Passage:
         m: how many inputs, or positions of all inputs.
         stage: the stage.
         single: whether the steps are of a single input.
+        exchangeable: True if entries that differ by a permutation of the inputs are equal: the
+            first of each orbit stands for them.
 
     Attributes:
         behind: how many inputs there are behind it.
@@ -175,8 +183,10 @@ class Passage:
         stage: Stage,
         *,
         single: bool,
+        exchangeable: bool = False,
     ) -> None:
         self.activation, self._single, self.m = activation, single, m
+        self.exchangeable = exchangeable
         self.sigma = partial(stage.sigma_at, default=activation)
         self._parameters, self._before = list(parameters), list(before)
         taps = stage.taps
@@ -222,7 +232,13 @@ class Passage:
 
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
-        return (name, ()) if self._single else _identified(name, samples)
+        if self._single:
+            return name, ()
+        return self._representative(*_identified(name, samples))
+
+    def _representative(self, name: Name, samples: tuple[int, ...]) -> Entry:
+        """The entry that stands for this one."""
+        return (name, representative(name, samples) if self.exchangeable else samples)
 
     @property
     def monomials(self) -> int:
@@ -304,7 +320,8 @@ class Passage:
         if self._single:
             return identify(atom)[0], ()
         labels = tuple(to[label] for label in atom.samples)
-        return identify(tensor(atom.fields, atom.order, atom.pairing, labels))
+        found = identify(tensor(atom.fields, atom.order, atom.pairing, labels))
+        return self._representative(*found)
 
     def _bracket(self, atom: Bracket, to: Mapping[int, int]) -> list[tuple[Fraction, Key]]:
         bracket, labels = relabelled(atom)
@@ -312,7 +329,9 @@ class Passage:
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
         for average, count in placed_averages(bracket, samples, self.sigma(atom.kernel)).items():
-            found.append((Fraction(count), (f"average {atom.kernel}", _place_of(average, own))))
+            groups = enumerate(sorted(group for _, group in average))
+            placed = tuple(groups) if self.exchangeable else average
+            found.append((Fraction(count), (f"average {atom.kernel}", _place_of(placed, own))))
         return found
 
     def _lay_out(self) -> None:
