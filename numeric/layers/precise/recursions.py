@@ -104,9 +104,9 @@ class Recursions:
 
         def path(way: Way) -> Path:
             own, single = (way.scheme.sigma, self.parameters), schemes[0].single
-            about: dict[str, bool] = {"single": single, "exchangeable": exchangeable}
+            made = partial(Passage, single=single, exchangeable=exchangeable)
             return [
-                (stage, Passage(below, steps, *own, m, stage, **about))
+                (stage, made(below, steps, *own, m, stage))
                 for stage, below, steps, m in way.stages()
             ]
 
