@@ -351,3 +351,11 @@ def test_training_says_what_it_cannot_have(inputs, targets, test, argument):
     with pytest.raises(InputError) as caught:
         training.flow(Network("tanh"), inputs, targets, test, depth=2)
     assert caught.value.argument == argument
+
+
+def test_gelu_far_out_is_relu():
+    inputs = Exchangeable(256, 10000, 2000)
+    smooth, bent = (flow(Network(each), inputs, 2, ["K", "V"]) for each in ("gelu", "relu"))
+    for name in ("K", "V"):
+        own, other = (table[name][1].dropna("orbit") for table in (smooth, bent))
+        assert np.allclose(own, other, rtol=3e-4), name
