@@ -101,7 +101,8 @@ def flow(
             arguments stand for what they are in binary; "1/10" is a tenth.
         seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
             be above 10⁻⁸ of them: of three inputs at most, or of exchangeable ones, balls have
-            their digits, where a precision can be given. What takes longer stays as it is, with the error beside it.
+            their digits, where a precision can be given. What takes longer stays as it is, with the
+            error beside it.
         positions: of signals: those of the last layer that are returned, [0, 3] or of images
             [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
             whole table as coordinates.
