@@ -502,10 +502,11 @@ def _check_size(samples: int, depth: int, names: Sequence[Name], way: str = "") 
     """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer.
 
     Each tensor is there six times at every layer, with its copies, sizes and errors, and some 26
-    times in what one layer is made from.
+    times in what one layer is made from. A term of the next order, as G1, is made from tensors of
+    as many more pairs, as V.
     """
     what = f"{number(depth)} layers of {number(samples)} inputs"
-    ranks = [len(name.subscripts) for name in names]
+    ranks = [max(len(name.subscripts), 2 * (name.pairs + name.order)) for name in names]
     entries = sum(samples**rank for rank in ranks if samples > 1)
     held = depth * 2000 + 8 * entries * (6 * depth + 26)
     what += way if max(ranks) > 2 else ""

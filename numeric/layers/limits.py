@@ -50,20 +50,36 @@ def no_value(net: Network, data: Inputs, undefined: UndefinedError) -> NoValueEr
     """The error for a tensor that is undefined behind z = 0."""
     found, layer, order = undefined.found, undefined.layer, undefined.found.order
     samples = data.samples[min(layer, len(data.samples)) - 1]
-    which = data.named(found.sample, samples)
+    which, read = data.named(found.sample, samples), _read(net, data, found.sample, layer)
     if order is None:
-        reason = f", by whose norm {net.layer} divides: K has no value"
+        own = net.layer_at(layer + 1, len(data.samples)) if len(data.samples) > layer else net.layer
+        reason = f", by whose norm {own} divides: K has no value"
         cure = "an eps above 0"
     else:
         sigma = "σ" + "'" * order + "(0)"
         reason = f", on the kink of {net.activation}: {undefined.tensor.label} needs {sigma}, "
         reason += "which does not exist"
         cure = f"tensors that do not need {sigma}"
-    if samples == len(data.X) and not data.X[found.sample].any():
+    if not data.X[read].any():
         wanted = f"{cure}, biases (C_b > 0), or another input, such as 1e-9 times a vector"
-        return NoValueError("inputs", Words(f"zero for {which}{reason}"), wanted)
+        zero = data.named(read[0])
+        if len(read) > 1:
+            zero += f" and {len(read) - 1} more, all that a position of layer {layer} reads"
+        return NoValueError("inputs", Words(f"zero for {zero}{reason}"), wanted)
     got = f"{net}, with z = 0 between layers {layer} and {layer + 1} for {which}{reason}"
     return NoValueError("net", Words(got), f"{cure}, or variances above 0")
+
+
+def _read(net: Network, data: Inputs, sample: int, layer: int) -> list[int]:
+    """The rows of X that a sample of a layer depends on, where layers change the positions."""
+    read, depth = {sample}, len(data.samples)
+    if depth == 1:
+        return [sample]
+    distinct, order = net.schemes(depth, 1)
+    for at in range(layer, 1, -1):
+        for stage in reversed(distinct[order[at - 2]].stages):
+            read = stage.reading.read_at(read)
+    return sorted(read)
 
 
 def silent(net: Network, data: Inputs, symbols: Mapping[str, Array]) -> NDArray[np.bool_]:

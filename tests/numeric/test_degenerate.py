@@ -80,6 +80,17 @@ def test_the_norm_of_zeros_has_no_value(norm):
     assert not flow(with_eps, ZERO, 3, ["K"])["K"].to_numpy().any()
 
 
+def test_positions_of_zeros_are_named_where_layers_change_the_positions():
+    """Of the input, not of what a layer made of them; and the layer that divides, not all."""
+    X = np.random.default_rng(0).standard_normal((2, 4, 3))
+    X[1, 2:] = 0.0
+    net = Network("tanh", layer="pooling(4, 2); convolution(1, 2, norm=rms)*")
+    said = says(lambda: flow(net, X, 3, ["K"]))
+    assert said == says(lambda: simulate(net, X, 6, 3, 20, tensors=["K"]))
+    assert "inputs: got zero for position 3 of input 2 and 1 more" in said
+    assert "by whose norm convolution(1, 2, norm=rms) divides" in said
+
+
 def test_one_neuron_has_no_deviation_from_its_mean():
     net = Network("tanh", layer=layers.normalized("layer"))
     said = says(lambda: simulate(net, PAIR[0], 1, 3, 20, tensors=["K"]))
