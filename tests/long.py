@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-MOST = 0.8
+MOST = 0.5
 LEAST = 0.5
 """Processor seconds from which a module is listed."""
 LONG = Path(__file__).with_name("long.txt")

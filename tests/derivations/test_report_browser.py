@@ -33,7 +33,10 @@ FLAGS = (
 )  # fmt: skip
 PHONE, DESK = 360, 1280
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+pytestmark = [
+    pytest.mark.slow,  # every one of them: what they share, the pages and a browser, costs most
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
 
 
 def cheap(source):
