@@ -77,12 +77,19 @@ class Applied:
 
 @dataclass(frozen=True)
 class Norm:
-    """The normalized u: kind "rms" or "layer", of each of so many groups of neurons by itself."""
+    """The normalized u: kind "rms" or "layer", of each of so many groups of neurons by itself, and
+    `over` the positions or at each of them."""
 
     source: int
     kind: str
     eps: sympy.Expr
     sets: int = 1
+    over: bool = False
+
+    @property
+    def summed(self) -> str:
+        """The index of its means in an equation."""
+        return f"a{',p' if self.over else ''}{f':{self.sets}' if self.sets > 1 else ''}"
 
     @property
     def sources(self) -> tuple[int, ...]:

@@ -209,8 +209,9 @@ def _part(graph: Graph, at: int) -> str:
             return weight
         case Applied(_, function):
             return str(function).removeprefix("expr: ")
-        case Norm(_, kind, _, sets):
-            return f"{kind} norm" + (f" in {sets} groups" if sets > 1 else "")
+        case Norm(_, kind, _, sets, over):
+            groups = f" in {sets} groups" if sets > 1 else ""
+            return f"{kind} norm{groups}{' over positions' if over else ''}"
         case Pooled():
             return "means over positions"
         case Sum(((factor, _),)):
@@ -524,7 +525,7 @@ class _Writer:
         of = self.name(node.source)
         self.norms += 1
         q, m, eps = f"q{self.norms}", f"m{self.norms}", self.number("eps", node.eps)
-        summed = f"{of}[a]" if node.sets == 1 else f"{of}[a:{node.sets}]"
+        summed = f"{of}[{node.summed}]"
         if node.kind == "layer":
             self.lines.append(f"{m} = {summed}/n")
         self.lines.append(f"{q} = {summed} {summed}/n")

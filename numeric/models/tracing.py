@@ -188,7 +188,14 @@ class Tracer:
         return self._made(replace(u, expr=function(u.expr, *given)))
 
     def norm(
-        self, u: Value, kind: str, eps: object, gains: Mapping[str, object], sets: int = 1
+        self,
+        u: Value,
+        kind: str,
+        eps: object,
+        gains: Mapping[str, object],
+        sets: int = 1,
+        *,
+        over: bool = False,
     ) -> Neurons:
         """A norm as a module of its own, and its gains and biases by their paths."""
         for path, value in gains.items():
@@ -196,7 +203,7 @@ class Tracer:
         source, form = self.node(u), getattr(u, "form", "")
         if form == "flat" and self.graph.shapes[source]:
             raise UnreadableError("a norm over positions and channels together")
-        made = Norm(source, kind, functions.exact(eps), sets)
+        made = Norm(source, kind, functions.exact(eps), sets, over)
         return Neurons(self.graph.add(made, self.graph.widths[source], self.origin), form=form)
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:

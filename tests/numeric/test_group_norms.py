@@ -45,10 +45,10 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("G", "norm", "skip", "law", "inputs", "tensors"),
     [
-        (3, "rms", 0, "gaussian", 1, ["G1", "V"]),
+        pytest.param(3, "rms", 0, "gaussian", 1, ["G1", "V"], marks=SLOW),
         pytest.param(2, "layer", 0, "gaussian", 1, ["Theta1", "A"], marks=SLOW),
-        pytest.param(2, "layer", 1, "gaussian", 2, ["G1"], marks=SLOW),
-        pytest.param(3, "layer", 0, "uniform", 1, ["G1"], marks=SLOW),
+        (2, "layer", 1, "gaussian", 2, ["G1"]),
+        (3, "layer", 0, "uniform", 1, ["G1"]),
     ],
 )
 def test_groups_are_positions(G, norm, skip, law, inputs, tensors) -> None:

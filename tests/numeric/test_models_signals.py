@@ -92,6 +92,38 @@ def test_k_is_that_of_draws_of_the_model():
     assert (abs(draws.mean(axis=0) - other) > BOUND * se).any()
 
 
+class Normed(nn.Module):
+    """A norm over channels and positions in a block with a skip."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.a, self.norm = nn.Conv1d(2, 32, 3, padding=1, bias=False), norm
+        self.b, self.d = nn.Conv1d(32, 32, 3, padding=1, bias=False), nn.Linear(32, 32, bias=False)
+        for each in (self.a, self.b, self.d):
+            nn.init.kaiming_normal_(each.weight)
+
+    def forward(self, x):
+        z = self.a(x)
+        return self.d(torch.relu(z / 2 + self.b(self.norm(z))).mean(-1))
+
+
+def test_norms_over_positions_are_read():
+    """The second half of each signal is larger, so that norms of each position give another K."""
+    x = X * np.repeat([1.0, 4.0], 3)
+    norms = nn.GroupNorm(4, 32), nn.LayerNorm([32, 6])
+    lines = []
+    for norm in norms:
+        found = models.read(lambda norm=norm: Normed(norm), x, draws=20)
+        lines.append(found.network.layer_at(2, 3).lines[0])
+        made, node = found.reading.initialize(range(DRAWS)), found.structure.blocks[-1].node
+        z = found.reading.propagate(made, 0, x[None], node)
+        draws = np.einsum("dai,dbi->dab", z, z) / z.shape[-1]
+        se = draws.std(axis=0) / DRAWS**0.5
+        K = flow(found.network, found.samples(x), found.depth, "K")["K"].to_numpy()[-1]
+        assert (abs(draws.mean(axis=0) - K) < BOUND * se).all()
+    assert lines == ["m1 = z[a,p:4]/n", "m1 = z[a,p]/n"]
+
+
 @pytest.mark.parametrize(
     ("make", "inputs"),
     [
@@ -163,7 +195,8 @@ def test_a_report_of_signals():
     [
         (nn.MaxPool1d(2), "largest of several positions"),
         (nn.BatchNorm1d(2), "inputs of a batch depend on each other"),
-        (nn.GroupNorm(1, 2), "channels and positions together"),
+        (nn.GroupNorm(1, 2), "GroupNorm of inputs"),
+        (nn.InstanceNorm1d(2), "one neuron in each group"),
         (nn.Conv1d(2, 2, 3, groups=2), "2 groups of channels"),
     ],
 )

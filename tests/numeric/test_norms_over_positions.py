@@ -78,6 +78,7 @@ def test_fluctuations(G: int, centred: bool) -> None:
             assert np.allclose(found[name][row], each, rtol=1e-10, atol=1e-12), (name, row)
 
 
+@pytest.mark.slow
 def test_a_constant_signal_has_the_norm_of_one_position() -> None:
     one, other = (
         str(recursion("V", layer=layers.convolution(2, 3, norm=f"rms{over}")).single_input())
@@ -105,7 +106,7 @@ def test_networks_are_normalized_over_positions() -> None:
     )
     samples = [
         simulate(net, x, n, 2, draws, tensors=tensors, sampler="explicit", seed=1)
-        for n, draws in ((16, 4000), (32, 4000), (64, 2000))
+        for n, draws in ((16, 3000), (32, 3000), (64, 1500))
     ]
     theory, other = (flow(each, x, 2, tensors) for each in (net, apart))
     assert compare(theory, samples).agrees

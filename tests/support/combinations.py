@@ -83,6 +83,7 @@ LAYERS: dict[str, Callable[[], object]] = {
         "dense",
         "normalized(rms)",
         "normalized(layer)",
+        "normalized(group(2))",
         "residual(skip=1/2)",
         "residual(skip=1, norm=rms)",
         OWN,

@@ -126,12 +126,10 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         sizes = module.kernel_size, module.stride, module.padding
         return _averaged(axes)(tracer, u, *sizes, module.ceil_mode)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        _check_last(tracer, u)
-        if len(module.normalized_shape) != 1:
-            raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
+        over = _over_positions(tracer, u, module.normalized_shape)
         kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
         gains = {each.path: each.value for each in own.values()}
-        return tracer.norm(u, kind, _eps(module.eps), gains)
+        return tracer.norm(u, kind, _eps(module.eps), gains, over=over)
     if isinstance(module, nn.GroupNorm):
         return _group_norm(
             tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
@@ -171,7 +169,7 @@ def _why_not(module: nn.Module) -> str | None:
 
 _REASONS = {
     "BatchNorm": "it makes the inputs of a batch depend on each other",
-    "InstanceNorm": "its mean is over positions",
+    "InstanceNorm": "it is GroupNorm with one neuron in each group, and theory is for many",
     "MaxPool": "the largest of several positions is no function of one; average pooling is read",
     "AdaptiveMaxPool": "the largest of several positions is no function of one",
     "ConvTranspose": "transposed convolutions are not known here",
@@ -362,9 +360,21 @@ def _layer_norm(
     bias: Parameter | None = None,
     eps: float = 1e-5,
 ) -> Value:
-    _check_last(tracer, u)
+    over = _over_positions(tracer, u, normalized_shape)
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, "layer", eps, gains)
+    return tracer.norm(u, "layer", eps, gains, over=over)
+
+
+def _over_positions(tracer: Tracer, u: Value, normalized: Any) -> bool:
+    """True for a norm over channels and positions, False for one over neurons alone."""
+    shape = tuple(normalized) if isinstance(normalized, tuple | list) else (normalized,)
+    axes = tracer.graph.shapes[u.node] if isinstance(u, Neurons) and u.form != "turned" else ()
+    if axes and isinstance(u, Neurons) and shape == (tracer.graph.widths[u.node], *axes):
+        return True
+    _check_last(tracer, u)
+    if len(shape) != 1:
+        raise UnreadableError(f"a norm over the axes {shape}")
+    return False
 
 
 def _group_norm(
@@ -375,15 +385,15 @@ def _group_norm(
     bias: Parameter | None = None,
     eps: float = 1e-5,
 ) -> Value:
-    if isinstance(u, Neurons) and (not u.node or tracer.graph.shapes[u.node]):
-        raise UnreadableError(
-            "GroupNorm of a signal or of inputs: its mean is over channels and positions together; "
-            "a LayerNorm of channels at each position is read, with the channels as the last axis"
-        )
+    over = isinstance(u, Neurons) and bool(tracer.graph.shapes[u.node])
+    if isinstance(u, Neurons) and not u.node:
+        raise UnreadableError("GroupNorm of inputs, whose numbers are no neurons")
+    if getattr(u, "form", "") == "turned":
+        raise UnreadableError("GroupNorm of positions: it takes channels as the first axis")
     if isinstance(u, Neurons) and tracer.graph.widths[u.node] == num_groups:
         raise UnreadableError("GroupNorm with one neuron in each group: theory is for many")
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, "layer", eps, gains, num_groups)
+    return tracer.norm(u, "layer", eps, gains, num_groups, over=over)
 
 
 def _rms_norm(
