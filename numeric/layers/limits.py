@@ -78,7 +78,7 @@ def _read(net: Network, data: Inputs, sample: int, layer: int) -> list[int]:
     distinct, order = net.schemes(depth, 1)
     for at in range(layer, 1, -1):
         for stage in reversed(distinct[order[at - 2]].stages):
-            read = stage.reading.read_at(read)
+            read = stage.taps.read_at(read)
     return sorted(read)
 
 
