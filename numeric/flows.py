@@ -193,6 +193,8 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     if _closed(net, depth, max(data.samples)):
         raise InputError("draws", draws, "none, with a skip around one matrix")
     schemes, order, samples = _schemes(net, data, depth)
+    for scheme in schemes:
+        scheme.check_without_batch("no draws, which functions of one sample alone have")
     first = net.weights_at(1, depth=depth).standard
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
     rows = range(data.first, depth + 1)
@@ -400,6 +402,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
+    if any(stage.batch for scheme in schemes for stage in scheme.stages):
+        return "none, for a function of all samples"
     taps = [stage.reading for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"

@@ -42,9 +42,25 @@ def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(slot) for slot in block) for block in blocks)
 
 
+SUMMED = 1 << 16
+"""Labels of samples from this one on are summed over the batch."""
+
+
+def sample_text(sample: int) -> str:
+    """A sample's label: its number, or p, q, … if it is summed over."""
+    letters = "pqruvw"
+    k = sample - SUMMED
+    return str(sample) if k < 0 else letters[k] if k < len(letters) else f"p{k}"
+
+
+def sample_latex(sample: int) -> str:
+    """The same in LaTeX: α_1, or p."""
+    return rf"\alpha_{{{sample}}}" if sample < SUMMED else sample_text(sample)
+
+
 def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
     """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
-    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
+    labels = list(map(sample_latex, samples))
     if name in {"V", "V2", "U6"}:
         labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
     head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)

@@ -84,6 +84,11 @@ class Scheme:
             symbols = ", ".join(sorted(map(str, self.layer.free_symbols)))
             raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
+    def check_without_batch(self, wanted: str) -> None:
+        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        for stage in self.stages:
+            stage.check_without_batch(wanted)
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The layer's stages: recursions lead from one to the next."""

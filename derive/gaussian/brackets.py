@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from ..arithmetic.hermite import by_parts
-from ..display.labels import component_latex
+from ..display.labels import SUMMED, component_latex, sample_latex, sample_text
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
 from . import closed_forms
@@ -30,7 +30,8 @@ class Bracket(NamedTuple):
     """⟨∂^outer Π σ^{(order)}(z_sample)⟩_K with sorted `factors` (sample, order) and sorted `outer`.
 
     `outer` lists the samples that are differentiated, with repetition; each occurs among the
-    factors, and ∂ acts on every factor of that sample. `kernel` is the label of K.
+    factors, and ∂ acts on every factor of that sample. If σ of a sample is a function of all
+    samples at the neuron, any sample may stand in `outer`. `kernel` is the label of K.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -40,7 +41,7 @@ class Bracket(NamedTuple):
     @property
     def samples(self) -> tuple[int, ...]:
         """Those that occur, ascending."""
-        return tuple(sorted({sample for sample, _ in self.factors}))
+        return tuple(sorted({sample for sample, _ in self.factors}.union(self.outer)))
 
     @property
     def is_single(self) -> bool:
@@ -160,7 +161,7 @@ class Average(sympy.Expr):
         if single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
             return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{{at}}}"
-        signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
+        signs = "".join(rf"\partial_{{{sample_latex(sample)}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{{at}}}"
 
 
@@ -214,6 +215,8 @@ def _primes(order: int) -> str:
 
 
 def _subscript(value: int) -> str:
+    if value >= SUMMED:
+        return f"_{sample_text(value)}"
     return str(value).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
@@ -304,7 +307,7 @@ class Component(sympy.Expr):
 
     def _sympystr(self, printer: Any) -> str:
         name, samples = self.args
-        return f"{name}[{','.join(str(sample) for sample in samples.args)}]"
+        return f"{name}[{','.join(sample_text(int(sample)) for sample in samples.args)}]"
 
     def _latex(self, printer: Any) -> str:
         name, samples = self.args

@@ -297,7 +297,10 @@ class _Reader:
 
 
 def _check_signals(layer: Layer) -> None:
-    """Raise InputError unless each tap permutes a signal's positions, and no position is masked."""
+    """Raise InputError unless each tap permutes a signal's positions, no position is masked, and no
+    function mixes samples."""
+    for stage in layer.stages:
+        stage.check_without_batch("functions of one sample, for spectra of Jacobians")
     signals = [stage for stage in layer.stages if stage.taps]
     if layer.readouts or any(each.masks or not each.reading.permutes for each in signals):
         wanted = "one whose taps permute the positions, as of a circular convolution, for the "

@@ -230,7 +230,7 @@ def _passage(
     apart = not replace(stage, taps=None).has_dense_equation
     made = (
         Merged(*given)
-        if m > 1 and bent and is_merged(stage, steps)
-        else stages.Stage(*given, apart=apart, keep=stage.keep)
+        if m > 1 and bent and stage.batch is None and is_merged(stage, steps)
+        else stages.Stage(*given, apart=apart, keep=stage.keep, batch=stage.batch)
     )
     return made if stage.taps is None else Tapped(made, steps, stage.taps, m)

@@ -13,6 +13,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations import Activation
+from derive.activations.batches import BatchFunction
 from derive.arithmetic.parameters import Value
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
@@ -22,6 +23,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
+from ..layers.batches import compiled as compiled_batch
 from ..layers.tapped import Reader
 from ..random.lazy import Step
 from . import jets
@@ -92,6 +94,18 @@ class Arithmetic:
         else:
             Z[:, 0] = derivatives[:, order]
         return Z
+
+    def batched(self, Z: Array, function: BatchFunction, sigma: Activation) -> Array:
+        """A function of all samples at a neuron, of a jet without derivatives."""
+        if self.probes.order:
+            wanted = "tensors of z alone: derivatives of functions of all samples are not sampled"
+            raise InputError("layer", str(function), wanted)
+        with np.errstate(all="ignore"):
+            found = compiled_batch(function, sigma)(Z, 2)
+        if not np.isfinite(found).all() and np.isfinite(Z).all():
+            wanted = "an eps: at a neuron of a network all samples have one value"
+            raise InputError("layer", str(function), wanted)
+        return found
 
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
         """A jet times μ/p, with μ = 1 with chance p, else 0, for each sample and neuron."""

@@ -7,6 +7,7 @@ variances of their matrices alone.
 from __future__ import annotations
 
 from ...arithmetic.polynomials import Atom, Expansion, Monomial
+from ...display.labels import SUMMED
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
@@ -82,6 +83,12 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
+    if stage.batch and any(field.nodes > 1 for field in fields):
+        wanted = (
+            "cumulants of z alone, such as K, G1 and V: derivatives of functions of all samples, "
+            "which the NTK needs, are not derived yet"
+        )
+        raise InputError("fields", what, wanted)
     averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
     count = f"{averages} averages over the weights"
     check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
@@ -119,4 +126,7 @@ def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
 
 @cache(entries=1 << 14)
 def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
-    return relabelled(atom, lambda each: samples[each - 1])  # type: ignore[no-any-return]
+    def label(sample: int) -> int:
+        return sample if sample >= SUMMED else samples[sample - 1]
+
+    return relabelled(atom, label)  # type: ignore[no-any-return]
