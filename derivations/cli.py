@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import NDArray
 
-    from derive import Network
+    from derive import Exchangeable, Network
 
 SAMPLERS = ("lazy", "paths", "probes", "explicit")
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -187,6 +187,7 @@ def _depth(arguments: argparse.Namespace, net: Network) -> int:
 def _simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
+    from derive import Exchangeable
     from numeric import compare, flow
     from numeric.tables.compare import percent
 
@@ -194,8 +195,12 @@ def _simulate(arguments: argparse.Namespace) -> int:
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
     depth, widths = _depth(arguments, net), arguments.width
-    inputs, n_0 = [given] * len(widths), given.shape[-1]
-    if arguments.compare and _depends_on_size(net, n_0, depth, widths, arguments.tensors):
+    inputs: Sequence[NDArray[np.float64] | Exchangeable] = [given] * len(widths)
+    if (
+        arguments.compare
+        and not isinstance(given, Exchangeable)
+        and _depends_on_size(net, given.shape[-1], depth, widths, arguments.tensors)
+    ):
         inputs = _in_proportion(given, widths)
     if arguments.run is not None:
         make_directory("--run", arguments.run)
@@ -226,13 +231,18 @@ def _simulate(arguments: argparse.Namespace) -> int:
     if chosen > count:
         print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
     if inputs[most] is not given:
-        sizes = ", ".join(str(each.shape[-1]) for each in inputs)
+        sizes = ", ".join(
+            str(each.shape[-1]) for each in inputs if not isinstance(each, Exchangeable)
+        )
         print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
     return OK if comparison.agrees else FAILED
 
 
 def _sampled(
-    arguments: argparse.Namespace, net: Network, inputs: Sequence[NDArray[np.float64]], count: int
+    arguments: argparse.Namespace,
+    net: Network,
+    inputs: Sequence[NDArray[np.float64] | Exchangeable],
+    count: int,
 ) -> list[xarray.Dataset]:
     """So many networks of each width."""
     from numeric import simulate
@@ -494,6 +504,17 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         help="random:SEED:N[:M], random:SEED:N:P:M for M signals of P positions, numbers such as "
         "1,0.5,0.2 or 1,.5;.2,.8, .csv or .npy; random:0:10 by default, or one signal of 10 "
         "channels at the layer's positions",
+    )
+    command.add_argument(
+        "--batch",
+        metavar="M",
+        type=int,
+        help="M exchangeable inputs of mean square 1 in the place of --input: a table by orbits",
+    )
+    command.add_argument(
+        "--correlation",
+        metavar="P",
+        help="of any two inputs of --batch, such as 0.3; 0 by default",
     )
     command.add_argument(
         "--positions",

@@ -20,6 +20,7 @@ from .activations.functions import Activation
 from .citations import cite
 from .depth.layered import criticality
 from .engine.equations import Equation
+from .engine.orbits import Exchangeable
 from .errors import InputError
 from .groups.moments import haar_moment
 from .groups.pairings import coset_type, pair_partitions
@@ -50,6 +51,7 @@ __all__ = [
     "Activation",
     "BiInvariant",
     "Equation",
+    "Exchangeable",
     "Gaussian",
     "Independent",
     "InputError",

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from numbers import Real
 from typing import Any
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from derive.engine.orbits import Exchangeable
 from derive.errors import InputError, Words, whole
 from derive.layers import dense
 from derive.layers.by_depth import Layers
 from derive.network import Network
+from derive.weights import PermutationInvariant
 
 from .arrays import Array
 
@@ -116,6 +118,7 @@ class Inputs:
         first: the first layer of a table: from there on samples are those of the last layer.
         single: whether there is one that is no axis: one vector (n_0,), or one signal read out.
         axes: of an input before its numbers, (positions,) of a signal.
+        exchangeable: what X represents, if not itself.
     """
 
     X: Array
@@ -125,6 +128,7 @@ class Inputs:
     first: int
     single: bool
     axes: tuple[int, ...]
+    exchangeable: Exchangeable | None = None
 
     def named(self, sample: int, samples: int | None = None) -> str:
         """A sample of so many, by default a row of X, in words: "input 2", or "position 3 of input
@@ -141,6 +145,13 @@ class Inputs:
     def by_input(self) -> Array:
         """(inputs, n_0), or of signals (inputs, positions, n_0)."""
         return self.X.reshape(-1, *self.axes, self.X.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """The largest mean square of an input's entries; 1 if all are zero."""
+        if self.exchangeable is not None:
+            return float(self.exchangeable.numbers[0]) or 1.0
+        return float((self.X * self.X).sum(axis=1).max() / self.X.shape[1]) or 1.0
 
     @property
     def given(self) -> Array:
@@ -173,6 +184,31 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
     tail = takewhile(lambda each: each == behind[-1], reversed(behind))
     first = 1 + len(behind) - sum(1 for _ in tail)
     return Inputs(rows, X.shape, samples, count, first, single, axes)
+
+
+def representatives(
+    inputs: Exchangeable, samples: int, net: Network, depth: int, n_0: int | None = None
+) -> Inputs:
+    """So many of exchangeable inputs, with entries along as many axes; or an InputError.
+
+    Arguments:
+        n_0: their size; by default as small as can be.
+    """
+    if net.layer.input_axes:
+        wanted = "inputs of layers without positions: signals at positions are not exchangeable"
+        raise InputError("inputs", Words(inputs), wanted)
+    if isinstance(net.weights_at(1, depth=depth), PermutationInvariant):
+        wanted = "vectors: behind independent weights layer 1 depends on more than q and p"
+        raise InputError("inputs", Words(inputs), wanted)
+    q, p = map(float, inputs.numbers)
+    kernel = np.where(np.eye(samples, dtype=bool), q, p)
+    lengths, axes = np.linalg.eigh(kernel)
+    n_0 = samples if n_0 is None else n_0
+    if n_0 < samples:
+        raise InputError("inputs", Words(inputs), f"n_0 of {samples} or more, here it is {n_0}")
+    X = np.zeros((samples, n_0))
+    X[:, :samples] = (axes * np.sqrt(np.maximum(n_0 * lengths, 0.0))) @ axes.T
+    return replace(checked_inputs(X, net.layer, depth), exchangeable=inputs)
 
 
 def chosen_samples(

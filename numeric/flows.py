@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
+from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, read_through
 from derive.engine.tensors import Name, identify, named, tensor
@@ -30,7 +31,7 @@ from derive.work.resources import DAY, check_memory, check_time, number
 
 from .arrays import Array, at_samples
 from .brackets import pieces
-from .checks import Inputs, checked_inputs, chosen_samples
+from .checks import Inputs, checked_inputs, chosen_samples, representatives
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy, adjoint, limits
 from .layers.crowds import FEW
@@ -40,7 +41,7 @@ from .layers.run import Layers
 from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
-from .layers.start import input_means
+from .layers.start import input_means, means_at
 from .random.permuted import check_limit
 from .tables import layout
 
@@ -61,7 +62,7 @@ _Runnable: TypeAlias = StagedLayers | TangentLayers
 
 def flow(
     net: Network,
-    inputs: ArrayLike,
+    inputs: ArrayLike | Exchangeable,
     depth: int | None = None,
     tensors: Wanted | Iterable[Wanted] = ("K", "V"),
     *,
@@ -82,6 +83,8 @@ def flow(
             An input of zeros without biases has z = 0. If that is a kink of σ, or if a norm divides
             by it, tensors that need a value there (Theta needs σ'(0) of ReLU) raise an error; the
             others are exact.
+            Or `derive.Exchangeable(m, q, p)`: the flow is then that of the few samples that an
+            entry names, at any m.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or `derive.engine.tensors.Name`s or recursions, such as
@@ -131,9 +134,16 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    data = checked_inputs(inputs, net.layer, depth)
-    net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
+    if isinstance(inputs, Exchangeable):
+        data = representatives(inputs, inputs.representatives(names), net, depth)
+        n_0 = inputs.n_0 or (net.widths[0] if net.widths else 0)
+        if positions is not None or draws is not None:
+            raise InputError("positions, draws", (positions, draws), "none, of exchangeable inputs")
+    else:
+        data = checked_inputs(inputs, net.layer, depth)
+        n_0 = data.X.shape[1]
+    net.check_inputs(n_0)
     chosen, direct = chosen_samples(positions, net, data, depth), names
     if draws is not None:
         draws = _check_draws(draws, names, precision, max(data.samples), len(chosen))
@@ -150,10 +160,10 @@ def flow(
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
-        symbols = hyperparameters(net, depth, data.X.shape[1], width)
+        symbols = hyperparameters(net, depth, n_0, width if n_0 else None)
         fields = {field for name in names for field in name.fields}
         own = own_parameters(parameters, fields, symbols, depth)
-        asked = _Asked(net, data, depth, direct, width, symbols, own)
+        asked = _Asked(net, data, n_0, depth, direct, width, symbols, own)
         if precision is not None:
             found = _in_balls(asked, precision)
             about = {"precision": precision}
@@ -167,6 +177,8 @@ def flow(
             }
         if draws is not None and _V in names:
             found[_V] = _sampled(asked, chosen, draws)
+        if isinstance(inputs, Exchangeable):
+            return _orbit_table(asked, inputs, found, about)
         table = _table(asked, {name: found[name] for name in names}, about)
         return table if positions is None else layout.numbered(table, chosen)
 
@@ -253,16 +265,18 @@ def flow_changed(
     data = checked_inputs(inputs, net.layer, depth)
     names = wanted(tensors, net, depth)
     symbols = hyperparameters(net, depth, data.X.shape[1], width)
-    asked = _Asked(net, data, depth, names, width, symbols, {})
+    n_0 = data.X.shape[1]
+    asked = _Asked(net, data, n_0, depth, names, width, symbols, {})
     return _table(asked, _in_floats(asked, change), {})
 
 
 class _Asked(NamedTuple):
     """The arguments of `flow`, checked; the hyperparameters by layer, the network's and those of
-    the user's equations."""
+    the user's equations. n_0 is 0 where inputs are as wide as layer 1."""
 
     net: Network
     data: Inputs
+    n_0: int
     depth: int
     names: tuple[Name, ...]
     width: int | None
@@ -283,7 +297,8 @@ def _in_floats(
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, max(samples)) else None
     first, unseen = net.weights_at(1, depth=asked.depth).standard, asked.data.first - 1
-    layers = made(asked.names, schemes, first, (samples, len(X)), change, own)
+    exchangeable = asked.data.exchangeable is not None
+    layers = made(asked.names, schemes, first, (samples, len(X)), change, own, exchangeable)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order, unseen)
     unknown = [name for name in layers.parameters if name not in values]
@@ -305,22 +320,23 @@ def _in_floats(
         return _Run(values, errors, sizes, found.values)
 
     with np.errstate(all="ignore"):
-        kernel = input_means(X, layers.orders)
+        kernel = means_at(asked.data, layers.orders)
         outcome = run(kernel, values, asked.depth)
         if change is None:  # wrong theories may have any values
             limits.check_kernel(net, asked.data, values, outcome.values)
         _check_finite(outcome, asked, layers)
         few = {name: each[: unseen + accuracy.FEW] for name, each in values.items()}
-        largest = float((X * X).sum(axis=1).max() / X.shape[1]) or 1.0
-        unit = input_means(X, layers.orders, largest)
+        unit = means_at(asked.data, layers.orders, asked.data.largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
 
         def alike() -> limits.Tensors:
             """The first layers of the network at inputs and rates of order one."""
-            lengths = np.sqrt((X * X).mean(axis=1, keepdims=True))
-            alone = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0.0)
             most = max(np.abs(few[name]).max() for name in ("lambda_b", "lambda_W")) or 1.0
             rates = {name: few[name] / most for name in ("lambda_b", "lambda_W")}
+            if exchangeable:
+                return run(unit, few | rates, len(few["C_W"])).values
+            lengths = np.sqrt((X * X).mean(axis=1, keepdims=True))
+            alone = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0.0)
             found = run(input_means(alone, layers.orders), few | rates, len(few["C_W"]))
             return found.values
 
@@ -414,7 +430,9 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     """`flow` with a precision."""
     net, data = _without_skew(asked.net, asked), asked.data
     schemes = _schemes(net, data, asked.depth)
-    exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, data.X.shape[1], asked.width)}
+    exact: dict[str, Sequence[object]] = {
+        **exactly(net, asked.depth, asked.n_0, asked.width if asked.n_0 else None)
+    }
     exact |= {name: list(column) for name, column in asked.own.items()}
     closing = _closed_among(net, asked.depth, max(data.samples), asked.names)
     names = others(list(map(_own, asked.names))) if closing else asked.names
@@ -438,12 +456,46 @@ def _table(
     return layout.dataset(
         arrays,
         range(asked.data.first, asked.depth + 1),
-        attributes | ({} if asked.width is None else {"width": int(asked.width)}),
+        attributes | _width(asked),
         net=asked.net,
         inputs=asked.data.given,
         symbols=asked.symbols | asked.own,
         own=asked.own,
     )
+
+
+def _orbit_table(
+    asked: _Asked,
+    inputs: Exchangeable,
+    tensors: dict[Name, _Entries],
+    attributes: dict[str, int],
+) -> xarray.Dataset:
+    """The table by orbits: of each the entry that represents it."""
+    samples = len(asked.data.X)
+    every = {name: orbits(name, samples) for name in tensors}
+    arrays: dict[str, xarray.Variable] = {}
+    labels: dict[str, Iterable[str]] = {}
+    for name, both in tensors.items():
+        at = np.array([each[0] for each in every[name].values()])
+        for ending, values in zip(("", "_error"), both, strict=True):
+            own = values[(slice(None), *at.T)] if samples > 1 else values[:, None]
+            about = {} if ending else layout.described(name)
+            arrays[name.label + ending] = xarray.Variable(("layer", "orbit"), own, about)
+            labels[name.label + ending] = every[name]
+    variables, orbit = layout.by_orbit(arrays, labels)
+    table = layout.dataset(
+        variables,
+        range(asked.data.first, asked.depth + 1),
+        attributes | layout.about_inputs(inputs) | _width(asked),
+        net=asked.net,
+        symbols=asked.symbols | asked.own,
+        own=asked.own,
+    )
+    return table.assign_coords(orbit=orbit)
+
+
+def _width(asked: _Asked) -> dict[str, int]:
+    return {} if asked.width is None else {"width": int(asked.width)}
 
 
 _WAY = " (for K, V and Theta of few outputs, pooled or with positions, give draws)"
@@ -531,6 +583,7 @@ def _layers(
     samples: tuple[tuple[int, ...], int],
     change: Change | None,
     order: tuple[int, ...] | None,
+    exchangeable: bool,
 ) -> _Runnable:
     """The recursions of these tensors and of all that they need; of laws that only permutations
     keep, along layers in this order."""
@@ -548,7 +601,8 @@ def _layers(
         needed, read = _needed(names, schemes)
         if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], schemes[0], first, change)
-        return StagedLayers(needed, schemes, first, samples, change, read)
+        how = {"exchangeable": exchangeable}
+        return StagedLayers(needed, schemes, first, samples, change, read, **how)
 
 
 _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"

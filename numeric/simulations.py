@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import sympy
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike
 from derive.arithmetic.parameters import Value
 from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
+from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
@@ -31,7 +33,7 @@ from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
 from .arrays import Array, at_samples
-from .checks import chosen_samples
+from .checks import Inputs, chosen_samples, representatives
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
 from .flows import flow
@@ -58,6 +60,9 @@ _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
 }
 """Which classes have each name, in the order in which they are asked."""
 
+SAMPLED = 6
+"""Exchangeable samples that are drawn at most, unless a tensor names more of them."""
+
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
 
@@ -65,7 +70,7 @@ _RATE = 10**8
 @rests_on("salmon2011", "bolthausen2014")
 def simulate(
     net: Network,
-    inputs: ArrayLike,
+    inputs: ArrayLike | Exchangeable,
     width: int | None = None,
     depth: int | None = None,
     draws: int = 1000,
@@ -88,6 +93,8 @@ def simulate(
         inputs: (n_0,) for one sample or (m, n_0) for m; (positions, n_0) or (m, positions, n_0) of
             a network of convolutions, as in `flow`. What has no value where z = 0, as σ'(0) of
             ReLU, is refused as in `flow`.
+            Or `derive.Exchangeable(m, q, p)`: some of the samples are drawn, six at most, and the
+            entries of an orbit are averaged.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -156,9 +163,14 @@ def simulate(
         raise InputError("net", net, "a derive.Network")
     width = (net.width or 100) if width is None else width
     depth = (net.depth or 10) if depth is None else depth
-    ensemble = checked_ensemble(net, inputs, width, depth, seed)
+    names = wanted(tensors, net, depth)
+    exchangeable = isinstance(inputs, Exchangeable)
+    data: ArrayLike | Inputs = (
+        _some(inputs, names, net, width, depth) if isinstance(inputs, Exchangeable) else inputs
+    )
+    ensemble = checked_ensemble(net, data, width, depth, seed)
     chosen = () if positions is None else chosen_samples(positions, net, ensemble.data, depth)
-    plan = plan_of(wanted(tensors, net, depth), ensemble.data.measured, chosen)
+    plan = plan_of(names, ensemble.data.measured, chosen, exchangeable=exchangeable)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.Options(executor, window, run, progress)
@@ -178,8 +190,13 @@ def simulate(
     estimates = unbiased.cumulants(found, plan.targets)
     for target, estimate in zip(plan.targets, estimates, strict=True):
         arrays |= _tensor(target, ensemble, estimate, chosen)
+    labels: list[str] = []
+    if exchangeable:
+        own = {target.label: orbits(target, plan.samples) for target in plan.targets}
+        of_errors = {f"{name}_se": each for name, each in own.items()}
+        arrays, labels = layout.by_orbit(arrays, own | of_errors)
     _check_range(ensemble, plan, arrays)
-    about: dict[str, int | str] = {
+    about: dict[str, int | float | str] = {
         "width": ensemble.width,
         "draws": int(draws),
         "blocks": min(int(draws), moments.BLOCKS),
@@ -187,16 +204,30 @@ def simulate(
         "sampler": used.label,
         "device": device,
     }
+    if ensemble.data.exchangeable is not None:
+        about |= layout.about_inputs(ensemble.data.exchangeable)
     table = layout.dataset(
         arrays,
         range(ensemble.data.first, ensemble.depth + 1),
         about,
         net=net,
-        inputs=ensemble.data.given,
+        inputs=None if exchangeable else ensemble.data.given,
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
+    if exchangeable:
+        return table.assign_coords(orbit=labels)
     return layout.numbered(table, chosen) if chosen else table
+
+
+def _some(
+    inputs: Exchangeable, names: Sequence[Name], net: Network, width: int, depth: int
+) -> Inputs:
+    """As many of exchangeable inputs as are sampled."""
+    n_0 = inputs.n_0 or (net.widths[0] if net.widths else int(net.width_ratio_at(1) * width))
+    least = inputs.representatives(names)
+    most = inputs.m if isinstance(inputs.m, int) else SAMPLED
+    return representatives(inputs, max(least, min(most, n_0, SAMPLED)), net, depth, n_0)
 
 
 def record(
@@ -326,7 +357,7 @@ def _theory(
     """
     data, own = ensemble.data, _own(fields, ensemble)
     try:
-        return _leading(ensemble.layers, data.shape, data.X.tobytes(), names, own)
+        return _leading(ensemble.layers, _hashed(data), names, own)
     except NoValueError:
         raise
     except InputError:
@@ -354,11 +385,13 @@ def _tensor(
     if series:
         own = _own(target.fields, ensemble)
         data = ensemble.data
-        flowed = _leading(ensemble.layers, data.shape, data.X.tobytes(), series, own)
+        flowed = _leading(ensemble.layers, _hashed(data), series, own)
         for g, values in enumerate(flowed):
             here = at_samples(values, chosen) if chosen else values
             value = value - here.reshape(value.shape) / n**g
     dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
+    if ensemble.data.exchangeable is not None:
+        dims = ["layer", "orbit"]
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms[rows].reshape(len(value), -1).max(axis=1)
@@ -370,23 +403,38 @@ def _tensor(
     }
 
 
+_Hashed: TypeAlias = "tuple[tuple[int, ...], bytes] | Exchangeable"
+"""The shape of inputs, and themselves."""
+
+
+def _hashed(data: Inputs) -> _Hashed:
+    """Inputs as a key."""
+    if data.exchangeable is None:
+        return data.shape, data.X.tobytes()
+    m, n_0 = data.X.shape
+    return replace(data.exchangeable, m=m, n_0=n_0)
+
+
 @cache(entries=16)
 def _leading(
     layers: Layers,
-    shape: tuple[int, ...],
-    inputs: bytes,
+    inputs: _Hashed,
     series: tuple[Name, ...],
     own: tuple[tuple[str, tuple[float, ...]], ...],
 ) -> tuple[Array, ...]:
     """What `flow` says of the orders before a tensor's, the same for all seeds and draws.
 
     Arguments:
-        inputs: of this shape, as bytes.
         own: the numbers of the equations' symbols.
     """
-    given = np.frombuffer(inputs).reshape(shape)
+    given: ArrayLike | Exchangeable = inputs
+    if not isinstance(inputs, Exchangeable):
+        shape, numbers = inputs
+        given = np.frombuffer(numbers).reshape(shape)
     parameters: Given = {name: Tabulated(values) for name, values in own}
     table = flow(layers.net, given, layers.depth, series, width=layers.width, parameters=parameters)
+    if isinstance(inputs, Exchangeable):
+        table = layout.orbits_apart(table)
     return tuple(table[name.label].to_numpy() for name in series)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from derivations.training.data import Images, Source
-    from derive import Activation, Network, WeightEnsemble
+    from derive import Activation, Exchangeable, Network, WeightEnsemble
     from derive.engine.tensors import Name
 
 WEIGHTS = (
@@ -243,9 +243,20 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
     return parse_layer_expression(argument, text)
 
 
-def network_inputs(arguments: argparse.Namespace, net: Network) -> NDArray[np.float64]:
-    """The inputs of --input, or one by default, a signal of the network's positions."""
+def network_inputs(
+    arguments: argparse.Namespace, net: Network
+) -> NDArray[np.float64] | Exchangeable:
+    """The inputs of --input or --batch, or one by default, a signal of the network's positions."""
+    from derive import Exchangeable
+
     given: str | None = arguments.input
+    if arguments.batch is not None:
+        if given is not None:
+            raise InputError("--input", given, "no input beside --batch")
+        correlation = 0 if arguments.correlation is None else arguments.correlation
+        return Exchangeable(arguments.batch, 1, correlation)
+    if arguments.correlation is not None:
+        raise InputError("--correlation", arguments.correlation, "--batch, of how many inputs")
     return inputs(default_input(net) if given is None else given)
 
 

@@ -40,6 +40,9 @@ def text(table: xarray.Dataset, names: Iterable[Name], columns: int | None = Non
     Arguments:
         names: the tensors as they were asked for, whose subscripts are the table's axes.
     """
+    from numeric.tables.layout import orbits_apart
+
+    table = orbits_apart(table)
     named = {name.label: name for name in names}
     size = shutil.get_terminal_size((PIPED, 24)).columns if columns is None else columns
     layers = _aligned("layer", [(str(layer), "") for layer in table["layer"].to_numpy()])
@@ -60,7 +63,10 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
     errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
     columns = []
     numbers = _numbers(table, name.label)
-    for place in _distinct(name, values.shape[1:]):
+    places = _distinct(name, values.shape[1:])
+    if f"orbit_{name}" in table.dims:
+        places = [(k,) for k in range(values.shape[1])]
+    for place in places:
         at: tuple[slice | int, ...] = (slice(None), *place)
         ends = [""] * len(values) if errors is None else [f"± {error:.2g}" for error in errors[at]]
         cells = [(_number(value), end) for value, end in zip(values[at], ends, strict=True)]
@@ -83,14 +89,15 @@ def _distinct(name: Name, shape: Place) -> list[Place]:
     return [members[0] for members in components(name, shape[0]).values()]
 
 
-def _numbers(table: xarray.Dataset, name: str) -> list[list[int]]:
-    """The samples counted from 1, along each of a tensor's axes."""
-    return [(table[axis].to_numpy() + 1).tolist() for axis in table[name].dims[1:]]
+def _numbers(table: xarray.Dataset, name: str) -> list[list[int | str]]:
+    """The samples counted from 1, along each of a tensor's axes; or the labels of its orbits."""
+    axes = (table[axis].to_numpy().tolist() for axis in table[name].dims[1:])
+    return [[each if isinstance(each, str) else each + 1 for each in own] for own in axes]
 
 
-def _subscripts(place: Place, numbers: Sequence[Sequence[int]], apart: str) -> str:
-    """The samples counted from 1, set apart where one has two digits."""
-    most = max((max(own) for own in numbers), default=0)
+def _subscripts(place: Place, numbers: Sequence[Sequence[int | str]], apart: str) -> str:
+    """The samples counted from 1, set apart where one has two digits; or the label of an orbit."""
+    most = max((each for own in numbers for each in own if isinstance(each, int)), default=0)
     labels = (str(own[at]) for own, at in zip(numbers, place, strict=True))
     return ("" if most < 10 else apart).join(labels)
 
@@ -137,8 +144,9 @@ def long_csv(tables: Iterable[tuple[xarray.Dataset, int | None]]) -> str:
 
 
 def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]:
-    from numeric.tables.layout import tensors
+    from numeric.tables.layout import orbits_apart, tensors
 
+    table = orbits_apart(table)
     for name in tensors(table):
         values = table[name].to_numpy()
         errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None

@@ -226,3 +226,23 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     for first in range(total + 1):
         for rest in compositions(total - first, parts - 1):
             yield (first, *rest)
+
+
+@cache
+def patterns(rank: int) -> tuple[tuple[int, ...], ...]:
+    """The ways in which so many labels may coincide: the number of each one's block, from 0 on in
+    the order in which they occur."""
+    found = []
+    for blocks in set_partitions(tuple(range(rank))):
+        number = {
+            label: k for k, block in enumerate(sorted(map(sorted, blocks))) for label in block
+        }
+        found.append(tuple(number[label] for label in range(rank)))
+    return tuple(found)
+
+
+@cache
+def pattern_of(samples: tuple[int, ...]) -> tuple[int, ...]:
+    """How samples coincide, as in `patterns`."""
+    number = {sample: k for k, sample in enumerate(dict.fromkeys(samples))}
+    return tuple(number[sample] for sample in samples)

@@ -104,11 +104,13 @@ class Plan:
         targets: the tensors.
         samples: m, the number of inputs.
         chosen: the samples that are measured; empty for all.
+        exchangeable: True if entries that differ by a permutation of the samples are averaged.
     """
 
     targets: tuple[Name, ...]
     samples: int
     chosen: tuple[int, ...] = ()
+    exchangeable: bool = False
 
     @property
     def measured(self) -> Sequence[int]:
@@ -174,7 +176,7 @@ class Plan:
     @cached_property
     def _hash(self) -> int:
         """Of many names, and asked for at every call."""
-        return hash((self.targets, self.samples, self.chosen))
+        return hash((self.targets, self.samples, self.chosen, self.exchangeable))
 
     def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
         for target in self.targets:
@@ -183,9 +185,15 @@ class Plan:
 
 
 @cache(entries=64)
-def plan_of(targets: tuple[Name, ...], samples: int, chosen: tuple[int, ...] = ()) -> Plan:
+def plan_of(
+    targets: tuple[Name, ...],
+    samples: int,
+    chosen: tuple[int, ...] = (),
+    *,
+    exchangeable: bool = False,
+) -> Plan:
     """The plan of these tensors, which keeps what follows from them."""
-    return Plan(targets, samples, chosen)
+    return Plan(targets, samples, chosen, exchangeable)
 
 
 def followed(fields: Iterable[AnyField]) -> tuple[AnyField, ...]:

@@ -8,7 +8,7 @@ sizes: Busing, Meijer and van der Leeden, *Stat. Comput.* 9, 1999). Derived here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
@@ -17,14 +17,15 @@ from operator import add, mul
 
 import numpy as np
 
+from derive.engine.orbits import orbits
 from derive.engine.tensors import Name
 from derive.errors import InputError
-from derive.groups.pairings import mobius, set_partitions
+from derive.groups.pairings import mobius, pattern_of, set_partitions
 from derive.work.caches import cache
 
 from ..arrays import Array
 from .moments import BLOCKS, Record
-from .observables import Plan, components, expanded
+from .observables import Plan, Statistic, components, expanded
 
 
 def check_width(n: int, pairs: int) -> None:
@@ -39,7 +40,7 @@ def check_width(n: int, pairs: int) -> None:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A tensor from samples, layer by layer: arrays (depth, m, …, m).
+    """A tensor from samples, layer by layer: arrays (depth, m, …, m), or (depth, orbits).
 
     Arguments:
         value: the unbiased estimate of the tensor of leading order, without its power of n.
@@ -70,7 +71,7 @@ def cumulants(record: Record, targets: Sequence[Name]) -> list[Estimate]:
             raise InputError("draws", record.draws, f"at least {means + 1} for {target}")
     resampled, found = _Resampled(record), []
     for target, (_, expansions) in zip(targets, plans, strict=True):
-        shape = (len(record.reference),) + (len(record.plan.measured),) * (2 * target.pairs)
+        shape = (len(record.reference), *_shape(record.plan, target))
         estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
         for terms, places in expansions:
             value, error, size = resampled.cumulant(terms)
@@ -84,7 +85,7 @@ def cumulants(record: Record, targets: Sequence[Name]) -> list[Estimate]:
 Choice = tuple[tuple[int, ...], tuple[int, ...]]
 """Of a product Π_j (X⁰ + (X − X⁰))_j the factors X⁰ and the factors X − X⁰, as their places."""
 
-Expansion = tuple[tuple[int, tuple[Choice, ...]], ...]
+Expansion = tuple[tuple[float, tuple[Choice, ...]], ...]
 """The terms of a cumulant: their weights, and their products of means multiplied out."""
 
 Places = tuple[tuple[slice | int, ...], ...]
@@ -93,20 +94,43 @@ Places = tuple[tuple[slice | int, ...], ...]
 
 @cache(entries=256)
 def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Places], ...]]:
-    """The number of means in the longest product; each component's expansion, and its places."""
+    """The number of means in the longest product; each number's expansion, and its places: a number
+    is a component, or the mean over an orbit of them."""
     classes = components(target, plan.samples, plan.chosen)
     every = tuple(
         (
             tuple(
-                (weight, _choices(tuple(plan.position[factor] for factor in factors)))
+                (share * weight, _choices(tuple(plan.position[factor] for factor in factors)))
+                for component, share in shares
                 for weight, factors in expanded(component)
             ),
             _everywhere(places),
         )
-        for component, places in classes.items()
+        for shares, places in _numbers(plan, target)
     )
     means = max(len(factors) for component in classes for _, factors in expanded(component))
     return means, every
+
+
+def _numbers(
+    plan: Plan, target: Name
+) -> Iterator[tuple[list[tuple[Statistic, float]], list[tuple[int, ...]]]]:
+    """What is estimated: components with their shares, and where the number stands."""
+    classes = components(target, plan.samples, plan.chosen)
+    if not plan.exchangeable:
+        yield from (([(component, 1.0)], places) for component, places in classes.items())
+        return
+    for place, patterns in enumerate(orbits(target, plan.samples).values()):
+        own = {k: len(each) for k, each in classes.items() if pattern_of(each[0]) in patterns}
+        total = sum(own.values())
+        yield [(component, count / total) for component, count in own.items()], [(place,)]
+
+
+def _shape(plan: Plan, target: Name) -> tuple[int, ...]:
+    """Of the numbers of a layer."""
+    if plan.exchangeable:
+        return (len(orbits(target, plan.samples)),)
+    return (len(plan.measured),) * (2 * target.pairs)
 
 
 def _everywhere(places: Iterable[tuple[int, ...]]) -> Places:

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket, inside
 from derive.gaussian.shapes import Shape, SingleShape
+from derive.groups.pairings import pattern_of
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -182,29 +183,35 @@ def of_several(
     *,
     apart: bool = False,
     distinct: bool = False,
+    exchangeable: bool = False,
 ) -> Averages:
     """m inputs: at a kernel K, (m, m), values and sizes are (count,).
 
     A recursion of the dense layer has each derivative outside at every label with one coefficient
     where their samples meet, so labels that meet may share the total derivative, which suits
     large kernels. `apart` keeps to each label's own, as other layers need. `distinct` leaves a 0
-    where labels meet, of a σ with kinks.
+    where labels meet, of a σ with kinks. With `exchangeable` inputs all sets of as many inputs have
+    the same averages, and one set of each size is computed.
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
     if activation.is_smooth:
-        return _of_sets(activation, list(brackets), m, apart=apart)
+        how = {"apart": apart, "exchangeable": exchangeable}
+        return _of_sets(activation, list(brackets), m, **how)
     wanted: dict[Placed, int] = {}
+    ordered = _up_to_permutations if exchangeable else _ordered
 
     def places(bracket: Bracket) -> Places:
         labels = bracket.samples
         shape = (m,) * len(labels)
         tuples = list(product(range(m), repeat=len(labels)))
+        if exchangeable:
+            tuples = list(map(pattern_of, tuples))
         parts = []
         for each, positions in positions_of(bracket):
             at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
             found = [
-                wanted.setdefault(_ordered(each, tuple(row)), len(wanted))
+                wanted.setdefault(ordered(each, tuple(row)), len(wanted))
                 if not distinct or len(set(at)) == len(at)
                 else _NOWHERE
                 for at, row in zip(tuples, at_each, strict=True)
@@ -240,7 +247,12 @@ def _checked(
 
 
 def _of_sets(
-    activation: Activation, brackets: Sequence[Bracket], m: int, *, apart: bool
+    activation: Activation,
+    brackets: Sequence[Bracket],
+    m: int,
+    *,
+    apart: bool,
+    exchangeable: bool,
 ) -> Averages:
     """`of_several` of analytic σ: an average depends on the set of samples and on the factors at
     each, in ascending order, so that all sets of as many samples have the same averages.
@@ -248,8 +260,9 @@ def _of_sets(
     They are numbered by how many samples they have, then by what they are, then by the set.
     """
     by_size: list[dict[joint.Shared, int]] = [{} for _ in range(m + 1)]
-    numbered = {bracket: _by_order(bracket, m, by_size, apart=apart) for bracket in brackets}
-    sets = [math.comb(m, d) for d in range(m + 1)]
+    how = {"apart": apart, "exchangeable": exchangeable}
+    numbered = {bracket: _by_order(bracket, m, by_size, **how) for bracket in brackets}
+    sets = [1 if exchangeable else math.comb(m, d) for d in range(m + 1)]
     begins = np.cumsum([0, *(len(of) * n for of, n in zip(by_size, sets, strict=True))])
     found = {}
     for bracket, (ranks, parts) in numbered.items():
@@ -259,8 +272,12 @@ def _of_sets(
         for k, (d, each) in enumerate(parts):
             rows = ranks.pattern == k
             for part, block in enumerate(each):
-                table[part, rows] = begins[d] + block * sets[d] + ranks.place[rows]
+                place = 0 if exchangeable else ranks.place[rows]
+                table[part, rows] = begins[d] + block * sets[d] + place
         found[bracket] = table.reshape(longest, *(m,) * rank)
+    if exchangeable:
+        evaluate = joint.of_exchangeable(activation, [list(of) for of in by_size], m)
+        return Averages(evaluate, int(begins[-1]), found)
     averages, gradient = joint.evaluators(activation, [list(of) for of in by_size], m)
     chosen = [d for d in range(MAX_INPUTS + 1, m + 1) if by_size[d]]
     crowded = [members for d in chosen for members in combinations(range(m), d)]
@@ -276,7 +293,12 @@ class _Ranked(NamedTuple):
 
 
 def _by_order(
-    bracket: Bracket, m: int, by_size: Sequence[dict[joint.Shared, int]], *, apart: bool
+    bracket: Bracket,
+    m: int,
+    by_size: Sequence[dict[joint.Shared, int]],
+    *,
+    apart: bool,
+    exchangeable: bool,
 ) -> tuple[_Ranked, list[tuple[int, list[int]]]]:
     """The tuples of a bracket's samples; for each pattern how many there are, and the averages."""
     labels = bracket.samples
@@ -284,6 +306,8 @@ def _by_order(
     parts = []
     for pattern in patterns:
         met = _apart(bracket, labels, pattern) if apart else [_met(bracket, labels, pattern)]
+        if exchangeable:
+            met = [each._replace(shapes=tuple(sorted(each.shapes))) for each in met]
         d = max(pattern) + 1
         parts.append((d, [by_size[d].setdefault(each, len(by_size[d])) for each in met]))
     return ranked, parts
@@ -345,6 +369,13 @@ def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
     """The same with the samples of each kind of position ascending: those are alike."""
     kinds = zip(shape.orders, (-outer for outer in shape.outer), samples, strict=True)
     return shape, tuple(sample for *_, sample in sorted(kinds))
+
+
+@cache(entries=1 << 14)
+def _up_to_permutations(shape: Shape, samples: tuple[int, ...]) -> Placed:
+    """`_ordered` for exchangeable samples: one of all that a permutation makes of them."""
+    orders = permutations(range(max(samples) + 1))
+    return min(_ordered(shape, tuple(order[at] for at in samples)) for order in orders)
 
 
 def _largest(K: Array) -> Array:

@@ -21,6 +21,7 @@ from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.shapes import MAX_INPUTS
 from . import broad, crowds, one_sample, several_samples
+from .shared import SharedSums
 from .vectors import Places
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
@@ -69,14 +70,56 @@ def evaluators(
     return evaluate, gradient
 
 
+def of_exchangeable(
+    activation: Activation, by_size: Sequence[Sequence[Shared]], m: int
+) -> Evaluate:
+    """Analytic σ: these averages of each number of samples, over one set of so many.
+
+    Kernels are (m, m) or (copies, m, m), of variances q and covariances p.
+    """
+    groups = [
+        _Group(activation, wanted, m, d, only_first=True)
+        for d, wanted in enumerate(by_size)
+        if wanted
+    ]
+    several = [each for each in groups if each.products]
+    ends = np.cumsum([len(each.products) for each in several])
+    every = [heads for each in several for heads in each.products]
+    shared = SharedSums(activation, every) if every else None
+
+    def at(K: Array) -> Array:
+        q, p = float(K[0, 0]), float(K[0, -1])
+        far = m > 1 and broad.is_broad(K[:2, :2])
+        sums = shared(q, p) if shared and 0.0 <= p <= q and not far else None
+        if sums is None:
+            return np.concatenate([each(K) for each in groups], axis=1)
+        parts = iter(np.split(sums, ends[:-1], axis=1))
+        return np.concatenate(
+            [each(K, next(parts) if each.products else None) for each in groups], axis=1
+        )
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        values, sizes = np.array([at(each) for each in K.reshape(-1, m, m)]).swapaxes(0, 1)
+        return (values[0], sizes[0]) if K.ndim == 2 else (values, sizes)
+
+    return evaluate
+
+
 class _Group:
-    """The averages over each set of so many samples."""
+    """The averages over each set of so many samples; or over the first set."""
 
     def __init__(
-        self, activation: Activation, wanted: Sequence[Shared], m: int, samples: int
+        self,
+        activation: Activation,
+        wanted: Sequence[Shared],
+        m: int,
+        samples: int,
+        *,
+        only_first: bool = False,
     ) -> None:
         self.samples = samples
-        self._sets = np.array(list(combinations(range(m), samples)))
+        every = combinations(range(m), samples)
+        self._sets = np.array([next(every)] if only_first else list(every))
         self._shares = np.array([each.share for each in wanted])
         shapes: dict[Shapes, int] = {}
         self._rows = [
@@ -88,17 +131,21 @@ class _Group:
         self._live = [k for k, row in enumerate(self._rows) if row is not None]
         self._chosen = [row for row in self._rows if row is not None]
         self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
+        self.products = self._joint.products if self._joint else []
         self._crowded = m > crowds.FEW and 1 < samples <= MAX_INPUTS
         alone = [each[0] for each in shapes] if samples == 1 else []
         self._alone = one_sample.averages(activation, alone)
         twice = [SingleShape(each.orders, each.outer + 2) for each in alone]
         self._twice = one_sample.averages(activation, twice)
 
-    def __call__(self, K: Array) -> Array:
-        """Values and sizes, (2, averages · sets)."""
+    def __call__(self, K: Array, sums: Array | None = None) -> Array:
+        """Values and sizes, (2, averages · sets); of one set from the sums of its products."""
         found = np.zeros((2, len(self._rows), len(self._sets)))
-        if self._joint is None:
-            values = np.array(self._alone(K.diagonal())) if self._live else None
+        values: Array | None
+        if self._joint is not None and sums is not None:
+            values = self._joint.composed(sums)[..., None]
+        elif self._joint is None:
+            values = np.array(self._alone(K.diagonal()[self._sets[:, 0]])) if self._live else None
         elif self._crowded:
             values = self._joint.of_many(K, self._sets)
         else:
@@ -154,19 +201,23 @@ class _Joint:
         self._coefficients = np.zeros((len(shapes), len(products)))
         for row, place, terms in entries:
             self._coefficients[row, place] += math.prod(count for _, count in terms)
-        self._products = list(products)
-        self._inside = several_samples.Sums(activation, self._products)
+        self.products = list(products)
+        self._inside = several_samples.Sums(activation, self.products)
         self._broad: dict[bool, broad.Sums] = {}
 
     def __call__(self, K: Array) -> Array:
         """The averages at K, (d, d), and their sizes: (2, averages)."""
         if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
             return self._far(rough=False)(K)
-        return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
+        return self.composed(self._inside(K))
+
+    def composed(self, sums: Array) -> Array:
+        """The averages and their sizes, from those of the products, (2, products)."""
+        return np.asarray(np.einsum("kp,cp->ck", self._coefficients, sums))
 
     @cached_property
     def _many(self) -> crowds.Crowd:
-        return crowds.Crowd(self._activation, self._products)
+        return crowds.Crowd(self._activation, self.products)
 
     def of_many(self, K: Array, sets: Places) -> Array:
         """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""

@@ -20,7 +20,7 @@ from derive.engine.step import Step
 from derive.engine.tensors import Name
 from derive.errors import InputError, Words
 from derive.gaussian.brackets import Bracket
-from derive.groups.pairings import set_partitions
+from derive.groups.pairings import pattern_of, patterns
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -50,6 +50,8 @@ class Merged:
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
+        *,
+        exchangeable: bool = False,
     ) -> None:
         self.names = tuple(step.target for step in steps)
         self._below, self._m = tuple(below), m
@@ -62,7 +64,9 @@ class Merged:
         ]
         for each in variants:
             check_finite_together(each, sigma)
-        self._stage = Stage(below, variants, sigma, parameters, m, distinct=True)
+        self._stage = Stage(
+            below, variants, sigma, parameters, m, distinct=True, exchangeable=exchangeable
+        )
         self.noises = self._stage.noises
         self._is_differentiated = any(
             bracket.outer for each in variants for bracket in each.atoms(Bracket)
@@ -136,26 +140,6 @@ def _agree(one: Array, other: Array, size: Array) -> bool:
 def merged(step: Step, pattern: Sequence[int]) -> Step:
     """The step with those of its labels equal that have the same number in the pattern."""
     return replace(step, samples=tuple(step.samples[pattern.index(block)] for block in pattern))
-
-
-@cache
-def patterns(rank: int) -> tuple[tuple[int, ...], ...]:
-    """The ways in which so many labels may coincide: the number of each one's block, from 0 on in
-    the order in which they occur."""
-    found = []
-    for blocks in set_partitions(tuple(range(rank))):
-        number = {
-            label: k for k, block in enumerate(sorted(map(sorted, blocks))) for label in block
-        }
-        found.append(tuple(number[label] for label in range(rank)))
-    return tuple(found)
-
-
-@cache
-def pattern_of(samples: tuple[int, ...]) -> tuple[int, ...]:
-    """How samples coincide, as in `patterns`."""
-    number = {sample: k for k, sample in enumerate(dict.fromkeys(samples))}
-    return tuple(number[sample] for sample in samples)
 
 
 @cache

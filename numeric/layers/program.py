@@ -20,6 +20,8 @@ from derive.arithmetic.polynomials import Atom, Expansion, Monomial
 from derive.display.labels import SUMMED
 from derive.engine.step.derived import Kind
 from derive.engine.tensors import Name
+from derive.groups.pairings import pattern_of, patterns
+from derive.work.caches import cache
 
 from ..arrays import Array
 from .vectors import Both, Places
@@ -94,12 +96,17 @@ class Table:
         steps: each T at the next layer, in terms of this one.
         m: inputs; the arrays in a vector are over tuples of them.
         find: where atoms are.
+        exchangeable: True if entries that differ by a permutation of the inputs are equal. One of
+            them is computed then.
     """
 
-    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
+    def __init__(
+        self, steps: Sequence[Polynomial], m: int, find: Find, *, exchangeable: bool = False
+    ) -> None:
         axes = [{label: axis for axis, label in enumerate(_labels(each))} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
         self._shape = (len(steps), *(m,) * rank)
+        self._orbits = _orbits(rank, m) if exchangeable else None
         rows: list[tuple[_Placed, float, dict[int, int]]] = []
         self._begins: list[int] = []
         for step, of_labels in zip(steps, axes, strict=True):
@@ -127,8 +134,8 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Entries of each tensor."""
-        return prod(self._shape[1:])
+        """Entries of each tensor that are computed."""
+        return len(self._orbits[0]) if self._orbits else prod(self._shape[1:])
 
     @property
     def places(self) -> Places:
@@ -149,6 +156,7 @@ class Table:
         """Of each factor of each monomial, for a stretch of the tensors' entries."""
         shape = self._shape[1:]
         entries = np.arange(begin, min(begin + self._step, self.size))
+        entries = self._orbits[0][entries] if self._orbits else entries
         at = np.array(np.unravel_index(entries, shape)) if shape else np.zeros((0, 1), np.int64)
         return np.asarray(self._first[..., None] + self._strides @ at)
 
@@ -163,9 +171,11 @@ class Table:
             np.abs(terms[..., -1, :, :], out=terms[..., -1, :, :])
             sums = np.add.reduceat(terms, self._begins, axis=-2)
             parts.append((sums[..., :-1, :, :], sums[..., -1, :, :]))
-        if len(parts) == 1:
-            return parts[0]
-        whole = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
+        whole: Sequence[Array] = parts[0]
+        if len(parts) > 1:
+            whole = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
+        if self._orbits:
+            whole = [each[..., self._orbits[1]] for each in whole]
         return whole[0], whole[1]
 
 
@@ -266,14 +276,18 @@ class Tables:
         by_rank: which recursions, and their table.
     """
 
-    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
+    def __init__(
+        self, steps: Sequence[Polynomial], m: int, find: Find, *, exchangeable: bool = False
+    ) -> None:
         ranks = [0 if m == 1 else len(_labels(each)) for each in steps]
         self._shapes = [(m,) * rank for rank in ranks]
         groups = [[k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)]
         self.by_rank: list[tuple[list[int], Table | Grids]] = []
         for places in groups:
-            kind = Grids if m ** ranks[places[0]] >= _MANY else Table
-            self.by_rank.append((places, kind([steps[k] for k in places], m, find)))
+            own = [steps[k] for k in places]
+            many = m ** ranks[places[0]] >= _MANY and not exchangeable
+            table = Grids(own, m, find) if many else Table(own, m, find, exchangeable=exchangeable)
+            self.by_rank.append((places, table))
 
     def __call__(self, vectors: Array) -> Both:
         """The tensors, (copies, m, …) each, from vectors (copies + 1, places), and their sizes."""
@@ -292,6 +306,16 @@ _Axed: TypeAlias = "tuple[int, tuple[int, ...]]"
 
 _Placed: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
 """Of a monomial's factors, each as often as it occurs: where its array begins, and the labels."""
+
+
+@cache
+def _orbits(rank: int, m: int) -> tuple[Places, Places]:
+    """One entry of each way in which samples coincide, and for every entry which of them it is."""
+    known = [each for each in patterns(rank) if max(each, default=0) < m]
+    number = {pattern: k for k, pattern in enumerate(known)}
+    every = (number[pattern_of(at)] for at in product_of(range(m), repeat=rank))
+    entries = [sum(at * m**power for power, at in enumerate(reversed(each))) for each in known]
+    return np.array(entries, np.int64), np.fromiter(every, np.int64, m**rank)
 
 
 def _labels(step: Polynomial) -> tuple[int, ...]:

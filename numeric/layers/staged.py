@@ -46,6 +46,7 @@ class StagedLayers:
         samples: in front of each scheme's layer, and behind layer 1.
         change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
+        exchangeable: True if permutations of the samples change no tensor.
 
     Attributes:
         names: the tensors behind a layer, and then those of the readout.
@@ -65,6 +66,8 @@ class StagedLayers:
         samples: tuple[tuple[int, ...], int],
         change: Callable[[Step], Step] | None = None,
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
+        *,
+        exchangeable: bool = False,
     ) -> None:
         wanted = read[0][-1] if read else ()
         self.names = (*names[0][-1], *wanted)
@@ -90,7 +93,8 @@ class StagedLayers:
             scheme, behind = of
             found = []
             for each in zip((below, *behind[:-1]), steps, scheme.stages, strict=True):
-                found.append(_passage(*each, self.parameters, m, scheme))
+                about = self.parameters, m, scheme
+                found.append(_passage(*each, *about, exchangeable=exchangeable))
                 taps = each[-1].reading
                 m = m // taps.positions * taps.results
             return found
@@ -222,6 +226,8 @@ def _passage(
     parameters: Sequence[str],
     m: int,
     scheme: Scheme,
+    *,
+    exchangeable: bool,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
@@ -229,8 +235,10 @@ def _passage(
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not replace(stage, taps=None).has_dense_equation
     made = (
-        Merged(*given)
+        Merged(*given, exchangeable=exchangeable)
         if m > 1 and bent and stage.batch is None and is_merged(stage, steps)
-        else stages.Stage(*given, apart=apart, keep=stage.keep, batch=stage.batch)
+        else stages.Stage(
+            *given, apart=apart, exchangeable=exchangeable, keep=stage.keep, batch=stage.batch
+        )
     )
     return made if stage.taps is None else Tapped(made, steps, stage.taps, m)

@@ -47,7 +47,7 @@ class Stage:
         sigma: the activation at the kernel of each label.
         parameters: the names of the hyperparameters.
         m: inputs.
-        apart, distinct: as `averages.of_several` has them.
+        apart, distinct, exchangeable: as `averages.of_several` has them.
         batch: the function of all samples at a neuron that is averaged in the place of σ.
         keep: p of dropout. A recursion has the masks of different inputs; where labels of a bracket
             meet at one, their factors share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for each
@@ -72,6 +72,7 @@ class Stage:
         *,
         apart: bool = True,
         distinct: bool = False,
+        exchangeable: bool = False,
         keep: Value | None = None,
         batch: BatchFunction | None = None,
     ) -> None:
@@ -80,7 +81,7 @@ class Stage:
         self._keep, self._batch = keep, batch
         self.steps = tuple(steps)
         self.names = tuple(step.target for step in steps)
-        how = {"apart": apart, "distinct": distinct}
+        how = {"apart": apart, "distinct": distinct, "exchangeable": exchangeable}
         brackets: dict[str, set[Bracket]] = {}
         for bracket in set().union(*(each.atoms(Bracket) for each in steps)):
             brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
@@ -100,7 +101,7 @@ class Stage:
         self.groups = [averaged(kernel) for kernel in sorted(brackets)]
         self.noises = sum(group.count for group in self.groups)
         self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
-        self.tables = Tables(steps, m, self._find)
+        self.tables = Tables(steps, m, self._find, exchangeable=exchangeable)
 
     def _lay_out(
         self,

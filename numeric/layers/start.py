@@ -12,6 +12,7 @@ from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, named
 
 from ..arrays import Array
+from ..checks import Inputs
 from .vectors import Both, joined
 
 
@@ -42,6 +43,14 @@ def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
         mean = np.einsum(*operands, list(range(order))) / X.shape[1]  # type: ignore[call-overload]
         parts.append(mean.reshape(-1) / scale ** (order / 2))
     return np.concatenate(parts)
+
+
+def means_at(data: Inputs, orders: Sequence[int], scale: float = 1.0) -> Array:
+    """`input_means` of the inputs; of exchangeable ones q and p themselves, without rounding."""
+    if data.exchangeable is None:
+        return input_means(data.X, orders, scale)
+    q, p = (float(each) / scale for each in data.exchangeable.numbers)
+    return np.where(np.eye(len(data.X), dtype=bool), q, p)
 
 
 def means_of(steps: Iterable[Step]) -> list[Name]:

@@ -358,7 +358,7 @@ def number_at(symbols: Mapping[str, float], atom: object) -> float:
 
 
 def checked_ensemble(
-    net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
+    net: Network, inputs: ArrayLike | Inputs, width: int, depth: int, seed: int
 ) -> Ensemble:
     """What `simulate` samples, or an InputError."""
     if not isinstance(net, Network):
@@ -366,7 +366,7 @@ def checked_ensemble(
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
-    data = checked_inputs(inputs, net.layer, depth)
+    data = inputs if isinstance(inputs, Inputs) else checked_inputs(inputs, net.layer, depth)
     X = data.X
     net.check_inputs(X.shape[1])
     held = 8 * 4 * max(data.samples) * max(width, X.shape[1])

@@ -30,7 +30,7 @@ from .. import checks
 from ..arrays import Array
 from .alike import alike
 from .fits import intercepts, twin, values_of
-from .layout import ACCURACY, tensors
+from .layout import ACCURACY, orbits_apart, tensors
 from .normalise import natural_size
 from .scores import LEGEND, Row, markup, percent, runs, text
 
@@ -269,6 +269,7 @@ def compare(
     | test inputs | the first ones of a table that has more, which are left out |
     | layers and steps | those of all tables; `skipped` lists the others |
     | positions that were chosen | those of all tables, by their numbers |
+    | exchangeable inputs | equal q and p |
 
     To compare different tables on purpose, change the attribute,
     `table.assign_attrs(optimizer="tensorial")`, or remove it from both tables,
@@ -303,7 +304,7 @@ def compare(
     degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
     axis = _axis(flowed)
     if all(_axis(table) == axis for table in tables):
-        flowed, *tables = alike(flowed, tables)
+        flowed, *tables = map(orbits_apart, alike(flowed, tables))
     tables = [_with_coefficients(flowed, table) for table in tables]
     names = [name for name in tensors(flowed) if all(name in table for table in tables)]
     axes = [set(table[axis].to_numpy().tolist()) for table in (flowed, *tables) if axis in table]

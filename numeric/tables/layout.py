@@ -1,7 +1,9 @@
 """The layout of the one table, an `xarray.Dataset`, that `flow` and every `simulate` return.
 
     dimensions    `layer`; `sample_1`, `sample_2`, … of the tensors, none for one vector;
-                  `sample` and `input` of the inputs
+                  `sample` and `input` of the inputs. Of exchangeable inputs `orbit`, with labels
+                  such as "(11)(22)", in the place of `sample_1`, …: those of all tensors, with NaN
+                  where a tensor has no such orbit
     variables     a tensor V; beside it, in its units, its twins: where it is derived `V_error`, an
                   estimate of its error, and `V_within`, what it is known to leave out, with its
                   sign: a sample is compared with V + V_within; where it is sampled `V_se`, the
@@ -23,6 +25,7 @@ are decimal texts.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -31,6 +34,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations import Activation
+from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.network import Network
@@ -267,6 +271,48 @@ def variable(
     dims = axes(rank, single=single)
     shape = values.shape[:1] + ((1,) * rank if values.ndim == 1 else values.shape[1:])
     return xarray.Variable(dims, values.reshape(shape[: len(dims)]), about)
+
+
+def by_orbit(
+    arrays: Mapping[str, xarray.Variable], labels: Mapping[str, Iterable[str]]
+) -> tuple[dict[str, xarray.Variable], list[str]]:
+    """The variables along one axis `orbit`, and its labels: those of all tensors. A tensor has NaN
+    where it has no such orbit.
+
+    Arguments:
+        arrays: variables (layers, orbits), with the orbits of their own tensor; or (layers,).
+        labels: of these variables.
+    """
+    every = list(dict.fromkeys(label for name in labels for label in labels[name]))
+    found = dict(arrays)
+    for name, own in labels.items():
+        values = arrays[name].values
+        nothing = Decimal("NaN") if values.dtype == object else np.nan
+        whole = np.full((len(values), len(every)), nothing, values.dtype)
+        whole[:, [every.index(label) for label in own]] = values
+        found[name] = xarray.Variable(("layer", "orbit"), whole, arrays[name].attrs)
+    return found, every
+
+
+def orbits_apart(table: xarray.Dataset) -> xarray.Dataset:
+    """A table by `orbit` with an axis of its own for each tensor, which has the tensor's orbits."""
+    if "orbit" not in table.dims:
+        return table
+    found = {}
+    for name in tensors(table):
+        here = np.flatnonzero(table[name][0].notnull().to_numpy())
+        for own in [name, *(name + ending for ending in TWINS if name + ending in table)]:
+            each = table[own]
+            whole = each.isel(orbit=here) if "orbit" in each.dims else each
+            found[own] = whole.rename(orbit=f"orbit_{name}") if "orbit" in each.dims else each
+    return xarray.Dataset(found, attrs=table.attrs)
+
+
+def about_inputs(inputs: Exchangeable) -> dict[str, int | float | str]:
+    """The attributes that say which inputs these are."""
+    q, p = map(float, inputs.numbers)
+    about = {"samples": inputs.m if isinstance(inputs.m, int) else str(inputs.m), "q": q, "p": p}
+    return about if inputs.n_0 is None else about | {"n_0": inputs.n_0}
 
 
 LINES = 6

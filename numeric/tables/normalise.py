@@ -10,6 +10,7 @@ import numpy as np
 import xarray
 
 from derive.engine.fields import Field
+from derive.engine.orbits import orbits
 from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.work.caches import cache
@@ -141,6 +142,8 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
     """The average of the distinct products of two-point functions, for every tuple of samples."""
     kinds = _STANDARDS[name]
     standards = {kind: table[kind].to_numpy() for kind in kinds}
+    if "orbit" in table[name].dims:
+        return _scale_of_orbits(table, name, kinds)
     if table[name].ndim == 1:
         scale = np.prod([standards[kind] for kind in kinds], axis=0)
         return np.asarray(scale / table["K"].to_numpy() if name in _TIMES_KERNEL else scale)
@@ -160,6 +163,28 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
         ]
         result[:, here] = np.sum(terms, axis=0) / len(terms)
     return result.reshape(shape)
+
+
+def _scale_of_orbits(table: xarray.Dataset, name: str, kinds: tuple[str, ...]) -> Array:
+    """The same for every orbit; NaN where the tensor has no such orbit."""
+    if name in _TIMES_KERNEL:
+        raise InputError("table", f"{name} of several inputs", "one input, as in (6.16)")
+    labels, result = table["orbit"].to_numpy().tolist(), table[name].to_numpy().copy()
+    every = orbits(named(name), len(named(name).subscripts))
+    for label in set(labels) & set(every):
+        pattern = every[label][0]
+        first = tuple(pattern.index(sample) for sample in pattern)
+        terms = [
+            np.prod([_entry(table, kind, apart=a != b) for kind, a, b in chosen], axis=0)
+            for chosen in _products(first, kinds)
+        ]
+        result[:, labels.index(label)] = np.sum(terms, axis=0) / len(terms)
+    return result
+
+
+def _entry(table: xarray.Dataset, kind: str, *, apart: bool) -> Array:
+    """A two-point function of one sample, or of two."""
+    return table[kind].sel(orbit="(12)" if apart else "(11)").to_numpy()
 
 
 @cache

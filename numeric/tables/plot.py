@@ -14,9 +14,9 @@ from derive.engine.tensors import named
 from derive.errors import InputError, check_installed, listed
 
 from ..arrays import Array
-from .layout import ACCURACY, LINES
+from .layout import ACCURACY, LINES, orbits_apart
 from .layout import tensors as tensors_of
-from .scores import Row
+from .scores import Row, component_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,8 @@ AXES = ("layer", "step", "epoch")
 _SEARCHED = 4096
 """The most components of a tensor, from the first samples, among which lines are chosen."""
 
-Place = tuple[int, ...]
+Place = tuple[int | str, ...]
+"""A component's samples from 0, or its orbit's label."""
 
 
 def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> Figure:
@@ -60,6 +61,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
 
     if not isinstance(table, xarray.Dataset):
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
+    table = orbits_apart(table)
     axis = next((axis for axis in AXES if axis in table.dims), None)
     drawn = {
         name: _axis_of(table[name], axis)
@@ -75,21 +77,24 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     for (name, places), panel in zip(chosen.items(), panels, strict=True):
         array = table[name].transpose(drawn[name], ...)
         values, x = np.asarray(array.to_numpy(), float), _along(array, drawn[name])
-        lines = places or list(_lines(name, array.dims, values))
+        labels = array[f"orbit_{name}"].to_numpy().tolist() if f"orbit_{name}" in array.dims else []
+        lines = places or [(each,) for each in labels] or list(_lines(name, array.dims, values))
         for place in places:
             shape = values.shape[1:]
             if len(place) != len(shape) or not all(
-                0 <= a < m for a, m in zip(place, shape, strict=True)
+                a in labels if isinstance(a, str) else 0 <= a < m
+                for a, m in zip(place, shape, strict=True)
             ):
                 wanted = f"{len(shape)} indices after {name}_, up to {', '.join(map(str, shape))}"
-                raise InputError("tensors", _label(name, place), wanted)
+                raise InputError("tensors", component_name(name, place), wanted)
         errors = None
         if f"{name}_se" in table:
             errors = np.asarray(table[f"{name}_se"].transpose(*array.dims).to_numpy(), float)
         finite = np.isfinite(x)
         for number, place in enumerate(lines[: None if places else LINES]):
-            at: tuple[slice | int, ...] = (slice(None), *place)
-            style = {"color": f"C{number}", "label": _label(name, place)}
+            own = (labels.index(each) if isinstance(each, str) else each for each in place)
+            at: tuple[slice | int, ...] = (slice(None), *own)
+            style = {"color": f"C{number}", "label": component_name(name, place)}
             if errors is not None:
                 points(panel, x[finite], values[at][finite], errors[at][finite], **style)
             else:
@@ -115,8 +120,10 @@ def compared(rows: Sequence[Row], tensors: str | Sequence[str] | None) -> Figure
         for number, place in enumerate(lines[: None if places else LINES]):
             own = components[name].get(place)
             if own is None:
-                wanted = f"one of {', '.join(_label(name, each) for each in components[name])}"
-                raise InputError("tensors", _label(name, place), wanted)
+                wanted = (
+                    f"one of {', '.join(component_name(name, each) for each in components[name])}"
+                )
+                raise InputError("tensors", component_name(name, place), wanted)
             layers = [row.layer for row in own]
             beside(
                 panel,
@@ -169,12 +176,17 @@ def _chosen(
             chosen.setdefault(each, [])
             continue
         component = (
-            re.fullmatch(r"(.+)_(\d+|\d+(?:,\d+)+)", each) if isinstance(each, str) else None
+            re.fullmatch(r"(.+)_(\d+|\d+(?:,\d+)+|\([()\d]+)", each)
+            if isinstance(each, str)
+            else None
         )
         if component is None or component[1] not in known:
             raise InputError("tensors", tensors, wanted)
         digits = component[2].split(",") if "," in component[2] else component[2]
-        chosen.setdefault(component[1], []).append(tuple(int(digit) - 1 for digit in digits))
+        place: Place = (component[2],)
+        if not component[2].startswith("("):
+            place = tuple(int(digit) - 1 for digit in digits)
+        chosen.setdefault(component[1], []).append(place)
     if not chosen:
         raise InputError("tensors", tensors, wanted)
     return chosen
@@ -223,7 +235,7 @@ def _by_slot(slots: Sequence[str], place: Place) -> dict[str, Place]:
     return found
 
 
-def _symmetric(name: str, shape: Place, samples: int) -> list[Place] | None:
+def _symmetric(name: str, shape: tuple[int, ...], samples: int) -> list[Place] | None:
     """One component of each symmetry class of a named tensor; None for other tensors."""
     from ..estimators.observables import components  # noqa: PLC0415  (the engine, if it is asked)
 
@@ -236,14 +248,10 @@ def _symmetric(name: str, shape: Place, samples: int) -> list[Place] | None:
     return [members[0] for members in components(tensor, samples).values()]
 
 
-def _label(name: str, place: Place) -> str:
-    apart = "," if max(place, default=0) > 8 else ""
-    return f"{name}_{apart.join(str(each + 1) for each in place)}".rstrip("_")
-
-
 def _legend(panel: Any, name: str, lines: Sequence[Place]) -> None:
     """Add the legend; its title says how many components are left out and how to draw them."""
     title = None
     if len(lines) > LINES:
-        title = f'{LINES} of {len(lines)} components;\nothers: tensors="{_label(name, lines[-1])}"'
+        last = component_name(name, lines[-1])
+        title = f'{LINES} of {len(lines)} components;\nothers: tensors="{last}"'
     panel.legend(title=title, fontsize="small", title_fontsize="small")

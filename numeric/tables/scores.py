@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 LEGEND = (
     "se: standard error of sample and theory together; next: the part of se that allows for the "
@@ -23,7 +24,8 @@ class Row:
     Attributes:
         tensor: its name, as in the tables.
         layer: from 1; the step for trained networks.
-        indices: of the samples, from 0; none where the inputs are one vector.
+        indices: of the samples, from 0; none where the inputs are one vector, and the label of the
+            orbit where they are exchangeable.
         theory: what was derived.
         sample: what was sampled, extrapolated where there are several widths.
         se: its standard error, with the next term and what is known of the theory's error.
@@ -44,7 +46,7 @@ class Row:
 
     tensor: str
     layer: float
-    indices: tuple[int, ...]
+    indices: tuple[Any, ...]
     theory: float
     sample: float
     se: float
@@ -65,8 +67,14 @@ class Row:
     @property
     def name(self) -> str:
         """The tensor with its sample indices, counted from 1."""
-        apart = "," if max(self.indices, default=0) > 8 else ""
-        return f"{self.tensor}_{apart.join(str(a + 1) for a in self.indices)}".rstrip("_")
+        return component_name(self.tensor, self.indices)
+
+
+def component_name(tensor: str, place: Sequence[int | str]) -> str:
+    """A tensor with its samples, counted from 1, or with its orbit's label."""
+    texts = [each if isinstance(each, str) else str(each + 1) for each in place]
+    apart = "," if max((each for each in place if isinstance(each, int)), default=0) > 8 else ""
+    return f"{tensor}_{apart.join(texts)}".rstrip("_")
 
 
 def percent(resolution: float) -> str:

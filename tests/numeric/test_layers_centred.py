@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from derive import Gaussian, InputError, Network, Orthogonal
+from derive.groups.pairings import pattern_of, patterns
 from numeric import compare, flow, simulate
-from numeric.layers.merged import pattern_of, patterns
 
 INPUTS = np.array([[1.0, -0.4, 0.3], [0.2, 0.5, 1.1]])
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B"]

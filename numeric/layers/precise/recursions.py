@@ -29,12 +29,13 @@ from derive.engine.tensors import Name, Tensor, identify, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
+from derive.groups.pairings import pattern_of
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
 from ...brackets.shapes import check_finite_together, is_merged
-from ..merged import merged, pattern_of
+from ..merged import merged
 from ..resting import Degenerate, kink_at_zero
 from ..start import means_of
 from ..steps import parameters_of, steps_of
