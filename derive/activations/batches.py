@@ -70,6 +70,22 @@ class BatchFunction:
             degrees[symbol] = _degree(expr, degrees, sigma)
         return _degree(self.value, degrees, sigma) == 0
 
+    def by_moments(self, first: sympy.Symbol, second: sympy.Symbol) -> sympy.Expr:
+        """φ in z and in the means of z and of z², for which these symbols stand.
+
+        Raises InputError if another mean is needed, such as that of σ(z).
+        """
+        known: dict[sympy.Symbol, sympy.Expr] = {}
+        for symbol, expr in self.means:
+            polynomial = expr.as_poly(z)
+            if polynomial is None or polynomial.degree() > 2:
+                wanted = "means of z and of z² over the samples, for exchangeable samples"
+                raise InputError("layer", f"the mean of {expr}", wanted)
+            powers = (sympy.Integer(1), first, second)
+            total = sum(c * powers[degree] for (degree,), c in polynomial.terms())
+            known[symbol] = sympy.expand(total.subs(known))
+        return self.value.subs(known)
+
     @cached_property
     def is_shift_invariant(self) -> bool:
         """True if φ of z + c is φ of z, as of a norm that takes the mean off."""

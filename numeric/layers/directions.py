@@ -27,6 +27,10 @@ _ZERO = 1e-11
 """Sines of angles that are taken for 0."""
 
 
+_WIDE = math.cos(1.75)
+"""The cosine of the largest angle between edges of a cone."""
+
+
 class Directions(NamedTuple):
     """Unit vectors, (count, r), and their weights, which sum to 1 but for the rule's error."""
 
@@ -38,23 +42,35 @@ def cones(planes: Array) -> list[Array]:
     """Simplicial cones that no plane cuts; in each the generators are columns, of length 1.
 
     Arguments:
-        planes: normals, (planes, r); planes of coordinates are added where they do not span space.
+        planes: normals, (planes, r). If they do not span space, others at right angles are added.
     """
     r = planes.shape[1]
     norms = np.linalg.norm(planes, axis=1)
     planes = planes[norms > _ZERO * max(1.0, norms.max(initial=0.0))]
     planes = planes / np.linalg.norm(planes, axis=1, keepdims=True)
     chosen, others = list[Array](), list[Array]()
-    for plane in (*planes, *np.eye(r)):
-        if len(chosen) < r and _distance(plane, chosen) > 1e-6:
-            chosen.append(plane)
-        else:
-            others.append(plane)
-    rays = np.linalg.inv(np.array(chosen))
+    for plane in planes:
+        (chosen if _distance(plane, chosen) > 1e-6 else others).append(plane)
+    *_, axes = np.linalg.svd(np.array(chosen).reshape(-1, r))
+    rays = np.linalg.inv(np.concatenate([np.array(chosen).reshape(-1, r), axes[len(chosen) :]]))
     found = [rays * np.array(signs) for signs in product((1.0, -1.0), repeat=r)]
-    for plane in others[: max(0, len(planes) - r)]:
+    for plane in others:
         found = [part for each in found for part in _split(each, plane)]
-    return [each / np.linalg.norm(each, axis=0) for each in found]
+    return [part for each in found for part in _narrow(each / np.linalg.norm(each, axis=0))]
+
+
+def _narrow(cone: Array) -> Iterator[Array]:
+    """The parts of a simplicial cone in which no edges are farther apart than `_WIDE`."""
+    cosines = np.triu(cone.T @ cone) + np.tril(np.ones((len(cone),) * 2), -1)
+    i, j = np.unravel_index(np.argmin(cosines), cosines.shape)
+    if cosines[i, j] > _WIDE:
+        yield cone
+        return
+    middle = cone[:, i] + cone[:, j]
+    for place in (i, j):
+        part = cone.copy()
+        part[:, place] = middle / np.linalg.norm(middle)
+        yield from _narrow(part)
 
 
 def _distance(plane: Array, chosen: list[Array]) -> float:

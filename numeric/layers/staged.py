@@ -25,6 +25,7 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import is_merged
 from . import stages
+from .alike_batches import AlikeBatch
 from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
@@ -33,7 +34,7 @@ from .steps import parameters_of, steps_of
 from .tapped import Tapped
 from .vectors import Both, Descent, begun, joined, put
 
-Passage: TypeAlias = stages.Stage | Merged | Tapped
+Passage: TypeAlias = stages.Stage | Merged | Tapped | AlikeBatch
 
 
 class StagedLayers:
@@ -47,6 +48,7 @@ class StagedLayers:
         change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
         exchangeable: True if permutations of the samples change no tensor.
+        batch: how many exchangeable samples functions of all samples take.
 
     Attributes:
         names: the tensors behind a layer, and then those of the readout.
@@ -68,6 +70,7 @@ class StagedLayers:
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
         *,
         exchangeable: bool = False,
+        batch: int = 0,
     ) -> None:
         wanted = read[0][-1] if read else ()
         self.names = (*names[0][-1], *wanted)
@@ -94,7 +97,7 @@ class StagedLayers:
             found = []
             for each in zip((below, *behind[:-1]), steps, scheme.stages, strict=True):
                 about = self.parameters, m, scheme
-                found.append(_passage(*each, *about, exchangeable=exchangeable))
+                found.append(_passage(*each, *about, exchangeable=exchangeable, batch=batch))
                 taps = each[-1].reading
                 m = m // taps.positions * taps.results
             return found
@@ -228,12 +231,15 @@ def _passage(
     scheme: Scheme,
     *,
     exchangeable: bool,
+    batch: int,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
     bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not replace(stage, taps=None).has_dense_equation
+    if stage.batch is not None and exchangeable:
+        return AlikeBatch(*given, stage.batch, batch)
     made = (
         Merged(*given, exchangeable=exchangeable)
         if m > 1 and bent and stage.batch is None and is_merged(stage, steps)

@@ -83,6 +83,8 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
+    if stage.batch and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
     if stage.batch and any(field.nodes > 1 for field in fields):
         wanted = (
             "cumulants of z alone, such as K, G1 and V: derivatives of functions of all samples, "
