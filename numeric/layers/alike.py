@@ -37,7 +37,7 @@ from .directions import cones, directions
 Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """The samples of the factors, 0, 1, …, and those of the derivatives outside, 0, 1, …"""
 
-_POINTS = (4, 8, 12, 16, 24, 32)
+_POINTS = (4, 6, 8, 12, 16, 24, 32)
 """Along each edge of a simplex, until two rules agree."""
 
 _AGREE, _NODES, _CHUNK = 1e-11, 12_000_000, 1 << 17
@@ -46,6 +46,12 @@ _AGREE, _NODES, _CHUNK = 1e-11, 12_000_000, 1 << 17
 _SHOWN = 0.125 / float(np.finfo(float).eps)
 _FAR, _STEP = 33.0, 0.11
 """Where a trapezoid ends: e^{−33} of the largest weight; its step."""
+
+_FEW, _RULE = 4, 32
+"""Directions that are left from which on R² is on Gauss's rule, of so many points."""
+
+_ROUGH = 6
+"""Points of a rule for differences between kernels."""
 
 _DIFFER = "samples that differ, or an eps: the norm of a batch is 0"
 
@@ -77,15 +83,15 @@ class AlikeRule:
             k: list(dict.fromkeys(f for f, _ in wanted if max(f) + 1 == k)) for k in counts
         }
 
-    def __call__(self, q: float, p: float) -> tuple[Array, Array]:
-        """Values and sizes."""
+    def __call__(self, q: float, p: float, *, rough: bool = False) -> tuple[Array, Array]:
+        """Values and sizes; of few points if `rough`."""
         values, sizes = np.zeros(len(self._wanted)), np.zeros(len(self._wanted))
         for k, products in self._products.items():
             space = _Space.of(self._m, k, q, p, centred=self._centred)
-            if not (self._homogeneous and self._centred):
-                self._known.pop(k, None)  # else the moments do not depend on q and p
-            if k not in self._known:
-                self._known[k] = self._moments(space, products)
+            fixed = self._homogeneous and self._centred  # the moments do not depend on q and p
+            if not fixed or k not in self._known:
+                most = _ROUGH if rough and not fixed else _POINTS[-1]
+                self._known[k] = self._moments(space, products, most)
             moments, errors = self._known[k]
             for place, (factors, outer) in enumerate(self._wanted):
                 if max(factors) + 1 == k:
@@ -97,7 +103,9 @@ class AlikeRule:
                     sizes[place] += _SHOWN * error
         return values, sizes
 
-    def _moments(self, space: _Space, products: list[tuple[int, ...]]) -> tuple[Array, Array]:
+    def _moments(
+        self, space: _Space, products: list[tuple[int, ...]], most: int
+    ) -> tuple[Array, Array]:
         """⟨w^b R^{2j} F⟩ for each (b, j) of `_exponents` and each product, and their errors."""
         parts = cones(space.planes(self._kinks))
         r = space.explicit
@@ -106,7 +114,7 @@ class AlikeRule:
         change, error = math.inf, np.full_like(found, np.inf)
         for points in _POINTS[1:]:
             nodes = len(parts) * points ** (r - 1) * len(tau)
-            if nodes > _NODES and math.isfinite(change):
+            if points > most or (nodes > _NODES and math.isfinite(change)):
                 break
             before = found
             found = self._sum(space, products, directions(parts, points), (tau, R, weights))
@@ -229,7 +237,7 @@ class _Space(NamedTuple):
         tau, of_tau = _chi(self.explicit)
         if not self.left:
             return tau, np.zeros_like(tau), of_tau
-        R, of_R = _chi(self.left)
+        R, of_R = _chi(self.left) if self.left < _FEW else _laguerre(self.left)
         weights = of_tau[:, None] * of_R
         at = weights > 1e-16 * weights.max()
         grid = np.broadcast_arrays(tau[:, None], R)
@@ -287,6 +295,16 @@ class _Space(NamedTuple):
             gram = gram + 1.0 / (self.m * self.mean) ** 2
             rows = self._with_mean(rows, 1.0 / (self.m * self.mean))
         return rows, gram, rest if self.left else 0.0 * rest
+
+
+@cache(entries=512)
+def _laguerre(c: int) -> tuple[Array, Array]:
+    """The length of a normal vector in c dimensions, on Gauss's rule for functions of its square:
+    that of Laguerre's polynomials, by Golub and Welsch."""
+    i = np.arange(_RULE, dtype=float)
+    off = np.sqrt(i[1:] * (i[1:] + 0.5 * c - 1.0))
+    nodes, vectors = np.linalg.eigh(np.diag(2.0 * i + 0.5 * c) + np.diag(off, 1) + np.diag(off, -1))
+    return np.sqrt(2.0 * nodes), vectors[0] ** 2
 
 
 @cache(entries=512)
@@ -357,7 +375,7 @@ def slopes(rule: AlikeRule, q: float, p: float) -> Callable[[Array], Array]:
     """Changes of the averages with those of K, (copies, m, m), by differences."""
     step = 1e-4 * (q - p)
     by_q, by_p = (
-        (rule(q + dq, p + dp)[0] - rule(q - dq, p - dp)[0]) / (2.0 * step)
+        (rule(q + dq, p + dp, rough=True)[0] - rule(q - dq, p - dp, rough=True)[0]) / (2.0 * step)
         for dq, dp in ((step, 0.0), (0.0, step))
     )
 
