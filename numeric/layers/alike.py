@@ -76,9 +76,11 @@ class AlikeRule:
         self._homogeneous = function.is_scale_invariant(activation)
         bent = not activation.is_smooth
         self._kinks = function.centred_arguments if bent else ()
-        self._most = max((len(outer) for _, outer in wanted), default=0)
         self._known: dict[int, tuple[Array, Array]] = {}
         counts = sorted({max(factors) + 1 for factors, _ in wanted})
+        self._most = {
+            k: max(len(outer) for factors, outer in wanted if max(factors) + 1 == k) for k in counts
+        }
         self._products = {
             k: list(dict.fromkeys(f for f, _ in wanted if max(f) + 1 == k)) for k in counts
         }
@@ -90,16 +92,17 @@ class AlikeRule:
             space = _Space.of(self._m, k, q, p, centred=self._centred)
             fixed = self._homogeneous and self._centred  # the moments do not depend on q and p
             if not fixed or k not in self._known:
-                most = _ROUGH if rough and not fixed else _POINTS[-1]
-                self._known[k] = self._moments(space, products, most)
+                points = _ROUGH if rough and not fixed else _POINTS[-1]
+                self._known[k] = self._moments(space, products, points)
             moments, errors = self._known[k]
             for place, (factors, outer) in enumerate(self._wanted):
                 if max(factors) + 1 == k:
                     row = products.index(factors)
                     own = [each[:, row] for each in (moments, errors)]
-                    values[place] = space.average(outer, own[0], self._most)
-                    sizes[place] = space.average(outer, np.abs(own[0]), self._most, absolute=True)
-                    error = space.average(outer, own[1], self._most, absolute=True)
+                    most = self._most[k]
+                    values[place] = space.average(outer, own[0], most)
+                    sizes[place] = space.average(outer, np.abs(own[0]), most, absolute=True)
+                    error = space.average(outer, own[1], most, absolute=True)
                     sizes[place] += _SHOWN * error
         return values, sizes
 
@@ -107,7 +110,7 @@ class AlikeRule:
         self, space: _Space, products: list[tuple[int, ...]], most: int
     ) -> tuple[Array, Array]:
         """⟨w^b R^{2j} F⟩ for each (b, j) of `_exponents` and each product, and their errors."""
-        parts = cones(space.planes(self._kinks))
+        parts = self._cones(space, products)
         r = space.explicit
         tau, R, weights = space.homogeneous() if self._homogeneous else space.lengths()
         found = self._sum(space, products, directions(parts, _POINTS[0]), (tau, R, weights))
@@ -128,6 +131,15 @@ class AlikeRule:
             raise InputError("inputs", "samples without variance", _DIFFER)
         return found, error
 
+    def _cones(self, space: _Space, products: list[tuple[int, ...]]) -> list[Array]:
+        """Cones between kinks; of a product of k different samples those where z descends."""
+        planes = space.planes(self._kinks)
+        if products != [tuple(range(space.k))] or self._most[space.k] or space.k < 3:
+            return cones(planes)
+        ordered = space.differences()
+        found = cones(np.concatenate([planes, ordered]))
+        return [each for each in found if (np.diff(space.rows @ each.sum(axis=1)) <= 0.0).all()]
+
     def _sum(
         self,
         space: _Space,
@@ -136,7 +148,7 @@ class AlikeRule:
         lengths: tuple[Array, Array, Array],
     ) -> Array:
         tau, R, weights = lengths
-        exponents = _exponents(space.explicit, self._most)
+        exponents = _exponents(space.explicit, self._most[space.k])
         total = np.zeros((len(exponents), len(products)))
         step = max(1, _CHUNK // len(tau))
         scales = np.array(
@@ -154,7 +166,7 @@ class AlikeRule:
                 total[:, row] += np.einsum("bd,dt,bt->b", monomials, F, scales, optimize=True)
         if self._homogeneous:
             total *= space.powers(exponents)[:, None]
-        return total
+        return np.asarray(total / rule[1].sum())
 
 
 @cache
@@ -215,6 +227,15 @@ class _Space(NamedTuple):
             return centred
         return np.concatenate([np.full((*centred.shape[:-1], 1), mean), centred], axis=-1)
 
+    @property
+    def rows(self) -> Array:
+        """z of each factor by w, (k, directions)."""
+        return self._with_mean(self.a * self.basis, self.mean)
+
+    def differences(self) -> Array:
+        """Normals of the planes where two factors have one z."""
+        return np.array([self.rows[i] - self.rows[j] for j in range(self.k) for i in range(j)])
+
     def planes(self, kinks: Sequence[bool]) -> Array:
         """Normals, in w, of the planes where z of a factor is 0, or the mean of all (True)."""
         rows = [self._with_mean(self.a * self.basis, 0.0 if own else self.mean) for own in kinks]
@@ -222,8 +243,7 @@ class _Space(NamedTuple):
 
     def values(self, omega: Array, tau: Array, R: Array) -> tuple[Array, Array, Array]:
         """z of the factors, (directions, lengths, k), and the means of z and z² over all."""
-        rows = self._with_mean(self.a * self.basis, self.mean)
-        zs = (omega @ rows.T)[:, None, :] * tau[:, None]
+        zs = (omega @ self.rows.T)[:, None, :] * tau[:, None]
         first = np.zeros(zs.shape[:-1])
         inside = (omega**2).sum(axis=1)
         if self.mean:

@@ -1,9 +1,12 @@
 """Functions of all samples at one neuron, and batch normalization: exact cases, and ensembles."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+import sympy
 
-from derive import Gaussian, InputError, Network, Orthogonal, layers, recursion
+from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, layers, recursion
 from numeric import compare, flow, simulate, write_module
 
 TENSORS = ["K", "G1", "V"]
@@ -125,6 +128,8 @@ def test_affine_changes_scale_and_shift():
         (lambda net: flow(net, BATCH[0], 3, ["K"]), "several samples"),
         (lambda net: flow(net, np.ones((3, 6)), 2, ["K"]), "samples that differ"),
         (lambda net: flow(net, np.eye(5), 3, ["K"]), "4 samples at most"),
+        (lambda net: flow(net, Exchangeable(sympy.Symbol("m"), 1, 0), 3, ["K"]), "a number of"),
+        (lambda net: flow(net, Exchangeable(5, 1, 1), 3, ["K"]), "samples that differ"),
         (lambda net: flow(net, BATCH, 3, ["Theta"]), "cumulants of z alone"),
         (lambda net: flow(net, BATCH, 3, ["K"], precision=16), "none, for a function of all"),
         (lambda net: simulate(net, BATCH[0], 8, 3, draws=4), "several samples"),
@@ -137,6 +142,71 @@ def test_affine_changes_scale_and_shift():
 def test_refusals(call, reason):
     with pytest.raises(InputError, match=reason):
         call(Network("tanh", layer=layers.batchnorm()))
+
+
+@cache
+def exchangeable(m, q, p):
+    """Inputs with these products."""
+    lengths, axes = np.linalg.eigh(np.where(np.eye(m, dtype=bool), q, p))
+    return (axes * np.sqrt(m * lengths)) @ axes.T
+
+
+@pytest.mark.parametrize(
+    ("m", "activation", "layer"),
+    [
+        (2, "tanh", "batchnorm(eps=1/10)"),
+        (2, "relu", "batchnorm(center=False)"),
+        (3, "relu", "batchnorm"),
+        (4, "relu", "batchnorm"),
+    ],
+)
+def test_alike_samples_are_those_of_a_general_batch(m, activation, layer):
+    net = Network(activation, Orthogonal(1.5), C_b=0.1, layer=layer)
+    table = flow(net, Exchangeable(m, "1.3", "0.4", m), 3, TENSORS)
+    known = flow(net, exchangeable(m, 1.3, 0.4), 3, TENSORS)
+    for name in TENSORS:
+        for orbit, values in table[name].dropna("orbit").groupby("orbit"):
+            at = [int(digit) - 1 for digit in orbit if digit.isdigit()]
+            entries = known[name].to_numpy()[(slice(None), *at)]
+            np.testing.assert_allclose(values.to_numpy().ravel(), entries, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", [5, 32, 256])
+def test_relu_fixed_point_of_any_batch(m):
+    """A homogeneous σ of a direction is that of a normal vector over its mean length: K is that of
+    the arc-cosine kernel at the correlation −1/(m − 1)."""
+    table = flow(
+        Network("relu", Gaussian(2), layer=layers.batchnorm()), Exchangeable(m, 1, "1/2"), 9, ["K"]
+    )
+    rho = -1 / (m - 1)
+    p = (np.sqrt(1 - rho**2) + rho * (np.pi - np.arccos(rho))) / np.pi
+    np.testing.assert_allclose(table.K[1:], np.broadcast_to([1, p], (8, 2)), rtol=1e-11)
+
+
+@pytest.mark.parametrize("m", [6])
+def test_linear_vertex_of_any_batch(m):
+    """⟨φφφφ⟩ of an even direction, and what a norm fixes: Σ_s y_s = 0, Σ_s y_s² = m."""
+    table = flow(Network("linear", layer=layers.batchnorm()), Exchangeable(m, 1, 0), 4, ["K", "V"])
+    d, V = m - 1, table.V.dropna("orbit")
+    same, other = (V.sel(orbit=f"({a})({b})").to_numpy() for a, b in (("11", "11"), ("11", "22")))
+    np.testing.assert_allclose(same[1], 3 * m**2 / (d * (d + 2)) * (d / m) ** 2 - 1, rtol=1e-10)
+    np.testing.assert_allclose(same[1:] + d * other[1:], 0.0, atol=1e-9)
+    own, mixed = (V.sel(orbit=f"({a})({b})").to_numpy() for a, b in (("11", "11"), ("11", "12")))
+    np.testing.assert_allclose(own[1:] + d * mixed[1:], 0.0, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "m"), [("relu", 16), ("tanh", 64)])
+def test_ensembles_of_alike_samples_agree(activation, m):
+    net = Network(activation, Gaussian(1.5), C_b=0.1, layer=layers.batchnorm())
+    inputs = Exchangeable(m, 1, "1/2", 64)
+    theory = flow(net, inputs, 3, ["K", "V"])
+    tables = [
+        simulate(net, inputs, n, 3, draws=1000, tensors=["K", "V"], seed=1) for n in (32, 64, 128)
+    ]
+    assert max(abs(row.z) for row in compare(theory, tables).rows) < 4
+    share = float((tables[-1].V_se / abs(theory.V).max("orbit"))[-1].max())
+    assert share < 0.07
 
 
 def agrees(net, m, width, draws, sampler="lazy"):
