@@ -28,6 +28,7 @@ from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
 from derive.recursions import Wanted, wanted
+from derive.weights import Gaussian
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
@@ -228,6 +229,9 @@ def _some(
     """As many of exchangeable inputs as are sampled; all of a batch with functions of it."""
     n_0 = inputs.n_0 or (net.widths[0] if net.widths else int(net.width_ratio_at(1) * width))
     if batch_of(inputs, net, depth):
+        free = inputs.n_0 is None and net.widths is None
+        if free and isinstance(net.weights_at(1, depth=depth), Gaussian):
+            n_0 = max(n_0, inputs.m)  # z has one law for all inputs of these products
         return representatives(inputs, inputs.m, net, depth, n_0)
     least = inputs.representatives(names)
     most = inputs.m if isinstance(inputs.m, int) else SAMPLED

@@ -34,6 +34,24 @@ WANTED = (
 )
 
 
+class Slope(sympy.Function):
+    """σ' of an expression."""
+
+
+class _Differentiable(sympy.Function):
+    """σ of an expression, whose derivative is `Slope`."""
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        """σ'."""
+        return Slope(self.args[0])
+
+
+def slope(expr: sympy.Expr, by: sympy.Symbol) -> sympy.Expr:
+    """The derivative of an expression with σ by a symbol."""
+    found = expr.replace(SIGMA, _Differentiable).diff(by)
+    return found.replace(_Differentiable, SIGMA)
+
+
 @dataclass(frozen=True)
 class BatchFunction:
     """φ.

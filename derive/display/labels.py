@@ -44,13 +44,16 @@ def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
 
 SUMMED = 1 << 16
 """Labels of samples from this one on are summed over the batch."""
+SLOPES = SUMMED + 64
+"""Of these, those that a function of all samples itself is differentiated by."""
 
 
 def sample_text(sample: int) -> str:
     """A sample's label: its number, or p, q, … if it is summed over."""
-    letters = "pqruvw"
-    k = sample - SUMMED
-    return str(sample) if k < 0 else letters[k] if k < len(letters) else f"p{k}"
+    if sample < SUMMED:
+        return str(sample)
+    letters, k = ("xyv", sample - SLOPES) if sample >= SLOPES else ("pqruvw", sample - SUMMED)
+    return letters[k] if k < len(letters) else f"{letters[0]}{k}"
 
 
 def sample_latex(sample: int) -> str:

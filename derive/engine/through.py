@@ -17,6 +17,8 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
+from ..display.labels import SLOPES
+from ..gaussian.brackets import by_sample
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
@@ -192,16 +194,20 @@ class Line:
             coefficient *= term.coefficient
             parameters = times(parameters, term.parameters)
             means += term.means
-            sample = self.samples[part.node]
+            sample, any_sample = self.samples[part.node], SLOPES + self.slots[part.node]
             for each in term.factors:
                 if isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    copies.append((each.kind, at, sample))
+                    summed = self.stage.batch is not None and each.edges and at >= 0
+                    copies.append((each.kind, at, any_sample if summed else sample))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
-                    factors.append((number[each.at], sample, each.order, kind))
+                    order = each.order
+                    if order and self.stage.batch is not None:
+                        order = by_sample(any_sample)  # the first derivative: others are refused
+                    factors.append((number[each.at], sample, order, kind))
                 else:
                     atoms.append(_atom(self.stage, each, sample))
         return Summand(

@@ -26,12 +26,18 @@ from .oracle import gaussian_average
 from .pieces import Pieces
 
 
+def by_sample(sample: int) -> int:
+    """The order of a factor that is differentiated by this sample; and the sample, of the order."""
+    return -1 - sample
+
+
 class Bracket(NamedTuple):
     """⟨∂^outer Π σ^{(order)}(z_sample)⟩_K with sorted `factors` (sample, order) and sorted `outer`.
 
     `outer` lists the samples that are differentiated, with repetition; each occurs among the
     factors, and ∂ acts on every factor of that sample. If σ of a sample is a function of all
-    samples at the neuron, any sample may stand in `outer`. `kernel` is the label of K.
+    samples at the neuron, any sample may stand in `outer`, and a factor that is differentiated by a
+    sample has `by_sample` of it for its order. `kernel` is the label of K.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -41,7 +47,9 @@ class Bracket(NamedTuple):
     @property
     def samples(self) -> tuple[int, ...]:
         """Those that occur, ascending."""
-        return tuple(sorted({sample for sample, _ in self.factors}.union(self.outer)))
+        own = {sample for sample, _ in self.factors}
+        own |= {by_sample(order) for _, order in self.factors if order < 0}
+        return tuple(sorted(own.union(self.outer)))
 
     @property
     def is_single(self) -> bool:
@@ -50,7 +58,10 @@ class Bracket(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Bracket:
         """With other labels of its samples, which keep their order."""
-        factors = tuple((label(sample), order) for sample, order in self.factors)
+        factors = tuple(
+            (label(sample), order if order >= 0 else by_sample(label(by_sample(order))))
+            for sample, order in self.factors
+        )
         return self._replace(factors=factors, outer=tuple(map(label, self.outer)))
 
 
@@ -187,7 +198,8 @@ def product_text(factors: Sequence[tuple[int, int]], single: bool | None = None)
     """Π σ^{(order)}(z_sample), samples as subscripts unless `single`; by default if several."""
     single = Bracket(tuple(factors)).is_single if single is None else single
     return " ".join(
-        "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
+        _slope(order)
+        + ("σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count))
         for (sample, order), count in Counter(factors).items()
     )
 
@@ -199,7 +211,8 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
     for (sample, order), count in Counter(factors).items():
         marks = "'" * order if order < 4 else f"^{{({order})}}"
         label = "" if single else rf"_{{\alpha_{sample}}}"
-        body = rf"\sigma{marks}{label}"
+        slope = rf"\partial_{{{sample_latex(by_sample(order))}}}" if order < 0 else ""
+        body = rf"{slope}\sigma{marks}{label}"
         parts.append(
             body
             if count == 1
@@ -208,6 +221,11 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
             else (rf"\sigma{label}^{{{count}}}")
         )
     return "".join(parts)
+
+
+def _slope(order: int) -> str:
+    """∂ by a sample, in front of a function of all samples."""
+    return f"∂{_subscript(by_sample(order))}" if order < 0 else ""
 
 
 def _primes(order: int) -> str:

@@ -16,17 +16,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations_with_replacement, product
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
 from numpy.polynomial import hermite_e
 from numpy.typing import NDArray
 
-from derive.activations.batches import BatchFunction
+from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
+from derive.gaussian.brackets import Bracket, by_sample
 from derive.symbols import z
 from derive.work.caches import cache
 
@@ -54,30 +54,98 @@ _SHOWN = 0.125 / float(np.finfo(float).eps)
 
 _DIFFER = "samples that differ, and an eps where values of one neuron may be alike"
 
+_DIVERGES = (
+    "an eps, or a larger batch: averages of 1/r² over a norm r of so few directions are infinite"
+)
+
 Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""The samples of the factors φ, and of the derivatives outside, ascending."""
+"""The factors φ by `code`, and the samples of the derivatives outside, ascending."""
+
+
+class Compiled(NamedTuple):
+    """The means' expressions and φ, and their derivatives by z and by the means before them: of z
+    and of all means, of which those that do not occur may be 0."""
+
+    values: list[Callable[..., Array]]
+    by_z: list[Callable[..., Array]]
+    by_means: list[list[Callable[..., Array]]]
+
+
+@cache
+def expressions(function: BatchFunction, activation: Activation) -> Compiled:
+    """What φ is made of, compiled."""
+    symbols = [symbol for symbol, _ in function.means]
+    modules = names(activation)
+
+    def made(expr: sympy.Expr) -> Callable[..., Array]:
+        evaluate = sympy.lambdify([z, *symbols], expr, modules, cse=True)
+
+        def at_all(at: Array, *known: Array) -> Array:
+            given = [*known, *[0.0] * (len(symbols) - len(known))]
+            return np.asarray(np.broadcast_to(evaluate(at, *given), at.shape), float)
+
+        return at_all
+
+    every = [*(expr for _, expr in function.means), function.value]
+    return Compiled(
+        [made(expr) for expr in every],
+        [made(slope(expr, z)) for expr in every],
+        [[made(slope(expr, by)) for by in symbols[:k]] for k, expr in enumerate(every)],
+    )
 
 
 @cache
 def compiled(function: BatchFunction, activation: Activation) -> Callable[[Array, int], Array]:
     """φ of arrays that have the samples along one axis."""
-    values = sigma.derivatives(activation, (0,))
-    modules = [{"s": lambda at: values(np.asarray(at))[0]}, OWN, "scipy", "numpy"]
-    symbols = [symbol for symbol, _ in function.means]
-    means = [
-        sympy.lambdify([z, *symbols[:k]], expr, modules, cse=True)
-        for k, (_, expr) in enumerate(function.means)
-    ]
-    value = sympy.lambdify([z, *symbols], function.value, modules, cse=True)
+    *means, value = expressions(function, activation).values
 
     def evaluate(at: Array, axis: int) -> Array:
-        known: list[Array] = []
+        known = list[Array]()
         for mean in means:
-            each = np.broadcast_to(mean(at, *known), at.shape)
-            known.append(each.mean(axis=axis, keepdims=True))
-        return np.asarray(np.broadcast_to(value(at, *known), at.shape), float)
+            known.append(mean(at, *known).mean(axis=axis, keepdims=True))
+        return value(at, *known)
 
     return evaluate
+
+
+@cache
+def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Array], Array]:
+    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s, (…, m + m²), by `code`."""
+    own, by_z, by_means = expressions(function, activation)
+
+    def evaluate(at: Array) -> Array:
+        m = at.shape[-1]
+        known = list[Array]()  # the means, each the same for all samples
+        moves = list[Array]()  # their derivatives by each sample, (…, m)
+        for k in range(len(function.means)):
+            move = by_z[k](at, *known) / m
+            for j, each in enumerate(by_means[k]):
+                move = move + each(at, *known).mean(axis=-1, keepdims=True) * moves[j]
+            known.append(own[k](at, *known).mean(axis=-1, keepdims=True))
+            moves.append(move)
+        found = by_z[-1](at, *known)[..., None] * np.eye(m)
+        for each, move in zip(by_means[-1], moves, strict=True):
+            found = found + each(at, *known)[..., None] * move[..., None, :]
+        flat = found.reshape(*at.shape[:-1], m * m)
+        return np.concatenate([own[-1](at, *known), flat], axis=-1)
+
+    return evaluate
+
+
+def names(activation: Activation) -> list[Any]:
+    """What the functions in expressions of φ are."""
+    values = sigma.derivatives(activation, (0,))
+    slopes = sigma.derivatives(activation, (1,))
+    own = {
+        "s": lambda at: values(np.asarray(at, float))[0],
+        "Slope": lambda at: slopes(np.asarray(at, float))[0],
+    }
+    return [own, OWN, "scipy", "numpy"]
+
+
+def code(sample: int, order: int, m: int) -> int:
+    """The place of a factor in `with_slopes`: φ of a sample, or its derivative by one."""
+    return sample if order == 0 else m + m * sample + by_sample(order)
 
 
 def of_batch(
@@ -94,7 +162,8 @@ def of_batch(
 
     def place(bracket: Bracket, at: Sequence[int]) -> int:
         to = dict(zip(bracket.samples, at, strict=True))
-        factors = tuple(sorted(to[sample] for sample, _ in bracket.factors))
+        moved = bracket.relabelled(to.__getitem__)
+        factors = tuple(sorted(code(*factor, m) for factor in moved.factors))
         key = factors, tuple(sorted(to[sample] for sample in bracket.outer))
         return wanted_averages.setdefault(key, len(wanted_averages))
 
@@ -122,9 +191,15 @@ class _Rule:
     def __init__(
         self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
     ) -> None:
-        self._phi = compiled(function, activation)
         self._wanted, self._m = wanted, m
+        steep = any(factor >= m for factors, _ in wanted for factor in factors)
+        plain = compiled(function, activation)
+        slopes = with_slopes(function, activation)
+        self._phi: Callable[[Array], Array] = slopes if steep else lambda at: plain(at, -1)
         self._products = list(dict.fromkeys(factors for factors, _ in wanted))
+        self._degrees = np.array(
+            [sum(factor >= m for factor in factors) for factors in self._products]
+        )
         self._most = 2 + max((len(outer) for _, outer in wanted), default=0)
         self._homogeneous = function.is_scale_invariant(activation)
         self._centred = function.is_shift_invariant
@@ -180,6 +255,8 @@ class _Rule:
         inverse = axes[:, seen] / np.sqrt(variances[seen])
         parts = cones(self._planes @ L)
         r = L.shape[1]
+        if self._homogeneous and r <= self._degrees.max(initial=0):
+            raise InputError("inputs", f"{r} directions of a batch", _DIVERGES)
         radial = 1 if self._homogeneous else len(_radial(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
@@ -217,10 +294,11 @@ class _Rule:
             omega = rule.vectors[begin : begin + step]
             own = omega @ L.T
             if self._homogeneous:
-                F = self._product(self._phi(own, -1))
-                along = powers.sum(axis=0)[:, None, None] * F
+                F = self._product(self._phi(own))
+                scaled = tau[:, None] ** -self._degrees.astype(float)
+                along = (powers.T @ scaled)[:, :, None] * F
             else:
-                F = self._product(self._phi(tau[:, None, None] * own, -1))
+                F = self._product(self._phi(tau[:, None, None] * own))
                 along = np.tensordot(powers, F, axes=(0, 1))
             powers_of = np.cumprod(
                 np.concatenate([np.ones((1, *omega.shape)), np.repeat(omega[None], self._most, 0)]),

@@ -37,6 +37,44 @@ def test_a_function_of_one_sample_gives_the_dense_layer(activation, weights):
         np.testing.assert_allclose(found[name], known[name], rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_the_tangent_kernel_of_a_function_of_one_sample(activation):
+    found, known = (
+        flow(Network(activation, Orthogonal(1.5), C_b=0.1, layer=layer), BATCH[:2], 3, ["Theta"])
+        for layer in (ONE_SAMPLE, layers.dense())
+    )
+    np.testing.assert_allclose(found.Theta, known.Theta, rtol=1e-11)
+
+
+def test_the_tangent_kernel_of_a_mean_that_is_taken_off():
+    net = Network("linear", Gaussian(1.5), C_b=0.1, layer=CENTRED)
+    table, P = flow(net, BATCH[:3], 3, ["K", "Theta"]), projection(3)
+    K, theta = (table[name].to_numpy() for name in ("K", "Theta"))
+    np.testing.assert_allclose(theta[1:], 1 + P @ K[:2] @ P + 1.5 * P @ theta[:2] @ P, rtol=1e-12)
+
+
+def test_a_gradient_has_no_part_along_what_a_norm_fixes():
+    """Σ_s ∂y_s = 0 and Σ_s y_s ∂y_s = 0: what is left of Θ' is λ's part alone."""
+    net = Network("linear", Gaussian(1), layer=layers.batchnorm(), lambda_W=0, lambda_b=0)
+    theta = flow(net, BATCH, 2, ["Theta"]).Theta
+    assert (theta == 0).all()
+    net = Network("linear", Gaussian(1), layer=layers.batchnorm(), lambda_W=0)
+    table = flow(net, BATCH, 3, ["Theta"]).Theta.to_numpy()
+    np.testing.assert_allclose(table[1:].sum(axis=(1, 2)), 16.0, rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_an_ensemble_has_the_tangent_kernel():
+    net = Network("relu", Gaussian(1.5), C_b=0.1, layer=layers.batchnorm("1/10"))
+    theory = flow(net, BATCH[:3], 3, ["K", "Theta"])
+    tables = [
+        simulate(net, BATCH[:3], n, 3, draws=300, tensors=["K", "Theta"], seed=1)
+        for n in (32, 64, 128)
+    ]
+    assert max(abs(row.z) for row in compare(theory, tables).rows) < 4
+    assert float((tables[-1].Theta_se / abs(theory.Theta))[-1].max()) < 0.03
+
+
 def linear_vertex(K, V, by):
     """V behind linear σ of P z, for pairs of samples that all move, or by = what each pair does."""
     P = projection(len(K))
@@ -130,7 +168,9 @@ def test_affine_changes_scale_and_shift():
         (lambda net: flow(net, np.eye(5), 3, ["K"]), "4 samples at most"),
         (lambda net: flow(net, Exchangeable(sympy.Symbol("m"), 1, 0), 3, ["K"]), "a number of"),
         (lambda net: flow(net, Exchangeable(5, 1, 1), 3, ["K"]), "samples that differ"),
-        (lambda net: flow(net, BATCH, 3, ["Theta"]), "cumulants of z alone"),
+        (lambda net: flow(net, BATCH, 3, ["Theta1"]), "cumulants of z alone"),
+        (lambda net: flow(net, BATCH[:3], 3, ["Theta"]), "averages of 1/r²"),
+        (lambda net: simulate(net, BATCH, 8, 3, draws=4, tensors=["Theta"]), "infinite mean"),
         (lambda net: flow(net, BATCH, 3, ["K"], precision=16), "none, for a function of all"),
         (lambda net: simulate(net, BATCH[0], 8, 3, draws=4), "several samples"),
         (lambda net: recursion("V", layer=net.layer).specialise("tanh"), "an open activation"),

@@ -19,6 +19,7 @@ from ..cumulants import RATE, layer_cumulant, work
 from ..fields import AnyField
 from ..stages import DENSE, Stage
 from ..taps import Ties
+from ..trees import H
 from ..variances import general, multiplied_out, unbound
 
 
@@ -85,10 +86,10 @@ def _derived(
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
     if stage.batch and power > 1:
         raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
-    if stage.batch and any(field.nodes > 1 for field in fields):
+    if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
         wanted = (
-            "cumulants of z alone, such as K, G1 and V: derivatives of functions of all samples, "
-            "which the NTK needs, are not derived yet"
+            "cumulants of z alone, such as K, G1 and V, or Theta: others of derivatives are not "
+            "derived for functions of all samples"
         )
         raise InputError("fields", what, wanted)
     averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
