@@ -15,7 +15,8 @@ sphere, whose moments are known. Derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -23,19 +24,22 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.activations.batches import BatchFunction
+from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
+from derive.gaussian.brackets import by_sample
 from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..brackets.functions import OWN
-from . import sigma
+from .batches import DIVERGES, names
 from .directions import cones, directions
 
-Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""The samples of the factors, 0, 1, …, and those of the derivatives outside, 0, 1, …"""
+Factors: TypeAlias = tuple[tuple[int, int], ...]
+"""Of each factor φ its sample, and 0, or `by_sample` of what it is differentiated by."""
+
+Wanted: TypeAlias = tuple[Factors, tuple[int, ...]]
+"""The factors, whose samples are 0, 1, …, and the samples of the derivatives outside."""
 
 _POINTS = (4, 6, 8, 12, 16, 24, 32)
 """Along each edge of a simplex, until two rules agree."""
@@ -76,13 +80,13 @@ class AlikeRule:
         self._homogeneous = function.is_scale_invariant(activation)
         bent = not activation.is_smooth
         self._kinks = function.centred_arguments if bent else ()
-        self._known: dict[int, tuple[Array, Array]] = {}
-        counts = sorted({max(factors) + 1 for factors, _ in wanted})
+        self._known: dict[int, tuple[Array, Array, float]] = {}
+        counts = sorted({_count(factors) for factors, _ in wanted})
         self._most = {
-            k: max(len(outer) for factors, outer in wanted if max(factors) + 1 == k) for k in counts
+            k: max(len(outer) for factors, outer in wanted if _count(factors) == k) for k in counts
         }
         self._products = {
-            k: list(dict.fromkeys(f for f, _ in wanted if max(f) + 1 == k)) for k in counts
+            k: list(dict.fromkeys(f for f, _ in wanted if _count(f) == k)) for k in counts
         }
 
     def __call__(self, q: float, p: float, *, rough: bool = False) -> tuple[Array, Array]:
@@ -90,13 +94,17 @@ class AlikeRule:
         values, sizes = np.zeros(len(self._wanted)), np.zeros(len(self._wanted))
         for k, products in self._products.items():
             space = _Space.of(self._m, k, q, p, centred=self._centred)
-            fixed = self._homogeneous and self._centred  # the moments do not depend on q and p
+            fixed = self._homogeneous and self._centred  # the moments have powers of q − p alone
             if not fixed or k not in self._known:
                 points = _ROUGH if rough and not fixed else _POINTS[-1]
-                self._known[k] = self._moments(space, products, points)
-            moments, errors = self._known[k]
+                self._known[k] = *self._moments(space, products, points), space.a
+            moments, errors, scale = self._known[k]
+            degrees = [sum(order < 0 for _, order in factors) for factors in products]
+            moments, errors = (
+                each * (scale / space.a) ** np.array(degrees) for each in (moments, errors)
+            )
             for place, (factors, outer) in enumerate(self._wanted):
-                if max(factors) + 1 == k:
+                if _count(factors) == k:
                     row = products.index(factors)
                     own = [each[:, row] for each in (moments, errors)]
                     most = self._most[k]
@@ -106,9 +114,7 @@ class AlikeRule:
                     sizes[place] += _SHOWN * error
         return values, sizes
 
-    def _moments(
-        self, space: _Space, products: list[tuple[int, ...]], most: int
-    ) -> tuple[Array, Array]:
+    def _moments(self, space: _Space, products: list[Factors], most: int) -> tuple[Array, Array]:
         """⟨w^b R^{2j} F⟩ for each (b, j) of `_exponents` and each product, and their errors."""
         parts = self._cones(space, products)
         r = space.explicit
@@ -131,10 +137,14 @@ class AlikeRule:
             raise InputError("inputs", "samples without variance", _DIFFER)
         return found, error
 
-    def _cones(self, space: _Space, products: list[tuple[int, ...]]) -> list[Array]:
+    def _cones(self, space: _Space, products: list[Factors]) -> list[Array]:
         """Cones between kinks; of a product of k different samples those where z descends."""
         planes = space.planes(self._kinks)
-        if products != [tuple(range(space.k))] or self._most[space.k] or space.k < 3:
+        if (
+            products != [tuple((a, 0) for a in range(space.k))]
+            or self._most[space.k]
+            or space.k < 3
+        ):
             return cones(planes)
         ordered = space.differences()
         found = cones(np.concatenate([planes, ordered]))
@@ -143,7 +153,7 @@ class AlikeRule:
     def _sum(
         self,
         space: _Space,
-        products: list[tuple[int, ...]],
+        products: list[Factors],
         rule: tuple[Array, Array],
         lengths: tuple[Array, Array, Array],
     ) -> Array:
@@ -157,34 +167,63 @@ class AlikeRule:
         for begin in range(0, len(rule[1]), step):
             omega = rule[0][begin : begin + step]
             zs, first, second = space.values(omega, tau, R)
-            phi = self._phi(zs, first[..., None], second[..., None])
+            phi = self._phi.at(zs, first[..., None], second[..., None], self._m)
             monomials = rule[1][begin : begin + step] * np.prod(
                 [omega[:, a] ** exponents[:, a, None] for a in range(space.explicit)], axis=0
             )
             for row, factors in enumerate(products):
-                F = phi[..., list(factors)].prod(axis=-1)
+                F = _product(phi(*factor) for factor in factors)
                 total[:, row] += np.einsum("bd,dt,bt->b", monomials, F, scales, optimize=True)
         if self._homogeneous:
-            total *= space.powers(exponents)[:, None]
+            degrees = exponents[:, :-1].sum(axis=1) + 2 * exponents[:, -1]
+            slopes_of = [sum(order < 0 for _, order in factors) for factors in products]
+            total *= space.powers(degrees[:, None] - slopes_of)
         return np.asarray(total / rule[1].sum())
 
 
+def _count(factors: Factors) -> int:
+    """How many samples factors have."""
+    return 1 + max(max(sample, by_sample(order) if order else 0) for sample, order in factors)
+
+
+class _Function(NamedTuple):
+    """φ and its derivatives by z and by the means of z and of z² over all samples, compiled."""
+
+    value: Callable[..., Array]
+    slopes: tuple[Callable[..., Array], ...]
+
+    def at(self, zs: Array, first: Array, second: Array, m: int) -> Callable[[int, int], Array]:
+        """A factor at z of so many samples, (…, k), by its sample and its order."""
+        phi = self.value(zs, first, second)
+        moves = list[Array]()
+
+        def factor(sample: int, order: int) -> Array:
+            if not order:
+                return np.asarray(phi[..., sample])
+            if not moves:
+                moves.extend(each(zs, first, second) for each in self.slopes)
+            by, (own, by_first, by_second) = by_sample(order), (each[..., sample] for each in moves)
+            found = (by_first + 2.0 * zs[..., by] * by_second) / m
+            return np.asarray(found + own if by == sample else found)
+
+        return factor
+
+
 @cache
-def _compiled(
-    function: BatchFunction, activation: Activation
-) -> Callable[[Array, Array, Array], Array]:
-    """φ of z and of the means of z and of z² over all samples."""
+def _compiled(function: BatchFunction, activation: Activation) -> _Function:
     first, second = sympy.Dummy(real=True), sympy.Dummy(real=True)
     value = function.by_moments(first, second)
-    values = sigma.derivatives(activation, (0,))
-    modules = [{"s": lambda at: values(np.asarray(at))[0]}, OWN, "scipy", "numpy"]
-    made = sympy.lambdify([z, first, second], value, modules, cse=True)
 
-    def evaluate(at: Array, mean: Array, square: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.broadcast_to(made(at, mean, square), at.shape), float)
+    def made(expr: sympy.Expr) -> Callable[..., Array]:
+        evaluate = sympy.lambdify([z, first, second], expr, names(activation), cse=True)
 
-    return evaluate
+        def at_all(at: Array, *known: Array) -> Array:
+            with np.errstate(all="ignore"):
+                return np.asarray(np.broadcast_to(evaluate(at, *known), at.shape), float)
+
+        return at_all
+
+    return _Function(made(value), tuple(made(slope(value, by)) for by in (z, first, second)))
 
 
 class _Space(NamedTuple):
@@ -275,12 +314,13 @@ class _Space(NamedTuple):
         length = np.exp(-0.5 * np.logaddexp(0.0, 2.0 * x))
         return length * np.exp(x), length, weights
 
-    def powers(self, exponents: NDArray[np.int64]) -> Array:
-        """⟨ρ^{|b| + 2j}⟩ of a normal vector's length in all directions."""
+    def powers(self, degrees: NDArray[np.int64]) -> Array:
+        """⟨ρ^n⟩ of a normal vector's length in all directions; InputError if one is infinite."""
         D = self.explicit + self.left
-        degree = exponents[:, :-1].sum(axis=1) + 2 * exponents[:, -1]
-        logs = [math.lgamma(0.5 * (D + n)) - math.lgamma(0.5 * D) for n in degree.tolist()]
-        return np.asarray(2.0 ** (0.5 * degree) * np.exp(logs))
+        if (D + degrees <= 0).any():
+            raise InputError("inputs", f"{D} directions of a batch", DIVERGES)
+        logs = [math.lgamma(0.5 * (D + n)) - math.lgamma(0.5 * D) for n in degrees.ravel().tolist()]
+        return np.asarray(2.0 ** (0.5 * degrees) * np.exp(logs).reshape(degrees.shape))
 
     def average(
         self, outer: Sequence[int], moments: Array, most: int, absolute: bool = False
@@ -389,6 +429,10 @@ def _matchings(places: tuple[int, ...]) -> list[tuple[tuple[int, ...], _Pairs, _
         for one, wick, left in _matchings(rest[:k] + rest[k + 1 :]):
             found += [(one, (pair, *wick), left), (one, wick, (pair, *left))]
     return found
+
+
+def _product(factors: Iterable[Array]) -> Array:
+    return reduce(np.multiply, factors)
 
 
 def slopes(rule: AlikeRule, q: float, p: float) -> Callable[[Array], Array]:

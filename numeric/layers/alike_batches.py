@@ -30,7 +30,7 @@ from derive.symbols import PARAMETERS
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .alike import AlikeRule, Wanted, slopes
+from .alike import AlikeRule, Factors, Wanted, slopes
 from .averages import Averages
 from .program import Polynomial, Table
 from .resting import Degenerate
@@ -232,23 +232,21 @@ def _placed(atom: object, to: dict[int, int], size: int) -> object:
         return name, next(k for k, patterns in enumerate(every) if pattern in patterns)
 
     def of_bracket(own: Bracket) -> _Place:
-        factors = tuple(sorted(to[sample] for sample, _ in own.factors))
-        return _canonical(factors, tuple(sorted(to[sample] for sample in own.outer)))
+        moved = own.relabelled(to.__getitem__)
+        return _canonical(tuple(sorted(moved.factors)), tuple(sorted(moved.outer)))
 
     return read(atom, tensor=of_tensor, bracket=of_bracket, other=lambda same: same)
 
 
 @cache
-def _canonical(factors: tuple[int, ...], outer: tuple[int, ...]) -> Wanted:
+def _canonical(factors: Factors, outer: tuple[int, ...]) -> Wanted:
     """One of the averages that a permutation of the samples makes of this one: those of the
     factors first."""
-    inside = sorted(set(factors))
+    inside = Bracket(factors).samples
     others = sorted(set(outer) - set(inside))
     found = []
     for one, two in product(permutations(inside), permutations(others)):
         number = {sample: k for k, sample in enumerate((*one, *two))}
-        found.append(
-            tuple(tuple(sorted(number[each] for each in part)) for part in (factors, outer))
-        )
-    first, second = min(found)
-    return first, second
+        moved = Bracket(factors, outer).relabelled(number.__getitem__)
+        found.append((tuple(sorted(moved.factors)), tuple(sorted(moved.outer))))
+    return min(found)

@@ -54,7 +54,7 @@ _SHOWN = 0.125 / float(np.finfo(float).eps)
 
 _DIFFER = "samples that differ, and an eps where values of one neuron may be alike"
 
-_DIVERGES = (
+DIVERGES = (
     "an eps, or a larger batch: averages of 1/r² over a norm r of so few directions are infinite"
 )
 
@@ -256,7 +256,7 @@ class _Rule:
         parts = cones(self._planes @ L)
         r = L.shape[1]
         if self._homogeneous and r <= self._degrees.max(initial=0):
-            raise InputError("inputs", f"{r} directions of a batch", _DIVERGES)
+            raise InputError("inputs", f"{r} directions of a batch", DIVERGES)
         radial = 1 if self._homogeneous else len(_radial(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
@@ -289,14 +289,14 @@ class _Rule:
         tau, weights = _radial(r)
         powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
         step = max(1, _CHUNK // len(tau))
+        lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
         degree = exponents.sum(axis=1)
         for begin in range(0, len(rule.weights), step):
             omega = rule.vectors[begin : begin + step]
             own = omega @ L.T
             if self._homogeneous:
                 F = self._product(self._phi(own))
-                scaled = tau[:, None] ** -self._degrees.astype(float)
-                along = (powers.T @ scaled)[:, :, None] * F
+                along = lengths[:, :, None] * F
             else:
                 F = self._product(self._phi(tau[:, None, None] * own))
                 along = np.tensordot(powers, F, axes=(0, 1))
@@ -332,6 +332,17 @@ def _exponents(r: int, most: int) -> NDArray[np.int64]:
         for chosen in combinations_with_replacement(range(r), degree)
     ]
     return np.array(found, np.int64).reshape(-1, r)
+
+
+def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:
+    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
+    found = [
+        2.0 ** (0.5 * n) * math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r))
+        if r + n > 0
+        else math.nan
+        for n in degrees.ravel().tolist()
+    ]
+    return np.array(found).reshape(degrees.shape)
 
 
 @cache(entries=16)

@@ -195,16 +195,17 @@ def exchangeable(m, q, p):
     ("m", "activation", "layer"),
     [
         (2, "tanh", "batchnorm(eps=1/10)"),
-        (2, "relu", "batchnorm(center=False)"),
+        (2, "relu", "batchnorm(eps=1/10, center=False)"),
         (3, "relu", "batchnorm"),
         (4, "relu", "batchnorm"),
     ],
 )
 def test_alike_samples_are_those_of_a_general_batch(m, activation, layer):
     net = Network(activation, Orthogonal(1.5), C_b=0.1, layer=layer)
-    table = flow(net, Exchangeable(m, "1.3", "0.4", m), 3, TENSORS)
-    known = flow(net, exchangeable(m, 1.3, 0.4), 3, TENSORS)
-    for name in TENSORS:
+    names = TENSORS + ["Theta"] * (m != 3)
+    table = flow(net, Exchangeable(m, "1.3", "0.4", m), 3, names)
+    known = flow(net, exchangeable(m, 1.3, 0.4), 3, names)
+    for name in names:
         for orbit, values in table[name].dropna("orbit").groupby("orbit"):
             at = [int(digit) - 1 for digit in orbit if digit.isdigit()]
             entries = known[name].to_numpy()[(slice(None), *at)]
@@ -221,6 +222,32 @@ def test_relu_fixed_point_of_any_batch(m):
     rho = -1 / (m - 1)
     p = (np.sqrt(1 - rho**2) + rho * (np.pi - np.arccos(rho))) / np.pi
     np.testing.assert_allclose(table.K[1:], np.broadcast_to([1, p], (8, 2)), rtol=1e-11)
+
+
+@pytest.mark.parametrize("m", [4, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_gradients_grow_in_any_batch(activation, m):
+    """⟨∂y_a·∂y_b⟩ = m/(m − 3) [P_ab ⟨σ'σ'⟩ − ⟨σσ⟩/(m − 1)]/(q − p), with ⟨1/r²⟩ = 1/(m − 3)."""
+    rho, bent = -1 / (m - 1), activation == "relu"
+    C_W = 2 if bent else 1
+    table = flow(
+        Network(activation, Gaussian(C_W), layer=layers.batchnorm()),
+        Exchangeable(m, 1, "1/2"),
+        7,
+        ["K", "Theta"],
+    )
+    angle = np.arccos(rho)
+    values = (np.sqrt(1 - rho**2) + rho * (np.pi - angle)) / (2 * np.pi) if bent else rho
+    slopes = (np.pi - angle) / (2 * np.pi) if bent else 1
+    same = (m - 2) / m / C_W
+    other = rho * (m - 1) / m * slopes - values / m
+    K, theta = (table[name].to_numpy()[1:, :2] for name in ("K", "Theta"))
+    apart = theta[:, 0] - theta[:, 1]
+    growth = C_W * m / (m - 3) * (same - other) / (K[-1, 0] - K[-1, 1])
+    left = apart[1:] - growth * apart[:-1]  # λ_W ⟨φφ⟩
+    np.testing.assert_allclose(left, (K[1:, 0] - K[1:, 1]) / C_W, rtol=1e-8)
+    if not bent:
+        np.testing.assert_allclose(growth, (m - 2) / (m - 3), rtol=1e-12)
 
 
 @pytest.mark.parametrize("m", [6])
