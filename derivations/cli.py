@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
 from derive.errors import InputError
@@ -20,6 +21,7 @@ from .commands import (
     batchnorm,
     check,
     cite,
+    doctor,
     draws,
     figure,
     kernel,
@@ -27,11 +29,12 @@ from .commands import (
     options,
     printed,
     propagation,
+    rows,
     spectrum,
     train,
     verify,
 )
-from .files import check_file, make_directory, stdout_shared, tell, write_text
+from .files import make_directory, stdout_shared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,11 +104,13 @@ def _derive(arguments: argparse.Namespace) -> int:
         return batchnorm.derive_linear(arguments.points, arguments.weights)
     if not arguments.tensors:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
+    rows.check(arguments)
     weights = options.ensemble(arguments)
     activation = options.activation(arguments.activation) if arguments.activation else None
     names = [
         name for text in arguments.tensors for name in options.tensor_names(text, weights.group)
     ]
+    found = []
     for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer, layer=arguments.layer)
         made = made.single_input() if arguments.single else made
@@ -113,6 +118,8 @@ def _derive(arguments: argparse.Namespace) -> int:
         with telling(f"writing {name}"):
             text = made.latex() if arguments.latex else str(made)
         print(text)
+        found.append((str(name), text))
+    rows.are_written(arguments, ("tensor", "recursion"), found)
     return OK
 
 
@@ -121,6 +128,7 @@ def _haar(arguments: argparse.Namespace) -> int:
 
     from derive.groups.moments import parse_moment
 
+    rows.check(arguments)
     moment = parse_moment(arguments.moment)
     n = _dimension(arguments.n)
     average = moment.average(n, arguments.group)
@@ -129,6 +137,8 @@ def _haar(arguments: argparse.Namespace) -> int:
         print(rf"\mathbb{{E}}\left[{left}\right] = {sympy.latex(average)}")
     else:
         print(average)
+    found = (arguments.moment, arguments.group, str(n), str(average))
+    rows.are_written(arguments, ("moment", "group", "n", "average"), [found])
     if not arguments.draws:
         return OK
     from derivations.moments import haar
@@ -163,7 +173,7 @@ def _dimension(text: str) -> sympy.Expr:
 def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow
 
-    check_file("--csv", arguments.csv)
+    rows.check(arguments)
     net = options.network(arguments)
     table = flow(
         net,
@@ -191,7 +201,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
     from numeric import compare, flow
     from numeric.tables.compare import percent
 
-    check_file("--csv", arguments.csv)
+    rows.check(arguments)
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
     depth, widths = _depth(arguments, net), arguments.width
@@ -227,7 +237,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         sampled = _sampled(arguments, net, inputs, chosen)
         comparison = compare(flowed, sampled)
     _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
-    print(f"\n{comparison}" if arguments.csv is None else comparison)
+    print(comparison if arguments.csv or arguments.json else f"\n{comparison}")
     if chosen > count:
         print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
     if inputs[most] is not given:
@@ -305,13 +315,11 @@ def _in_proportion(inputs: NDArray[np.float64], widths: Sequence[int]) -> list[N
 def _show(
     tables: Sequence[tuple[Network, xarray.Dataset, int | None]], arguments: argparse.Namespace
 ) -> None:
-    """The tables on stdout, a row per layer; or as CSV in a file, a row per number."""
+    """The tables on stdout, a row per layer; or in files, a row per number."""
     from derive.recursions import wanted
 
-    if arguments.csv is not None:
-        text = printed.long_csv((table, width) for _, table, width in tables)
-        write_text(text, arguments.csv, "--csv")
-        tell(arguments.csv)
+    found = chain.from_iterable(printed.rows(table, width) for _, table, width in tables)
+    if rows.are_written(arguments, printed.HEADER, found):
         return
     names, net = wanted(arguments.tensors), tables[0][0]
     print(net)
@@ -431,6 +439,12 @@ def _parser() -> argparse.ArgumentParser:
             batchnorm.arguments,
         ),
         ("cite", cite.run, "print BibTeX for the sources", cite.arguments),
+        (
+            "doctor",
+            doctor.run,
+            "show versions, cache, threads and GPU, and try a kernel",
+            doctor.arguments,
+        ),
     ):
         command = commands.add_parser(
             name,
@@ -453,6 +467,7 @@ def _derive_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--latex", action="store_true", help="print LaTeX")
     command.add_argument("--first-layer", action="store_true", help="layer 1, from the inputs")
     options.one_layer_argument(command)
+    rows.arguments(command)
 
 
 def _haar_arguments(command: argparse.ArgumentParser) -> None:
@@ -464,6 +479,7 @@ def _haar_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--latex", action="store_true", help="print LaTeX")
     command.add_argument("--draws", type=int, help="check against so many sampled matrices")
     command.add_argument("--seed", type=int, default=0, help="of the samples")
+    rows.arguments(command)
 
 
 def _flow_arguments(command: argparse.ArgumentParser) -> None:
@@ -527,11 +543,7 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         type=int,
         help="of flow: V of many positions, one average in it sampled with so many draws",
     )
-    command.add_argument(
-        "--csv",
-        metavar="FILE",
-        help="write the table there, with a row for each tensor, layer and component; - is stdout",
-    )
+    rows.arguments(command)
 
 
 def _positions(text: str) -> list[int] | list[list[int]]:

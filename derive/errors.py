@@ -37,11 +37,12 @@ class InputError(ValueError):
 def did_you_mean(given: str, names: Iterable[str]) -> str:
     """A suggestion for the end of an error: the name nearest to the given one, if one is near.
 
-    >>> did_you_mean("tahn", ["relu", "tanh"])
+    >>> did_you_mean("Tahn", ["relu", "tanh"])
     '; did you mean "tanh"?'
     """
-    near = get_close_matches(given, list(names), n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    by_letters = {name.lower(): name for name in names}
+    near = get_close_matches(given.lower(), by_letters, n=1)
+    return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
 
 
 def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:

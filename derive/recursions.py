@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, permutations
 from typing import Any, TypeAlias
 
 import sympy
@@ -19,6 +19,7 @@ from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.norms import norm_of
+from .engine.orbits import orbits, representative
 from .engine.scheme import group_of
 from .engine.skips import is_skip
 from .engine.stages import STEM, Stage
@@ -37,8 +38,8 @@ from .engine.tensors import (
 )
 from .engine.trees import STREAM
 from .engine.variances import unbound
-from .errors import InputError, flag, listed
-from .gaussian.brackets import Average, Component, GaussianAverage
+from .errors import InputError, Words, flag, listed, whole
+from .gaussian.brackets import Average, Bracket, Component, GaussianAverage, unspecified
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
 from .layers import Layer, as_period, dense
@@ -93,6 +94,33 @@ class Recursion(Step):
         self._check_without_batch("functions of one sample, for this form")
         return kernel_form(self, data)
 
+    def exchangeable(self, m: int | sympy.Symbol | None = None) -> dict[str, OrbitRecursion]:
+        """The recursion of each orbit of the tensor's entries, at m exchangeable inputs.
+
+        An entry of layer ℓ is written as the one that represents its orbit, as V[1,1,2,3] for
+        V[2,2,1,4], and so is an average. No sum over the batch occurs, so nothing depends on m but
+        which orbits there are.
+
+        Arguments:
+            m: how many samples there are; by default, and for a symbol, enough for all orbits.
+
+        Raises:
+            InputError: behind a skip around one matrix, and for layers with positions.
+
+        >>> print(recursion("V").exchangeable()["(11)(22)"])
+        V[1,1,2,2](ℓ+1) = C_W**2*(⟨σ₁² σ₂²⟩ + V[1,1,2,2]*⟨∂₁∂₁(σ₁²)⟩**2/4 - ⟨σ₁²⟩**2)
+        """
+        if type(self) is not Recursion or self.through.taps is not None:
+            wanted = "a layer without positions, and without a skip around one matrix"
+            raise InputError("layer", str(self.layer), wanted)
+        most = len(self.target.subscripts)
+        samples = most if m is None or isinstance(m, sympy.Symbol) else whole("m", m, 1)
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            label: OrbitRecursion(**known | {"samples": tuple(1 + at for at in own[0])})
+            for label, own in orbits(self.target, samples).items()
+        }
+
     def asymptotics(
         self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
     ) -> Asymptotics:
@@ -132,6 +160,51 @@ class Recursion(Step):
         square, corrections = self.square, self.corrections
         own = (replace(x, square=square, corrections=corrections) for x in found.distinct)
         return found._replace(distinct=tuple(own)).read_out()
+
+
+class OrbitRecursion(Recursion):
+    """The recursion of one orbit at exchangeable inputs, in terms of those of layer ℓ."""
+
+    is_single_input = False
+
+    @cached_property
+    def expr(self) -> sympy.Expr:
+        """The right-hand side; each component and each average is the first of its orbit."""
+        found = super().expr
+        return found.xreplace({each: _first(each.bracket) for each in found.atoms(Average)})
+
+    def _component(self, atom: Tensor) -> sympy.Expr:
+        name, samples = identify(atom)
+        own = tuple(1 + at for at in representative(name, samples))
+        return Component(name.label + self.through.below.mark, own)
+
+    def check_repeats(self, argument: str, got: object, wanted: str) -> None:
+        """Raise InputError: what runs or solves recursions takes the one of all entries."""
+        cure = "the recursion itself; its kernels may be Exchangeable(m, q, p).kernel(4)"
+        raise InputError(argument, Words(f"the orbit {self.samples} of {self.name}"), cure)
+
+    def asymptotics(
+        self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """InputError: only recursions of one input are solved at large depth."""
+        wanted = "a recursion of one input: at large depth those of several are not solved"
+        raise InputError("self", Words(f"the orbit {self.samples} of {self.name}"), wanted)
+
+    def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:
+        return lambda a, b: Component(label, (1, 1 if a == b else 2))
+
+
+def _first(bracket: Bracket) -> Average:
+    """The average with its samples permuted so that it comes first."""
+    samples = bracket.samples
+    numbers = range(1, 1 + len(samples))
+    every = (dict(zip(samples, order, strict=True)) for order in permutations(numbers))
+    moved = (bracket.relabelled(to.__getitem__) for to in every)
+    alike = (
+        each._replace(factors=tuple(sorted(each.factors)), outer=tuple(sorted(each.outer)))
+        for each in moved
+    )
+    return unspecified(min(alike))
 
 
 class SequenceRecursion(Recursion):

@@ -101,8 +101,9 @@ def flow(
             computed in balls, again with more digits until those are there. Floats among the
             arguments stand for what they are in binary; "1/10" is a tenth.
         seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
-            be above 10⁻⁸ of them: of three inputs at most balls have their digits, where a
-            precision can be given. What takes longer stays as it is, with the error beside it.
+            be above 10⁻⁸ of them: of three inputs at most, or of exchangeable ones, balls have
+            their digits, where a precision can be given. What takes longer stays as it is, with the
+            error beside it.
         positions: of signals: those of the last layer that are returned, [0, 3] or of images
             [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
             whole table as coordinates.
@@ -421,7 +422,7 @@ def _regained(
     """These tensors from balls, as floats and how far those can be off; or none of them, and why:
     balls have none, or take longer."""
     samples = max(asked.data.samples)
-    if samples > _FEW:
+    if samples > _FEW and asked.data.exchangeable is None:
         return {}, ""
     if reason := _no_balls(asked.net, asked.depth, samples, names):
         return {}, reason

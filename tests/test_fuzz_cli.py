@@ -23,6 +23,7 @@ BASE = {
     "check": ["--jobs", "1"],
     "figure": ["003:8"],
     "derive": ["K"],
+    "doctor": [],
     "haar": ["O[1,1]^2"],
     "kernel": ["K", "--activation", "linear"],
     "flow": SMALL,

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError
 
-from ..files import check_file, make_directory, tell, write_text
-from . import plots
+from ..files import make_directory
+from . import plots, rows
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
     from derive.activations.functions import Activation
+
+_COLUMNS = ("gap", "gap_se", "gap_sq", "gap_sq_se")
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--run", metavar="DIR", help="keep the means there, resume and extend them"
     )
     command.add_argument("--progress", action="store_true", help="show a bar")
-    command.add_argument("--csv", metavar="FILE", help="write the table there; - is stdout")
+    rows.arguments(command)
     command.add_argument("--plot", metavar="FILE", help="draw the gap by layer there")
 
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
     activation = activations.by_name(options.activation)
     plots.check(options.plot)
-    check_file("--csv", options.csv)
+    rows.check(options)
     if options.run is not None:
         make_directory("--run", options.run)
     found = batchnorm.simulate(
@@ -60,10 +60,7 @@ def run(options: argparse.Namespace) -> int:
         run=options.run,
         progress=options.progress,
     )
-    if options.csv is not None:
-        write_text(_csv(found), options.csv, "--csv")
-        tell(options.csv)
-    else:
+    if not rows.are_written(options, ("layer", *_COLUMNS), _rows(found)):
         _print(found, sys.stdout)
     law = (
         None
@@ -160,16 +157,8 @@ def _print(table: xarray.Dataset, out: Any) -> None:
         out.write("{:6d}  {:12.6g}  {:10.3g}  {:12.6g}  {:10.3g}\n".format(*row))
 
 
-def _csv(table: xarray.Dataset) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("layer", "gap", "gap_se", "gap_sq", "gap_sq_se"))
-    writer.writerows((row[0], *map(repr, row[1:])) for row in _rows(table))
-    return text.getvalue()
-
-
 def _rows(table: xarray.Dataset) -> list[tuple[int, float, float, float, float]]:
-    columns = [table[name].to_numpy() for name in ("gap", "gap_se", "gap_sq", "gap_sq_se")]
+    columns = [table[name].to_numpy() for name in _COLUMNS]
     return [
         (int(layer), *(float(column[place]) for column in columns))  # type: ignore[misc]
         for place, layer in enumerate(table["layer"].to_numpy())

@@ -14,6 +14,8 @@ from derive.errors import check_installed
 from derive.work.progress import SLOW
 from derive.work.resources import duration
 
+from ..files import STDOUT, check_file
+
 if TYPE_CHECKING:
     from derivations.claims.workers import Progress
 
@@ -34,7 +36,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
     """Its options."""
     command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
     command.add_argument(
-        "--json", metavar="FILE", help="also write every verdict to this file; - is stdout"
+        "--json",
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="also write every verdict to this file; - or no FILE is stdout",
     )
     command.add_argument("--report", metavar="DIR", default="report", help="pages and figures")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
@@ -58,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
     from derivations import claims, report
     from derivations.claims import kept as ensembles
     from derivations.claims.store import Kept
-    from derivations.files import check_file
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)

@@ -1,4 +1,4 @@
-"""Tables of `flow` and `simulate` as text, a row per layer, and as CSV, a row per number.
+"""Tables of `flow` and `simulate` as text, a row per layer, and as rows, one per number.
 
 layer        K          V_1111
     1  0.33   ± 0.01   -0.21 ± 0.02
@@ -6,8 +6,6 @@ layer        K          V_1111
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -19,8 +17,10 @@ if TYPE_CHECKING:
 
     from derive.engine.tensors import Name
 
+    from .rows import Cell
+
 HEADER = ("width", "tensor", "layer", "samples", "value", "se")
-"""The columns of a CSV."""
+"""The cells of a row."""
 
 PIPED = 100
 """How wide the text is where it is not read at a terminal."""
@@ -133,17 +133,8 @@ def _size(block: Sequence[Column]) -> int:
     return sum(len(_GAP) + len(column[0]) for column in block)
 
 
-def long_csv(tables: Iterable[tuple[xarray.Dataset, int | None]]) -> str:
-    """A row per width, tensor, layer and component."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(HEADER)
-    for table, width in tables:
-        writer.writerows(_rows(table, width))
-    return file.getvalue()
-
-
-def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]:
+def rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[Cell, ...]]:
+    """One for each tensor, layer and component, with the cells of `HEADER`."""
     from numeric.tables.layout import orbits_apart, tensors
 
     table = orbits_apart(table)
@@ -153,10 +144,10 @@ def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]
         layers, numbers = table["layer"].to_numpy(), _numbers(table, name)
         for place in product(*map(range, values.shape)):
             yield (
-                "" if width is None else str(width),
+                "" if width is None else width,
                 name,
-                str(layers[place[0]]),
+                int(layers[place[0]]),
                 _subscripts(place[1:], numbers, " "),
-                str(values[place]) if values.dtype == object else repr(float(values[place])),
-                "" if errors is None else repr(float(errors[place])),
+                str(values[place]) if values.dtype == object else float(values[place]),
+                "" if errors is None else float(errors[place]),
             )

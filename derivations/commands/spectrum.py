@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
 
-from . import options, plots
+from . import options, plots, rows
 
 if TYPE_CHECKING:
     from numeric.spectra import Spectrum
@@ -41,11 +42,13 @@ def arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
     command.add_argument("--plot", metavar="FILE", help="draw the singular values' density there")
+    rows.arguments(command)
 
 
 def run(given: argparse.Namespace) -> int:
     """Print edges, atoms, moments and the self-check; 0."""
     plots.check(given.plot)
+    rows.check(given)
     if given.moments < 1 or given.moments > 16:
         raise InputError("--moments", given.moments, "1 to 16")
     if given.points < 0 or given.points > 10**6:
@@ -67,9 +70,11 @@ def run(given: argparse.Namespace) -> int:
         print(f"m_{k} = {value:.12g}")
     worst = max(abs(integrated[1:] / exact - 1))
     print(f"check: total mass 1 {integrated[0] - 1:+.1e}, moments integrated to {worst:.1e}")
-    if given.points:
-        for at, density in zip(*spectrum.curve(given.points), strict=True):
-            print(f"{at:.12g} {density:.12g}")
+    curve = list(zip(*spectrum.curve(given.points), strict=True)) if given.points else []
+    for at, density in curve:
+        print(f"{at:.12g} {density:.12g}")
+    ends = [("edge", float(end), "") for pair in edges for end in pair]
+    _write(given, [*ends, *_known(spectrum, given.moments)], curve)
     if given.plot is not None:
         plots.save(spectrum.plot(title), given.plot)
     return 0
@@ -85,13 +90,30 @@ def _without_density(given: argparse.Namespace, title: str, spectrum: Spectrum) 
         print(f"atom at {at:.12g}, mass {mass:.12g}")
     for k, value in enumerate(spectrum.moments(given.moments), start=1):
         print(f"m_{k} = {value:.12g}")
+    _write(given, _known(spectrum, given.moments))
     return 0
+
+
+def _known(spectrum: Spectrum, moments: int) -> list[tuple[rows.Cell, ...]]:
+    """Rows of the atoms with their masses, and of the moments."""
+    atoms = [("atom", float(at), float(mass)) for at, mass in spectrum.atoms.items()]
+    return [*atoms, *(("moment", k, float(m)) for k, m in enumerate(spectrum.moments(moments), 1))]
+
+
+def _write(
+    given: argparse.Namespace,
+    known: Sequence[tuple[rows.Cell, ...]],
+    curve: Iterable[tuple[float, float]] = (),
+) -> None:
+    points = [("density", float(at), float(value)) for at, value in curve]
+    rows.are_written(given, ("quantity", "at", "value"), [*known, *points])
 
 
 def _to_digits(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int:
     """Print the same to as many digits as asked, each number with a bound of its error; 0."""
     lam = spectrum.curve(given.points)[0] ** 2 if given.points else ()
     table = spectrum.table(lam, given.moments, precision=given.precision)
+    found: list[tuple[rows.Cell, ...]] = []
     print(title)
     for name, label in (
         ("edges", "end of a density of JJ'"),
@@ -104,6 +126,8 @@ def _to_digits(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int
             errors = table[f"{name}_error"].to_numpy().ravel()
             for value, error in zip(table[name].to_numpy().ravel(), errors, strict=True):
                 print(f"{label} {value} +- {error:.1e}")
+                found.append((name, str(value), float(error)))
+    rows.are_written(given, ("quantity", "value", "error"), found)
     if given.plot is not None:
         plots.save(spectrum.plot(title), given.plot)
     return 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from derive.errors import InputError, whole
 
-from ..files import check_file, make_directory, tell, write_text
-from . import options
+from ..files import make_directory
+from . import options, rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from derive import Network
 
+_HEADER = ("width", "variable", "step", "indices", "value", "error")
 _CLASSES = 10
 _SIDE = 4
 """Pixels of a side that digits are averaged to: few numbers, so that orthogonal layers of any
@@ -60,7 +63,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--run", metavar="DIR", help="keep the networks there, resume, extend")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against theory")
-    command.add_argument("--csv", metavar="FILE", help="write the tables there; - is stdout")
+    rows.arguments(command)
 
 
 class Data(NamedTuple):
@@ -75,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
     """Print theory and ensembles; 1 where they disagree."""
     from numeric import compare, flow, training
 
-    check_file("--csv", given.csv)
+    rows.check(given)
     if given.run is not None:
         make_directory("--run", given.run)
     if given.compare and not given.width:
@@ -109,16 +112,14 @@ def run(given: argparse.Namespace) -> int:
                 progress=given.progress,
             )
         )
-    if given.csv is not None:
-        write_text(_csv(tables), given.csv, "--csv")
-        tell(given.csv)
-    else:
+    written = rows.are_written(given, _HEADER, chain.from_iterable(map(_rows, tables)))
+    if not written:
         print(_text(theory, eta))
     if not given.compare:
         return 0
     degree = 1 if len(set(given.width)) > 1 else None
     comparison = compare(theory, tables[1:], degree=degree)
-    print(f"\n{comparison}" if given.csv is None else comparison)
+    print(comparison if written else f"\n{comparison}")
     return 0 if comparison.agrees else 1
 
 
@@ -231,21 +232,18 @@ def _text(theory: xarray.Dataset, eta: float) -> str:
     return "\n".join(lines)
 
 
-def _csv(tables: list[xarray.Dataset]) -> str:
-    """A row for each number: width (empty of theory), variable, step, indices, value, error."""
+def _rows(table: xarray.Dataset) -> Iterator[tuple[rows.Cell, ...]]:
+    """One for each number, with the cells of the header; theory has no width."""
     import numpy as np
 
     from numeric.tables.layout import tensors
 
-    rows = ["width,variable,step,indices,value,error"]
-    for table in tables:
-        width = str(table.attrs.get("width", ""))
+    width = table.attrs.get("width", "")
+    steps = [int(t) if t.is_integer() else t for t in map(float, table["step"].to_numpy())]
+    for name in tensors(table):
         ending = "_se" if width else "_error"
-        steps = table["step"].to_numpy()
-        for name in tensors(table):
-            values, errors = (table[each].to_numpy() for each in (name, name + ending))
-            for place in np.ndindex(values.shape):
-                indices = " ".join(str(k + 1) for k in place[1:])
-                value, error = float(values[place]), float(errors[place])
-                rows.append(f"{width},{name},{steps[place[0]]:g},{indices},{value!r},{error!r}")
-    return "\n".join(rows) + "\n"
+        values, errors = (table[each].to_numpy() for each in (name, name + ending))
+        for place in np.ndindex(values.shape):
+            indices = " ".join(str(k + 1) for k in place[1:])
+            value, error = float(values[place]), float(errors[place])
+            yield width, name, steps[place[0]], indices, value, error

@@ -14,7 +14,7 @@ from derive.errors import InputError
 from derive.work.progress import SLOW, say
 from derive.work.resources import duration
 
-from ..files import check_file, write_text
+from ..files import STDOUT, check_file, write_text
 
 if TYPE_CHECKING:
     from derivations.verify import Check
@@ -60,7 +60,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
         help="put N faults, or 1, into each theory, and tell which are found",
     )
     command.add_argument(
-        "--json", metavar="FILE", help="also write every number to this file; - is stdout"
+        "--json",
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="also write every number to this file; - or no FILE is stdout",
     )
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak example is no success")

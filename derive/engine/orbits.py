@@ -8,10 +8,10 @@ m samples are those of as few.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import sympy
@@ -99,6 +99,17 @@ class Exchangeable:
         """x·x'/n_0 of so many of the samples."""
         return [[self.q if a == b else self.p for b in range(samples)] for a in range(samples)]
 
+    def dependence(self, samples: int) -> list[list[int]]:
+        """Vectors that depend on each other linearly as so many of the samples do."""
+        if self.q == 0:
+            return [[0]] * samples
+        if self.p == self.q:
+            return [[1]] * samples
+        falls = isinstance(self.m, int) and samples == self.m
+        falls = falls and self.q + (samples - 1) * self.p == 0
+        own, other = (samples - 1, -1) if falls else (1, 0)
+        return [[own if a == b else other for b in range(samples)] for a in range(samples)]
+
     def representatives(self, names: Sequence[Name]) -> int:
         """How many samples the entries of these tensors name at most."""
         most = max(len(name.subscripts) for name in names)
@@ -130,12 +141,15 @@ def orbits(name: Name, samples: int) -> dict[str, tuple[Pattern, ...]]:
     return {_label(name, least): tuple(each) for least, each in found.items()}
 
 
-def members(name: Name, samples: int) -> Iterator[tuple[str, list[Pattern]]]:
-    """For each orbit's label all entries that belong to it, of so many samples."""
-    rank = len(name.subscripts)
-    every = list(product(range(samples), repeat=rank))
-    for label, of_orbit in orbits(name, samples).items():
-        yield label, [at for at in every if pattern_of(at) in of_orbit]
+def representative(name: Name, samples: Pattern) -> Pattern:
+    """The entry that represents the orbit of this one."""
+    return _representatives(name)[pattern_of(samples)]
+
+
+@cache
+def _representatives(name: Name) -> dict[Pattern, Pattern]:
+    every = orbits(name, len(name.subscripts)).values()
+    return {pattern: own[0] for own in every for pattern in own}
 
 
 def _symmetries(name: Name) -> list[tuple[int, ...]]:

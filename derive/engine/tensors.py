@@ -16,7 +16,7 @@ from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing
-from ..errors import InputError, whole
+from ..errors import InputError, did_you_mean, whole
 from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
 from ..work.caches import cache
 from .meaning import meaning, normalisation
@@ -169,6 +169,9 @@ def _spelled(fields: Sequence[AnyField], pairing: Blocks, order: int = 0) -> str
     return str(Label(tuple(map(str, fields)), pairing, order))
 
 
+_ALSO_CALLED = {"ntk": "Theta", "kernel": "K", "nngp": "K", "vertex": "V"}
+"""What others call a tensor, in small letters."""
+
 NAMES: dict[str, Name] = {
     name.label: name
     for name in (
@@ -260,8 +263,9 @@ def named(label: str) -> Name:
         return NAMES[label]
     read = Label.read(label) if isinstance(label, str) else None
     if read is None or not all(re.fullmatch(r"\w*", field) for field in read.fields):
-        wanted = f"one of {', '.join(NAMES)}; or kappa(z,z,H|01 23), a cumulant and its pairing"
-        raise InputError("tensor", label, wanted)
+        known = f"one of {', '.join(NAMES)}; or kappa(z,z,H|01 23), a cumulant and its pairing"
+        meant = _ALSO_CALLED.get(str(label).lower(), str(label))
+        raise InputError("tensor", label, known + did_you_mean(meant, NAMES))
     return target(fields_by_name(read.fields), read.pairing, read.order)
 
 

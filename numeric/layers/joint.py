@@ -89,14 +89,13 @@ def of_exchangeable(
 
     def at(K: Array) -> Array:
         q, p = float(K[0, 0]), float(K[0, -1])
-        far = m > 1 and broad.is_broad(K[:2, :2])
-        sums = shared(q, p) if shared and 0.0 <= p <= q and not far else None
+        sums = shared(q, p) if shared and 0.0 <= p <= q else None
         if sums is None:
             return np.concatenate([each(K) for each in groups], axis=1)
-        parts = iter(np.split(sums, ends[:-1], axis=1))
-        return np.concatenate(
-            [each(K, next(parts) if each.products else None) for each in groups], axis=1
-        )
+        parts = dict(zip(several, np.split(sums, ends[:-1], axis=1), strict=True))
+        if broad.is_broad(K[:2, :2]):
+            parts = {each: part for each, part in parts.items() if each.samples > 2}
+        return np.concatenate([each(K, parts.get(each)) for each in groups], axis=1)
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         values, sizes = np.array([at(each) for each in K.reshape(-1, m, m)]).swapaxes(0, 1)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib.metadata import version
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +35,10 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations import Activation
-from derive.engine.orbits import Exchangeable
+from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.tensors import Name
 from derive.errors import InputError
+from derive.groups.pairings import pattern_of
 from derive.network import Network
 from derive.work.caches import cache
 
@@ -306,6 +308,19 @@ def orbits_apart(table: xarray.Dataset) -> xarray.Dataset:
             whole = each.isel(orbit=here) if "orbit" in each.dims else each
             found[own] = whole.rename(orbit=f"orbit_{name}") if "orbit" in each.dims else each
     return xarray.Dataset(found, attrs=table.attrs)
+
+
+def spread(table: xarray.Dataset, name: Name, samples: int, ending: str = "") -> Array:
+    """A tensor's entries, or those of a twin, from a table by `orbit`: (layers, m, …, m)."""
+    values, labels = table[name.label + ending].to_numpy(), table["orbit"].to_numpy().tolist()
+    column = {
+        pattern: labels.index(label)
+        for label, own in orbits(name, samples).items()
+        for pattern in own
+    }
+    rank = len(name.subscripts)
+    at = [column[pattern_of(each)] for each in product(range(samples), repeat=rank)]
+    return np.asarray(values[:, at].reshape(len(values), *(samples,) * rank))
 
 
 def about_inputs(inputs: Exchangeable) -> dict[str, int | float | str]:

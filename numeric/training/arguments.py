@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.engine.norms import norm_of
+from derive.engine.orbits import Exchangeable
 from derive.engine.trees import STREAM
 from derive.errors import InputError, Words, listed, whole
 from derive.network import Network
+from derive.work.resources import check_memory, number
 
 from ..arrays import Array
-from ..checks import checked_inputs, numbers, real
+from ..checks import checked_inputs, numbers, real, representatives
 from ..flows import around_matrices
 
 
@@ -118,12 +120,14 @@ def carries(net: Network, depth: int) -> bool:
 
 def given(
     net: Network,
-    inputs: ArrayLike,
+    inputs: ArrayLike | Exchangeable,
     targets: ArrayLike,
     test: ArrayLike | None,
     outputs: int | None,
 ) -> Data:
     """The inputs, training set first, and the targets as (samples, outputs); or InputError."""
+    if isinstance(inputs, Exchangeable):
+        return _exchangeable(net, inputs, targets, test, outputs)
     X, places = inputs_of(net, inputs), net.layer.output_axes
     y = checked_targets("targets", targets, len(X), places, single=np.ndim(inputs) < X.ndim)
     if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
@@ -139,6 +143,30 @@ def given(
             "test", Words(f"{T.shape[-1]} numbers each"), f"{X.shape[-1]}, as the inputs"
         )
     return Data(np.concatenate([X, T]), y, math.prod(places))
+
+
+_TENSORS = 60
+"""How many arrays of tensors, their errors and what is made of them are held at a time."""
+
+
+def _exchangeable(
+    net: Network,
+    inputs: Exchangeable,
+    targets: ArrayLike,
+    test: ArrayLike | None,
+    outputs: int | None,
+) -> Data:
+    """As many inputs as targets as the training set, and then the others; or InputError."""
+    m = whole(
+        "m", inputs.m, 1, wanted="an integer, of the inputs that are trained on and the others"
+    )
+    if test is not None:
+        raise InputError("test", Words("inputs"), "none: samples without a target are tests")
+    check_memory("m", m, 8 * _TENSORS * m**4, f"the tensors of {number(m)} inputs")
+    y = checked_targets("targets", targets, min(m, np.shape(targets)[0] if np.ndim(targets) else 1))
+    if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
+        raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
+    return Data(representatives(inputs, m, net, 1).X, y, 1)
 
 
 def inputs_of(net: Network, inputs: ArrayLike) -> Array:

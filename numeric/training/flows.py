@@ -13,6 +13,8 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.engine.orbits import Exchangeable
+from derive.engine.tensors import Name
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
@@ -20,6 +22,7 @@ from derive.work.progress import telling
 
 from ..arrays import Array
 from ..flows import flow as tensors_of
+from ..tables import layout as tables
 from ..tables.compare import VANISHES
 from . import layout
 from .arguments import (
@@ -36,7 +39,7 @@ from .rounding import with_errors
 
 def flow(
     net: Network,
-    inputs: ArrayLike,
+    inputs: ArrayLike | Exchangeable,
     targets: ArrayLike,
     test: ArrayLike | None = None,
     depth: int | None = None,
@@ -61,7 +64,8 @@ def flow(
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
         inputs: (N, n_0), the training set, or (n_0,) for one. Of a network of convolutions
             (N, positions, n_0), or (positions, n_0): a sample is then a signal at a position, or,
-            with a readout, a signal.
+            with a readout, a signal. Or `derive.Exchangeable(m, q, p)`: the first of the m samples
+            have targets, the others are tests; tensors at initialization are those of its orbits.
         targets: y, (N,) for one output, or (N, outputs); a number for one input. With samples that
             are positions (N, positions) or (N, positions, outputs).
         test: (T, n_0) or (n_0,), inputs that nothing is trained on; none by default. As `inputs`.
@@ -108,10 +112,16 @@ def flow(
     what = f"training on {len(data.targets)} inputs"
     with telling(what, data.samples**4 * 1e-4):
         names = averages.tensors(group)
-        table = tensors_of(net, data.X, depth, names, width=width)
-        last = table.isel(layer=-1)
-        values = {name.label: last[name.label].to_numpy() for name in names}
-        errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
+        alike = isinstance(inputs, Exchangeable)
+        table = tensors_of(net, inputs if alike else data.X, depth, names, width=width)
+        last = table.isel(layer=[-1])
+
+        def array(name: Name, ending: str) -> Array:
+            if alike:
+                return np.asarray(tables.spread(last, name, data.samples, ending)[0])
+            return np.asarray(last[name.label + ending].to_numpy()[0])
+
+        values, errors = ({name.label: array(name, end) for name in names} for end in _TWINS)
         scaled = _Problem(data.targets, rate, times)
         theta = Basis.of(values["Theta"], len(data.targets)).theta[: len(data.targets)]
         _check_sizes(theta, scaled)
@@ -137,6 +147,8 @@ def flow(
     arrays |= _sizes({name: x for name, (x, _) in found.items()}, values, data.targets, half)
     return layout.dataset(net, data.X, data.targets, times, arrays, about)
 
+
+_TWINS = "", "_error"
 
 _POWERS = 1e90
 """Of whose third power, that of Θ in ddH, or its inverse's, products are doubles."""

@@ -119,6 +119,40 @@ def test_a_file_of_the_name_of_a_dash_is_stdout(capsys, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+JSON = {
+    "derive": "derive K --single",
+    "haar": "haar O[1,1]^2",
+    "flow": " ".join(FLOW),
+    "simulate": f"simulate {' '.join(FLOW[1:])} --draws 4 --width 4",
+    "batchnorm": "batchnorm --width 6 --batch 3 --draws 4 --depth 2",
+    "propagation": "propagation --activation tanh --C_W 2 --depth 1",
+    "spectrum": "spectrum --depth 2 --points 2",
+    "train": "train --data digits --train 1 --test 0 --depth 2 --activation linear --steps 0 inf",
+    "doctor": "doctor",
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_has_the_rows_of_the_csv(capsys, tmp_path, name):
+    words = [*JSON[name].split(), "--csv", str(tmp_path / "rows.csv"), "--json"]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    found = json.loads(out)
+    with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    kept = [{key: cell for key, cell in row.items() if cell} for row in rows]
+    assert [{key: str(cell) for key, cell in row.items()} for row in found] == kept
+    assert found
+
+
+def test_a_doctor_tells_what_does_not_work(capsys, monkeypatch):
+    status, out, _ = run(capsys, "doctor")
+    assert (status, "as it should" in out) == (0, True)
+    monkeypatch.setattr("numeric.simulate", lambda *_, **__: {"K": np.array(2.0)})
+    status, out, _ = run(capsys, "doctor")
+    assert (status, "gives K = 2.0 for 1" in out) == (1, True)
+
+
 def test_stdout_by_its_path_is_written_through(tmp_path):
     """Also where it was sent to a file: nothing is put in the file's place."""
     command = [sys.executable, "-m", "derivations", *FLOW, "--csv", "/dev/stdout"]

@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, Uniform
-from numeric import compare, flow, normalise, plot, simulate
+from derive import (
+    Exchangeable,
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    Uniform,
+    activations,
+    layers,
+    recursion,
+    symbols,
+)
+from numeric import compare, flow, normalise, plot, simulate, training, write_module
 
 NAMES = ["K", "G1", "V", "Theta"]
 OF_V = ["(11)(11)", "(11)(12)", "(11)(22)", "(11)(23)", "(12)(12)", "(12)(13)", "(12)(34)"]
@@ -210,3 +221,141 @@ def test_orbits_are_normalised_and_drawn():
     assert np.allclose(panel.lines[0].get_ydata(), table["V"].sel(orbit="(11)(22)"))
     with pytest.raises(InputError):
         plot(table, "V_(11)(33)")
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_digits_are_those_of_ordinary_inputs(sigma):
+    net, X = Network(sigma, Orthogonal(), C_b="1/10"), [[2, 0, 0, 0], [1, 1, 1, 1]]
+    short = flow(net, Exchangeable(2, 1, "1/2"), 3, ["K", "V"], precision=25)
+    whole = flow(net, X, 3, ["K", "V"], precision=25)
+    for name in ("K", "V"):
+        for label in short[name].dropna("orbit")["orbit"].to_numpy():
+            entry = whole[name].to_numpy()[(slice(None), *labelled(label))]
+            assert short[name].sel(orbit=label).to_numpy().tolist() == entry.tolist()
+
+
+def test_floats_are_as_near_to_digits_as_they_say():
+    inputs = Exchangeable(64, 1, "1/3")
+    net = Network("tanh", Orthogonal(), C_b="1/10")
+    floats, digits = (flow(net, inputs, 3, ["K", "V"], precision=each) for each in (None, 20))
+    for name in ("K", "V"):
+        off = np.abs(digits[name].to_numpy().astype(float) - floats[name].to_numpy())
+        here = np.isfinite(off)
+        assert here.sum() == 3 * (2 if name == "K" else 7)
+        assert (off <= floats[f"{name}_error"].to_numpy() + 1e-300)[here].all()
+
+
+def test_digits_of_the_least_correlation():
+    inputs = Exchangeable(2, 1, -1)
+    table = flow(Network("tanh"), inputs, 3, ["K", "V"], precision=16)
+    K = table["K"].to_numpy()
+    assert (K[:, 0] == -K[:, 1]).all()
+
+
+def gaussian_mean(bracket, sigma, q, p):
+    """A bracket of a polynomial σ, by Gauss and Hermite's rule of enough nodes."""
+    samples = sorted({sample for sample, _ in bracket.factors})
+    z = sympy.symbols(f"z:{len(samples)}")
+    at = dict(zip(samples, z, strict=True))
+    integrand = sympy.Integer(1)
+    for sample, order in bracket.factors:
+        integrand *= sympy.diff(sigma, symbols.z, order).subs(symbols.z, at[sample])
+    for sample in bracket.outer:
+        integrand = sympy.diff(integrand, at[sample])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+    grid = np.array(np.meshgrid(*[nodes] * len(z), indexing="ij")).reshape(len(z), -1)
+    weight = np.prod(np.meshgrid(*[weights / np.sqrt(2 * np.pi)] * len(z)), axis=0).ravel()
+    kernel = np.where(np.eye(len(z), dtype=bool), q, p)
+    values = sympy.lambdify(z, integrand, "numpy")(*(np.linalg.cholesky(kernel) @ grid))
+    return float((values * weight).sum())
+
+
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=str)
+def test_recursions_of_orbits_lead_from_layer_to_layer(weights):
+    sigma = symbols.z + symbols.z**2 / 3
+    net = Network(activations.from_expr(sigma), weights, C_b=0.1)
+    table = flow(net, Exchangeable(50, 1, 0.25), 4, ["K", "G1", "V"])
+    below, above = table.sel(layer=3), table.sel(layer=4)
+
+    def number(component):
+        name, samples = str(component.args[0]), "".join(map(str, component.args[1]))
+        pairs = (samples[k : k + 2] for k in range(0, len(samples), 2))
+        return float(below[name].sel(orbit="".join(f"({pair})" for pair in pairs)))
+
+    q, p = (float(below["K"].sel(orbit=label)) for label in ("(11)", "(12)"))
+    for name, count in (("K", 2), ("G1", 2), ("V", 7)):
+        made = recursion(name, weights).exchangeable()
+        assert len(made) == count
+        for label, each in made.items():
+            parts = each.expr.atoms(sympy.Expr)
+            known = {part: number(part) for part in parts if type(part).__name__ == "Component"}
+            brackets = {part for part in parts if type(part).__name__ == "Average"}
+            known |= {part: gaussian_mean(part.bracket, sigma, q, p) for part in brackets}
+            found = float(each.expr.xreplace(known).subs({symbols.C_W: 1, symbols.C_b: 0.1}))
+            assert found == pytest.approx(float(above[name].sel(orbit=label)), rel=1e-12)
+
+
+def test_recursions_of_orbits_name_the_first_of_each(tmp_path):
+    made = recursion("V").exchangeable()
+    assert list(made) == OF_V
+    assert [*recursion("V").exchangeable(2)] == [x for x in OF_V if max(labelled(x)) < 2]
+    assert [*recursion("V").exchangeable(symbols.m)] == OF_V
+    names = {str(each) for each in made["(12)(34)"].expr.atoms(sympy.Expr) if "V[" in str(each)}
+    assert {"V[1,1,2,2]", "V[1,1,2,3]", "V[1,2,3,4]"} <= names
+    assert not any("V[3" in each or "V[2" in each for each in names)
+    specialised = recursion("K", activation="relu").exchangeable()["(11)"]
+    assert str(specialised.expr) == "C_W*K[1,1]/2 + C_b"
+    residual = recursion("K", layer=layers.residual(norm="rms")).exchangeable()["(12)"]
+    assert "K[2,2]" not in str(residual)
+    with pytest.raises(InputError, match="skip around one matrix"):
+        recursion("V", layer="skip(1/2)").exchangeable()
+    with pytest.raises(InputError, match="one input"):
+        made["(12)(34)"].asymptotics("relu")
+    with pytest.raises(InputError, match="the recursion itself"):
+        write_module(made["(12)(34)"], "tanh", tmp_path / "kernel.py")
+    with pytest.raises(InputError, match="the recursion itself"):
+        flow(Network("tanh"), [1.0, 2.0], 2, made["(12)(34)"])
+
+
+def test_training_is_that_of_ordinary_inputs():
+    net, X, y = Network("tanh", C_b=0.1), vectors(3, 1, 0.3), [1.0, -0.5]
+    how = {"depth": 3, "eta": 0.1, "steps": [0, 5, np.inf]}
+    short = training.flow(net, Exchangeable(3, 1, 0.3), y, **how)
+    whole = training.flow(net, X[:2], y, X[2:], **how)
+    for name in whole.data_vars:
+        if not str(name).endswith("_error"):
+            assert np.allclose(short[name], whole[name], rtol=1e-11, atol=1e-12), name
+    assert short.attrs["batch"] == 2
+
+
+def test_two_classes_are_learned_at_any_size():
+    net, y = Network("tanh", C_b=0.1), [1.0, 1.0, -1.0, -1.0]
+    table = training.flow(net, Exchangeable(6, 1, 0.3), y, depth=2, steps=[1.0, np.inf])
+    mean = table["prediction"].to_numpy()
+    assert np.allclose(mean[0, :2], mean[0, 0], rtol=1e-12)
+    assert np.allclose(mean[0, :2], -mean[0, 2:4], rtol=1e-12)
+    assert np.allclose(mean[:, 4:], 0.0, atol=1e-12)  # a test sample is as near to either class
+    assert np.allclose(table["loss"][-1], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "test", "argument"),
+    [
+        (Exchangeable(symbols.m, 1, 0), [1.0], None, "m"),
+        (Exchangeable(3, 1, 0), [1.0], [1.0, 2.0], "test"),
+        (Exchangeable(2, 1, 0), [1.0, 2.0, 3.0], None, "targets"),
+        (Exchangeable(10**4, 1, 0), [1.0], None, "m"),
+    ],
+)
+def test_training_says_what_it_cannot_have(inputs, targets, test, argument):
+    with pytest.raises(InputError) as caught:
+        training.flow(Network("tanh"), inputs, targets, test, depth=2)
+    assert caught.value.argument == argument
+
+
+def test_gelu_far_out_is_relu():
+    inputs = Exchangeable(256, 10000, 2000)
+    smooth, bent = (flow(Network(each), inputs, 2, ["K", "V"]) for each in ("gelu", "relu"))
+    for name in ("K", "V"):
+        own, other = (table[name][1].dropna("orbit") for table in (smooth, bent))
+        assert np.allclose(own, other, rtol=3e-4), name

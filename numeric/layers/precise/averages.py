@@ -39,10 +39,16 @@ class Averages:
         wanted: the averages.
         apart: whether derivatives at inputs that are multiples of each other are no sums that are
             symmetric in them, and so are refused.
+        exchangeable: as in `Passage`.
     """
 
     def __init__(
-        self, activation: Activation, wanted: Sequence[Average], *, apart: bool = False
+        self,
+        activation: Activation,
+        wanted: Sequence[Average],
+        *,
+        apart: bool = False,
+        exchangeable: bool = False,
     ) -> None:
         self._activation, self._count, self._apart = activation, len(wanted), apart
         self._sets: dict[Members, list[tuple[int, tuple[Group, ...]]]] = {}
@@ -60,7 +66,9 @@ class Averages:
                 )
         elif not self._truncated:
             self._sums = {
-                members: Sums(activation, [_orders(groups) for _, groups in each])
+                members: Sums(
+                    activation, [_orders(groups) for _, groups in each], exchangeable=exchangeable
+                )
                 for members, each in self._sets.items()
             }
             if not all(each.is_proved for each in self._sums.values()):

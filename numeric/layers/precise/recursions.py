@@ -22,6 +22,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.atoms import read
+from derive.engine.orbits import representative
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
@@ -79,6 +80,7 @@ class Recursions:
         unseen: how many first layers have other samples than the last one; no results have them.
         more: further tensors, which `completed` computes.
         read: the tensors behind each stage of each scheme's readout, if there is one.
+        exchangeable: True if entries that differ by a permutation of the inputs are equal.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -95,6 +97,8 @@ class Recursions:
         unseen: int = 0,
         more: Sequence[Name] = (),
         read: Sequence[Sequence[Sequence[Name]]] = (),
+        *,
+        exchangeable: bool = False,
     ) -> None:
         stream, (ahead, m) = names[0][-1], samples
         readouts = [each for scheme in schemes for each in scheme.readouts]
@@ -118,7 +122,9 @@ class Recursions:
             for stage, of_stage in zip(scheme.stages, made, strict=True):
                 count = found[-1][1].behind if found else count
                 known = scheme.sigma, self.parameters, count, stage
-                through = Passage(below, of_stage, *known, single=schemes[0].single)
+                through = Passage(
+                    below, of_stage, *known, single=schemes[0].single, exchangeable=exchangeable
+                )
                 below = [each.target for each in of_stage]
                 found.append((stage, through))
             return found
@@ -182,6 +188,8 @@ class Passage:
         m: how many inputs, or positions of all inputs.
         stage: the stage.
         single: whether the steps are of a single input.
+        exchangeable: True if entries that differ by a permutation of the inputs are equal: the
+            first of each orbit stands for them.
 
     Attributes:
         behind: how many inputs there are behind it.
@@ -201,8 +209,10 @@ class Passage:
         stage: Stage,
         *,
         single: bool,
+        exchangeable: bool = False,
     ) -> None:
         self.activation, self._single, self.m = activation, single, m
+        self.exchangeable = exchangeable
         self.sigma = partial(stage.sigma_at, default=activation)
         self._parameters, self._before = list(parameters), list(before)
         taps = stage.reading
@@ -248,7 +258,13 @@ class Passage:
 
     def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
         """The entry that this one is equal to by symmetry."""
-        return (name, ()) if self._single else _identified(name, samples)
+        if self._single:
+            return name, ()
+        return self._representative(*_identified(name, samples))
+
+    def _representative(self, name: Name, samples: tuple[int, ...]) -> Entry:
+        """The entry that stands for this one."""
+        return (name, representative(name, samples) if self.exchangeable else samples)
 
     @property
     def monomials(self) -> int:
@@ -330,7 +346,8 @@ class Passage:
         if self._single:
             return identify(atom)[0], ()
         labels = tuple(to[label] for label in atom.samples)
-        return identify(tensor(atom.fields, atom.order, atom.pairing, labels))
+        found = identify(tensor(atom.fields, atom.order, atom.pairing, labels))
+        return self._representative(*found)
 
     def _bracket(self, atom: Bracket, to: Mapping[int, int]) -> list[tuple[Fraction, Key]]:
         bracket, labels = relabelled(atom)
@@ -338,7 +355,9 @@ class Passage:
         found: list[tuple[Fraction, Key]] = []
         own = self.averages.setdefault(atom.kernel, {})
         for average, count in placed_averages(bracket, samples, self.sigma(atom.kernel)).items():
-            found.append((Fraction(count), (f"average {atom.kernel}", _place_of(average, own))))
+            groups = enumerate(sorted(group for _, group in average))
+            placed = tuple(groups) if self.exchangeable else average
+            found.append((Fraction(count), (f"average {atom.kernel}", _place_of(placed, own))))
         return found
 
     def _lay_out(self) -> None:

@@ -85,11 +85,13 @@ def run(
     digits: int,
     sizes: Sizes,
     limit: float = DAY,
+    products: tuple[object, object] | None = None,
 ) -> Precise:
     """The wanted entries at every layer of results.
 
     Arguments:
         inputs: distinct, (m, n_0).
+        products: q and p of exchangeable inputs; `inputs` then say which depend on each other.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many of each entry are right.
         sizes: of tensors, given the middles of all.
@@ -100,7 +102,7 @@ def run(
     """
     with _ALONE:
         return _run(
-            _Descent(recursions, inputs, parameters, limit),
+            _Descent(recursions, inputs, parameters, limit, products),
             wanted, digits, sizes,
         )  # fmt: skip
 
@@ -164,7 +166,9 @@ class _Descent:
         inputs: Sequence[Sequence[Fraction]],
         parameters: Mapping[str, Sequence[object]],
         limit: float,
+        products: tuple[object, object] | None,
     ) -> None:
+        self._products = products
         self.recursions, self._inputs, self._parameters = recursions, inputs, parameters
         self._limit, self._counted = limit, 0.0
         self._averages: dict[Passage, dict[str, Averages]] = {}
@@ -173,7 +177,12 @@ class _Descent:
             for _, each in chain(*recursions.at(layer)):
                 if each not in self._averages:
                     self._averages[each] = {
-                        label: Averages(each.sigma(label), list(wanted), apart=each.is_merged)
+                        label: Averages(
+                            each.sigma(label),
+                            list(wanted),
+                            apart=each.is_merged,
+                            exchangeable=each.exchangeable,
+                        )
                         for label, wanted in each.averages.items()
                     }
         self._rows = _all_rows(recursions, inputs, parameters, self.depth)
@@ -254,6 +263,9 @@ class _Descent:
 
     def _means(self, first: Passage) -> list[arb]:
         """Means of products of the inputs, (1/n_0) Σ_k Π_a x_ak, entry by entry."""
+        if self._products is not None:
+            q, p = map(ball, self._products)
+            return [p if len(set(at)) > 1 else q for _, at in first.below]
         columns = list(zip(*self._inputs, strict=True))
 
         def mean(at: Sequence[int]) -> Fraction:

@@ -10,7 +10,9 @@ errs, wherever its nodes begin, by (Trefethen and Weideman, SIAM Rev. 56 (2014),
 and to leave out |y_j| > R_j by 2 C Π_{i≠j} m_i · g_j(R_j) φ(R_j) / (R_j − 2Q/R_j). Both, and where
 the kernel is a ball its radius times a bound of ∂⟨…⟩/∂K (Price), are in the radius of the sum.
 Samples that are independent are summed over a `lattice`, nested sums are for the others; two that
-vary too far for either have `broad` sums, whose rule is estimated and not proved.
+vary too far for either have `broad` sums, whose rule is estimated and not proved. Exchangeable
+samples, z_s = √p y + √(q − p) x_s, are independent given y, so that one sum over y has products of
+sums over one x.
 """
 
 from __future__ import annotations
@@ -80,10 +82,14 @@ class Sums:
     Arguments:
         activation: analytic, and no polynomial.
         products: none whose average vanishes because σ is odd.
+        exchangeable: True if all samples have one variance, and any two one covariance.
     """
 
-    def __init__(self, activation: Activation, products: Sequence[Product]) -> None:
+    def __init__(
+        self, activation: Activation, products: Sequence[Product], *, exchangeable: bool = False
+    ) -> None:
         self._activation, self._products = activation, list(products)
+        self._exchangeable = exchangeable
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
         own: Any = weakref.proxy(self)  # for caches that do not hold what holds them
@@ -217,13 +223,13 @@ class Sums:
                 return [value + arb(0, abs(value).upper()) for value in values]
             moved = [arb(0) for _ in values] if exact else self._moved(K, rows)
             return [a + arb(0, b.upper()) for a, b in zip(values, moved, strict=True)]
-        factor, at_kernel = factorise(K, rows), K
+        factor, at_kernel = self._factor(K, rows), K
         rules, at = self.rules(factor, goal)
         broad = len(rules) == 1 and rules[0].most > _MANY and _settles(self._activation)
         centred = centred and not exact and (broad or len(K) > 1) and rank(rows) == len(K)
         if centred:
             middles = [[each.mid() for each in row] for row in K]
-            middle = factorise(middles, rows)
+            middle = self._factor(middles, rows)
             centred = middle.exact
             if centred:
                 factor, at_kernel = middle, middles
@@ -245,6 +251,19 @@ class Sums:
             values[place] = value + arb(0, radius.upper())
         return values
 
+    def _factor(self, K: Matrix, rows: Sequence[Sequence[Fraction]]) -> Factor:
+        """z = B y: of exchangeable samples with what they share as the first of y."""
+        if self._exchangeable and len(K) > 1 and rank(rows) == len(K):
+            shared, own = K[0][1], K[0][0] - K[0][1]
+            if own.lower() > 0 and (shared.lower() > 0 or shared.is_zero()):
+                zero = arb(0)
+                B = [
+                    [shared.sqrt(), *(own.sqrt() if s == t else zero for t in range(len(K)))]
+                    for s in range(len(K))
+                ]
+                return Factor(list(range(len(K))), B, True)
+        return factorise(K, rows)
+
     def seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         """How long the sums take at some 50 digits, more or less."""
         far = self._far(K, rows, goal)
@@ -260,10 +279,12 @@ class Sums:
         return self._nested(rules)
 
     def _proved_seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
-        factor = factorise(K, rows)
+        factor = self._factor(K, rows)
         rules, _ = self.rules(factor, goal)
         if len(rules) == 1:
             return 0.0
+        if len(rules) > len(K):
+            return self._nested(rules[:2])
         box = self._box(K, factor, rules, goal)
         return _SLOWER * self._nested(rules) if box is None else self._on_lattice(box.axes)
 
@@ -369,10 +390,12 @@ class Sums:
                     for raised, count in _raised(product, a, b).items()
                 ]
             )
-        return Sums(self._activation, list(places)), found
+        return Sums(self._activation, list(places), exchangeable=self._exchangeable), found
 
     def _summed(self, factor: Factor, rules: Sequence[Rule]) -> list[arb]:
         """The rule itself."""
+        if len(rules) > len(factor.order):
+            return self._over_shared(factor, rules)
         if len(factor.order) == len(rules) == 1 and all(each[0] for each in self._products):
             return self._along(factor.B[0][0], rules[0])
         last = [_last(row) for row in factor.B]
@@ -386,6 +409,27 @@ class Sums:
         tree = _Tree(self._activation, products, B, levels, rules)
         found = tree.sums(-1, [arb(0)] * len(B))
         return [found[each] for each in products]
+
+    def _over_shared(self, factor: Factor, rules: Sequence[Rule]) -> list[arb]:
+        """The rule for exchangeable samples: all have the same rule given what they share."""
+        shared, own, *_ = factor.B[0]
+        heads = sorted({head for each in self._products for head in each})
+        orders = tuple(sorted({order for head in heads for order in head}))
+        function = functions.derivatives(self._activation, orders, ctx.prec)
+        places = [[orders.index(order) for order in head] for head in heads]
+        inner = _nodes(rules[1], ctx.prec, halved=False)
+        weights = arb_mat([[weight for _, weight in inner]])
+        totals = [arb(0) for _ in self._products]
+        for y, weight in _nodes(rules[0], ctx.prec, halved=self._activation.is_odd):
+            rows = []
+            for x, _ in inner:
+                values = function(shared * y + own * x)
+                rows.append([math.prod((values[k] for k in head), start=arb(1)) for head in places])
+            (sums,) = (weights * arb_mat(rows)).tolist()
+            given = dict(zip(heads, sums, strict=True))
+            for k, each in enumerate(self._products):
+                totals[k] += math.prod((given[head] for head in each), start=weight)
+        return totals
 
     def _along(self, slope: arb, rule: Rule) -> list[arb]:
         """The rule for one sample, z = slope·y."""

@@ -70,7 +70,10 @@ def tensors(
 
     depth, m, unseen = len(parameters["C_b"]), max(data.samples), data.first - 1
     (distinct, order, ahead), measured = schemes, data.measured
+    exchangeable = data.exchangeable
     rows = [tuple(Fraction(float(each)) for each in row) for row in data.X]
+    if exchangeable is not None:
+        rows = [tuple(map(Fraction, row)) for row in exchangeable.dependence(m)]
     # equal inputs have masks of their own, and equal positions other neighbours
     apart = net.has_dropout(depth) or any(each.taps for of in distinct for each in of.stages)
     inputs = rows if apart else list(dict.fromkeys(rows))
@@ -82,7 +85,9 @@ def tensors(
         recursions: Recursions = Skips(closed, needed, distinct, order, first)
     else:
         samples = ahead if apart else (len(inputs),) * len(distinct), len(inputs)
-        recursions = Recursions(needed, distinct, order, first, samples, unseen, read=read)
+        given = needed, distinct, order, first, samples, unseen
+        several = exchangeable is not None and len(inputs) > 1
+        recursions = Recursions(*given, read=read, exchangeable=several)
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
         raise InputError("weights", str(first), wanted)
@@ -92,14 +97,16 @@ def tensors(
             return recursions.entry(_own(name), ())
         slots = dict(zip(name.subscripts, at, strict=True))
         labels = tuple(place[slots[slot]] for slot in range(len(slots)))
-        return identify(tensor(name.fields, name.order, name.pairing, labels))
+        found = identify(tensor(name.fields, name.order, name.pairing, labels))
+        return found if exchangeable is None else recursions.entry(*found)
 
     def places(name: Name) -> list[tuple[int, ...]]:
         return list(product(range(measured), repeat=len(name.subscripts) if m > 1 else 0))
 
     asked = list(dict.fromkeys(entry(name, at) for name in names for at in places(name)))
     try:
-        found = run(recursions, inputs, parameters, asked, digits, sizes, limit)
+        products = None if exchangeable is None else (exchangeable.q, exchangeable.p)
+        found = run(recursions, inputs, parameters, asked, digits, sizes, limit, products)
     except UndefinedError as error:
         sample = error.found.sample if apart else place.index(error.found.sample)
         raise UndefinedError(error.found._replace(sample=sample)).at(
