@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 
 import sympy
@@ -73,6 +73,22 @@ def parse_expression(text: str) -> sympy.Expr:
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_LENGTH:
         raise InputError("expr", text, WANTED)
     return _Reader(text.strip(), {"z": z, "pi": sympy.pi}).read()
+
+
+def parse_with(
+    text: str,
+    names: Mapping[str, sympy.Expr],
+    functions: Mapping[str, Callable[[sympy.Expr], sympy.Expr]],
+    wanted: str,
+) -> sympy.Expr:
+    """An expression in these names, numbers, arithmetic and these functions.
+
+    Raises InputError, with what is wanted, for anything else.
+    """
+    try:
+        return _Reader(text.strip(), {"pi": sympy.pi, **names}, functions).read()
+    except InputError:
+        raise InputError("layer", text, wanted) from None
 
 
 def is_name(text: str) -> bool:
@@ -167,8 +183,13 @@ REFUSED = (
 class _Reader:
     """Walks the syntax tree of `text`, one method per kind of node."""
 
-    def __init__(self, text: str, names: dict[str, sympy.Expr]) -> None:
-        self.text, self.names = text, names
+    def __init__(
+        self,
+        text: str,
+        names: dict[str, sympy.Expr],
+        functions: Mapping[str, Callable[[sympy.Expr], sympy.Expr]] | None = None,
+    ) -> None:
+        self.text, self.names, self.functions = text, names, functions or {}
 
     def read(self) -> sympy.Expr:
         try:
@@ -198,6 +219,10 @@ class _Reader:
                 return self.power(self.visit(base), self.visit(exponent))
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
                 return self.bounded(_OPERATORS[type(op)](self.visit(left), self.visit(right)))
+            case ast.Call(func=ast.Name(id=name), args=[arg], keywords=[]) if (
+                name in self.functions
+            ):
+                return self.functions[name](self.visit(arg))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 return self.call(name, args)
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):

@@ -92,6 +92,7 @@ class Recursion(Step):
         >>> print(recursion("K", layer="normalized(rms)").kernel_form())
         C_W*⟨σ₁ σ₂⟩_y + C_b
         """
+        self._check_without_batch("functions of one sample, for this form")
         return kernel_form(self, data)
 
     def exchangeable(self, m: int | sympy.Symbol | None = None) -> dict[str, OrbitRecursion]:
@@ -154,6 +155,7 @@ class Recursion(Step):
         """
         layers = self.along or self.layer or dense()
         assert isinstance(layers, Layer | ByDepth)
+        self._check_without_batch("functions of one sample")
         net = Network(activation, self.weights, first_weights, layer=layers)
         found = net.pattern(1 if self.is_single_input else 2)
         square, corrections = self.square, self.corrections

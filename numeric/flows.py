@@ -34,6 +34,7 @@ from .brackets import pieces
 from .checks import Inputs, checked_inputs, chosen_samples, representatives
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy, adjoint, limits
+from .layers.alike_batches import NAMED
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
 from .layers.run import Layers
@@ -137,7 +138,8 @@ def flow(
     depth = whole("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     if isinstance(inputs, Exchangeable):
-        data = representatives(inputs, inputs.representatives(names), net, depth)
+        least = min(NAMED, batch_of(inputs, net, depth))
+        data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
         n_0 = inputs.n_0 or (net.widths[0] if net.widths else 0)
         if positions is not None or draws is not None:
             raise InputError("positions, draws", (positions, draws), "none, of exchangeable inputs")
@@ -184,6 +186,24 @@ def flow(
         return table if positions is None else layout.numbered(table, chosen)
 
 
+def _is_batched(schemes: Iterable[Scheme]) -> bool:
+    """True if a layer has a function of all samples."""
+    return any(stage.batch for scheme in schemes for stage in scheme.stages)
+
+
+def batch_of(inputs: Exchangeable, net: Network, depth: int) -> int:
+    """The samples of a batch of which a layer has a function; 0 if none has.
+
+    Raises InputError for a batch of a symbolic size.
+    """
+    if not _is_batched(net.schemes(depth, 2).distinct):
+        return 0
+    if not isinstance(inputs.m, int):
+        wanted = "a number of samples, in a layer with a function of all samples"
+        raise InputError("inputs", str(inputs), wanted)
+    return int(inputs.m)
+
+
 def _check_draws(
     given: int, names: Sequence[Name], precision: int | None, samples: int, outputs: int
 ) -> int:
@@ -206,6 +226,7 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     schemes, order, samples = _schemes(net, data, depth)
     for scheme in schemes:
         scheme.check_positions("draws")
+        scheme.check_without_batch("no draws, which functions of one sample alone have")
     first = net.weights_at(1, depth=depth).standard
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
     rows = range(data.first, depth + 1)
@@ -296,8 +317,11 @@ def _in_floats(
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, max(samples)) else None
     first, unseen = net.weights_at(1, depth=asked.depth).standard, asked.data.first - 1
-    exchangeable = asked.data.exchangeable is not None
-    layers = made(asked.names, schemes, first, (samples, len(X)), change, own, exchangeable)
+    represented = asked.data.exchangeable
+    batch = represented.m if represented and _is_batched(schemes) else 0
+    exchangeable = represented is not None
+    how = exchangeable, batch
+    layers = made(asked.names, schemes, first, (samples, len(X)), change, own, *how)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order, unseen)
     unknown = [name for name in layers.parameters if name not in values]
@@ -417,6 +441,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
+    if _is_batched(schemes):
+        return "none, for a function of all samples"
     taps = [stage.taps for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"
@@ -583,6 +609,7 @@ def _layers(
     change: Change | None,
     order: tuple[int, ...] | None,
     exchangeable: bool,
+    batch: int,
 ) -> _Runnable:
     """The recursions of these tensors and of all that they need; of laws that only permutations
     keep, along layers in this order."""
@@ -601,7 +628,7 @@ def _layers(
         if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], schemes[0], first, change)
         how = {"exchangeable": exchangeable}
-        return StagedLayers(needed, schemes, first, samples, change, read, **how)
+        return StagedLayers(needed, schemes, first, samples, change, read, **how, batch=batch)
 
 
 _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"

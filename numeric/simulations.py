@@ -28,6 +28,7 @@ from derive.errors import InputError
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
 from derive.recursions import Wanted, wanted
+from derive.weights import Gaussian
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
@@ -36,7 +37,7 @@ from .arrays import Array, at_samples
 from .checks import Inputs, chosen_samples, representatives
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
-from .flows import flow
+from .flows import batch_of, flow
 from .hyperparameters import Given
 from .layers import limits
 from .layers.limits import NoValueError
@@ -94,7 +95,7 @@ def simulate(
             a network of convolutions, as in `flow`. What has no value where z = 0, as σ'(0) of
             ReLU, is refused as in `flow`.
             Or `derive.Exchangeable(m, q, p)`: some of the samples are drawn, six at most, and the
-            entries of an orbit are averaged.
+            entries of an orbit are averaged. With a function of all samples all m are drawn.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -170,6 +171,8 @@ def simulate(
     )
     ensemble = checked_ensemble(net, data, width, depth, seed)
     chosen = () if positions is None else chosen_samples(positions, net, ensemble.data, depth)
+    if exchangeable and len(ensemble.inputs) > SAMPLED:  # a batch, whose other samples count too
+        chosen = tuple(range(max(SAMPLED, 2 * max(name.pairs for name in names))))
     plan = plan_of(names, ensemble.data.measured, chosen, exchangeable=exchangeable)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
@@ -189,7 +192,7 @@ def simulate(
     arrays: dict[str, xarray.Variable] = {}
     estimates = unbiased.cumulants(found, plan.targets)
     for target, estimate in zip(plan.targets, estimates, strict=True):
-        arrays |= _tensor(target, ensemble, estimate, chosen)
+        arrays |= _tensor(target, ensemble, estimate, () if exchangeable else chosen)
     labels: list[str] = []
     if exchangeable:
         own = {target.label: orbits(target, plan.samples) for target in plan.targets}
@@ -223,8 +226,13 @@ def simulate(
 def _some(
     inputs: Exchangeable, names: Sequence[Name], net: Network, width: int, depth: int
 ) -> Inputs:
-    """As many of exchangeable inputs as are sampled."""
+    """As many of exchangeable inputs as are sampled; all of a batch with functions of it."""
     n_0 = inputs.n_0 or (net.widths[0] if net.widths else int(net.width_ratio_at(1) * width))
+    if batch_of(inputs, net, depth):
+        free = inputs.n_0 is None and net.widths is None
+        if free and isinstance(net.weights_at(1, depth=depth), Gaussian):
+            n_0 = max(n_0, inputs.m)  # z has one law for all inputs of these products
+        return representatives(inputs, inputs.m, net, depth, n_0)
     least = inputs.representatives(names)
     most = inputs.m if isinstance(inputs.m, int) else SAMPLED
     return representatives(inputs, max(least, min(most, n_0, SAMPLED)), net, depth, n_0)

@@ -18,12 +18,6 @@ POOLED = 10**6
 """label + POOLED·k, k > 0, stands for a position of this sample's signal that is averaged over."""
 
 
-def sample_text(label: int) -> str:
-    """A sample, or p3, p'3, … for positions of signal 3 that are averaged over."""
-    place, sample = divmod(label, POOLED)
-    return f"p{(place - 1) * chr(39)}{sample}" if place else str(sample)
-
-
 class Label(NamedTuple):
     """The cumulant of the fields of these names, a partition of its slots, and its order."""
 
@@ -52,9 +46,33 @@ def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(slot) for slot in block) for block in blocks)
 
 
+SUMMED = 1 << 16
+"""Labels of samples from this one on are summed over the batch."""
+SLOPES = SUMMED + 64
+"""Of these, those that a function of all samples itself is differentiated by."""
+
+
+def sample_text(sample: int) -> str:
+    """A sample's label: its number; p3, p'3, … for positions of signal 3 that are averaged over;
+    or p, q, … if it is summed over."""
+    place, signal = divmod(sample, POOLED)
+    if place:
+        return f"p{(place - 1) * chr(39)}{signal}"
+    if sample < SUMMED:
+        return str(sample)
+    letters, k = ("xyv", sample - SLOPES) if sample >= SLOPES else ("pqruvw", sample - SUMMED)
+    return letters[k] if k < len(letters) else f"{letters[0]}{k}"
+
+
+def sample_latex(sample: int) -> str:
+    """The same in LaTeX: α_1, or p."""
+    summed = SUMMED <= sample < POOLED
+    return sample_text(sample) if summed else rf"\alpha_{{{sample_text(sample)}}}"
+
+
 def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
     """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
-    labels = [rf"\alpha_{{{sample_text(sample)}}}" for sample in samples]
+    labels = list(map(sample_latex, samples))
     if name in {"V", "V2", "U6"}:
         labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
     head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)

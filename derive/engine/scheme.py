@@ -95,6 +95,11 @@ class Scheme:
             wanted += "known to recursion, and to flow and simulate without this"
             raise InputError("layer", str(self.layer), wanted)
 
+    def check_without_batch(self, wanted: str) -> None:
+        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        for stage in self.stages:
+            stage.check_without_batch(wanted)
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The layer's stages: recursions lead from one to the next."""

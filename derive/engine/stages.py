@@ -20,6 +20,7 @@ from typing import NamedTuple, overload
 
 import sympy
 
+from ..activations.batches import OPEN, BatchFunction
 from ..activations.functions import Activation
 from ..arithmetic.parameters import C_B, C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, of_kind, times
@@ -199,6 +200,7 @@ class Stage:
         masks: p of each mask of dropout: every σ is multiplied by μ/p, μ = 1 with chance p and
             else 0, one μ for each neuron and sample.
         activations: the activation of each argument; None, or () for all, is the network's.
+        batch: the function of all samples at a neuron that stands in the place of σ.
         below: `NEURONS`, or `INPUTS` of layer 1.
 
     `derive.layers` makes them, and checks that they are invariant.
@@ -214,6 +216,7 @@ class Stage:
     masks: tuple[Value, ...] = ()
     activations: tuple[Activation | None, ...] = ()
     below: Below = NEURONS
+    batch: BatchFunction | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -221,7 +224,7 @@ class Stage:
     @cached_property
     def _hash(self) -> int:
         parts = self.equations, self.matrices, self.arguments, self.means, self.functions
-        return hash((*parts, self.taps, self.masks, self.activations, self.below))
+        return hash((*parts, self.taps, self.masks, self.activations, self.below, self.batch))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:
@@ -265,7 +268,9 @@ class Stage:
         atoms += self.masks
         values = [value.expr for value in of_kind(atoms, Value)]
         free = {symbol for function in self.functions for symbol in function.free_symbols}
-        return (*values, *sorted(free - {mean.symbol for mean in self.means}, key=str))
+        free -= {mean.symbol for mean in self.means}
+        free |= self.batch.free_symbols if self.batch else set()
+        return (*values, *sorted(free, key=str))
 
     @property
     def keep(self) -> Value | None:
@@ -329,10 +334,16 @@ class Stage:
         """All of the stage's activations, each once."""
         return tuple(dict.fromkeys(self.sigma(k, default) for k in range(len(self.arguments))))
 
+    def check_without_batch(self, wanted: str) -> None:
+        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        if self.batch is not None:
+            raise InputError("layer", f"a function of all samples, {self.batch}", wanted)
+
     @property
     def is_bound(self) -> bool:
         """True if it has activations or laws of its own."""
-        return any(self.activations) or any(matrix.law for matrix in self.matrices)
+        laws = any(matrix.law for matrix in self.matrices)
+        return laws or any(self.activations) or self.batch not in (None, OPEN)
 
     def carried(self, term: Product) -> Kind:
         """A variable that has the index on the left in a product that is carried past matrices."""

@@ -17,7 +17,8 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
-from ..display.labels import POOLED
+from ..display.labels import POOLED, SLOPES
+from ..gaussian.brackets import by_sample
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
@@ -194,17 +195,23 @@ class Line:
             coefficient *= term.coefficient
             parameters = times(parameters, term.parameters)
             means += term.means
-            sample, first = self.samples[part.node], 1 + _PLACES * self.slots[part.node]
+            sample, slot = self.samples[part.node], self.slots[part.node]
+            first, any_sample = 1 + _PLACES * slot, SLOPES + slot
             for each in term.factors:
                 if isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    own = sample + POOLED * (first + at) if each.pooled else sample
+                    summed = self.stage.batch is not None and each.edges and at >= 0
+                    own = any_sample if summed else sample
+                    own += POOLED * (first + at) if each.pooled else 0
                     copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
-                    factors.append((number[each.at], sample, each.order, kind))
+                    order = each.order
+                    if order and self.stage.batch is not None:
+                        order = by_sample(any_sample)  # the first derivative: others are refused
+                    factors.append((number[each.at], sample, order, kind))
                 else:
                     place = first + _PLACES // 2 + len(atoms)
                     atoms.append(at_limit(self.stage, each, sample, place))

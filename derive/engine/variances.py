@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import sympy
 
+from ..activations.batches import OPEN
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, power, times
 from ..weights import WeightEnsemble
@@ -24,13 +25,16 @@ _Random = TypeVar("_Random", Equation, Matrix)
 
 
 def unbound(stage: Stage, weights: WeightEnsemble) -> tuple[Stage, WeightEnsemble]:
-    """The stage with an open σ, and its default law. If all laws are equal, it has no other."""
+    """The stage with an open σ, and its default law. If all laws are equal, it has no other.
+
+    A function of all samples is open as well.
+    """
     laws = {matrix.law or weights for matrix in stage.matrices}
     if len(laws) == 1:
         (weights,) = laws
         matrices = tuple(matrix._replace(law=None) for matrix in stage.matrices)
         stage = replace(stage, matrices=matrices)
-    return replace(stage, activations=()), weights
+    return replace(stage, activations=(), batch=stage.batch and OPEN), weights
 
 
 def general(stage: Stage) -> tuple[Stage, dict[Atom, Value]]:

@@ -285,6 +285,7 @@ class _Written:
         """Check that it is a polynomial. Where σ is multiplied out, 1 comes into its place."""
         self.bound, self.old, self.sigmas = bound, bound.stage, sigmas
         self.symbols = [mean.symbol for mean in self.old.means]
+        self.old.check_without_batch("functions of one sample, at finite width")
         for sigma in bound.activations:
             if not sigma.is_polynomial:
                 raise InputError("activation", sigma.name, "a polynomial")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from ..arithmetic.hermite import by_parts
-from ..display.labels import component_latex, sample_text
+from ..display.labels import SUMMED, component_latex, sample_latex, sample_text
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
 from . import closed_forms
@@ -26,11 +26,18 @@ from .oracle import gaussian_average
 from .pieces import Pieces
 
 
+def by_sample(sample: int) -> int:
+    """The order of a factor that is differentiated by this sample; and the sample, of the order."""
+    return -1 - sample
+
+
 class Bracket(NamedTuple):
     """⟨∂^outer Π σ^{(order)}(z_sample)⟩_K with sorted `factors` (sample, order) and sorted `outer`.
 
     `outer` lists the samples that are differentiated, with repetition; each occurs among the
-    factors, and ∂ acts on every factor of that sample. `kernel` is the label of K.
+    factors, and ∂ acts on every factor of that sample. If σ of a sample is a function of all
+    samples at the neuron, any sample may stand in `outer`, and a factor that is differentiated by a
+    sample has `by_sample` of it for its order. `kernel` is the label of K.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -40,7 +47,9 @@ class Bracket(NamedTuple):
     @property
     def samples(self) -> tuple[int, ...]:
         """Those that occur, ascending."""
-        return tuple(sorted({sample for sample, _ in self.factors}))
+        own = {sample for sample, _ in self.factors}
+        own |= {by_sample(order) for _, order in self.factors if order < 0}
+        return tuple(sorted(own.union(self.outer)))
 
     @property
     def is_single(self) -> bool:
@@ -49,7 +58,10 @@ class Bracket(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Bracket:
         """With other labels of its samples, which keep their order."""
-        factors = tuple((label(sample), order) for sample, order in self.factors)
+        factors = tuple(
+            (label(sample), order if order >= 0 else by_sample(label(by_sample(order))))
+            for sample, order in self.factors
+        )
         return self._replace(factors=factors, outer=tuple(map(label, self.outer)))
 
 
@@ -160,7 +172,7 @@ class Average(sympy.Expr):
         if single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
             return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{{at}}}"
-        signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
+        signs = "".join(rf"\partial_{{{sample_latex(sample)}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{{at}}}"
 
 
@@ -186,7 +198,8 @@ def product_text(factors: Sequence[tuple[int, int]], single: bool | None = None)
     """Π σ^{(order)}(z_sample), samples as subscripts unless `single`; by default if several."""
     single = Bracket(tuple(factors)).is_single if single is None else single
     return " ".join(
-        "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
+        _slope(order)
+        + ("σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count))
         for (sample, order), count in Counter(factors).items()
     )
 
@@ -198,7 +211,8 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
     for (sample, order), count in Counter(factors).items():
         marks = "'" * order if order < 4 else f"^{{({order})}}"
         label = "" if single else rf"_{{\alpha_{sample}}}"
-        body = rf"\sigma{marks}{label}"
+        slope = rf"\partial_{{{sample_latex(by_sample(order))}}}" if order < 0 else ""
+        body = rf"{slope}\sigma{marks}{label}"
         parts.append(
             body
             if count == 1
@@ -209,11 +223,18 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
     return "".join(parts)
 
 
+def _slope(order: int) -> str:
+    """∂ by a sample, in front of a function of all samples."""
+    return f"∂{_subscript(by_sample(order))}" if order < 0 else ""
+
+
 def _primes(order: int) -> str:
     return "'" * order if order < 4 else f"⁽{_superscript(order)}⁾"
 
 
 def _subscript(value: int) -> str:
+    if value >= SUMMED:
+        return f"_{sample_text(value)}"
     return str(value).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
@@ -304,7 +325,7 @@ class Component(sympy.Expr):
 
     def _sympystr(self, printer: Any) -> str:
         name, samples = self.args
-        return f"{name}[{','.join(sample_text(int(each)) for each in samples.args)}]"
+        return f"{name}[{','.join(sample_text(int(sample)) for sample in samples.args)}]"
 
     def _latex(self, printer: Any) -> str:
         name, samples = self.args

@@ -11,6 +11,7 @@ from .layer import Layer
 from .shipped import (
     around,
     as_layer,
+    batchnorm,
     dense,
     dropout,
     gated,
@@ -26,6 +27,7 @@ __all__ = [
     "around",
     "as_layer",
     "as_period",
+    "batchnorm",
     "by_depth",
     "convolution",
     "dense",

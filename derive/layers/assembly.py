@@ -9,6 +9,7 @@ its group is carried past: Σ_a σ(z_a)² changes when z is rotated, and with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,6 +18,7 @@ from math import prod
 
 import sympy
 
+from ..activations.batches import MEAN, BatchFunction, parse_batch_function
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import C_B, C_W, Value
 from ..arithmetic.polynomials import UNIT, Monomial, power
@@ -38,8 +40,9 @@ from ..engine.stages import (
 from ..engine.taps import ALONE, Taps
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError, Words
+from ..expressions import FUNCTIONS
 from ..weights import WeightEnsemble
-from .notation import SIGMA, WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
+from .notation import SIGMA, WIDTH, Addend, Batch, Bias, Entry, Sigma, Statement, Weight
 
 NOT_INVARIANT = (
     "{what} of {variable} is summed over while {carried} is carried past: it is no function of "
@@ -86,7 +89,7 @@ class Assembly:
 
     def __init__(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[Statement | Batch],
         values: Mapping[str, sympy.Expr],
         variances: Mapping[str, sympy.Expr],
         ratios: Mapping[str, sympy.Expr],
@@ -107,6 +110,8 @@ class Assembly:
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
         self.collective: dict[str, sympy.Expr] = {}
+        self.batches: dict[str, tuple[int, BatchFunction]] = {}  # by their names
+        self.composed: dict[str, BatchFunction] = {}  # by the names of lines' functions
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
         self.sets: dict[sympy.Symbol, int] = {}  # of neurons, by means over each alone
         self.pooled: set[sympy.Symbol] = set()  # the means over positions, too
@@ -115,7 +120,9 @@ class Assembly:
         self.unused = set(self.values)
         for statement in statements:
             self.text = statement.text
-            if statement.left is None:
+            if isinstance(statement, Batch):
+                self.define_batch(statement)
+            elif statement.left is None:
                 self.collect(statement)
             else:
                 self.define(statement.name, statement.left, statement.right)
@@ -182,6 +189,47 @@ class Assembly:
         if found.has(sympy.nan, sympy.zoo, sympy.oo, sympy.I):
             raise self.wrong("an equation that is finite and real, no division by 0")
         return found
+
+    # functions of all samples
+
+    def define_batch(self, statement: Batch) -> None:
+        """y[i;s] = a function of one variable at all samples."""
+        name, of = statement.name, self.variables.get(statement.variable)
+        if of is None or of.centre:
+            raise self.wrong(
+                f"a variable that is defined above, without a mean taken off, not "
+                f"{statement.variable}"
+            )
+        if name in {*self.variables, *self.collective, *self.batches}:
+            raise self.wrong(f"another name than {name}, which is taken")
+        words = set(re.findall(r"[A-Za-z_]\w*", statement.function)) - {"z", "s", MEAN, *FUNCTIONS}
+        symbols = {word: sympy.Symbol(word, real=True) for word in words}
+        values = {word: self.resolved(symbol) for word, symbol in symbols.items()}
+        if any(value.free_symbols & self.means.keys() for value in values.values()):
+            raise self.wrong("no mean over neurons in a function of all samples")
+        self.batches[name] = of.variable, parse_batch_function(statement.function, values)
+
+    def batch(self, factor: object) -> tuple[int, sympy.Expr, str] | None:
+        """As one of a line's functions: y[a], or σ of it, if y is a function of all samples."""
+        if isinstance(factor, Entry) and factor.variable in self.batches:
+            variable, function = self.batches[factor.variable]
+            self.composed[factor.variable] = function
+            return variable, sympy.S.Zero, factor.variable
+        if not isinstance(factor, Sigma):
+            return None
+        names = {each.variable for one in factor.argument for each in one.factors}  # type: ignore[union-attr]
+        if not names & self.batches.keys():
+            return None
+        (argument, *more) = factor.argument
+        (name, *others) = names
+        if more or others or argument.scale != 1:
+            raise self.wrong(f"s({name}[a]), of a function of all samples alone")
+        variable, function = self.batches[name]
+        if factor.name != SIGMA and function.arguments:
+            raise self.wrong(f"s(…) of {name}, in which s is taken already")
+        made = f"{factor.name}({name})"
+        self.composed[made] = function.activated
+        return variable, sympy.S.Zero, made
 
     # variables
 
@@ -267,6 +315,12 @@ class Assembly:
         self, weight: Weight, factors: Sequence[object], scale: sympy.Expr
     ) -> Iterator[Line]:
         """W[i,a] Π v[a] Π σ(…), with what is taken off the variables multiplied out."""
+        batches = [each for factor in factors if (each := self.batch(factor))]
+        if batches:
+            if len(factors) > 2:
+                raise self.wrong("a function of all samples alone with its matrix")
+            yield Line(weight.matrix, batches[0][0], (), tuple(batches), scale)
+            return
         entries = [self.entry(each) for each in factors if isinstance(each, Entry)]
         found = [each for each in factors if isinstance(each, Sigma)]
         sigmas = tuple((*self.argument(each), each.name) for each in found)
@@ -346,6 +400,8 @@ class Assembly:
 
     def sigma(self, name: str) -> Activation | None:
         """The activation of a function's name; None for the network's."""
+        if name in self.composed:
+            name = name.partition("(")[0] if "(" in name else SIGMA
         if name in self.activations or name == SIGMA:
             return self.activations.get(name)
         return as_activation(name)
@@ -553,6 +609,10 @@ class _StageMaker:
         )
         for function in self.functions:
             self.check(function)
+        batches = [whole.composed[name] for *_, name in self.arguments if name in whole.composed]
+        if batches and (len(self.arguments) > 1 or means):
+            wanted = "one function of all samples alone between two matrices"
+            raise whole.wrong(wanted)
         names = {space for matrix in self.matrices.values() for space in matrix[1:3]}
         names |= {kind.space for kind, _ in equations} | {mean.space for mean in means}
         ratios = {
@@ -570,6 +630,7 @@ class _StageMaker:
             taps=self.taps([equation for _, equation in equations]),
             masks=self.masks([equation for _, equation in equations]),
             activations=sigmas if any(sigmas) else (),
+            batch=next(iter(batches), None),
         )
 
     def taps(self, equations: Sequence[Equation]) -> Taps:

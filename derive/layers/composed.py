@@ -20,7 +20,7 @@ from .notation import PARAMETER
 
 _NAME = re.compile(r"\[[^\]]*\]|[A-Za-z_]\w*")
 _OF_Z = re.compile(r"\bs\s*\[([^\]]*)\]")
-_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*=")
+_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*(?:\s*;\s*s)?)\s*\])?\s*=")
 
 
 _SKIP = "g"

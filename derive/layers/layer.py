@@ -21,7 +21,7 @@ from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from .assembly import Assembly
-from .notation import PARAMETER, SIGMA, WANTED, Sigma, parse
+from .notation import PARAMETER, SIGMA, WANTED, functions_in, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
 
@@ -50,6 +50,7 @@ class Layer:
     | tanh(h[a]) | an activation, by its name |
     | a letter in brackets that is not on the left | is summed over |
     | a name without brackets | a collective variable (a mean over neurons), or another symbol |
+    | y[i;s] = … mean_s(…) | a function of all samples at a neuron; mean_s is their mean |
     | z | the input of the layer, and its output |
 
     Arguments:
@@ -275,8 +276,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     functions = dict(layer.functions)
     statements = [parse(line, functions) for line in layer.lines]
     of_matrices = dict(layer.variances), dict(layer.ratios), dict(layer.laws)
-    factors = (each for one in statements for addend in one.right for each in addend.factors)
-    used = {each.name for each in factors if isinstance(each, Sigma)}
+    used = {name for each in statements for name in functions_in(each)}
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
@@ -286,6 +286,8 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     for opened in (False, True):
         made = Assembly(*given, opened=opened)
         stages, wrong = made.stages(), made.asymmetries
+        if wrong and any(stage.batch for stage in stages):
+            raise wrong[0]
         if not wrong or (not layer.keep and (opened or is_skip(stages))):
             return stages, next((each.wanted for each in wrong), None)
     raise wrong[0]

@@ -6,10 +6,11 @@
     y[i] = z[i]/sqrt(q + eps)                a variable that is carried, times a function of those
     h[i] = W1[i,a] y[a]                      a matrix, its column summed over
     z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
+    y[i;s] = z[i;s]/sqrt(mean_s(z[i;s]^2) + eps)         a function of all samples at a neuron
 
-Equations may contain numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of terms
-without an index, s(…) for the network's σ, and activations by name, tanh(h[a]), or by a name that
-the layer defines.
+An index ;s for the sample may be left out where there is no mean over samples. Equations may
+contain numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of terms without an index,
+s(…) for the network's σ, and activations by name, tanh(h[a]), or by a name that the layer defines.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import NamedTuple
 
 import sympy
 
+from ..activations.batches import MEAN
+from ..activations.batches import WANTED as BATCH_WANTED
 from ..activations.functions import names
 from ..errors import InputError
 from ..expressions import MAX_EXPONENT, MAX_LENGTH
@@ -72,6 +75,15 @@ class Sigma(NamedTuple):
     name: str = SIGMA
 
 
+class Batch(NamedTuple):
+    """v[i;s] = a function of one variable at all samples, in the text of which it is z."""
+
+    name: str
+    variable: str
+    function: str
+    text: str
+
+
 class Addend(NamedTuple):
     """A product: what has no index, and what has."""
 
@@ -89,6 +101,8 @@ class Statement(NamedTuple):
 
 
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*")
+_SAMPLE = re.compile(r"\s*;\s*s\s*\]")
+_ENTRY = re.compile(r"([A-Za-z_]\w*)\s*\[\s*([A-Za-z_]\w*)\s*;\s*s\s*\]")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)"
     r"|(?P<name>[A-Za-z_]\w*)(?:\s*\[(?P<inside>[\w\s,]*)(?::\s*(?P<sets>[1-9]\d{0,5})\s*)?\])?"
@@ -101,7 +115,7 @@ def scalar(name: str) -> sympy.Symbol:
     return WIDTH if name == "n" else sympy.Symbol(name, real=True)
 
 
-def parse(text: str, functions: Collection[str] = ()) -> Statement:
+def parse(text: str, functions: Collection[str] = ()) -> Statement | Batch:
     """Read one equation; InputError if the text is none.
 
     Arguments:
@@ -109,7 +123,9 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement:
     """
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise InputError("layer", text, WANTED)
-    left, equals, right = text.partition("=")
+    if MEAN in text:
+        return _batch(text)
+    left, equals, right = _SAMPLE.sub("]", text).partition("=")
     match = _LEFT.fullmatch(left)
     if match is None or not equals or match[1] in {"n", "s", "b", *_FUNCTIONS}:
         raise InputError("layer", text, WANTED)
@@ -121,6 +137,26 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement:
         raise InputError("layer", text, wanted)
     reader = _Reader(text, right, functions, is_mean=match[2] is None)
     return Statement(match[1], match[2], reader.sum(), text)
+
+
+def functions_in(statement: Statement | Batch) -> set[str]:
+    """The names of the activations in an equation."""
+    if isinstance(statement, Batch):
+        return {SIGMA} if re.search(r"\bs\s*\(", statement.function) else set()
+    factors = (each for addend in statement.right for each in addend.factors)
+    return {each.name for each in factors if isinstance(each, Sigma)}
+
+
+def _batch(text: str) -> Batch:
+    """A function of all samples at a neuron, y[i;s] = z[i;s]/sqrt(mean_s(z[i;s]^2) + eps)."""
+    left, equals, right = text.partition("=")
+    places = [_ENTRY.fullmatch(left.strip()), *_ENTRY.finditer(right)]
+    variables = {match[1] for match in places[1:] if match}
+    if not equals or len({match and match[2] for match in places}) > 1 or len(variables) != 1:
+        wanted = f"a function of one variable at all samples, y[i;s] = …, {BATCH_WANTED}"
+        raise InputError("layer", text, wanted)
+    assert places[0] is not None
+    return Batch(places[0][1], variables.pop(), _ENTRY.sub("z", right).replace("^", "**"), text)
 
 
 class _Reader:

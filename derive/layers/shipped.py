@@ -144,6 +144,56 @@ def normalized(
     return around(block, 0, norm, eps, f"normalized({', '.join(shown)})")
 
 
+def batchnorm(
+    eps: object = 0,
+    center: bool = True,
+    affine: Sequence[object] | None = None,
+    behind: bool = False,
+    weights: Laws = None,
+    activations: Sigmas = None,
+) -> Layer:
+    """z' = b + W σ(y), y the batch-normalized z: a norm over the samples, at each neuron by itself.
+
+    y_s = (z_s − m)/√(v + ε), with m and v the mean and the variance of z over all given samples.
+    The samples are the batch, as in training mode.
+
+    Arguments:
+        eps: ε, 0 or more, or a symbol.
+        center: whether m is taken off; without it m = 0, and v is the mean of z².
+        affine: (gain, shift) of y; by default (1, 0).
+        behind: whether the norm stands behind σ: z' = b + W y, y the normalized σ(z).
+        weights, activations: as of `layers.Layer`; by default the network's.
+
+    Derived here. Raises InputError for ε < 0.
+
+    >>> print("; ".join(batchnorm(center=False).lines))
+    y[i;s] = z[i;s]/sqrt(mean_s((z[i;s])^2) + eps); z[i] = b[i] + W[i,a] s(y[a])
+    """
+    for name, given in (("center", center), ("behind", behind)):
+        if not isinstance(given, bool):
+            raise InputError(name, given, "True or False")
+    norm = Norm("rms", eps)
+    pair = None if affine is None else listed("affine", affine, "(gain, shift)")
+    if pair is not None and len(pair) != 2:
+        raise InputError("affine", affine, "(gain, shift)")
+    entry = "s(z[i;s])" if behind else "z[i;s]"
+    own = f"({entry} - mean_s({entry}))" if center else entry
+    line = f"{own}/sqrt(mean_s(({own})^2) + eps)"
+    values = dict(norm.values)
+    if pair:
+        line, values = f"gain*{line} + shift", values | {"gain": pair[0], "shift": pair[1]}
+    shown = [*norm.shown("")[1:], *([] if center else ["center=False"])]
+    shown += [*shown_as(affine=pair), *(["behind=True"] if behind else [])]
+    return Layer(
+        f"y[i;s] = {line}",
+        f"z[i] = b[i] + W[i,a] {'y[a]' if behind else 's(y[a])'}",
+        weights=weights,
+        activations=activations,
+        label=f"batchnorm({', '.join([*shown, *_own(weights, activations)])})",
+        **values,
+    )
+
+
 def residual(
     skip: object = 1,
     norm: str | None = None,
@@ -281,6 +331,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "dense": (dense, _OWN),
     "dropout": (dropout, ("p",)),
     "normalized": (normalized, ("norm", "eps", *_OWN)),
+    "batchnorm": (batchnorm, ("eps", "center", "affine", "behind", *_OWN)),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C", *_OWN)),
     "gated": (gated, ("skip", "norm", "eps", "C", *_OWN)),
     "skip": (skip, ("gamma", "norm", "eps", *_OWN)),

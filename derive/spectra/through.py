@@ -283,8 +283,11 @@ class _Reader:
 
 
 def _check_signals(layer: Layer) -> None:
-    """Raise InputError unless each tap permutes a signal's positions, and no position is masked."""
+    """Raise InputError unless each tap permutes a signal's positions, no position is masked, and no
+    function mixes samples."""
     stages = *layer.stages, *layer.measured.stages
+    for stage in stages:
+        stage.check_without_batch("functions of one sample, for spectra of Jacobians")
     if not all(each.taps.permutes and not (each.masks and each.taps.moves) for each in stages):
         wanted = "one whose taps permute the positions, as of a circular convolution, for the "
         wanted += "spectra of Jacobians at a constant signal"

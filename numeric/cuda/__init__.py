@@ -9,6 +9,7 @@ from __future__ import annotations
 from derive.errors import InputError
 
 from ..samplers.base import Sampler
+from ..samplers.ensemble import BATCHES
 from ..samplers.innovations import InnovationSampler
 from ..samplers.paths import PathSampler
 from ..samplers.products import ProductSampler
@@ -21,10 +22,13 @@ def on_device(sampler: Sampler) -> Sampler:
     """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
 
     Raises:
-        InputError: without a GPU, for the explicit sampler, and for weights without rotations.
+        InputError: without a GPU, for the explicit sampler, for weights without rotations, and for
+            functions of all samples.
     """
     if isinstance(sampler, ProductSampler | InnovationSampler):
         raise InputError("device", f'cuda for the sampler "{sampler.name}"', '"cpu"')
+    if BATCHES in sampler.ensemble.layers.needs:
+        raise InputError("device", "cuda for a function of all samples", '"cpu"')
     probes = isinstance(sampler, ProbeSampler) and not sampler.whole
     if not probes and not isinstance(sampler, PathSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')

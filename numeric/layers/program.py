@@ -8,7 +8,7 @@ entries are many, a monomial is a product of arrays instead, each along the axes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product as product_of
 from math import prod
@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from derive.arithmetic.polynomials import Atom, Expansion, Monomial
+from derive.display.labels import SUMMED
 from derive.engine.step.derived import Kind
 from derive.engine.tensors import Name
 from derive.groups.pairings import pattern_of, patterns
@@ -111,7 +112,9 @@ class Table:
         for step, of_labels in zip(steps, axes, strict=True):
             self._begins.append(len(rows))
             terms = sorted(
-                (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
+                (placed, float(value))
+                for (mono, _), value in step.terms.items()
+                for placed in _over_samples(_placed(mono, find), m)
             )
             rows += [(factors, value, of_labels) for factors, value in terms or [((), 0.0)]]
         longest = max(1, *(len(factors) for factors, *_ in rows))
@@ -121,7 +124,10 @@ class Table:
             for place, (first, labels) in enumerate(factors):
                 self._first[row, place] = first
                 for power, label in enumerate(reversed(labels) if rank else ()):
-                    self._strides[row, place, of_labels[label]] += m**power
+                    if label < 0:
+                        self._first[row, place] += _sample(label) * m**power
+                    else:
+                        self._strides[row, place, of_labels[label]] += m**power
         self._coefficients = np.array([value for _, value, _ in rows])[:, None]
         self._step = max(1, GATHERED // self._first.size)
         self._whole = self._places(0) if self._step >= self.size else None
@@ -315,6 +321,26 @@ def _orbits(rank: int, m: int) -> tuple[Places, Places]:
 def _labels(step: Polynomial) -> tuple[int, ...]:
     """The labels of its axes, one for those that are equal."""
     return tuple(dict.fromkeys(step.samples))
+
+
+def _over_samples(placed: _Placed, m: int) -> Iterator[_Placed]:
+    """The terms of a monomial's sum over samples, with `_fixed` ones for the labels."""
+    summed = sorted({label for _, labels in placed for label in labels if label >= SUMMED})
+    for at in product_of(range(m), repeat=len(summed)):
+        to = {label: _fixed(sample) for label, sample in zip(summed, at, strict=True)}
+        yield tuple(
+            (first, tuple(to.get(label, label) for label in labels)) for first, labels in placed
+        )
+
+
+def _fixed(sample: int) -> int:
+    """A label that stands for one sample, 0, 1, …"""
+    return -1 - sample
+
+
+def _sample(label: int) -> int:
+    """The sample of such a label."""
+    return -1 - label
 
 
 def _placed(mono: Monomial, find: Find) -> _Placed:

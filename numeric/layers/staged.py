@@ -24,6 +24,7 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import is_merged
 from . import stages
+from .alike_batches import AlikeBatch
 from .averages import Averages
 from .merged import Merged
 from .resting import Degenerate, UndefinedError
@@ -32,7 +33,7 @@ from .steps import ways
 from .tapped import Tapped
 from .vectors import Both, Descent, begun, joined, put
 
-Passage: TypeAlias = stages.Stage | Merged | Tapped
+Passage: TypeAlias = stages.Stage | Merged | Tapped | AlikeBatch
 
 
 class StagedLayers:
@@ -46,6 +47,7 @@ class StagedLayers:
         change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
         exchangeable: True if permutations of the samples change no tensor.
+        batch: how many exchangeable samples functions of all samples take.
 
     Attributes:
         names: the tensors behind a layer, and then those of the readout.
@@ -67,18 +69,17 @@ class StagedLayers:
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
         *,
         exchangeable: bool = False,
+        batch: int = 0,
     ) -> None:
         for scheme in schemes:
             scheme.check_numbers()
         found = ways(names, schemes, first, samples, read, change)
         self.names = (*names[0][-1], *(read[0][-1] if read else ()))
         self.parameters = found.parameters
+        how = {"exchangeable": exchangeable, "batch": batch}
         starts, self._layers, self._readouts = (
             [
-                [
-                    _passage(*each, self.parameters, way.scheme, exchangeable=exchangeable)
-                    for each in way.stages()
-                ]
+                [_passage(*each, self.parameters, way.scheme, **how) for each in way.stages()]
                 for way in of
             ]
             for of in found
@@ -210,17 +211,25 @@ def _passage(
     scheme: Scheme,
     *,
     exchangeable: bool,
+    batch: int,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     sigma = partial(stage.sigma_at, default=scheme.sigma)
     bent = not all(each.is_smooth for each in stage.sigmas(scheme.sigma))
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not stage.alone.has_dense_equation
+    if stage.batch is not None and exchangeable:
+        return AlikeBatch(*given, stage.batch, batch)
     made = (
         Merged(*given, stage.pools, exchangeable=exchangeable)
-        if m > 1 and bent and is_merged(stage, steps)
+        if m > 1 and bent and stage.batch is None and is_merged(stage, steps)
         else stages.Stage(
-            *given, apart=apart, exchangeable=exchangeable, keep=stage.keep, positions=stage.pools
+            *given,
+            apart=apart,
+            exchangeable=exchangeable,
+            keep=stage.keep,
+            positions=stage.pools,
+            batch=stage.batch,
         )
     )
     return Tapped(made, steps, stage.taps, m) if stage.taps.moves else made

@@ -10,6 +10,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
@@ -23,6 +24,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
+from .batches import of_batch
 from .pooled import Gathered, Pooled, over_positions
 from .program import Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
@@ -49,6 +51,7 @@ class Stage:
         parameters: the names of the hyperparameters.
         m: inputs.
         apart, distinct, exchangeable: as `averages.of_several` has them.
+        batch: the function of all samples at a neuron that is averaged in the place of σ.
         keep: p of dropout. A recursion has the masks of different inputs; where labels of a bracket
             meet at one, their factors share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for each
             label that meets another.
@@ -76,6 +79,7 @@ class Stage:
         exchangeable: bool = False,
         keep: Value | None = None,
         positions: int = 1,
+        batch: BatchFunction | None = None,
     ) -> None:
         pooled = [Gathered(step) for step in steps if isinstance(step, Step) and positions > 1]
         steps = pooled or steps
@@ -83,7 +87,7 @@ class Stage:
         self._positions = positions
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
         self._sigma = sigma
-        self._keep = keep
+        self._keep, self._batch = keep, batch
         self.steps = tuple(steps)
         self.names = tuple(step.target for step in steps)
         how = {"apart": apart, "distinct": distinct, "exchangeable": exchangeable}
@@ -92,13 +96,18 @@ class Stage:
             brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
         labels = [name.label for name in below]
         self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
-        self._single = m == 1 and all(len(set(step.samples)) == 1 for step in steps)
-        self.groups = [
-            of.of_one(sigma(kernel), sorted(brackets[kernel]))
-            if self._single
-            else of.of_several(sigma(kernel), sorted(brackets[kernel]), m, **how)
-            for kernel in sorted(brackets)
-        ]
+        one = m == 1 and all(len(set(step.samples)) == 1 for step in steps)
+        self._single = one and batch is None
+
+        def averaged(kernel: str) -> of.Averages:
+            own, wanted = sigma(kernel), sorted(brackets[kernel])
+            if batch is not None:
+                return of_batch(batch, own, wanted, m)
+            if self._single:
+                return of.of_one(own, wanted)
+            return of.of_several(own, wanted, m, **how)
+
+        self.groups = [averaged(kernel) for kernel in sorted(brackets)]
         self.noises = sum(group.count for group in self.groups)
         self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
         self.tables = Tables(steps, m, self._find, exchangeable=exchangeable)
@@ -252,6 +261,8 @@ class Stage:
 
     def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
         """The first sample whose z = 0 lies on a kink of σ in the stage; None if there is none."""
+        if self._batch is not None:
+            return None
         labels = ((self._below[kernel].label, tensors[kernel][0]) for kernel in self.kernels)
         found = (on_kink(self._sigma(label), K) for label, K in labels)
         return next((each for each in found if each), None)

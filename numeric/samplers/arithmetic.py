@@ -13,6 +13,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.activations import Activation
+from derive.activations.batches import BatchFunction
 from derive.arithmetic.parameters import Value
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
@@ -22,6 +23,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
+from ..layers import batches
 from ..layers.tapped import Reader
 from ..random.lazy import Step
 from . import jets
@@ -100,6 +102,25 @@ class Arithmetic:
             Z[:, 0] = derivatives[:, order]
         return Z
 
+    def batched(self, Z: Array, function: BatchFunction, sigma: Activation) -> Array:
+        """A function of all samples at a neuron, of a jet with first derivatives at most."""
+        directions = Z.shape[2] - function.is_shift_invariant
+        if self.probes.order and directions < 5 and function.is_scale_invariant(sigma):
+            wanted = "an eps, or a larger batch: squares of derivatives, 1/r⁴ over a norm r of so "
+            wanted += "few directions, have an infinite mean, and estimates no error"
+            raise InputError("inputs", f"{directions} directions of a batch", wanted)
+        *means, value = zip(*batches.expressions(function, sigma), strict=True)
+        arguments = [Z]
+        with np.errstate(all="ignore"):
+            for mean in means:
+                moved = jets.composed(self.probes, _derivative(mean, arguments), arguments)
+                arguments.append(moved.mean(axis=2, keepdims=True))
+            found = jets.composed(self.probes, _derivative(value, arguments), arguments)
+        if not np.isfinite(found).all() and np.isfinite(Z).all():
+            wanted = "an eps: at a neuron of a network all samples have one value"
+            raise InputError("layer", str(function), wanted)
+        return found
+
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
         """A jet times μ/p, with μ = 1 with chance p, else 0, for each sample and neuron."""
         made = np.array(body)
@@ -172,6 +193,26 @@ def sets_of(x: Array, sets: int) -> Array:
     if n % sets:
         raise InputError("width", n, f"a multiple of {sets}, the number of groups of a norm")
     return x.reshape(*before, sets, -1)
+
+
+def _derivative(made: Any, arguments: Sequence[Array]) -> jets.Derivative:
+    """A function of jets at their values, and its first derivatives.
+
+    Arguments:
+        made: the function, its derivative by the first argument, and those by the others.
+    """
+    own, by_z, by_means = made
+    values = [each[:, 0] for each in arguments]
+
+    def derivative(orders: tuple[int, ...]) -> Array:
+        if sum(orders) > 1:
+            wanted = "tensors with first derivatives of a function of all samples at most"
+            raise InputError("tensors", "higher derivatives", wanted)
+        chosen = [by_z, *by_means][orders.index(1)] if any(orders) else own
+        found: Array = chosen(*values)
+        return found
+
+    return derivative
 
 
 @cache(entries=256)

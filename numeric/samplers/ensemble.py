@@ -61,8 +61,9 @@ def differentiate(Z, out):
 '''
 
 
-STAGES, MASKS, PERMUTATIONS = "stages", "masks", "permutations"
-"""What samplers may support: layers of any stages; dropout; laws that permutations alone keep."""
+STAGES, MASKS, PERMUTATIONS, BATCHES = "stages", "masks", "permutations", "batches"
+"""What samplers may support: layers of any stages; dropout; laws that permutations alone keep;
+functions of all samples at a neuron."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,8 @@ class Layers:
             found[STAGES] = f"the layer {self.net.layer}"
         if any(stage.masks for stage in stages):
             found[MASKS] = "layers with dropout"
+        if any(stage.batch for stage in stages):
+            found[BATCHES] = f"the layer {self.net.layer}"
         if self.net.group != "O":
             found[PERMUTATIONS] = f"the weights {self.net.weights}"
         return found
@@ -369,6 +372,8 @@ def checked_ensemble(
     held = 8 * 4 * max(data.samples) * max(width, X.shape[1])
     check_memory("width", width, held, f"layers of {number(width)} neurons")
     layers = _checked_layers(net.tabulated(depth), X.shape[1], width, depth)
+    if BATCHES in layers.needs and len(X) == 1:
+        raise InputError("inputs", "one sample", f"several samples, a batch, for {net.layer}")
     return Ensemble(layers, data, seed)
 
 

@@ -26,7 +26,7 @@ from ..estimators.observables import Plan, derivatives, followed, terms_of
 from ..estimators.sums import ELEMENTS, Elements
 from ..random.matrices import weight_matrix
 from .base import Sampler
-from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, Layers
+from .ensemble import BATCHES, MASKS, PERMUTATIONS, STAGES, Ensemble, Layers
 from .probing import probes_of
 from .staged import ProbeSampler
 
@@ -41,7 +41,7 @@ Fields = Mapping[AnyField, Array]
 class ExplicitSampler(Sampler):
     """Networks with all their weights and tensors."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS, BATCHES})
     name: ClassVar[str] = "explicit"
 
     @classmethod

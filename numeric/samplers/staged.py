@@ -48,7 +48,7 @@ from ..random.matrices import weight_matrix
 from . import probing
 from .arithmetic import Arithmetic
 from .base import Sampler
-from .ensemble import MASKS, PERMUTATIONS, STAGES, Ensemble, Layers, number_at
+from .ensemble import BATCHES, MASKS, PERMUTATIONS, STAGES, Ensemble, Layers, number_at
 from .probing import polynomials_of, probes_of
 
 _NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
@@ -128,7 +128,7 @@ class ProbeSampler(Sampler):
 
     probes: Probes
     whole: bool = False
-    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS})
+    supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS, BATCHES})
     name: ClassVar[str] = "probes"
 
     @property
@@ -461,6 +461,8 @@ class Evaluated:
         """σ^{(order)} of an argument."""
         terms = [self._product(term, HERE) for term in self._stage.arguments[argument]]
         Z = self._arithmetic.added(terms)
+        if self._stage.batch is not None:
+            return self._arithmetic.batched(Z, self._stage.batch, self._sigma_of(argument))
         return self._arithmetic.activated(Z, order, self._sigma_of(argument), kept=Z is terms[0])
 
     def _function(self, function: int, orders: tuple[int, ...]) -> Array:

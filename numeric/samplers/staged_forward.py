@@ -32,7 +32,7 @@ from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from . import forward
 from .base import Sampler, evaluated
-from .ensemble import MASKS, PERMUTATIONS, Ensemble, number_at
+from .ensemble import BATCHES, MASKS, PERMUTATIONS, Ensemble, number_at
 from .forward import WIDEST, fits, grouped, whole_groups
 from .forward_kernels import LANES
 from .probing import probes_of
@@ -53,7 +53,7 @@ class ForwardSampler(ProbeSampler):
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
         """One that follows networks one by one, where this does not apply."""
         plain = ProbeSampler.of(ensemble, plan)
-        if plan.samples > 1 or PERMUTATIONS in ensemble.layers.needs:
+        if plan.samples > 1 or {PERMUTATIONS, BATCHES} & ensemble.layers.needs.keys():
             return plain
         made = cls(ensemble, plan, probes_of(plan))
         return made if made.applies else plain

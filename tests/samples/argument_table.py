@@ -410,6 +410,10 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "derive.layers.dense": ({}, PARTS),
+    "derive.layers.batchnorm": (
+        {},
+        {"eps": HALF, "center": False, "affine": (2, 1), "behind": True, **PARTS},
+    ),
     "derive.layers.dropout": ({"p": HALF}, {"p": sympy.Rational(1, 3)}),
     "derive.layers.flattening": ({"positions": 4}, {"positions": 5}),
     "derive.layers.gated": ({}, {**RESIDUAL, "C": (1, 2, HALF)}),

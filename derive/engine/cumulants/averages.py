@@ -115,7 +115,8 @@ class Average(NamedTuple):
             neurons, fields = _at_neurons(whole, number, len(outside) + len(free))
             budget = order + len(free)
             outward = self.stage.has_centres
-            averaged = around_gaussian(neurons, fields, budget, outward, self.group)
+            batched = self.stage.batch is not None
+            averaged = around_gaussian(neurons, fields, budget, outward, self.group, batched)
             if not averaged:
                 continue
             ways = [

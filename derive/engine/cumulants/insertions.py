@@ -22,34 +22,46 @@ from ...arithmetic.polynomials import (
     power,
     times,
 )
+from ...display.labels import SUMMED
 from ...gaussian.brackets import Bracket, normal_form
 from ...groups.pairings import Blocks, refining_pairings, refining_partitions
 from ...work.caches import cache
+from ..atoms import relabelled
 from ..tensors import kernel_label, tensor
 from ..trees import Field, Kind, Placed
 
 Neuron = tuple[tuple[int, int, Kind], ...]
 """The factors σ^{(order)}(v_{sample}) at one neuron, as sorted triples (sample, order, v)."""
 Target = tuple[int, int, Kind]
-"""A variable that σ is taken of: its neuron and its sample."""
-Insertions = dict[tuple[tuple[Target, ...], Monomial, int], Fraction]
-"""(outer derivatives, tensors, power of 1/n) → coefficient."""
+"""A variable that σ is taken of: its neuron and its sample, `SUMMED` if it is any of all."""
+_Insertion = tuple[tuple[Target, ...], Monomial, int]
+"""Outer derivatives, tensors, power of 1/n."""
+Insertions = dict[_Insertion, Fraction]
+"""The coefficients."""
 
 
 @cache(entries=4096)
 def around_gaussian(
-    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool, group: str
+    neurons: tuple[Neuron, ...],
+    fields: tuple[Placed, ...],
+    order: int,
+    outward: bool,
+    group: str,
+    batched: bool = False,
 ) -> Expansion:
     """E[Π_j F_j(z_j) Π fields] over distinct neurons, up to n^{-order}, around z ~ N(0, K).
 
     Every set partition of the fields into joint cumulants, each with any number of variables that
     become derivatives of the F_j, times any number of cumulants of these variables alone. `outward`
-    brings the brackets to their normal form; `group` keeps the layer's law.
+    brings the brackets to their normal form; `group` keeps the layer's law. If the functions are
+    `batched`, each depends on all samples at its neuron, and derivatives are summed over these.
     """
     targets = tuple(
         (j, sample, kind)
         for j, factors in enumerate(neurons)
-        for sample, kind in sorted({(sample, kind) for sample, _, kind in factors})
+        for sample, kind in sorted(
+            {(SUMMED if batched else sample, kind) for sample, _, kind in factors}
+        )
     )
     result: Expansion = {}
     for partition in _partitions(fields, {j for j, *_ in targets}, order):
@@ -160,10 +172,23 @@ def _exponential(
 
 def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> None:
     for (outer, mono, i), x in a.items():
-        for (more, other, j), y in b.items():
+        taken = sum(sample >= SUMMED for _, sample, _ in outer)
+        for own, y in b.items():
+            more, other, j = _renumbered(own, taken) if taken else own
             if i + j <= order:
                 key = (tuple(sorted(outer + more)), times(mono, other), i + j)
                 total[key] = total.get(key, Fraction(0)) + x * y
+
+
+def _renumbered(insertion: _Insertion, by: int) -> _Insertion:
+    """The insertion with its summed samples numbered behind so many others."""
+    outer, mono, at = insertion
+
+    def label(sample: int) -> int:
+        return sample + by if sample >= SUMMED else sample
+
+    atoms = frozenset((relabelled(atom, label), exponent) for atom, exponent in mono)
+    return tuple((j, label(sample), kind) for j, sample, kind in outer), atoms, at
 
 
 @cache(entries=4096)
@@ -192,11 +217,15 @@ def _insert(
         places = [[slot for slot, at in enumerate(slots) if at == one] for one in set(slots)]
         if any(len(place) % 2 for place in places):
             continue
+        numbered = tuple(
+            (j, sample + k if sample == SUMMED else sample, kind)
+            for k, (j, sample, kind) in enumerate(outer)
+        )
         fields = own + tuple(_variable(kind) for *_, kind in outer)
-        labels = tuple(samples + [sample for _, sample, _ in outer])
+        labels = tuple(samples + [sample for _, sample, _ in numbered])
         for pairing in refining(places):
             atom = tensor(fields, relative, pairing, labels)
-            key = (outer, monomial([atom]), atom.n_power)
+            key = (numbered, monomial([atom]), atom.n_power)
             result[key] = result.get(key, Fraction(0)) + weight
     return result
 

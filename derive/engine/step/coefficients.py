@@ -12,7 +12,7 @@ from itertools import permutations
 
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, times
 from ...arithmetic.polynomials import power as power_of
-from ...display.labels import POOLED
+from ...display.labels import POOLED, SUMMED
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
@@ -25,6 +25,7 @@ from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor, tensor
+from ..trees import H
 from ..variances import general, multiplied_out, unbound
 
 
@@ -102,6 +103,14 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
+    if stage.batch and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
+    if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
+        wanted = (
+            "cumulants of z alone, such as K, G1 and V, or Theta: others of derivatives are not "
+            "derived for functions of all samples"
+        )
+        raise InputError("fields", what, wanted)
     averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
     count = f"{averages} averages over the weights"
     check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
@@ -191,4 +200,7 @@ def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
 
 @cache(entries=1 << 14)
 def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
-    return relabelled(atom, lambda each: samples[each - 1])  # type: ignore[no-any-return]
+    def label(sample: int) -> int:
+        return sample if sample >= SUMMED else samples[sample - 1]
+
+    return relabelled(atom, label)  # type: ignore[no-any-return]

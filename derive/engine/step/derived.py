@@ -346,12 +346,24 @@ class Step(Shown):
         known = [name for label, name in NAMES.items() if label in found]
         return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
+    def _check_without_batch(self, wanted: str) -> None:
+        for stage in self.layer_stages:
+            stage.check_without_batch(wanted)
+
     def single_input(self) -> Self:
-        """The same with one input: every sample index equal."""
+        """The same with one input: every sample index equal.
+
+        Raises InputError for a function of all samples, of which one input is no batch.
+        """
+        self._check_without_batch("several samples, a batch")
         return replace(self, samples=(1,) * len(self.samples))
 
     def specialise(self, activation: Activation | str) -> Self:
-        """The same for a given activation, its brackets in closed form where there is one."""
+        """The same for a given activation, its brackets in closed form where there is one.
+
+        Raises InputError for a function of all samples, whose brackets have no closed forms here.
+        """
+        self._check_without_batch("an open activation: such brackets have no closed forms here")
         return replace(self, activation=as_activation(activation))
 
     def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:

@@ -1,0 +1,388 @@
+"""Brackets of functions of all samples at one neuron, ⟨∂_{s…} Π_p φ_{s_p}(z)⟩_K with z ~ N(0, K).
+
+z = L u with K = L Lᵀ and u ~ N(0, 1) in as many directions as K has. φ is not differentiated:
+∂_s = Σ_a L⁺_{as} ∂/∂u_a, and by parts ⟨∂_{a…} F⟩ = ⟨He_{a…}(u) F⟩. That holds for kinks, and for
+norms without ε, whose φ has no limit at z = 0. If φ does not change with the mean of the samples,
+only K's part without that mean counts.
+
+u = τ ω: the directions ω are on a rule between the planes where σ has its kink (`directions`), and
+log τ on a trapezoid, which converges exponentially for every ε; if φ is scale-invariant, the
+moments of τ are known. The error is estimated by a rule with fewer points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import combinations_with_replacement, product
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import sympy
+from numpy.polynomial import hermite_e
+from numpy.typing import NDArray
+
+from derive.activations.batches import BatchFunction, slope
+from derive.activations.functions import Activation
+from derive.errors import InputError
+from derive.gaussian.brackets import Bracket, by_sample
+from derive.symbols import z
+from derive.work.caches import cache
+
+from ..arrays import Array
+from ..brackets.functions import OWN
+from . import sigma
+from .averages import Averages
+from .directions import Directions, cones, directions
+
+MOST = 4
+"""Samples of a general batch."""
+
+_POINTS = (6, 12, 18, 24, 32, 40)
+"""Along each edge of a simplex, until two rules agree."""
+
+_AGREE, _NODES = 1e-11, 1 << 21
+"""The agreement that ends the search, relative to the size; most nodes of a rule."""
+
+_STEP, _RANK, _CHUNK = 0.1, 1e-13, 1 << 16
+"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once."""
+
+_SHOWN = 0.125 / float(np.finfo(float).eps)
+"""What an error of the rule adds to an average's size, whose roundings the flow's error is made of
+(`accuracy`)."""
+
+_DIFFER = "samples that differ, and an eps where values of one neuron may be alike"
+
+DIVERGES = (
+    "an eps, or a larger batch: averages of 1/r² over a norm r of so few directions are infinite"
+)
+
+Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""The factors φ by `code`, and the samples of the derivatives outside, ascending."""
+
+
+class Compiled(NamedTuple):
+    """The means' expressions and φ, and their derivatives by z and by the means before them: of z
+    and of all means, of which those that do not occur may be 0."""
+
+    values: list[Callable[..., Array]]
+    by_z: list[Callable[..., Array]]
+    by_means: list[list[Callable[..., Array]]]
+
+
+@cache
+def expressions(function: BatchFunction, activation: Activation) -> Compiled:
+    """What φ is made of, compiled."""
+    symbols = [symbol for symbol, _ in function.means]
+    modules = names(activation)
+
+    def made(expr: sympy.Expr) -> Callable[..., Array]:
+        evaluate = sympy.lambdify([z, *symbols], expr, modules, cse=True)
+
+        def at_all(at: Array, *known: Array) -> Array:
+            given = [*known, *[0.0] * (len(symbols) - len(known))]
+            return np.asarray(np.broadcast_to(evaluate(at, *given), at.shape), float)
+
+        return at_all
+
+    every = [*(expr for _, expr in function.means), function.value]
+    return Compiled(
+        [made(expr) for expr in every],
+        [made(slope(expr, z)) for expr in every],
+        [[made(slope(expr, by)) for by in symbols[:k]] for k, expr in enumerate(every)],
+    )
+
+
+@cache
+def compiled(function: BatchFunction, activation: Activation) -> Callable[[Array, int], Array]:
+    """φ of arrays that have the samples along one axis."""
+    *means, value = expressions(function, activation).values
+
+    def evaluate(at: Array, axis: int) -> Array:
+        known = list[Array]()
+        for mean in means:
+            known.append(mean(at, *known).mean(axis=axis, keepdims=True))
+        return value(at, *known)
+
+    return evaluate
+
+
+@cache
+def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Array], Array]:
+    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s, (…, m + m²), by `code`."""
+    own, by_z, by_means = expressions(function, activation)
+
+    def evaluate(at: Array) -> Array:
+        m = at.shape[-1]
+        known = list[Array]()  # the means, each the same for all samples
+        moves = list[Array]()  # their derivatives by each sample, (…, m)
+        for k in range(len(function.means)):
+            move = by_z[k](at, *known) / m
+            for j, each in enumerate(by_means[k]):
+                move = move + each(at, *known).mean(axis=-1, keepdims=True) * moves[j]
+            known.append(own[k](at, *known).mean(axis=-1, keepdims=True))
+            moves.append(move)
+        found = by_z[-1](at, *known)[..., None] * np.eye(m)
+        for each, move in zip(by_means[-1], moves, strict=True):
+            found = found + each(at, *known)[..., None] * move[..., None, :]
+        flat = found.reshape(*at.shape[:-1], m * m)
+        return np.concatenate([own[-1](at, *known), flat], axis=-1)
+
+    return evaluate
+
+
+def names(activation: Activation) -> list[Any]:
+    """What the functions in expressions of φ are."""
+    values = sigma.derivatives(activation, (0,))
+    slopes = sigma.derivatives(activation, (1,))
+    own = {
+        "s": lambda at: values(np.asarray(at, float))[0],
+        "Slope": lambda at: slopes(np.asarray(at, float))[0],
+    }
+    return [own, OWN, "scipy", "numpy"]
+
+
+def code(sample: int, order: int, m: int) -> int:
+    """The place of a factor in `with_slopes`: φ of a sample, or its derivative by one."""
+    return sample if order == 0 else m + m * sample + by_sample(order)
+
+
+def of_batch(
+    function: BatchFunction, activation: Activation, brackets: Iterable[Bracket], m: int
+) -> Averages:
+    """Averages of m samples: at a kernel K, (m, m), values and sizes are (count,).
+
+    Raises InputError for more than `MOST` samples, and, evaluated, for a batch without variance.
+    """
+    if m > MOST:
+        wanted = f"{MOST} samples at most in a layer with a function of all samples"
+        raise InputError("inputs", f"{m} samples", wanted)
+    wanted_averages: dict[Wanted, int] = {}
+
+    def place(bracket: Bracket, at: Sequence[int]) -> int:
+        to = dict(zip(bracket.samples, at, strict=True))
+        moved = bracket.relabelled(to.__getitem__)
+        factors = tuple(sorted(code(*factor, m) for factor in moved.factors))
+        key = factors, tuple(sorted(to[sample] for sample in bracket.outer))
+        return wanted_averages.setdefault(key, len(wanted_averages))
+
+    places = {}
+    for bracket in brackets:
+        shape = (m,) * len(bracket.samples)
+        found = [place(bracket, at) for at in product(range(m), repeat=len(shape))]
+        places[bracket] = np.array(found).reshape(1, *shape)
+    rule = _Rule(function, activation, tuple(wanted_averages), m)
+    return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
+
+
+class _Known(NamedTuple):
+    """At one kernel, by the number of derivatives: ⟨∂…∂ F⟩ of each product F, (products, m, m, …),
+    and the errors of the rule."""
+
+    values: list[Array]
+    errors: list[Array]
+    sizes: list[Array]
+
+
+class _Rule:
+    """The averages, with what one kernel has kept: a flow asks for values and slopes there."""
+
+    def __init__(
+        self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
+    ) -> None:
+        self._wanted, self._m = wanted, m
+        steep = any(factor >= m for factors, _ in wanted for factor in factors)
+        plain = compiled(function, activation)
+        slopes = with_slopes(function, activation)
+        self._phi: Callable[[Array], Array] = slopes if steep else lambda at: plain(at, -1)
+        self._products = list(dict.fromkeys(factors for factors, _ in wanted))
+        self._degrees = np.array(
+            [sum(factor >= m for factor in factors) for factors in self._products]
+        )
+        self._most = 2 + max((len(outer) for _, outer in wanted), default=0)
+        self._homogeneous = function.is_scale_invariant(activation)
+        self._centred = function.is_shift_invariant
+        bent = not activation.is_smooth
+        means = function.centred_arguments if bent else ()
+        if bent and tuple(activation.kinks) != (0,):
+            wanted_kinks = "an activation without kinks, or with one at 0, such as relu"
+            raise InputError("activation", str(activation), wanted_kinks)
+        rows = [np.eye(m) - mean / m for mean in means]
+        self._planes = np.concatenate([*rows, np.zeros((0, m))])
+        self._at, self._known = np.zeros(0), _Known([], [], [])
+
+    def evaluate(self, K: Array) -> tuple[Array, Array]:
+        """Values and sizes at a kernel, or at several, (kernels, m, m)."""
+        if K.ndim == 3:
+            found = [self.evaluate(each) for each in K]
+            values, sizes = (np.array(part) for part in zip(*found, strict=True))
+            return values, sizes
+        known = self._at_kernel(K)
+        own = [
+            [part[len(outer)][(self._products.index(factors), *outer)] for part in known]
+            for factors, outer in self._wanted
+        ]
+        values, errors, sizes = np.array(own).reshape(-1, 3).T
+        return values, sizes + _SHOWN * errors
+
+    def gradient(self, K: Array) -> Callable[[Array], Array]:
+        """½ Σ dK_{st} ⟨∂_s ∂_t …⟩ of changes dK, (copies, m, m)."""
+        known = self._at_kernel(K)
+        slopes = np.array(
+            [
+                known.values[len(outer) + 2][(self._products.index(factors), *outer)]
+                for factors, outer in self._wanted
+            ]
+        )
+        return partial(np.einsum, "kst,cst->ck", 0.5 * slopes)
+
+    def _at_kernel(self, K: Array) -> _Known:
+        if self._at.shape != K.shape or not np.array_equal(self._at, K):
+            self._known, self._at = self._averaged(K), K.copy()
+        return self._known
+
+    def _averaged(self, K: Array) -> _Known:
+        scale = np.abs(K.diagonal()).max()
+        if self._centred:
+            P = np.eye(self._m) - 1.0 / self._m
+            K = P @ K @ P
+        variances, axes = np.linalg.eigh(K)
+        seen = variances > _RANK * scale
+        if not np.isfinite(K).all() or not seen.any():
+            raise InputError("inputs", "samples without variance", _DIFFER)
+        L = axes[:, seen] * np.sqrt(variances[seen])
+        inverse = axes[:, seen] / np.sqrt(variances[seen])
+        parts = cones(self._planes @ L)
+        r = L.shape[1]
+        if self._homogeneous and r <= self._degrees.max(initial=0):
+            raise InputError("inputs", f"{r} directions of a batch", DIVERGES)
+        radial = 1 if self._homogeneous else len(_radial(r)[0])
+        moments = self._moments(L, directions(parts, _POINTS[0]))
+        change, error = np.inf, np.full_like(moments, np.inf)
+        for points in _POINTS[1:]:
+            if len(parts) * points ** (r - 1) * radial > _NODES and np.isfinite(error).all():
+                break
+            before, moments = moments, self._moments(L, directions(parts, points))
+            error, size = np.abs(moments - before), np.abs(moments).max(axis=0)
+            last, change = change, float((error / np.where(size > 0.0, size, 1.0)).max())
+            falling = min(1.0, 10.0 * change / last) if math.isfinite(last) else 1.0
+            error *= falling  # of the finer rule: the differences fall geometrically
+            if change * falling <= _AGREE:
+                break
+        if not np.isfinite(moments).all():
+            raise InputError("inputs", "samples some of whose values have no norm", _DIFFER)
+        return _Known(
+            [_derivatives(moments, inverse, k) for k in range(self._most + 1)],
+            [_derivatives(error, np.abs(inverse), k, absolute=True) for k in range(self._most + 1)],
+            [
+                _derivatives(np.abs(moments), np.abs(inverse), k, absolute=True)
+                for k in range(self._most + 1)
+            ],
+        )
+
+    def _moments(self, L: Array, rule: Directions) -> Array:
+        """⟨Π u^{b} F⟩ for each exponent b of `_exponents` and each product F."""
+        r = L.shape[1]
+        exponents = _exponents(r, self._most)
+        total = np.zeros((len(exponents), len(self._products)))
+        tau, weights = _radial(r)
+        powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
+        step = max(1, _CHUNK // len(tau))
+        lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
+        degree = exponents.sum(axis=1)
+        for begin in range(0, len(rule.weights), step):
+            omega = rule.vectors[begin : begin + step]
+            own = omega @ L.T
+            if self._homogeneous:
+                F = self._product(self._phi(own))
+                along = lengths[:, :, None] * F
+            else:
+                F = self._product(self._phi(tau[:, None, None] * own))
+                along = np.tensordot(powers, F, axes=(0, 1))
+            powers_of = np.cumprod(
+                np.concatenate([np.ones((1, *omega.shape)), np.repeat(omega[None], self._most, 0)]),
+                axis=0,
+            )
+            monomials = rule.weights[begin : begin + step] * np.prod(
+                [powers_of[exponents[:, a], :, a] for a in range(r)], axis=0
+            )
+            for k in range(self._most + 1):
+                rows = degree == k
+                total[rows] += monomials[rows] @ along[k].T
+        return total
+
+    def _product(self, phi: Array) -> Array:
+        """The products F of φ (…, m), along the first axis."""
+        found: dict[tuple[int, ...], Array] = {(): np.ones(phi.shape[:-1])}
+
+        for samples in self._products:
+            for k, sample in enumerate(samples):
+                if samples[: k + 1] not in found:
+                    found[samples[: k + 1]] = found[samples[:k]] * phi[..., sample]
+        return np.stack([found[each] for each in self._products])
+
+
+@cache(entries=64)
+def _exponents(r: int, most: int) -> NDArray[np.int64]:
+    """All exponents of r variables to this degree, (count, r)."""
+    found = [
+        [chosen.count(a) for a in range(r)]
+        for degree in range(most + 1)
+        for chosen in combinations_with_replacement(range(r), degree)
+    ]
+    return np.array(found, np.int64).reshape(-1, r)
+
+
+def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:
+    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
+    found = [
+        2.0 ** (0.5 * n) * math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r))
+        if r + n > 0
+        else math.nan
+        for n in degrees.ravel().tolist()
+    ]
+    return np.array(found).reshape(degrees.shape)
+
+
+@cache(entries=16)
+def _radial(r: int) -> tuple[Array, Array]:
+    """The length of a normal vector in r dimensions: values and weights."""
+    t = np.arange(math.log(1e-17) / r, math.log(13.0), _STEP)
+    tau = np.exp(t)
+    weights = tau**r * np.exp(-0.5 * tau**2)
+    return tau, weights / weights.sum()
+
+
+def _derivatives(moments: Array, inverse: Array, order: int, *, absolute: bool = False) -> Array:
+    """⟨∂…∂ F⟩ by so many samples, (products, m, m, …), from the moments of u.
+
+    Arguments:
+        inverse: L⁺ᵀ, (m, r).
+        absolute: add up absolute values.
+    """
+    r = inverse.shape[1]
+    by_parts, places = _hermite(r, order)
+    by_parts = np.abs(by_parts) if absolute else by_parts
+    found = (by_parts @ moments[: by_parts.shape[1]])[places].T.reshape(-1, *(r,) * order)
+    for axis in range(1, order + 1):
+        found = np.moveaxis(np.tensordot(found, inverse, axes=(axis, 1)), -1, axis)
+    return found
+
+
+@cache(entries=64)
+def _hermite(r: int, order: int) -> tuple[Array, NDArray[np.int64]]:
+    """He_{a…} of so many directions by the monomials of `_exponents`, (rows, monomials), and the
+    row of each tuple of directions."""
+    exponents = _exponents(r, order)
+    number = {tuple(each): k for k, each in enumerate(exponents.tolist())}
+    chosen = list(combinations_with_replacement(range(r), order))
+    found = np.zeros((len(chosen), len(exponents)))
+    for row, at in enumerate(chosen):
+        terms = [hermite_e.herme2poly([0.0] * at.count(a) + [1.0]) for a in range(r)]
+        for powers in product(*(range(len(term)) for term in terms)):
+            scale = math.prod(term[k] for term, k in zip(terms, powers, strict=True))
+            found[row, number[powers]] += scale
+    rows = {at: row for row, at in enumerate(chosen)}
+    every = product(range(r), repeat=order)
+    return found, np.array([rows[tuple(sorted(at))] for at in every], np.int64)
