@@ -76,12 +76,9 @@ class StagedLayers:
         found = ways(names, schemes, first, samples, read, change)
         self.names = (*names[0][-1], *(read[0][-1] if read else ()))
         self.parameters = found.parameters
-        how = {"exchangeable": exchangeable, "batch": batch}
+        passage = partial(_passage, exchangeable=exchangeable, batch=batch)
         starts, self._layers, self._readouts = (
-            [
-                [_passage(*each, self.parameters, way.scheme, **how) for each in way.stages()]
-                for way in of
-            ]
+            [[passage(*each, self.parameters, way.scheme) for each in way.stages()] for way in of]
             for of in found
         )
         self._starts, self._m = [*chain(*starts)], samples[1]
