@@ -108,9 +108,9 @@ def flow(
             [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
             whole table as coordinates.
         draws: for many positions, of which V has too many entries: V of the outputs alone, from
-            weights that go down the layers (`numeric.layers.adjoint`). One average in it is
-            sampled, with so many draws of a neuron's variables; V_error is then three standard
-            errors. K, V and Theta can be asked for. Use it with pooling or with `positions`.
+            weights that go down the layers (`numeric.layers.adjoint`). It is a mean over so many
+            draws of a neuron's variables in all layers; V_error is three standard errors. K, V and
+            Theta can be asked for. Use it with pooling or with `positions`.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,

@@ -3,9 +3,8 @@
     python docs/examples/resnet.py resnet.svg
 
 The network has eight blocks on an image of 16 × 16 positions, then global pooling and a matrix. It
-has no batch norm. A block is x + conv(relu(conv(norm(x)))), where the norm is RMSNorm over the
-channels. There is no ReLU between the norm and the first convolution: with it, the law of a block
-is kept by permutations of the channels only, and `flow(…, draws=…)` refuses V.
+has no batch norm. A block is x + conv(relu(conv(relu(norm(x))))), where the norm is RMSNorm over
+the channels.
 
 K is the variance of an output. V/n is the covariance of the squares of two outputs, with n
 channels. Given the pooled features u, outputs are Gaussian of variance q = C_W mean u². So
@@ -41,18 +40,18 @@ def convolution(fan_in: int, channels: int, nonlinearity: str = "relu") -> nn.Co
 
 
 class Block(nn.Module):
-    """x + conv(relu(conv(norm(x))))."""
+    """x + conv(relu(conv(relu(norm(x)))))."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(channels)
-        self.conv1 = convolution(channels, channels, "linear")
+        self.conv1 = convolution(channels, channels)
         self.conv2 = convolution(channels, channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Of images (m, channels, height, width)."""
         y = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        return x + self.conv2(torch.relu(self.conv1(y)))
+        return x + self.conv2(torch.relu(self.conv1(torch.relu(y))))
 
 
 def body(channels: int) -> nn.Sequential:
