@@ -56,6 +56,14 @@ REASONS = (
         "behind weights whose law rotations do not keep.",
     ),
     Reason(
+        "exact of groups",
+        NOT_YET,
+        "layer",
+        "sums over groups of neurons or over positions",
+        "Norms of groups of neurons, and norms over positions, have no exact moments at finite "
+        "width here.",
+    ),
+    Reason(
         "exact of more moments",
         NO,
         "moments",
