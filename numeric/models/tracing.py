@@ -448,7 +448,7 @@ def _factor(expr: sympy.Expr) -> sympy.Expr | None:
 
 
 def _is_choice(taps: Taps) -> bool:
-    """Whether each position of the result is one that is read, or a zero."""
+    """True if each position of the result is one that is read, or a zero."""
     return all(len(row) <= 1 and all(a == 1.0 for _, a in row) for row in taps.reads[0])
 
 

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-DRAWS, BOUND = 300, 5.0
+DRAWS, BOUND = 120, 5.0
 SIGNALS = np.random.default_rng(0).standard_normal((2, 6, 2))
 IMAGES = np.random.default_rng(1).standard_normal((2, 4, 4, 2))
 
