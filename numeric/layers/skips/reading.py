@@ -90,6 +90,8 @@ class Over(NamedTuple):
 
     def at(self, labels: Sequence[int]) -> Array:
         """With axes for these labels, of length 1 for those that it has not."""
+        if tuple(labels) == self.labels:
+            return self.values
         place = {label: k for k, label in enumerate(labels, 1)}
         order = sorted(range(len(self.labels)), key=lambda k: place[self.labels[k]])
         values = self.values.transpose(
@@ -113,6 +115,8 @@ class Over(NamedTuple):
 def over(values: Array, labels: Sequence[int]) -> Over:
     """An array with these labels of its axes: where labels meet, the diagonal."""
     known = sorted(set(labels))
+    if known == list(labels):
+        return Over(values, tuple(labels))
     if len(known) == len(labels):
         order = sorted(range(len(labels)), key=labels.__getitem__)
         rest = range(1 + len(labels), values.ndim)
