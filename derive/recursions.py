@@ -106,11 +106,13 @@ class Recursion(Step):
             m: how many samples there are; by default, and for a symbol, enough for all orbits.
 
         Raises:
-            InputError: behind a skip around one matrix, and for layers with positions.
+            InputError: behind a skip around one matrix, for layers with positions, and for
+                functions of all samples, whose recursions have sums over the batch.
 
         >>> print(recursion("V").exchangeable()["(11)(22)"])
         V[1,1,2,2](ℓ+1) = C_W**2*(⟨σ₁² σ₂²⟩ + V[1,1,2,2]*⟨∂₁∂₁(σ₁²)⟩**2/4 - ⟨σ₁²⟩**2)
         """
+        self._check_without_batch("functions of one sample, for the recursions of orbits")
         if type(self) is not Recursion or self.through.taps.moves:
             wanted = "a layer without positions, and without a skip around one matrix"
             raise InputError("layer", str(self.layer), wanted)

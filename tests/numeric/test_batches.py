@@ -174,6 +174,7 @@ def test_affine_changes_scale_and_shift():
         (lambda net: flow(net, BATCH, 3, ["K"], precision=16), "none, for a function of all"),
         (lambda net: simulate(net, BATCH[0], 8, 3, draws=4), "several samples"),
         (lambda net: recursion("V", layer=net.layer).specialise("tanh"), "an open activation"),
+        (lambda net: recursion("V", layer=net.layer).exchangeable(), "recursions of orbits"),
         (lambda net: write_module(recursion("V", layer=net.layer), "tanh", "x.py"), "one sample"),
         (lambda _: layers.skip("1/2") and layers.around("batchnorm", skip=1), "invariant"),
         (lambda _: layers.batchnorm(eps=-1), "0 or more"),
