@@ -385,6 +385,7 @@ FUNCTIONS: dict[str, Callable[[Case], object]] = {
     "flow: Theta1, A … F": lambda case: flowed(case, TANGENT),
     "flow: P, Q": lambda case: flowed(case, TOWER),
     "flow: several inputs": lambda case: flowed(case, ("K", "V"), 2),
+    "flow: draws": lambda case: flowed(case, ("K", "V"), 2, draws=10),
     "flow: precision": lambda case: flowed(case, ("K", "V"), precision=16),
     "simulate": simulated,
     "simulate: several inputs": lambda case: sampled(case, 2),

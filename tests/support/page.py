@@ -15,6 +15,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "flow: Theta1, A … F": ("A", "`flow` of Theta1, A, B, D and F"),
     "flow: P, Q": ("P", "`flow` of P and Q, tensors of dH"),
     "flow: several inputs": ("K V 2", "`flow` of K and V for two inputs"),
+    "flow: draws": ("draws", "`flow` of K and V of several inputs with `draws`"),
     "flow: precision": ("digits", "`flow` of K and V with `precision`"),
     "simulate": ("sim", "`simulate` of K and V"),
     "simulate: several inputs": ("sim 2", "`simulate` of K and V for two inputs"),
