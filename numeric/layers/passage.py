@@ -195,8 +195,13 @@ class Passage:
             for space, forms in self._read(group, at, weights).items():
                 readings.setdefault(space, {})[group.number] = forms
             group.weights, group.carried = weights, carried
+        keep = 1.0 if self._stage.keep is None else number(self._stage.keep, at.values)
+        scales = {
+            key: [term.value * at.line(term.factors) for term in terms]
+            for key, terms in self._of.bodies.items()
+        }
         for space, found in readings.items():
-            put(below, space, [Reading(partial(self._evaluated, at), found)])
+            put(below, space, [Reading(partial(self._evaluated, keep, scales), found)])
         return below
 
     def _passed(
@@ -286,23 +291,30 @@ class Passage:
                     weights[name] = weights.get(name, 0.0) + each
         return {space: forms for space, forms in found.items() if forms.lines or forms.products}
 
-    def _evaluated(self, at: _At, values: Values, rng: np.random.Generator) -> Values:
+    def _evaluated(
+        self,
+        keep: float,
+        scales: Mapping[tuple[int, Kind], Sequence[Array]],
+        values: Values,
+        rng: np.random.Generator,
+    ) -> Values:
         """The variables of a neuron, and what matrices read of them."""
         found, mask = dict(values), None
-        keep = 1.0 if self._stage.keep is None else number(self._stage.keep, at.values)
         if keep < 1.0:
             mask = (rng.random(next(iter(values.values())).shape) < keep) / keep
         for key, terms in self._of.bodies.items():
             if all(each.kinds <= values.keys() for each in terms):
-                found[key] = np.sum([self._body(each, at, values, mask) for each in terms], axis=0)
+                of_terms = zip(terms, scales[key], strict=True)
+                parts = [self._body(each, scale, values, mask) for each, scale in of_terms]
+                found[key] = np.sum(parts, axis=0)
         return found
 
-    def _body(self, term: Term, at: _At, values: Values, mask: Array | None) -> Array:
+    def _body(self, term: Term, scale: Array, values: Values, mask: Array | None) -> Array:
         factors = [values[kind] for kind in term.variables]
         for kind, _ in term.functions:
             factors += derivatives(self._of.activation(kind), (0,))(values[kind])
             factors += [] if mask is None else [mask]
-        return np.asarray(reduce(np.multiply, factors, term.value * at.line(term.factors)[:, None]))
+        return np.asarray(reduce(np.multiply, factors, scale[:, None]))
 
     def _add_laws(self, group: Group, at: _At) -> None:
         """Add what each matrix has in V beyond a Gaussian one."""
@@ -403,7 +415,7 @@ class _At:
 
     def line(self, factors: Monomial) -> Array:
         """The product of factors of the label 1, (m,)."""
-        return self.product(factors)[:, 0]
+        return self.product(factors)[:, 0].copy()
 
     def total(self, terms: Terms) -> Array:
         """The sum of terms of the labels 1 and 2, (m, m)."""
