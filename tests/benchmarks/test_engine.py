@@ -7,26 +7,8 @@ import sys
 
 import pytest
 
-from derive import Gaussian, Orthogonal, recursion
-from derive.engine import FIRST_ORDER, tensors, through
-from derive.engine import fields as field_module
-from derive.engine.cumulants import insertions, products
-from derive.engine.step.coefficients import coefficient
-
-
-def forget():
-    for cached in (
-        coefficient,
-        products._equation,
-        insertions.around_gaussian,
-        insertions._insert,
-        tensors.tensor,
-        through.lines,
-        field_module.forward,
-        field_module.canonical_tree,
-        field_module.automorphisms,
-    ):
-        cached.cache_clear()
+from derive import Gaussian, Orthogonal, clear_caches, recursion
+from derive.engine import FIRST_ORDER
 
 
 @pytest.mark.parametrize("name", ["K", "G1", "V", "Theta1", "A"])
@@ -34,7 +16,7 @@ def test_recursion_multi_input(benchmark, name):
     def derive():
         return recursion(name, weights=Orthogonal()).expr
 
-    assert benchmark.pedantic(derive, setup=forget, rounds=5) != 0
+    assert benchmark.pedantic(derive, setup=clear_caches, rounds=5) != 0
 
 
 def test_all_of_first_order_multi_input_both_ensembles(benchmark):
@@ -42,7 +24,7 @@ def test_all_of_first_order_multi_input_both_ensembles(benchmark):
         made = [recursion(name, each()) for name in FIRST_ORDER for each in (Gaussian, Orthogonal)]
         return sum(len(each.terms) for each in made)
 
-    assert benchmark.pedantic(derive, setup=forget, rounds=3) > 0
+    assert benchmark.pedantic(derive, setup=clear_caches, rounds=3) > 0
 
 
 @pytest.mark.parametrize("name", ["V2", "U6", "Theta2", "kappa(z,z,z,z,H|01 24 35)"])
@@ -50,7 +32,7 @@ def test_next_order_multi_input(benchmark, name):
     def derive():
         return recursion(name, weights=Orthogonal()).terms
 
-    assert benchmark.pedantic(derive, setup=forget, rounds=1)
+    assert benchmark.pedantic(derive, setup=clear_caches, rounds=1)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +54,7 @@ def test_vertex_and_mean_of_a_layer(benchmark, layer):
     def derive():
         return [recursion(name, Orthogonal(), layer=layer).expr for name in ("V", "G1")]
 
-    assert all(benchmark.pedantic(derive, setup=forget, rounds=3))
+    assert all(benchmark.pedantic(derive, setup=clear_caches, rounds=3))
 
 
 COLD = """

@@ -48,7 +48,7 @@ def made(case: str, width: int) -> Sampler:
 @pytest.mark.parametrize("case", CASES)
 def test_cost(benchmark, case, width):
     sampler = made(case, width)
-    benchmark.pedantic(sampler.sums, (0, DRAWS), rounds=3, warmup_rounds=1)
+    benchmark.pedantic(sampler.sums, (0, DRAWS, sampler.reference), rounds=3, warmup_rounds=1)
     benchmark.extra_info["per_neuron"] = benchmark.stats["min"] / (DRAWS * DEPTH * width)
 
 
