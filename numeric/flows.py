@@ -149,7 +149,7 @@ def flow(
     net.check_inputs(n_0)
     chosen, direct = chosen_samples(positions, net, data, depth), names
     if draws is not None:
-        draws = _check_draws(draws, names, precision, max(data.samples), len(chosen))
+        draws = _check_draws(draws, names, precision, max(data.samples), len(chosen), depth)
         direct = tuple(name for name in names if name != _V) or (_K,)
     way = "" if draws or not net.layer.input_axes else _WAY
     _check_size(max(data.samples), depth, direct, way)
@@ -205,9 +205,14 @@ def batch_of(inputs: Exchangeable, net: Network, depth: int) -> int:
 
 
 def _check_draws(
-    given: int, names: Sequence[Name], precision: int | None, samples: int, outputs: int
+    given: int,
+    names: Sequence[Name],
+    precision: int | None,
+    samples: int,
+    outputs: int,
+    depth: int,
 ) -> int:
-    """The number of draws, or an InputError."""
+    """The number of draws, or an InputError: along a skip weights of all layers are held."""
     draws = whole("draws", given, 2)
     if other := [name.label for name in names if name.label not in ("K", "V", "Theta")]:
         raise InputError("draws", draws, f"none, for {', '.join(other)}: K, V and Theta have them")
@@ -215,7 +220,7 @@ def _check_draws(
         raise InputError("draws", draws, "none, with a precision")
     pairs = outputs * (outputs + 1) // 2
     what = f"weights of {number(pairs)} pairs of outputs"
-    held = 8 * 4 * pairs * samples**2 + 8 * pairs**2
+    held = 8 * 4 * pairs * samples**2 * depth + 8 * pairs**2
     check_memory("positions", f"{outputs} outputs", held, f"{what}; choose fewer with positions")
     return draws
 
