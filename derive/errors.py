@@ -45,7 +45,7 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
     return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
 
 
-def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:
+def as_sequence(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:
     """The members of a list, tuple, array, …; InputError for text and for what has none."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InputError(argument, value, wanted)
@@ -70,7 +70,7 @@ def flag(argument: str, value: Any) -> bool:
     return bool(value)
 
 
-def whole(
+def as_integer(
     argument: str,
     value: object,
     least: int | None = None,

@@ -18,7 +18,7 @@ from .depth.criticality import criticality
 from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme
 from .engine.stages import STEM, Stage
-from .errors import InputError, listed, whole
+from .errors import InputError, as_integer, as_sequence
 from .expressions import as_expression
 from .layers import Layer, dense
 from .layers.along import Along
@@ -466,7 +466,10 @@ class Network:
         equal, group = self.has_equal_widths(depth), self.tabulated(depth).group
 
         def scheme(layer: int) -> Scheme:
-            own, law = self.layer_at(layer, depth), self.weights_at(layer, depth=depth).standard
+            own, law = (
+                self.layer_at(layer, depth),
+                self.weights_at(layer, depth=depth).unit_variance,
+            )
             return Scheme(
                 law,
                 equal or (not self.is_uniform and self._is_square_at(layer, own, law)),
@@ -712,7 +715,8 @@ def dense_network(argument: str, given: object, depth: int | None = None) -> Net
 def _checked_widths(given: Sequence[int]) -> tuple[int, ...]:
     wanted = "a list n_0, n_1, …, n_L of two or more widths, integers of 1 or more"
     widths = tuple(
-        whole("widths", each, 1, wanted=wanted) for each in listed("widths", given, wanted)
+        as_integer("widths", each, 1, wanted=wanted)
+        for each in as_sequence("widths", given, wanted)
     )
     if len(widths) < 2:
         raise InputError("widths", given, wanted)

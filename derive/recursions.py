@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -39,7 +40,7 @@ from .engine.tensors import (
 )
 from .engine.trees import STREAM
 from .engine.variances import unbound
-from .errors import InputError, Words, flag, listed, whole
+from .errors import InputError, Words, as_integer, as_sequence, flag
 from .gaussian.brackets import Average, Bracket, Component, GaussianAverage, unspecified
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
@@ -60,9 +61,10 @@ class Recursion(Step):
         weights: the ensemble it was derived for; its C_W stays the symbol C_W.
         samples: the sample label of each subscript of the target.
         activation: the activation, or None for the unspecified σ.
-        square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
+        equal_widths: whether all widths are n; else they are r_in n and, for the Haar matrix,
+            r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
-        left_out: which of weights, square and corrections are defaults that nobody asked for.
+        left_out: which of weights, equal_widths and corrections are defaults that nobody asked for.
         layer: what the network repeats, None for the dense layer.
         stage: the stage that it leads through, None for all of those of the layer.
         ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
@@ -117,7 +119,7 @@ class Recursion(Step):
             wanted = "a layer without positions, and without a skip around one matrix"
             raise InputError("layer", str(self.layer), wanted)
         most = len(self.target.subscripts)
-        samples = most if m is None or isinstance(m, sympy.Symbol) else whole("m", m, 1)
+        samples = most if m is None or isinstance(m, sympy.Symbol) else as_integer("m", m, 1)
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             label: OrbitRecursion(**known | {"samples": tuple(1 + at for at in own[0])})
@@ -160,8 +162,10 @@ class Recursion(Step):
         self._check_without_batch("functions of one sample")
         net = Network(activation, self.weights, first_weights, layer=layers)
         found = net.pattern(1 if self.is_single_input else 2)
-        square, corrections = self.square, self.corrections
-        own = (replace(x, square=square, corrections=corrections) for x in found.distinct)
+        equal_widths, corrections = self.equal_widths, self.corrections
+        own = (
+            replace(x, equal_widths=equal_widths, corrections=corrections) for x in found.distinct
+        )
         return found._replace(distinct=tuple(own)).read_out()
 
 
@@ -412,9 +416,10 @@ def recursion(
     order: int = 0,
     activation: Activation | str | None = None,
     first_layer: bool = False,
-    square: bool | None = None,
+    equal_widths: bool | None = None,
     corrections: int | None = None,
     layer: Given | None = None,
+    square: bool | None = None,
 ) -> Recursion:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
@@ -433,12 +438,13 @@ def recursion(
         order: for a list of fields, the relative order g in 1/n.
         activation: specialise at once; otherwise σ is unspecified.
         first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
-        square: False keeps unequal widths: n_ℓ = r_in n; True by default.
+        equal_widths: False keeps unequal widths: n_ℓ = r_in n; True by default.
         corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
             000, eq. 5.28).
         layer: what the network repeats, of `derive.layers`, or its text, such as
             "residual(skip=1, norm=rms)"; the dense layer by default. Of "dense; residual*; dense"
             it is the residual one; asymptotics and written modules take the others, too.
+        square: the name of `equal_widths` before 1.0; deprecated.
 
     Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
 
@@ -450,6 +456,9 @@ def recursion(
     >>> recursion(["z", "z", "H"], pairing="02 13").name
     'F'
     """
+    if square is not None:
+        warnings.warn("square is called equal_widths", DeprecationWarning, stacklevel=2)
+        equal_widths = square
     repeated = None if layer is None else as_period(layer).staged
     layers = as_layers(layer) if isinstance(layer, str) else layer
     along = layers if isinstance(layers, ByDepth) and layers.block != layers.entries else None
@@ -460,11 +469,11 @@ def recursion(
     if repeated is not None:
         name = _closed(tensor_name, pairing, order, repeated.stages)
         if name is not None:
-            if square is False or corrections:
+            if equal_widths is False or corrections:
                 wanted = (
                     "equal widths and variances without corrections, with a skip around one matrix"
                 )
-                raise InputError("square, corrections", (square, corrections), wanted)
+                raise InputError("equal_widths, corrections", (equal_widths, corrections), wanted)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
@@ -479,7 +488,7 @@ def recursion(
         pairing=pairing,
         order=order,
         activation=activation,
-        square=square,
+        equal_widths=equal_widths,
         corrections=corrections,
         layer=repeated,
         stage=stage,
@@ -502,7 +511,7 @@ def wanted(
     """
     known = f"one or more of {', '.join(NAMES)}"
     kinds = (str, Name, Recursion)
-    items = [tensors] if isinstance(tensors, kinds) else listed("tensors", tensors, known)
+    items = [tensors] if isinstance(tensors, kinds) else as_sequence("tensors", tensors, known)
     found: dict[str, Name] = {}
     for item in items:
         if not isinstance(item, kinds):
@@ -544,8 +553,12 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
         what, wanted = f"activation {made.activation}", f"the network's {net.activation}"
     elif "corrections" not in made.left_out and made.corrections != net.corrections:
         what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
-    elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
-        what, wanted = "square=True", "square=False, for the network's unequal widths"
+    elif (
+        "equal_widths" not in made.left_out
+        and made.equal_widths
+        and not net.has_equal_widths(depth)
+    ):
+        what, wanted = "equal_widths=True", "equal_widths=False, for the network's unequal widths"
     else:
         return
     raise InputError("tensors", f"a recursion of {made.name} with {what}", f"{wanted}, or a name")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from derive.engine.orbits import Exchangeable
-from derive.errors import InputError, Words, whole
+from derive.errors import InputError, Words, as_integer
 from derive.layers import dense
 from derive.layers.by_depth import Layers
 from derive.network import Network
@@ -28,12 +28,12 @@ _DENSE = dense()
 
 def seed(value: object) -> int:
     """A seed, an integer from 0 to 2^64 − 1; InputError for anything else."""
-    return whole("seed", value, 0, 2**64 - 1, "an integer from 0 to 2^64 − 1")
+    return as_integer("seed", value, 0, 2**64 - 1, "an integer from 0 to 2^64 − 1")
 
 
 def draws(value: object, least: int) -> int:
     """A number of draws, `least` or more and below 2^32, the streams of a seed; or InputError."""
-    count = whole("draws", value, least)
+    count = as_integer("draws", value, least)
     if count >= 2**32:
         raise InputError("draws", value, "fewer than 2^32, the networks that a seed has")
     return count

@@ -15,7 +15,7 @@ import sympy
 
 from derive import activations, layers
 from derive.activations.functions import Activation
-from derive.errors import whole
+from derive.errors import as_integer
 from derive.expressions import parse_layer_expression
 from derive.layers.layer import Layer
 from derive.layers.per_layer import PerLayer
@@ -253,7 +253,7 @@ def drawn(
     number: int, seed: int, net: Network | None = None, tensors: tuple[Wanted, ...] | None = None
 ) -> Example:
     """Example `number` of a seed, whatever others are drawn."""
-    rng = np.random.default_rng([checked_seed(seed), whole("number", number, 1)])
+    rng = np.random.default_rng([checked_seed(seed), as_integer("number", number, 1)])
 
     def choose(options: Sequence[T], /) -> T:
         return options[int(rng.integers(len(options)))]

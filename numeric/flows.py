@@ -20,7 +20,7 @@ from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, read_through
 from derive.engine.tensors import Name, identify, named, tensor
-from derive.errors import InputError, Words, whole
+from derive.errors import InputError, Words, as_integer
 from derive.layers.chain import Laws
 from derive.network import Network
 from derive.recursions import Wanted, wanted
@@ -135,7 +135,7 @@ def flow(
     given_depth = net.depth if depth is None else depth
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
-    depth = whole("depth", given_depth, 1)
+    depth = as_integer("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     if isinstance(inputs, Exchangeable):
         least = min(NAMED, batch_of(inputs, net, depth))
@@ -155,12 +155,12 @@ def flow(
     _check_size(max(data.samples), depth, direct, way)
     if any(name.pairs + name.order > 1 for name in names):
         _check_weights(net, depth)
-    seconds = whole("seconds", seconds, 0)
+    seconds = as_integer("seconds", seconds, 0)
     if precision is not None:
-        precision = whole("precision", precision, precise.LEAST, precise.MOST)
+        precision = as_integer("precision", precision, precise.LEAST, precise.MOST)
         if reason := _no_balls(net, depth, max(data.samples), names):
             raise InputError("precision", precision, reason)
-    width = net.width if width is None else whole("width", width, 1)
+    width = net.width if width is None else as_integer("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
         symbols = hyperparameters(net, depth, n_0, width if n_0 else None)
@@ -213,7 +213,7 @@ def _check_draws(
     depth: int,
 ) -> int:
     """The number of draws, or an InputError: along a skip weights of all layers are held."""
-    draws = whole("draws", given, 2)
+    draws = as_integer("draws", given, 2)
     if other := [name.label for name in names if name.label not in ("K", "V", "Theta")]:
         raise InputError("draws", draws, f"none, for {', '.join(other)}: K, V and Theta have them")
     if precision is not None:
@@ -232,7 +232,7 @@ def _sampled(asked: _Asked, chosen: Sequence[int], draws: int) -> _Entries:
     for scheme in schemes:
         scheme.check_positions("draws")
         scheme.check_without_batch("no draws, which functions of one sample alone have")
-    first = net.weights_at(1, depth=depth).standard
+    first = net.weights_at(1, depth=depth).unit_variance
     made = adjoint.Outputs(schemes, order, first, (samples, len(data.X)))
     rows = range(data.first, depth + 1)
     pairs = len(chosen) * (len(chosen) + 1) // 2
@@ -321,7 +321,7 @@ def _in_floats(
     schemes, order, samples = _schemes(_without_skew(net, asked), asked.data, asked.depth)
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, max(samples)) else None
-    first, unseen = net.weights_at(1, depth=asked.depth).standard, asked.data.first - 1
+    first, unseen = net.weights_at(1, depth=asked.depth).unit_variance, asked.data.first - 1
     represented = asked.data.exchangeable
     batch = represented.m if represented and _is_batched(schemes) else 0
     exchangeable = represented is not None
@@ -663,7 +663,7 @@ def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name])
 def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:
     """The layers that are a skip around one matrix: the law behind one only permutations keep."""
     layers = [scheme.layer for scheme in schemes if scheme.layer]
-    return [layer for layer in layers if layer.reason is not None]
+    return [layer for layer in layers if not layer.is_rotation_invariant]
 
 
 class _Run(NamedTuple):

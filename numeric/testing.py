@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from derive.activations.functions import Activation
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.layers.layer import Layer
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -186,9 +186,9 @@ def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[A
     from hypothesis.extra.numpy import arrays  # noqa: PLC0415
 
     if samples is not None:
-        samples = whole("samples", samples, 1)
+        samples = as_integer("samples", samples, 1)
     if size is not None:
-        size = whole("size", size, 1)
+        size = as_integer("size", size, 1)
     counts = st.sampled_from((1, 2)) if samples is None else st.just(samples)
     sizes = st.sampled_from(drawing.SIZES) if size is None else st.just(size)
     shapes = st.tuples(counts, sizes).map(lambda shape: shape[1:] if shape[0] == 1 else shape)
@@ -269,7 +269,7 @@ def sample(strategy: SearchStrategy[T], count: int, seed: int) -> list[T]:
 def _widths(widths: Sequence[int] | None) -> tuple[int, ...]:
     if widths is None:
         return drawing.ANY_WIDTH
-    return tuple(whole("widths", n, 1) for n in listed("widths", widths, "whole numbers"))
+    return tuple(as_integer("widths", n, 1) for n in as_sequence("widths", widths, "whole numbers"))
 
 
 def _strategy(build: Callable[[Choose, DrawFn], T]) -> SearchStrategy[T]:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = "derive", "numeric", "derivations", "tests"
 PRODUCT = "derive", "numeric"
 KIND = re.compile(
-    r"is_dense|keeps_rotations|\.reason\b|\.positions\b|\.readout\b|has_dropout|\.taps\b|\.keep\b"
+    r"is_dense|keeps_rotations|is_rotation_invariant|\.positions\b|\.readout\b|has_dropout|\.taps\b|\.keep\b"
     r"|first_weights|at_inputs|first_layer|\.tapped\b|\.readouts\b|\.masks\b"
     r"|\btaps\.moves\b|separates_equals"
 )

@@ -97,6 +97,7 @@ def test_the_table_has_every_argument_and_nothing_else(name: str) -> None:
         assert others.keys() == inspect.signature(FUNCTIONS[name]).parameters.keys()
 
 
+@pytest.mark.filterwarnings("ignore:.* is called :DeprecationWarning")
 @pytest.mark.parametrize(("name", "argument"), PLACES)
 def test_an_argument_is_used_or_refused(name: str, argument: str, tmp_path: Path) -> None:
     base, others = TABLE[name]

@@ -19,7 +19,7 @@ import textwrap
 import pytest
 
 from derive.citations import rests_on
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 
 FACES = (
     "derive",
@@ -149,7 +149,7 @@ def test_nothing_is_missing(face):
 
 
 def _checked(number):
-    return whole("number", number, 0)
+    return as_integer("number", number, 0)
 
 
 def bare(number, other):

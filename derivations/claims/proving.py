@@ -18,7 +18,7 @@ from derivations.claims.costs import Costs
 from derivations.claims.kept import Shelf
 from derivations.claims.store import Kept
 from derivations.claims.workers import Progress, Watch, alone, together
-from derive.errors import whole
+from derive.errors import as_integer
 
 from .registry import FALSE_ALARMS, Claim, Outcome, Sampling
 
@@ -49,7 +49,7 @@ def check(
     from numeric import checks  # noqa: PLC0415
 
     seed = checks.seed(seed)
-    jobs = whole("jobs", jobs, 1, wanted="a number of processes, 1 or more")
+    jobs = as_integer("jobs", jobs, 1, wanted="a number of processes, 1 or more")
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sum(each.sampled for each in chosen)))
     found = [(each, kept.read(each, sampling) if kept else None) for each in chosen]
     ready = [outcome for _, outcome in found if outcome]

@@ -7,7 +7,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 
 from . import rows
 
@@ -34,7 +34,7 @@ def run(given: argparse.Namespace) -> int:
     from numeric import propagation
 
     rows.check(given)
-    depth = whole("--depth", given.depth, 0)
+    depth = as_integer("--depth", given.depth, 0)
     C_W, C_b = parse_number("--C_W", given.C_W), parse_number("--C_b", given.C_b)
     net = Network(activations.by_name(given.activation), Gaussian(C_W), C_b=C_b)
     found = propagation.fixed_points(net, precision=given.precision)

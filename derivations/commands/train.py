@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 
 from ..files import make_directory
 from . import options, rows
@@ -85,7 +85,7 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--compare", True, "--width, of the networks to be trained")
     net = options.network(given)
     data = _data(given, net)
-    depth = whole("--depth", given.depth, 1)
+    depth = as_integer("--depth", given.depth, 1)
     eta = given.eta
     if eta is None:
         theta = flow(net, data.inputs, depth, "Theta")["Theta"].to_numpy()[-1]
@@ -134,8 +134,8 @@ def _data(given: argparse.Namespace, net: Network) -> Data:
 
     from numeric import checks
 
-    train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
-    outputs = whole("--outputs", given.outputs, 1)
+    train, test = as_integer("--train", given.train, 1), as_integer("--test", given.test, 0)
+    outputs = as_integer("--outputs", given.outputs, 1)
     of_file = given.data.endswith((".csv", ".npy"))
     axes = net.layer.input_axes
     if net.layer.output_axes:

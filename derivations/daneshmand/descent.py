@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import rests_on
-from derive.errors import InputError, flag, whole
+from derive.errors import InputError, as_integer, flag
 from derive.work.resources import number
 from numeric import checks
 from numeric.arrays import Array
@@ -119,8 +119,8 @@ def train(
     normalised = flag("normalised", normalised)
     eta = checked_rate(eta, flows=False)
     work = _Descents(
-        x, y, whole("width", width, 1), whole("depth", depth, 2), start, normalised, clip,
-        eta, whole("batch", batch, 2, len(x)), whole("epochs", epochs, 0),
+        x, y, as_integer("width", width, 1), as_integer("depth", depth, 2), start, normalised, clip,
+        eta, as_integer("batch", batch, 2, len(x)), as_integer("epochs", epochs, 0),
         checks.draws(draws, 1), checks.seed(seed),
     )  # fmt: skip
     options = chunks.Options(None, None, run, progress)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
 from derive.activations.functions import Activation, as_activation
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from numeric.arrays import Array
 from numeric.batchnorm.chains import kernels
 from numeric.random.philox import stream_key
@@ -75,7 +75,7 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     (0.833333333, 0.833333333)
     """
     activation = as_activation(activation)
-    n = whole("batch", batch, 2)
+    n = as_integer("batch", batch, 2)
     apply = _function(activation)
     probe = np.linspace(0.1, math.sqrt(n), 50)
     if not np.allclose(apply(-probe), -apply(probe), rtol=1e-12, atol=1e-14):
@@ -166,8 +166,8 @@ def linearise(
     ((9, 9), True)
     """
     activation = as_activation(activation)
-    n = whole("batch", batch, 2)
-    samples = whole("samples", samples, n * n)
+    n = as_integer("batch", batch, 2)
+    samples = as_integer("samples", samples, n * n)
     apply = _function(activation)
     key = stream_key(seed, n)
     rng = np.random.Generator(np.random.Philox(key=int(key[0]) + (int(key[1]) << 32)))

@@ -16,7 +16,7 @@ import sympy
 from derive.batchnorm import series
 from derive.batchnorm.series import FIELD
 from derive.citations import rests_on
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.expressions import as_expression, as_width, parse_number
 from derive.symbols import batch as n
 from derive.symbols import theta
@@ -60,9 +60,9 @@ def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral
     """
     wanted = "a list of positive numbers or symbols"
     values = [
-        _positive("eigenvalues", value) for value in listed("eigenvalues", eigenvalues, wanted)
+        _positive("eigenvalues", value) for value in as_sequence("eigenvalues", eigenvalues, wanted)
     ]
-    i = whole("i", i, 0, len(values) - 1)
+    i = as_integer("i", i, 0, len(values) - 1)
     factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
     integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
     return sympy.Integral(integrand, (theta, 0, sympy.oo))
@@ -85,8 +85,8 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     >>> mean_eigenvalue_two(a, a, 2, 5), mean_eigenvalue_two(a, b, 1, 2)
     (1/5, sqrt(a)/(sqrt(a) + sqrt(b)))
     """
-    batch = whole("batch", batch, 1)
-    count = whole("count", count, 1, batch)
+    batch = as_integer("batch", batch, 1)
+    count = as_integer("count", count, 1, batch)
     size = sympy.Integer(batch)
     value, other = _positive("value", value), _positive("other", other)
     argument = 1 - other / value
@@ -162,7 +162,7 @@ def _positive(argument: str, value: object) -> sympy.Expr:
 
 
 def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
-    given = listed("eigenvalues", eigenvalues, "a list of positive numbers")
+    given = as_sequence("eigenvalues", eigenvalues, "a list of positive numbers")
     values = [parse_number("eigenvalues", value) for value in given]
     if not values or not all(value.is_number and value > 0 for value in values):
         raise InputError("eigenvalues", eigenvalues, "positive numbers")

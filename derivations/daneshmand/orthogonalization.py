@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from numeric.arrays import Array
 from numeric.batchnorm.chains import kernels
 from numeric.checks import checked_inputs
@@ -65,7 +65,7 @@ def orthogonalize(
     ([(8, 4), (8, 8)], True)
     """
     H = checked_inputs(inputs).X.T
-    sizes = [whole("widths", width, 1) for width in widths]
+    sizes = [as_integer("widths", width, 1) for width in widths]
     if not sizes:
         raise InputError("widths", widths, "at least one width")
     if not (np.isfinite(gain) and gain > 0):

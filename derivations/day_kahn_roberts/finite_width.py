@@ -197,7 +197,7 @@ def activity(
     expanded: Expansion = {}
     for (mono, at), value in exact_moment.items():
         spectra = [
-            moments.matrices[spectrum.matrix].series(spectrum.cosets, order - at, square=True)
+            moments.matrices[spectrum.matrix].series(spectrum.cosets, order - at, equal_widths=True)
             for spectrum, exponent in cast("frozenset[tuple[Spectrum, int]]", mono)
             for _ in range(exponent)
         ]

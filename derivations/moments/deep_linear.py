@@ -20,7 +20,7 @@ import sympy
 
 from derive.arithmetic.rational import as_sympy
 from derive.citations import rests_on
-from derive.errors import InputError, flag, instance, listed, whole
+from derive.errors import InputError, as_integer, as_sequence, flag, instance
 from derive.expressions import as_width
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import (
@@ -116,7 +116,8 @@ def coefficient(
     """
     wanted = "labels of samples, integers"
     labels = tuple(
-        whole("samples", label, wanted=wanted) for label in listed("samples", samples, wanted)
+        as_integer("samples", label, wanted=wanted)
+        for label in as_sequence("samples", samples, wanted)
     )
     connected = flag("connected", connected)
     if not labels or len(labels) % 2 or len(labels) > 2 * MAX_PAIRS:
@@ -201,7 +202,7 @@ def _eigenvalue(
 def _layers(given: Sequence[Layer]) -> list[Layer]:
     wanted = "one or more layers (weights, n_in, n_out), as `chain` gives them"
     layers: list[Layer] = []
-    for each in listed("layers", given, wanted):
+    for each in as_sequence("layers", given, wanted):
         if not isinstance(each, tuple | list) or len(each) != 3:
             raise InputError("layers", given, wanted)
         kind = instance("layers", each[0], WeightEnsemble, wanted)

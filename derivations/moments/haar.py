@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.groups.moments import Index, haar_moment
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
@@ -64,8 +64,8 @@ def stiefel(n: int, columns: int, draws: int, seed: int) -> npt.NDArray[np.float
     >>> Q.shape, bool(np.allclose(Q.transpose(0, 2, 1) @ Q, np.eye(2)))
     ((5, 4, 2), True)
     """
-    n, draws = whole("n", n, 1), whole("draws", draws, 1)
-    columns = whole("columns", columns, 1, n, "1 to n orthonormal columns in n dimensions")
+    n, draws = as_integer("n", n, 1), as_integer("draws", draws, 1)
+    columns = as_integer("columns", columns, 1, n, "1 to n orthonormal columns in n dimensions")
     return frames(_generator(seed).standard_normal((draws, n, columns)))
 
 
@@ -85,7 +85,7 @@ def unitary(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:
     >>> bool(np.allclose(U @ U.conj().transpose(0, 2, 1), np.eye(3)))
     True
     """
-    n, draws = whole("n", n, 1), whole("draws", draws, 1)
+    n, draws = as_integer("n", n, 1), as_integer("draws", draws, 1)
     parts = _generator(seed).standard_normal((2, draws, n, n))
     q, r = np.linalg.qr(parts[0] + 1j * parts[1])
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
@@ -110,10 +110,10 @@ def symplectic(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:
     >>> bool(np.allclose(S @ J @ S.transpose(0, 2, 1), J))
     True
     """
-    half, odd = divmod(whole("n", n, 1), 2)
+    half, odd = divmod(as_integer("n", n, 1), 2)
     if odd:
         raise InputError("n", n, "a positive even integer")
-    draws = whole("draws", draws, 1)
+    draws = as_integer("draws", draws, 1)
     parts = _generator(seed).standard_normal((4, draws, half, half))
     a, b = parts[0] + 1j * parts[1], parts[2] + 1j * parts[3]
     left, _, right = np.linalg.svd(np.block([[a, b], [-b.conj(), a.conj()]]))
@@ -135,7 +135,7 @@ def permutation(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
     >>> bool((P.sum(axis=1) == 1).all() and (P.sum(axis=2) == 1).all())
     True
     """
-    n, draws = whole("n", n, 1), whole("draws", draws, 1)
+    n, draws = as_integer("n", n, 1), as_integer("draws", draws, 1)
     columns = _generator(seed).permuted(np.tile(np.arange(n), (draws, 1)), axis=1)
     matrices: npt.NDArray[np.float64] = np.eye(n)[columns]
     return matrices
@@ -218,14 +218,14 @@ def check(
     >>> found.exact, abs(found.z) < 5
     (1/4, True)
     """
-    n = whole("n", n, 1, wanted="an integer dimension n, to sample it")
+    n = as_integer("n", n, 1, wanted="an integer dimension n, to sample it")
     lists = {"rows": rows, "cols": cols, "conj_rows": conj_rows, "conj_cols": conj_cols}
     wanted = "a list of integer indices, to sample them"
     rows, cols, conj_rows, conj_cols = (
-        [whole(name, index, 1, wanted=wanted) for index in listed(name, given, wanted)]
+        [as_integer(name, index, 1, wanted=wanted) for index in as_sequence(name, given, wanted)]
         for name, given in lists.items()
     )
-    draws, seed = whole("draws", draws, 2), checks.seed(seed)
+    draws, seed = as_integer("draws", draws, 2), checks.seed(seed)
     exact = haar_moment(rows, cols, n, group, conj_rows=conj_rows, conj_cols=conj_cols)
     plain = (np.array(rows, int) - 1, np.array(cols, int) - 1)
     bars = (np.array(conj_rows, int) - 1, np.array(conj_cols, int) - 1)

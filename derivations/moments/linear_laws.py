@@ -20,7 +20,7 @@ import sympy
 
 from derive.citations import rests_on
 from derive.display.objects import Shown
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.linear.correlators import Ensembles, chain
 from derive.symbols import K0, rho, u
 from derive.weights import Gaussian, Orthogonal, larger
@@ -78,7 +78,7 @@ class Law(Shown):
         >>> law([n, n]).log_cumulant(2)
         2*polygamma(1, n/2)
         """
-        order = whole("order", order, 1, wanted="the order of a cumulant, 1 or more")
+        order = as_integer("order", order, 1, wanted="the order of a cumulant, 1 or more")
         terms = [sympy.polygamma(order - 1, a) for a in self.gammas]
         terms += [-sympy.polygamma(order - 1, b) for b in self.betas]
         return sympy.Add(*terms) + (sympy.log(self.scale) if order == 1 else 0)
@@ -173,7 +173,7 @@ def lyapunov_exponents(
     003, eq. (19), after Newman (1986).
     """
     width = sympy.sympify(n)
-    count = whole("count", count, 1, wanted="a number of exponents, 1 or more")
+    count = as_integer("count", count, 1, wanted="a number of exponents, 1 or more")
     if width.is_number and count > width:
         raise InputError("count", count, f"at most the width {width}")
     return [(sympy.log(2 * C_W / width) + sympy.digamma((width - i) / 2)) / 2 for i in range(count)]

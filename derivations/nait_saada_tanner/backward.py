@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner.drawing import BLOCK
 from derivations.nait_saada_tanner.sampling import Forward
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.network import Network
 from derive.work.resources import check_memory
 from numeric.arrays import Array
@@ -70,10 +70,10 @@ class CrossEntropy:
     classes: int
 
     def __post_init__(self) -> None:
-        classes = whole("classes", self.classes, 1)
+        classes = as_integer("classes", self.classes, 1)
         wanted = f"a class, 0 to {classes - 1}, for each input"
-        given = listed("labels", self.labels, wanted)
-        labels = tuple(whole("labels", each, 0, classes - 1, wanted) for each in given)
+        given = as_sequence("labels", self.labels, wanted)
+        labels = tuple(as_integer("labels", each, 0, classes - 1, wanted) for each in given)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "classes", classes)
 

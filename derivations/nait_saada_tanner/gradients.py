@@ -73,7 +73,7 @@ def gradient_recursion() -> Verdict:
     chi = gamma * alpha * Average(((1, 1), (1, 1)))
     factors = []
     for square in (True, False):
-        step = recursion([J], LowRankGaussian(gamma=gamma), square=square).single_input().expr
+        step = recursion([J], LowRankGaussian(gamma=gamma), equal_widths=square).single_input().expr
         (below,) = step.free_symbols - {C_W}
         factors.append(sympy.expand(step).coeff(below).subs(IN_SOURCE))
     lengths = propagation.lengths(WIDENING, 0.5, 4)

@@ -16,7 +16,7 @@ from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape, SingleShape
 from numeric.arrays import Array
 from numeric.brackets import quadrature
-from numeric.layers import broad, one_sample, positions, sigma
+from numeric.layers import large_variance, one_sample, positions, sigma
 from numeric.layers.several_samples import Sums
 
 _HELD = 1 << 15
@@ -55,10 +55,10 @@ def averages(activation: Activation, K: Array) -> Array:
 def _smooth(activation: Activation, K: Array) -> Array:
     """At kernels of two inputs, (c, 2, 2) → (c,)."""
     sums = Sums(activation, [_PRODUCT])
-    far = broad.Sums(activation, [_PAIR], quadrature.accuracy(2))
+    far = large_variance.Sums(activation, [_PAIR], quadrature.accuracy(2))
 
     def alone(kernel: Array) -> Array:
-        return (far if far.exist and broad.is_broad(kernel) else sums)(kernel)
+        return (far if far.exist and large_variance.is_broad(kernel) else sums)(kernel)
 
     found = np.full(len(K), math.nan)
     B, possible = _factors(K)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sympy
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.linear.correlators import cumulants
 from derive.symbols import Symbol, m, n
 from derive.work.caches import cache
@@ -65,7 +65,7 @@ def connected_interpolation(pairs: int) -> sympy.Expr:
     >>> connected_interpolation(3)
     exp(6*r) - 3*exp(2*r) + 2
     """
-    pairs = whole("pairs", pairs, 1, wanted="half the number of points, 1 or more")
+    pairs = as_integer("pairs", pairs, 1, wanted="half the number of points, 1 or more")
     moments = [sympy.exp(k * (k - 1) * r) for k in range(1, pairs + 1)]
     return sympy.expand(cumulants(moments)[-1])
 
@@ -78,7 +78,7 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
     holds for fixed m, and not for all m at once. Raises InputError for what is not a width, a
     depth or a positive tolerance.
     """
-    width, depth = whole("width", width, 1), whole("depth", depth, 1)
+    width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
     if not tolerance > 0:
         raise InputError("tolerance", tolerance, "a positive number")
     allowed = float(sympy.log(1 + tolerance))
@@ -91,4 +91,4 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
 
 
 def _terms(terms: int) -> int:
-    return whole("terms", terms, 1, wanted="a number of terms, 1 or more")
+    return as_integer("terms", terms, 1, wanted="a number of terms, 1 or more")

@@ -15,7 +15,7 @@ import sympy
 from derive.activations.functions import Activation, as_activation
 from derive.citations import rests_on
 from derive.display.objects import Shown
-from derive.errors import InputError, instance, whole
+from derive.errors import InputError, as_integer, instance
 from derive.expressions import as_expression, parse_number
 from derive.gaussian.oracle import gaussian_average
 from derive.spectra.laws import Atomic, w
@@ -199,7 +199,7 @@ def double_scaling(
     found = classify(activation)
     if found.kind in {"none", "isometric"}:
         raise InputError("activation", str(activation), f"one with a limit law: {found.reason}")
-    depth, digits = whole("depth", depth, 1), whole("digits", digits, 1, 100)
+    depth, digits = as_integer("depth", depth, 1), as_integer("digits", digits, 1, 100)
     target = parse_number("sigma0", sigma) ** 2 / depth
     if not target.is_positive:
         raise InputError("sigma0", sigma, "a positive standard deviation")

@@ -184,7 +184,7 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
         tuple(range(count)),
         recursion.weights,
         power,
-        recursion.square,
+        recursion.equal_widths,
         _marking,
         pairing=target.pairing,
         corrections=recursion.corrections,

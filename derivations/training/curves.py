@@ -17,7 +17,7 @@ import numpy as np
 import xarray
 
 from derive.citations import rests_on
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.network import Network, dense_network
 from derive.work.resources import number
 from numeric import checks
@@ -106,14 +106,14 @@ def curves(
     if loss not in LOSSES:
         raise InputError("loss", loss, f"one of {', '.join(LOSSES)}")
     count = len(split.training)
-    size = count if batch is None else whole("batch", batch, 1, count)
+    size = count if batch is None else as_integer("batch", batch, 1, count)
     rate = checked_rate(eta, flows=False)
     outputs = split.targets.shape[1]
     # of the mean's gradient, where kernels have that of the sum
     scale = (2 / outputs if loss == "squared" else 1.0) / size
     rule = Optimizer(optimizer, rate if optimizer == "adam" else rate * scale, clip)
     if probe is not None:
-        probe = whole("probe", probe, 0, outputs - 1)
+        probe = as_integer("probe", probe, 0, outputs - 1)
         for part in (split.test, split.training):
             if not len(part.of_class(probe)):
                 raise InputError("probe", probe, "a class with images for training and for a test")

@@ -25,7 +25,7 @@ import xarray
 
 from derivations.claims.processes import together
 from derive.engine.tensors import Name
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
 from derive.work.progress import quiet
@@ -299,8 +299,10 @@ def verify(
     True
     """
     chosen = _chosen(examples, seed, of, tensors)
-    widths = tuple(whole("widths", n, 1) for n in listed("widths", widths, "several widths"))
-    draws = whole("draws", draws, 1)
+    widths = tuple(
+        as_integer("widths", n, 1) for n in as_sequence("widths", widths, "several widths")
+    )
+    draws = as_integer("draws", draws, 1)
     if len(set(widths)) < 2:
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     false_alarms = checked_probability("false_alarms", false_alarms)
@@ -312,11 +314,11 @@ def verify(
         draws,
         resolution,
         positive("seconds", seconds),
-        whole("plant", plant, 0),
+        as_integer("plant", plant, 0),
         checked_seed(seed),
         share,
     )
-    jobs = min(whole("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
+    jobs = min(as_integer("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
     threads = max(1, int(numba.get_num_threads()) // jobs)
     with closing(
         together(_Quiet(how, threads), chosen, jobs)
@@ -408,12 +410,14 @@ def _chosen(
 ) -> list[Example]:
     seed = checked_seed(seed)
     if isinstance(examples, SupportsIndex):
-        count = whole("examples", examples, 1)
+        count = as_integer("examples", examples, 1)
         names = None if tensors is None else _names(tensors)
         nets = _networks(of, count, seed)
         return [drawing.drawn(k, seed, net, names) for k, net in enumerate(nets, 1)]
     wanted = "a number of examples, or one or more `Example`s"
-    given = [examples] if isinstance(examples, Example) else listed("examples", examples, wanted)
+    given = (
+        [examples] if isinstance(examples, Example) else as_sequence("examples", examples, wanted)
+    )
     if not given or not all(isinstance(each, Example) for each in given):
         raise InputError("examples", examples, wanted)
     if of is not None or tensors is not None:
@@ -492,7 +496,7 @@ def _finite(resolution: float) -> float | None:
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:
     if isinstance(tensors, str | Name | Recursion):
         return (tensors,)
-    return tuple(listed("tensors", tensors, "names of tensors, or recursions"))
+    return tuple(as_sequence("tensors", tensors, "names of tensors, or recursions"))
 
 
 def _networks(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import mpmath
 import sympy
 
-from ..errors import InputError, did_you_mean, listed, whole
+from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..expressions import MAX_DEGREE, REFUSED, as_expression, degree, parse_expression, parse_number
 from ..gaussian import brackets, closed_forms, oracle, quadrature
 from ..gaussian.pieces import Piece, Pieces, checked_order
@@ -89,8 +89,10 @@ class Activation(Pieces):
         digits.
         """
         wanted = "a list of orders of derivatives, such as (0, 0)"
-        factors = [checked_order("orders", order) for order in listed("orders", orders, wanted)]
-        number = whole("digits", digits, 1, oracle.MAX_DIGITS)
+        factors = [
+            checked_order("orders", order) for order in as_sequence("orders", orders, wanted)
+        ]
+        number = as_integer("digits", digits, 1, oracle.MAX_DIGITS)
         variance = _variance("K", K)
         found = brackets.average(self, factors, checked_order("outer", outer), variance)
         return found.evalf(number) if found.has(brackets.GaussianAverage) else found
@@ -121,7 +123,7 @@ class Activation(Pieces):
         0.18632441
         """
         orders = checked_order("order1", order1), checked_order("order2", order2)
-        number = whole("digits", digits, 1, oracle.MAX_DIGITS)
+        number = as_integer("digits", digits, 1, oracle.MAX_DIGITS)
         cross = as_expression("K12", K12, "a covariance")
         kernel = _variance("K11", K11), cross, _variance("K22", K22)
         if (cross**2 - (1 + _SLACK) * kernel[0] * kernel[2]).is_positive:
@@ -195,7 +197,7 @@ def monomial(power: int) -> Activation:
     >>> monomial(3).expr
     z**3
     """
-    power = whole("power", power, 0, MAX_DEGREE, f"a whole number, 0 to {MAX_DEGREE}")
+    power = as_integer("power", power, 0, MAX_DEGREE, f"a whole number, 0 to {MAX_DEGREE}")
     return Activation(f"monomial({power})", z**power)
 
 
@@ -210,7 +212,8 @@ def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
     """
     wanted = "a list of one or more numbers"
     exact = [
-        _parameter("coefficients", value) for value in listed("coefficients", coefficients, wanted)
+        _parameter("coefficients", value)
+        for value in as_sequence("coefficients", coefficients, wanted)
     ]
     if not exact or len(exact) > MAX_DEGREE + 1:
         raise InputError("coefficients", coefficients, f"{wanted}, {MAX_DEGREE + 1} at most")

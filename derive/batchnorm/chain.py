@@ -14,7 +14,7 @@ from __future__ import annotations
 import sympy
 
 from ..citations import rests_on
-from ..errors import whole
+from ..errors import as_integer
 from ..symbols import batch as n
 from ..symbols import width as d
 from . import series, stationary
@@ -50,8 +50,8 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     >>> stationary_gap(terms=1)
     (n - 1)*(n + 2)**2/(4*d*n*(n + 1))
     """
-    terms = whole("terms", terms, 1, 2, "1 or 2 orders in 1/d")
-    moment = whole("moment", moment, 1, MAX_MOMENT, f"a power of V, 1 to {MAX_MOMENT}")
+    terms = as_integer("terms", terms, 1, 2, "1 or 2 orders in 1/d")
+    moment = as_integer("moment", moment, 1, MAX_MOMENT, f"a power of V, 1 to {MAX_MOMENT}")
     leading, correction = stationary.norm_moment(moment)
     scale = sympy.factor(FIELD.to_sympy(stationary.variance()) / n**2)
     value = leading * (scale / d) ** sympy.Rational(moment, 2)

@@ -20,14 +20,14 @@ from ..arithmetic.logseries import LogSeries
 from ..citations import rests_on
 from ..engine.scheme import Scheme
 from ..engine.step import Step, closures, step, through
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..expressions import as_expression
 from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import ell
 from ..weights import Gaussian, WeightEnsemble
 from .expansions import MOST_TERMS, Asymptotics
-from .falling import FallingSystem, falls
 from .layer_functions import functions
+from .log_decay import FallingSystem, falls
 from .points import CriticalPoint
 from .staged import StagedSystem
 from .systems import Solution, System, closed_set, quotient
@@ -53,9 +53,9 @@ def asymptotics(
     """Solve a derived recursion, with all that it needs, at large depth and a fixed point of K.
 
     At criticality K* = 0 and where every K is fixed the terms are exact; around K* > 0 they are
-    numbers, each with its `error` (`derive.depth.around`), and `.error(layer)` says what is left
-    out of all of them at a layer. Where σ is linear up to a kink, as hard_tanh, K falls like
-    1/log ℓ, and the terms are c K^q ℓ^p in K of that layer (`derive.depth.falling`).
+    numbers, each with its `error` (`derive.depth.fixed_point_series`), and `.error(layer)` says
+    what is left out of all of them at a layer. Where σ is linear up to a kink, as hard_tanh, K
+    falls like 1/log ℓ, and the terms are c K^q ℓ^p in K of that layer (`derive.depth.log_decay`).
 
     Arguments:
         made: from `recursion`. Its single-input form is solved, at the activation's critical C_W
@@ -88,7 +88,7 @@ def asymptotics(
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
-    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
+    terms = as_integer("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
     layer = made.layer if isinstance(made, Step) else None
     if layer is not None and not functions(as_activation(activation), layer)[0].has_C_W:
         if C_W is not None:
@@ -131,7 +131,7 @@ def together(
 
     Raises InputError as `asymptotics`, and for recursions of different weights.
     """
-    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
+    terms = as_integer("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
     systems = [_system(made, activation, lambda_b, lambda_W) for made in recursions]
     if len({system.weights for system in systems}) != 1:
         raise InputError("recursions", list(map(str, recursions)), "some, all of the same weights")
@@ -147,7 +147,7 @@ def counterterm(
     From the derived recursion of G^{1} with a correction of C_W (source 000, eq. 5.28), and
     c_b^{1} = 0.
     """
-    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
+    terms = as_integer("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
     made = step("G1", Gaussian() if weights is None else weights, corrections=1)
     system = _system(made, activation, sympy.Integer(1), sympy.Integer(1))
 
@@ -170,7 +170,7 @@ def _system(
     head: tuple[Scheme, ...] = (),
 ) -> System:
     wanted = "a derived one between hidden layers of equal width"
-    if not isinstance(made, Step) or not made.square:
+    if not isinstance(made, Step) or not made.equal_widths:
         raise InputError("recursion", made, wanted)
     made.check_repeats("recursion", made, wanted)
     activation = as_activation(activation)

@@ -30,7 +30,7 @@ import sympy
 from ..activations.functions import Activation
 from ..citations import rests_on
 from ..display.objects import Shown, lines_latex
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..expressions import as_expression
 from ..layers import Layer, as_period, dense
 from ..layers.by_depth import Given
@@ -324,7 +324,7 @@ def criticality(
         )
     repeated = as_period("dense" if layer is None else layer)
     sigma = Activations.repeated(activation)
-    return _criticality(sigma, repeated, whole("digits", digits, 1, 1000))
+    return _criticality(sigma, repeated, as_integer("digits", digits, 1, 1000))
 
 
 @cache

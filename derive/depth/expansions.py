@@ -22,8 +22,8 @@ from ..errors import InputError
 from ..symbols import K, ell
 from ..weights import WeightEnsemble
 from ..work.progress import telling
-from .falling import FallingSystem
 from .kernel_series import KernelSeries
+from .log_decay import FallingSystem
 from .staged import StagedSystem
 from .systems import Quantity, Solution, System, quotient
 from .terms import DIGITS, Term, number, printed

@@ -25,7 +25,7 @@ import sympy
 
 from ..activations.functions import Activation, as_activation
 from ..display.objects import Shown
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..symbols import ell, z
 from .criticality import criticality
 
@@ -76,10 +76,10 @@ class LogarithmicKernel(Shown):
             raise InputError("value", value, f"a kernel between 0 and {self.distance**2 / 2}")
         u = float(self.distance) ** 2 / (2 * value)
         steps = exp(u + float(self.correction) / u) / sqrt(u) / float(self.rate)
-        return steps - whole("layer", layer, 1, 10**15)
+        return steps - as_integer("layer", layer, 1, 10**15)
 
     def _u(self, layer: int, shift: float) -> float:
-        steps = float(self.rate) * (whole("layer", layer, 1, 10**15) + shift)
+        steps = float(self.rate) * (as_integer("layer", layer, 1, 10**15) + shift)
         if not steps >= 10:
             raise InputError("layer", layer, f"a deeper one: B(ℓ + s) = {steps:.3g} is below 10")
         u = log(steps)

@@ -60,7 +60,9 @@ def taps_of(layer: Layer) -> Taps | None:
     found = [taps for _, taps in layer.tapped if not taps.is_full]
     if not found:
         return None
-    bare = [*layer.tapped] == [("W", found[0])] and layer.reason is None and not layer.readouts
+    bare = (
+        [*layer.tapped] == [("W", found[0])] and layer.is_rotation_invariant and not layer.readouts
+    )
     dense = Layer("z[i] = b[i] + W[i,a] s(z[a])", taps={"W": found[0]})
     if not bare or layer.stages != dense.stages:
         wanted = (

@@ -5,7 +5,7 @@ unknown tensor multiplies and the rest. Brackets are expanded around the limit o
 How K moves:
 
 * K* = 0 with K ~ ℓ^{−1/e}, or every K fixed: exact;
-* a half-stable K* > 0, which `around` describes, in powers of K − K* ~ 1/ℓ: in numbers;
+* a half-stable K* > 0, which `fixed_point_series` describes, in powers of K − K* ~ 1/ℓ: in numbers;
 * K* > 0 that attracts: limits of all tensors, up to what falls exponentially, in numbers;
 * a skip of 1 with a norm: K = sℓ + c + …, tensors in powers of ℓ, in numbers.
 
@@ -54,8 +54,8 @@ from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer, dense
 from ..symbols import K, ell
-from .around import DIGITS, half_stable, stable
 from .criticality import Criticality, criticality
+from .fixed_point_series import DIGITS, half_stable, stable
 from .layer_functions import LayerFunction, functions
 from .points import CriticalPoint
 from .systems import (

@@ -3,7 +3,7 @@
 The set is triangular: the kernel moves by itself, every other tensor is linear in itself and driven
 by those before it. So K(ℓ) is solved first, then T(ℓ+1) = a(ℓ) T(ℓ) + s(ℓ) for one tensor after the
 other: in powers of ℓ and log ℓ by `staged`, in powers of K where that falls like 1/log ℓ by
-`falling`.
+`log_decay`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def closed_set(*wanted: Step) -> tuple[Step, ...]:
     is the last."""
     found: dict[str, Step] = {}
     made = wanted[0]
-    scheme = Scheme(made.weights, made.square, made.corrections, True, made.layer)
+    scheme = Scheme(made.weights, made.equal_widths, made.corrections, True, made.layer)
 
     def visit(each: Step, above: tuple[str, ...]) -> None:
         for name in each.needs:

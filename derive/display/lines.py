@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
-from ..errors import whole
+from ..errors import as_integer
 
 WIDTH = 80
 """Symbols, as a page prints them, that a line of a one-column article has room for."""
@@ -38,7 +38,7 @@ def equation(
     Raises InputError for a width below 20 symbols.
     """
     one = f"{left} = {latex(right)}"
-    if width is None or breadth(one) <= whole("width", width, NARROWEST):
+    if width is None or breadth(one) <= as_integer("width", width, NARROWEST):
         return one
     room = max(width - breadth(left) - 1 - _INDENT, NARROWEST)
     rows = _filled(list(_pieces(right, room, latex)), room, breadth)

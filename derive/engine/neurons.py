@@ -381,7 +381,7 @@ def _beyond_pairs(weights: WeightEnsemble) -> tuple[tuple[bool, Blocks, int, Exp
     found = []
     for p, share in ((pair_partitions(4)[0], Fraction(1)), (((0, 1, 2, 3),), Fraction(1, 3))):
         for q in weights.columns(p):
-            series = dict(weights.spectrum(p, q, 3, True))
+            series = dict(weights.pairing_matrix(p, q, 3, True))
             if len(p) == 2 and p == q:
                 add(series, constant(1, 2), -1)
             for order in (2, 3):

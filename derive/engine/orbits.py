@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..expressions import parse_number
 from ..groups.pairings import pattern_of, patterns
 from ..work.caches import cache
@@ -54,13 +54,15 @@ class Exchangeable:
 
     def __post_init__(self) -> None:
         if not isinstance(self.m, sympy.Symbol):
-            object.__setattr__(self, "m", whole("m", self.m, 1, wanted="an integer or a symbol"))
+            object.__setattr__(
+                self, "m", as_integer("m", self.m, 1, wanted="an integer or a symbol")
+            )
         for name in ("q", "p"):
             given = getattr(self, name)
             if not isinstance(given, sympy.Expr):
                 object.__setattr__(self, name, parse_number(name, given))
         if self.n_0 is not None:
-            object.__setattr__(self, "n_0", whole("n_0", self.n_0, 1))
+            object.__setattr__(self, "n_0", as_integer("n_0", self.n_0, 1))
         self._check()
 
     def _check(self) -> None:

@@ -23,8 +23,12 @@ class Layered(Protocol):
         """Its stages, one after another."""
 
     @property
-    def reason(self) -> str | None:
+    def why_not(self) -> str | None:
         """Why rotations of the neurons do not keep its law; None where they do."""
+
+    @property
+    def is_rotation_invariant(self) -> bool:
+        """Whether rotations of the neurons keep its law."""
 
     @property
     def equations(self) -> tuple[Sequence[Stage], Sequence[Layered]]:
@@ -54,7 +58,8 @@ class Scheme:
 
     Arguments:
         weights: the standard ensemble of the layer, with C_W = 1.
-        square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
+        equal_widths: whether all widths are n; else they are r_in n and, for the Haar matrix,
+            r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         single: whether there is one input, of which recursions take far less to derive.
         layer: the layer, where it is not the dense one.
@@ -64,7 +69,7 @@ class Scheme:
     """
 
     weights: WeightEnsemble
-    square: bool = True
+    equal_widths: bool = True
     corrections: int = 0
     single: bool = False
     layer: Layered | None = None
@@ -118,4 +123,4 @@ class Scheme:
             taps: the positions of the inputs that it reads, as a readout of the inputs.
         """
         stem = (replace(STEM, taps=taps),)
-        return replace(self, weights=weights, square=False, layer=None, stem=stem)
+        return replace(self, weights=weights, equal_widths=False, layer=None, stem=stem)

@@ -16,7 +16,7 @@ from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
 from ..display.labels import POOLED, Label, component_latex, read_pairing
-from ..errors import InputError, did_you_mean, whole
+from ..errors import InputError, as_integer, did_you_mean
 from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
 from ..work.caches import cache
 from .meaning import meaning, normalisation
@@ -287,7 +287,7 @@ def target(fields: Sequence[AnyField], pairing: Blocks | str | None, order: int)
     is a set partition, of equal indices. Raises InputError.
     """
     wanted = f"a relative order in 1/n, 0 to {MOST_ORDER}"
-    order = whole("order", order, 0, MOST_ORDER, wanted)
+    order = as_integer("order", order, 0, MOST_ORDER, wanted)
     total = sum(field.nodes for field in fields)
     _check_points(fields, total)
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)

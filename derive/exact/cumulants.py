@@ -29,7 +29,7 @@ from ..engine.atoms import read
 from ..engine.fields import AnyField, Placed, Z, slots_of
 from ..engine.step import checked_fields, step
 from ..engine.tensors import Name, spell, tensor
-from ..errors import InputError, instance, listed, whole
+from ..errors import InputError, as_integer, as_sequence, instance
 from ..expressions import as_expression, as_width, parse_number
 from ..gaussian.brackets import Component
 from ..groups.pairings import Blocks, refining_partitions
@@ -69,7 +69,7 @@ def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr
     (1/(n*(n + 2)), n**(-2))
     """
     instance("weights", weights, WeightEnsemble, "a weight ensemble such as Orthogonal()")
-    k = whole("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")
+    k = as_integer("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")
     n_in, n_out = as_width("n_in", n_in), as_width("n_out", n_out)
     return sympy.factor(
         sum(class_size(mu) * weights.coefficient(mu, n_in, n_out) for mu in partitions(k))
@@ -102,7 +102,7 @@ def moment_factor(
     width = as_width("width", width)
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")
-    m = whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
+    m = as_integer("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
     total = sum(
         set_partition_count(mu)
         * sympy.ff(width, len(mu))
@@ -133,7 +133,7 @@ def scale_invariant_moment(
     >>> scale_invariant_moment(2, Network("relu", Gaussian(C_W=2)), layer=2)
     4*(n + 5)/n
     """
-    m = whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
+    m = as_integer("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
     layer = _layer(layer)
     width, network = as_width("width", width), dense_network("network", network, layer)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
@@ -285,7 +285,7 @@ def series(
     >>> series("V", Network("linear"), layer=3, order=2)
     (4*K0**2, 4*K0**2, 0)
     """
-    order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
+    order = as_integer("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)
     ratio = parse_number("inputs_ratio", inputs_ratio)
     if not ratio.is_Rational:
@@ -326,12 +326,14 @@ def _target(
 
 
 def _layer(layer: int) -> int:
-    return whole("layer", layer, 1, MAX_LAYER, f"a layer, 1 to {MAX_LAYER}")
+    return as_integer("layer", layer, 1, MAX_LAYER, f"a layer, 1 to {MAX_LAYER}")
 
 
 def _labels(argument: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     wanted = f"{count} labels, integers"
-    labels = tuple(whole(argument, each, wanted=wanted) for each in listed(argument, given, wanted))
+    labels = tuple(
+        as_integer(argument, each, wanted=wanted) for each in as_sequence(argument, given, wanted)
+    )
     if len(labels) != count:
         raise InputError(argument, given, wanted)
     return labels

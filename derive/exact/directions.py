@@ -56,7 +56,7 @@ class Directions(Matrix):
         except InputError as error:
             raise InputError("width", n, f"more neurons behind a norm: {error.wanted}") from None
 
-    def _expansion(self, coset: Any, order: int, square: bool) -> Expansion:
+    def _expansion(self, coset: Any, order: int, equal_widths: bool) -> Expansion:
         """A as a series in 1/n."""
         made = angular(coset)
         above, below = (
@@ -69,7 +69,7 @@ class Directions(Matrix):
             known = sum(below[i] * found[t - i] for i in range(1, min(t, len(below) - 1) + 1))
             found.append(((above[t] if t < len(above) else 0) - known) / below[0])
         return {
-            (UNIT if square else power(R_IN, -first - t), first + t): value
+            (UNIT if equal_widths else power(R_IN, -first - t), first + t): value
             for t, value in enumerate(found)
             if value
         }

@@ -110,11 +110,11 @@ class Matrix:
         fractions = sympy.QQ.frac_field(*used)
         return fractions.to_sympy(sum(map(fractions.from_sympy, parts), start=fractions.zero))
 
-    def series(self, cosets: Cosets, order: int, square: bool) -> Expansion:
+    def series(self, cosets: Cosets, order: int, equal_widths: bool) -> Expansion:
         """Σ C(p,q)/C_W^k as a series in 1/n."""
         total: Expansion = {}
         for coset, count in cosets:
-            add(total, self._expansion(coset, order, square), count)
+            add(total, self._expansion(coset, order, equal_widths), count)
         return total
 
     def spectrum(self, cosets: Counter[Any]) -> Expansion:
@@ -132,11 +132,11 @@ class Matrix:
     def _coefficient(self, coset: Any) -> sympy.Expr:
         return _coefficient(self.weights, coset, self.n_in, self.n_out)
 
-    def _expansion(self, coset: Any, order: int, square: bool) -> Expansion:
+    def _expansion(self, coset: Any, order: int, equal_widths: bool) -> Expansion:
         if isinstance(self.weights, PermutationInvariant):
             p, q = coset
-            return self.weights.spectrum(p, q, order, square)
-        return self.weights.expansion(coset, order, square)
+            return self.weights.pairing_matrix(p, q, order, equal_widths)
+        return self.weights.expansion(coset, order, equal_widths)
 
     def _joined(self, rows: tuple[Row, ...]) -> dict[Joined, Expansion]:
         if isinstance(self.weights, Gaussian | IndependentEntries):

@@ -143,7 +143,7 @@ class Stage:
         behind = self.bound.layer + (kind != STREAM)
         layers = (self.whole.network.layer_at(k, self.whole.depth) for k in range(2, behind))
         laws = (matrix.weights.group == "O" for matrix in self.whole.matrices)
-        return all(laws) and all(layer.reason is None for layer in layers)
+        return all(laws) and all(layer.is_rotation_invariant for layer in layers)
 
     # products of forward equations
 

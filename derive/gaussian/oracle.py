@@ -20,7 +20,7 @@ from flint import acb, arb, ctx
 from ..arithmetic import balls, trapezoid
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..symbols import z
 from ..work.caches import cache
 from .pieces import Pieces
@@ -123,7 +123,7 @@ def _mpf(argument: str, value: object) -> mpmath.mpf:
 
 
 def _digits(digits: object) -> int:
-    return whole("digits", digits, 1, MAX_DIGITS)
+    return as_integer("digits", digits, 1, MAX_DIGITS)
 
 
 def _rows(K: object) -> list[list[mpmath.mpf]] | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import sympy
 
 from ..arithmetic.balls import vanishes
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..symbols import z
 from ..work.caches import cache
 from .piecewise import analytic_strip, between, logistic_to_tanh, split_pieces
@@ -196,4 +196,4 @@ def series_at_zero(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
 
 def checked_order(argument: str, order: object) -> int:
     """The order of a derivative, or an InputError."""
-    return whole(argument, order, 0, wanted="whole numbers, 0 or more")
+    return as_integer(argument, order, 0, wanted="whole numbers, 0 or more")

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import sympy
 
-from ..errors import InputError, listed
+from ..errors import InputError, as_sequence
 from ..expressions import as_expression, is_name
 from .columns import Entry, Row
 from .pairings import double_factorial_pairings
@@ -55,7 +55,7 @@ def _factors(
     group: str,
     conjugated: bool,
 ) -> Iterator[Factor]:
-    given = [listed(name, values, "a list of indices") for name, values in (rows, cols)]
+    given = [as_sequence(name, values, "a list of indices") for name, values in (rows, cols)]
     if len(given[0]) != len(given[1]):
         raise InputError(f"{rows[0]}, {cols[0]}", (rows[1], cols[1]), "lists of equal length")
     for i, j in zip(*given, strict=True):

@@ -10,7 +10,7 @@ from itertools import combinations, product
 from math import factorial, prod
 from typing import TypeVar
 
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..work.caches import cache
 from ..work.progress import telling
 from ..work.resources import check_memory
@@ -39,7 +39,7 @@ def pair_partitions(points: int) -> tuple[Pairing, ...]:
     (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     """
     wanted = "an even number of points, 0 or more"
-    count = whole("points", points, least=0, wanted=wanted)
+    count = as_integer("points", points, least=0, wanted=wanted)
     if count % 2:
         raise InputError("points", points, wanted)
     number, held = 1, 64 * (count // 2 + 1)  # bytes, of a tuple of pairs

@@ -28,7 +28,7 @@ import sympy
 from flint import fmpq, fmpz_poly
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..work.caches import cache
 from ..work.resources import check_time
 from .factors import Factor
@@ -86,7 +86,9 @@ def as_pair(given: Any, group: str) -> tuple[Blocks, Blocks]:
         raise InputError("partition", given, _WANTED) from None
     if sizes:
         ends = [0]
-        for part in sorted((whole("partition", p, 1, wanted=_WANTED) for p in parts), reverse=True):
+        for part in sorted(
+            (as_integer("partition", p, 1, wanted=_WANTED) for p in parts), reverse=True
+        ):
             ends.append(ends[-1] + part)
         blocks = tuple(tuple(range(a, b)) for a, b in pairwise(ends))
         pi = sigma = blocks

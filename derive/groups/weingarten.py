@@ -37,7 +37,7 @@ from flint import fmpq, fmpz_poly
 
 from ..arithmetic.rational import RationalFunction, as_sympy, linear_product
 from ..citations import note
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..work.caches import cache
 from ..work.progress import telling
 from . import permutations as by_permutations
@@ -175,7 +175,7 @@ def laurent(partition: Type, terms: int, group: str = "O") -> tuple[int, tuple[i
     >>> laurent((2, 1), 4, "S")
     (-2, (1, 2, 4, 8))
     """
-    terms = whole("terms", terms, 0, wanted="a number of terms, 0 or more")
+    terms = as_integer("terms", terms, 0, wanted="a number of terms, 0 or more")
     if group in PERMUTATIONS:
         pi, sigma = by_permutations.as_pair(partition, group)
         first = min(by_permutations.counts(pi, sigma, group))
@@ -205,7 +205,7 @@ def series(partition: Type, order: int, group: str = "O") -> tuple[int, ...]:
     >>> series((4,), 4, "B")
     (0, 1, 3, 3, 3)
     """
-    order = whole("order", order, 0, wanted="an order in 1/n, 0 or more")
+    order = as_integer("order", order, 0, wanted="an order in 1/n, 0 or more")
     if group in PERMUTATIONS:
         return by_permutations.coefficients(
             *by_permutations.as_pair(partition, group), order, group
@@ -306,8 +306,8 @@ def as_partition(partition: Sequence[Any]) -> Partition:
     """A partition as a descending tuple of positive integers, or an InputError."""
     wanted = "a sequence of positive integers"
     parts = [
-        whole("partition", part, 1, wanted=wanted)
-        for part in listed("partition", partition, wanted)
+        as_integer("partition", part, 1, wanted=wanted)
+        for part in as_sequence("partition", partition, wanted)
     ]
     if sum(parts) > MOST_PAIRS:
         raise InputError("partition", partition, f"a partition of {MOST_PAIRS} or less")
@@ -340,4 +340,4 @@ def alpha_of(group: str) -> int:
 
 
 def _pairs(k: int) -> int:
-    return whole("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")
+    return as_integer("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")

@@ -26,7 +26,7 @@ from flint import fmpq
 from sympy.utilities.iterables import partitions as multiplicities
 
 from ..citations import note
-from ..errors import whole
+from ..errors import as_integer
 from ..work.caches import cache
 from ..work.resources import check_memory
 from .pairings import Partition
@@ -144,7 +144,7 @@ def partitions(k: int) -> tuple[Partition, ...]:
     >>> partitions(3)
     ((1, 1, 1), (2, 1), (3,))
     """
-    k = whole("k", k, 0)
+    k = as_integer("k", k, 0)
     found = (
         tuple(part for part in sorted(m, reverse=True) for _ in range(m[part]))
         for m in multiplicities(k)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..expressions import MAX_LENGTH, split
 from .per_layer import check_sendable
 
@@ -117,7 +117,7 @@ class Along(Generic[T]):
     def part(cls, given: Any) -> tuple[T, ...]:
         """The entries of a stem, a block or a head."""
         if isinstance(given, list | tuple):
-            return tuple(cls.one(each) for each in listed(cls.argument, given, cls.wanted()))
+            return tuple(cls.one(each) for each in as_sequence(cls.argument, given, cls.wanted()))
         return (cls.one(given),)
 
     @property
@@ -245,7 +245,7 @@ def _entries(text: str, one: Callable[[str], T], argument: str) -> Iterator[_Ent
             else (one(body),)
         )
         wanted = f"a number of times from 1 to {MOST} behind *"
-        count = whole(argument, int(digits), 1, MOST, wanted) if digits else int(mark is None)
+        count = as_integer(argument, int(digits), 1, MOST, wanted) if digits else int(mark is None)
         yield _Entry(own, count)
 
 

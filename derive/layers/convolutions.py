@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ..activations.functions import Activation
 from ..citations import rests_on
 from ..engine.taps import Row, Taps
-from ..errors import InputError, Words, whole
+from ..errors import InputError, Words, as_integer
 from ..weights import WeightEnsemble
 from .composed import around
 from .layer import Layer
@@ -188,7 +188,7 @@ def _shape(positions: Each) -> tuple[int, ...]:
     given = positions if isinstance(positions, list | tuple) else (positions,)
     if not given:
         raise InputError("positions", positions, "one number or more")
-    return tuple(whole("positions", each, 1) for each in given)
+    return tuple(as_integer("positions", each, 1) for each in given)
 
 
 def _each(name: str, given: Each, shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:
@@ -196,7 +196,7 @@ def _each(name: str, given: Each, shape: tuple[int, ...], least: int = 1) -> tup
     values = list(given) if isinstance(given, list | tuple) else [given] * len(shape)
     if len(values) != len(shape):
         raise InputError(name, given, f"a number, or one for each of the axes of {shape}")
-    return tuple(whole(name, each, least) for each in values)
+    return tuple(as_integer(name, each, least) for each in values)
 
 
 _BOUNDARIES = ("circular", "zero")
@@ -223,7 +223,7 @@ def _padding(given: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
     if len(pairs) != len(shape) or any(len(pair) != 2 for pair in pairs):
         wanted = f"a number, or one or a pair for each of the axes of {shape}"
         raise InputError("padding", given, wanted)
-    return [(whole("padding", a, 0), whole("padding", b, 0)) for a, b in pairs]
+    return [(as_integer("padding", a, 0), as_integer("padding", b, 0)) for a, b in pairs]
 
 
 def _text(given: Each) -> str:

@@ -128,9 +128,14 @@ class Layer:
         return _assembled(self)[0]
 
     @property
-    def reason(self) -> str | None:
+    def why_not(self) -> str | None:
         """Why rotations of the neurons do not keep its law; None where they do."""
         return _assembled(self)[1]
+
+    @property
+    def is_rotation_invariant(self) -> bool:
+        """Whether rotations of the neurons keep its law."""
+        return self.why_not is None
 
     @property
     def equations(self) -> tuple[tuple[Stage, ...], tuple[Layer, ...]]:
@@ -321,7 +326,7 @@ def _laws(
                     "C", variances[name], f"none for {name}: its law already has a C_W"
                 )
             variances.setdefault(name, own.C_W)
-        found.append((name, own.standard))
+        found.append((name, own.unit_variance))
     given_numbers = ((name, value) for name, value in variances.items() if value != C_W)
     return tuple(found), tuple(sorted(given_numbers))
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import sympy
 
 from ..activations.functions import Activation
-from ..errors import InputError, listed
+from ..errors import InputError, as_sequence
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from ..weights import WeightEnsemble
 from . import composed
@@ -173,7 +173,7 @@ def batchnorm(
         if not isinstance(given, bool):
             raise InputError(name, given, "True or False")
     norm = Norm("rms", eps)
-    pair = None if affine is None else listed("affine", affine, "(gain, shift)")
+    pair = None if affine is None else as_sequence("affine", affine, "(gain, shift)")
     if pair is not None and len(pair) != 2:
         raise InputError("affine", affine, "(gain, shift)")
     entry = "s(z[i;s])" if behind else "z[i;s]"
@@ -320,7 +320,7 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
     if C is None:
         return {}
     wanted = f"the variances of {count} matrices"
-    values = listed("C", C, wanted)
+    values = as_sequence("C", C, wanted)
     if len(values) != count:
         raise InputError("C", C, wanted)
     return {f"W{k}": value for k, value in enumerate(values, start=1)}

@@ -19,7 +19,7 @@ import sympy
 from .. import exact
 from ..arithmetic.rational import RationalFunction, Term
 from ..citations import rests_on
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..expressions import as_expression, as_width
 from ..groups.weingarten import MOST_PAIRS, class_size, table
 from ..groups.zonal import partitions
@@ -99,7 +99,9 @@ def cumulants(moments: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     [g1, -g1**2 + g2, 2*g1**3 - 3*g1*g2 + g3]
     """
     wanted = "a list of numbers or expressions"
-    given = [as_expression("moments", each, wanted) for each in listed("moments", moments, wanted)]
+    given = [
+        as_expression("moments", each, wanted) for each in as_sequence("moments", moments, wanted)
+    ]
     found: list[sympy.Expr] = []
     for m, moment in enumerate(given, start=1):
         earlier = (comb(m - 1, k - 1) * found[k - 1] * given[m - k - 1] for k in range(1, m))
@@ -193,7 +195,7 @@ def chain(
     >>> [(n_in, n_out) for _, n_in, n_out in chain([n, 5], Gaussian(), 3)]
     [(3, n), (n, 5)]
     """
-    given = listed("widths", widths, "a list of widths n_1, …, n_L")
+    given = as_sequence("widths", widths, "a list of widths n_1, …, n_L")
     sizes = tuple(as_width("widths", width) for width in given)
     if not sizes:
         raise InputError("widths", widths, "at least one width")
@@ -201,7 +203,7 @@ def chain(
     wanted = f"a weight ensemble, or {len(sizes)} of them"
     if isinstance(weights, WeightEnsemble | str):
         weights = [as_weights("weights", weights)] * len(sizes)
-    kinds = tuple(listed("weights", weights, wanted))
+    kinds = tuple(as_sequence("weights", weights, wanted))
     if len(kinds) != len(sizes) or not all(isinstance(kind, WeightEnsemble) for kind in kinds):
         raise InputError("weights", weights, wanted)
     return tuple(zip(kinds, (first, *sizes), sizes, strict=False))
@@ -210,4 +212,4 @@ def chain(
 def half_of_points(m: int) -> int:
     """m, or an InputError where it is no number of pairs."""
     wanted = f"half the number of points, 1 to {MOST_PAIRS}: m = 3 for the six-point function"
-    return whole("m", m, 1, MOST_PAIRS, wanted)
+    return as_integer("m", m, 1, MOST_PAIRS, wanted)

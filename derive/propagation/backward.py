@@ -28,7 +28,7 @@ import mpmath
 import sympy
 
 from ..citations import rests_on
-from ..errors import InputError, listed
+from ..errors import InputError, as_sequence
 from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
 from ..network import Network
@@ -76,7 +76,7 @@ def gradients(
         raise InputError("biases", biases, "neuron or direction")
     with mpmath.workdps(2 * DIGITS):
         wanted = "positive variances, one for each layer"
-        K = [variance("lengths", each) for each in listed("lengths", lengths, wanted)]
+        K = [variance("lengths", each) for each in as_sequence("lengths", lengths, wanted)]
         if not K or 0 in K:
             raise InputError("lengths", lengths, wanted)
         steps, ranks = steps_of(net, len(K), gamma), ranks_of(net, len(K), gamma)

@@ -13,7 +13,7 @@ import sympy
 
 from ..activations.functions import Activation, as_activation
 from ..citations import rests_on
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..weights import Gaussian, LowRankGaussian
 from .estimates import DIGITS, estimate
 from .fixed import zero
@@ -134,7 +134,10 @@ def edge_of_chaos(
         elif points is not None:
             raise InputError("points", points, "None, because lengths are given")
         else:
-            at = [variance("lengths", q) for q in listed("lengths", lengths, "a list of variances")]
+            at = [
+                variance("lengths", q)
+                for q in as_sequence("lengths", lengths, "a list of variances")
+            ]
         if not at:
             raise InputError("lengths", lengths, "one length or more")
         found = [_critical(unit, q) for q in at]
@@ -177,7 +180,7 @@ def _critical(unit: Step, q: mpmath.mpf, digits: int = _DIGITS) -> tuple[mpmath.
 
 def _default_lengths(unit: Step, points: int) -> list[mpmath.mpf]:
     """Equally spaced √q*, from the smallest length with C_b ≥ 0 on."""
-    points = whole("points", points, 2, MAX_POINTS)
+    points = as_integer("points", points, 2, MAX_POINTS)
     start = mpmath.mpf(0)
     if unit.on_line(start, unit.equations.length)[0] > 0:
         start = _first_critical(unit)

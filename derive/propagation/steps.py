@@ -15,7 +15,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..engine.step import step
-from ..errors import InputError, instance, listed, whole
+from ..errors import InputError, as_integer, as_sequence, instance
 from ..expressions import as_expression
 from ..gaussian.brackets import Average, Component
 from ..gaussian.quadrature import double, single
@@ -61,7 +61,9 @@ def equations(weights: WeightEnsemble | str | None = None) -> Equations:
     >>> equations().covariance, equations().chi
     (C_W*⟨σ₁ σ₂⟩ + C_b, C_W*⟨σ'²⟩)
     """
-    return _equations(Gaussian() if weights is None else as_weights("weights", weights).standard)
+    return _equations(
+        Gaussian() if weights is None else as_weights("weights", weights).unit_variance
+    )
 
 
 @cache
@@ -182,7 +184,7 @@ def step_of(net: Network, layer: int | None = None, depth: int | None = None) ->
         net.one_activation("fixed points")
         net.one_law("fixed points")
     at = 2 if layer is None else layer
-    at = whole("layer", at, 2, wanted="a layer that another one feeds, 2 or more")
+    at = as_integer("layer", at, 2, wanted="a layer that another one feeds, 2 or more")
     reach = max(at, depth or 0)
     net = dense_network("net", net, reach if layer or net.is_uniform else None)
     activation, law = net.activation_at(at - 1, reach), net.weights_at(at, depth=reach)
@@ -193,7 +195,7 @@ def step_of(net: Network, layer: int | None = None, depth: int | None = None) ->
 
 def steps_of(net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None) -> list[Step]:
     """The maps into layers 2 … depth, with their ranks."""
-    depth = whole("depth", depth, 1, MAX_DEPTH)
+    depth = as_integer("depth", depth, 1, MAX_DEPTH)
     net = dense_network("net", net, depth)
     made = [step_of(net, layer, depth) for layer in range(2, depth + 1)]
     if gamma is None:
@@ -216,7 +218,7 @@ def ranks_of(
         own = [getattr(law, "gamma", 1) for law in laws]
         return [number("gamma", each) for each in own]
     wanted = f"one ratio for each of the {depth} layers"
-    given = listed("gamma", gamma, wanted)
+    given = as_sequence("gamma", gamma, wanted)
     if len(given) != depth:
         raise InputError("gamma", gamma, wanted)
     return [number("gamma", LowRankGaussian(gamma=each).gamma) for each in given]
@@ -254,7 +256,7 @@ def positive(name: str, value: object) -> mpmath.mpf:
 
 def kernel_of(values: Sequence[float]) -> Kernel:
     """Three numbers that make a covariance."""
-    if len(listed("kernel", values, "three numbers (q_11, q_12, q_22)")) != 3:
+    if len(as_sequence("kernel", values, "three numbers (q_11, q_12, q_22)")) != 3:
         raise InputError("kernel", values, "three numbers (q_11, q_12, q_22)")
     q11, q12, q22 = (number("kernel", value) for value in values)
     if q11 < 0 or q22 < 0 or q12**2 > q11 * q22 * (1 + mpmath.mpf(2) ** -48):

@@ -18,7 +18,7 @@ from ..activations.functions import Activation, as_activation
 from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..display.objects import factor_text
-from ..errors import InputError, flag, instance, listed, whole
+from ..errors import InputError, as_integer, as_sequence, flag, instance
 from ..expressions import as_expression, parse_number
 from ..layers import Layer, as_layer
 from ..network import Network
@@ -190,8 +190,8 @@ def layered(
     """
     wanted = "layers, each (activation, weights, variance)"
     counts: Counter[Law] = Counter()
-    for each in listed("layers", layers, wanted):
-        layer = listed("layers", each, wanted)
+    for each in as_sequence("layers", layers, wanted):
+        layer = as_sequence("layers", each, wanted)
         if len(layer) != 3:
             raise InputError("layers", each, wanted)
         counts.update(_layer(*layer))
@@ -220,7 +220,7 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     4
     """
     instance("net", net, Network, "a derive.Network")
-    depth = whole("depth", depth, 2, MAX_LAYERS + 1)
+    depth = as_integer("depth", depth, 2, MAX_LAYERS + 1)
     if not net.has_equal_widths(depth):
         raise InputError("net", str(net), "layers of equal width")
     q = check_variance("q_first", q_first)

@@ -17,7 +17,7 @@ import sympy
 
 from ..arithmetic import powerseries
 from ..citations import rests_on
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..expressions import as_expression
 from ..symbols import C_W, L
 from ..symbols import slope_moment as mu
@@ -96,14 +96,14 @@ def jacobian_variance(
 
 def check_order(order: object) -> int:
     """How many moments are asked for; InputError unless 1 to 16."""
-    return whole("order", order, 1, MAX_ORDER)
+    return as_integer("order", order, 1, MAX_ORDER)
 
 
 def _given(name: str, values: Sequence[Any] | None, count: int, symbol: Any) -> list[sympy.Expr]:
     if values is None:
         return [symbol(k) for k in range(1, count + 1)]
     wanted = f"{count} numbers or expressions"
-    given = listed(name, values, wanted)
+    given = as_sequence(name, values, wanted)
     if len(given) != count:
         raise InputError(name, values, wanted)
     return [as_expression(name, value, wanted) for value in given]

@@ -11,7 +11,7 @@ from numbers import Complex
 import mpmath
 import sympy
 
-from ..errors import InputError, instance, whole
+from ..errors import InputError, as_integer, instance
 from ..work.progress import telling
 from .jacobians import Jacobian
 from .laws import Law, Rational
@@ -40,7 +40,7 @@ def generating_function(law: Jacobian, point: complex | mpmath.mpc, digits: int 
     True
     """
     instance("law", law, Jacobian, "a derive.spectra.Jacobian")
-    digits = whole("digits", digits, 1, MAX_DIGITS)
+    digits = as_integer("digits", digits, 1, MAX_DIGITS)
     with telling(f"M at a point to {digits} digits"), mpmath.workdps(digits + 10):
         z = _point(point)
         path = _Path(law, z / abs(z))

@@ -202,7 +202,7 @@ class _Reader:
             return _node(before[variables[0].kind]).times(scale)
         matrix = stage.matrices[term.weight[0]]
         variance = self._number(matrix.variance)
-        weights = universal(matrix.law or self._weights.standard)
+        weights = universal(matrix.law or self._weights.unit_variance)
         law = rescaled(_over_taps(weight_law(weights), stage.taps), variance * scale**2)
         own = frozenset({(number, term.weight[0])})
         if len(functions) <= 1 and len(functions) + len(variables) == 1:

@@ -18,7 +18,7 @@ import sympy
 from ..citations import rests_on
 from ..display.labels import component_latex
 from ..display.objects import Shown, lines_latex
-from ..errors import whole
+from ..errors import as_integer
 from ..symbols import Symbol, real, tensor
 from . import averages
 from .averages import Average
@@ -213,7 +213,7 @@ def ntk(order: int = 1) -> Trained:
 
 
 def _trained(name: str, average: Average, order: int) -> Trained:
-    order = whole("order", order, 0, 1, "a relative order in 1/n, 0 or 1")
+    order = as_integer("order", order, 0, 1, "a relative order in 1/n, 0 or 1")
     return Trained(name, order, average)
 
 

@@ -18,7 +18,7 @@ from math import factorial
 from ..citations import rests_on
 from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
-from ..errors import InputError, whole
+from ..errors import InputError, as_integer
 from ..groups.pairings import Blocks, partitions
 from ..work.caches import cache
 from .diagrams import Factor, Line, lines_of, matchings
@@ -158,7 +158,7 @@ def posterior(name: str = "prediction", order: int = 1) -> Posterior:
     """
     if name not in FREE:
         raise InputError("name", name, f"one of {', '.join(FREE)}")
-    return Posterior(name, whole("order", order, 0, 1, "a relative order in 1/n, 0 or 1"))
+    return Posterior(name, as_integer("order", order, 0, 1, "a relative order in 1/n, 0 or 1"))
 
 
 def _parts(term: Term, style: Style) -> tuple[str, ...]:

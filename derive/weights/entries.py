@@ -31,7 +31,7 @@ import sympy
 
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, power, times
-from ..errors import InputError, listed, whole
+from ..errors import InputError, as_integer, as_sequence
 from ..expressions import as_expression
 from ..groups.pairings import Blocks, Partition, even_partitions
 from ..work.caches import cache
@@ -59,26 +59,30 @@ class PermutationInvariant(WeightEnsemble):
         """C(p, q)/C_W^k, exact in the widths, for even set partitions p and q of 2k factors."""
 
     @abstractmethod
-    def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+    def joint_expansion(
+        self, rows: Blocks, columns: Blocks, order: int, equal_widths: bool
+    ) -> Expansion:
         """`joint` as a truncated series in 1/n, up to n^{-order}, as `expansion` has it."""
 
     def columns(self, rows: Blocks) -> Iterable[Blocks]:
         """The q with C(p, q) ≠ 0 for a p: all even set partitions of its points."""
         return even_partitions(range(sum(map(len, rows))))
 
-    def spectrum(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+    def pairing_matrix(
+        self, rows: Blocks, columns: Blocks, order: int, equal_widths: bool
+    ) -> Expansion:
         """C(p, q)/C_W^k as a series, for p of the rows and q of the columns."""
-        return self.joint_expansion(rows, columns, order, square)
+        return self.joint_expansion(rows, columns, order, equal_widths)
 
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
         """1/n_in of one pair. Raises InputError for more, which pairings do not tell."""
         self._check_one(coset)
         return 1 / sympy.sympify(n_in)
 
-    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+    def expansion(self, coset: Partition, order: int, equal_widths: bool) -> Expansion:
         """1/(r_in n) of one pair. Raises InputError for more."""
         self._check_one(coset)
-        return {(UNIT if square else power(R_IN, -1), 1): Fraction(1)} if order else {}
+        return {(UNIT if equal_widths else power(R_IN, -1), 1): Fraction(1)} if order else {}
 
     def _check_one(self, coset: Partition) -> None:
         if sum(coset) > 1:
@@ -101,7 +105,7 @@ class IndependentEntries(PermutationInvariant):
 
         By κ_k = m_k − Σ_{j<k} C(k−1, j−1) κ_j m_{k−j}.
         """
-        return _cumulant(self, whole("k", k, 1))
+        return _cumulant(self, as_integer("k", k, 1))
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:
@@ -146,13 +150,15 @@ class IndependentEntries(PermutationInvariant):
             -sympy.Rational(count, 2)
         )
 
-    def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+    def joint_expansion(
+        self, rows: Blocks, columns: Blocks, order: int, equal_widths: bool
+    ) -> Expansion:
         """Π_B κ_{|B|} (r_in n)^{-k}."""
         self.check_symmetric()
         k = sum(map(len, rows)) // 2
         if sorted(rows) != sorted(columns) or k > order:
             return {}
-        return _product(self, tuple(sorted(map(len, rows))), square)
+        return _product(self, tuple(sorted(map(len, rows))), equal_widths)
 
     def moment(
         self, rows: Sequence[int], cols: Sequence[int], n_in: sympy.Expr | int
@@ -170,7 +176,9 @@ class IndependentEntries(PermutationInvariant):
         >>> Uniform(C_W=1).moment([1, 1, 1, 1], [2, 2, 2, 2], 10)
         9/500
         """
-        given = [listed(name, each, "indices") for name, each in (("rows", rows), ("cols", cols))]
+        given = [
+            as_sequence(name, each, "indices") for name, each in (("rows", rows), ("cols", cols))
+        ]
         if len(given[0]) != len(given[1]):
             raise InputError("rows, cols", (rows, cols), "lists of equal length")
         scale = self.C_W / sympy.sympify(n_in)
@@ -193,10 +201,10 @@ def _cumulant(entries: IndependentEntries, k: int) -> sympy.Expr:
 
 
 @cache
-def _product(entries: IndependentEntries, sizes: Partition, square: bool) -> Expansion:
+def _product(entries: IndependentEntries, sizes: Partition, equal_widths: bool) -> Expansion:
     """Π_B κ_{|B|} (r_in n)^{-k}, its terms in the engine's form."""
     k = sum(sizes) // 2
-    mono = UNIT if square else power(R_IN, -k)
+    mono = UNIT if equal_widths else power(R_IN, -k)
     value = sympy.expand(prod((entries.cumulant(size) for size in sizes), start=sympy.Integer(1)))
     found: Expansion = {}
     for term in sympy.Add.make_args(value):
@@ -327,7 +335,7 @@ def check_unscaled(argument: str, law: object) -> None:
 def _of_cumulants(given: Mapping[Any, Any]) -> Moments:
     found = {2: sympy.Integer(1)}
     for order, value in given.items():
-        k = whole("distribution", order, 2, MOST_CUMULANT, "orders of cumulants, 2 to 12")
+        k = as_integer("distribution", order, 2, MOST_CUMULANT, "orders of cumulants, 2 to 12")
         found[k] = as_expression("distribution", value, "finite cumulants, or symbols")
     if found[2] != 1:
         raise InputError(

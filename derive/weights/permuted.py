@@ -92,7 +92,9 @@ class FourMoments(PermutationInvariant):
             raise InputError("n_in, n_out", (n_in, n_out), "two neurons or more, to be permuted")
         return sympy.cancel(getattr(_inverted(self, n_in, n_out), _place(rows, columns)))
 
-    def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+    def joint_expansion(
+        self, rows: Blocks, columns: Blocks, order: int, equal_widths: bool
+    ) -> Expansion:
         """`joint` in 1/n, for tensors of leading order and G1, Theta1.
 
         Raises InputError where a cumulant of four z would be larger than 1/n, and for corrections
@@ -104,10 +106,10 @@ class FourMoments(PermutationInvariant):
             raise InputError("weights", str(self), wanted)
         if k == 0:
             return {(UNIT, 0): Fraction(1)}
-        first = UNIT if square else power(R_IN, -1)
+        first = UNIT if equal_widths else power(R_IN, -1)
         if k == 1:
             return {(first, 1): Fraction(1)} if order else {}
-        found = _series(self, square)[_place(rows, columns)]
+        found = _series(self, equal_widths)[_place(rows, columns)]
         return {key: value for key, value in found.items() if key[1] <= order}
 
     def _pairs(self, rows: Blocks) -> int:
@@ -141,11 +143,11 @@ def _inverted(law: FourMoments, n_in: sympy.Expr, n_out: sympy.Expr) -> _Fourth:
 
 
 @cache
-def _series(law: FourMoments, square: bool) -> dict[str, Expansion]:
+def _series(law: FourMoments, equal_widths: bool) -> dict[str, Expansion]:
     """C(p, q) of four factors up to n^{-3}, checked to be as small as the engine takes them for."""
-    into, out = (sympy.Integer(1), sympy.Integer(1)) if square else (r_in, r_out)
+    into, out = (sympy.Integer(1), sympy.Integer(1)) if equal_widths else (r_in, r_out)
     exact = _inverted(law, into / _T, out / _T)
-    leading = UNIT if square else power(R_IN, -2)
+    leading = UNIT if equal_widths else power(R_IN, -2)
     found = {}
     for name, value in exact._asdict().items():
         beyond = value - (_T / into) ** 2 if name == "same" else value

@@ -96,11 +96,11 @@ class WeightEnsemble(ABC):
         """
 
     @abstractmethod
-    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+    def expansion(self, coset: Partition, order: int, equal_widths: bool) -> Expansion:
         """`coefficient` as a truncated series in 1/n, up to n^{-order}.
 
-        With `square` both widths are n; otherwise n_in = r_in·n, and the size of the Haar matrix
-        that a rectangular layer is cut from is r_big·n.
+        With `equal_widths` both widths are n; otherwise n_in = r_in·n, and the size of the Haar
+        matrix that a rectangular layer is cut from is r_big·n.
         """
 
     has_rows_of_square: ClassVar[bool] = False
@@ -114,14 +114,16 @@ class WeightEnsemble(ABC):
         """The q with C(p, q) ≠ 0 for a p: pairings of as many points."""
         return pair_partitions(sum(map(len, rows)))
 
-    def spectrum(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+    def pairing_matrix(
+        self, rows: Blocks, columns: Blocks, order: int, equal_widths: bool
+    ) -> Expansion:
         """C(p, q)/C_W^k as `expansion` gives it, for p of the rows and q of the columns."""
         if any(len(block) > 2 for block in rows):
             return {}
-        return self.expansion(coset_type(rows, columns), order, square)  # type: ignore[arg-type]
+        return self.expansion(coset_type(rows, columns), order, equal_widths)  # type: ignore[arg-type]
 
     @cached_property
-    def standard(self) -> Self:
+    def unit_variance(self) -> Self:
         """The same law with C_W = 1. Recursions hold the symbol C_W, so that those derived for it
         are those of every C_W."""
         return self if self.C_W == 1 else replace(self, C_W=1)
@@ -186,12 +188,12 @@ class Gaussian(WeightEnsemble):
             return sympy.Integer(0)
         return sympy.sympify(n_in) ** -len(coset)
 
-    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+    def expansion(self, coset: Partition, order: int, equal_widths: bool) -> Expansion:
         """(r_in n)^{-k} on the diagonal."""
         k = len(coset)
         if any(part > 1 for part in coset) or k > order:
             return {}
-        return {(UNIT if square else power(R_IN, -k), k): Fraction(1)}
+        return {(UNIT if equal_widths else power(R_IN, -k), k): Fraction(1)}
 
 
 @dataclass(frozen=True)
@@ -214,14 +216,14 @@ class Orthogonal(WeightEnsemble):
         size = larger(n_in, n_out)
         return sympy.cancel((size / n_in) ** sum(coset) * weingarten(coset, size))
 
-    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+    def expansion(self, coset: Partition, order: int, equal_widths: bool) -> Expansion:
         """(r_big/r_in)^k Σ_t c_t (r_big n)^{-t}."""
         k = sum(coset)
         result: Expansion = {}
         for t, value in enumerate(series(coset, order)):
             if value:
                 widths = times(power(R_IN, -k), power(R_BIG, k - t))
-                result[UNIT if square else widths, t] = Fraction(value)
+                result[UNIT if equal_widths else widths, t] = Fraction(value)
         return result
 
 
@@ -257,9 +259,9 @@ class Frames(WeightEnsemble):
                 total += weight * top * traces / bottom
         return _factored(total * n_in**-k)
 
-    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+    def expansion(self, coset: Partition, order: int, equal_widths: bool) -> Expansion:
         """c_λ's series in 1/n, factor by factor; γ and moments are numbers or symbols."""
-        return _series(self, as_partition(coset), order, square)
+        return _series(self, as_partition(coset), order, equal_widths)
 
 
 @dataclass(frozen=True)
@@ -465,9 +467,9 @@ _ONE = sympy.Integer(1)
 
 
 @cache
-def _series(weights: Frames, coset: Partition, order: int, square: bool) -> Expansion:
+def _series(weights: Frames, coset: Partition, order: int, equal_widths: bool) -> Expansion:
     k = sum(coset)
-    fan_in, fan_out = (_ONE, _ONE) if square else (r_in, r_out)
+    fan_in, fan_out = (_ONE, _ONE) if equal_widths else (r_in, r_out)
     above, below = weights.sizes(fan_in, fan_out)
     total: Expansion = {}
     for spherical in spherical_functions(k, 2):

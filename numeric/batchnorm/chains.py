@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
 from derive.activations.functions import Activation
-from derive.errors import InputError, Words, flag, instance, whole
+from derive.errors import InputError, Words, as_integer, flag, instance
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 
@@ -283,7 +283,7 @@ def explicit_grams(chain: Chain, draw: int) -> Array:
     array([60., 60.])
     """
     instance("chain", chain, Chain, "a chain from `checked_chain`")
-    draw = whole("draw", draw, 0)
+    draw = as_integer("draw", draw, 0)
     k0, k1 = (int(word) for word in chain.key)
     rng = np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
     X, found = chain.inputs.T, []
@@ -318,8 +318,8 @@ def checked_chain(
             `simulate`.
         kept: whether it may take more than a day.
     """
-    width, depth = whole("width", width, 1), whole("depth", depth, 1)
-    batch = whole("batch", batch, 2)
+    width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
+    batch = as_integer("batch", batch, 2)
     check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")
     draws, seed = checks.draws(draws, 1), checks.seed(seed)
     activation = activations.as_activation(activation)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
-from derive.errors import InputError, flag, whole
+from derive.errors import InputError, as_integer, flag
 from derive.work.resources import check_memory
 
 from ..arrays import Array
@@ -203,7 +203,7 @@ def simulate(
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
-    draws = whole("draws", draws, 2)
+    draws = as_integer("draws", draws, 2)
     smallest = flag("smallest", smallest)
     if not isinstance(sampler, str) or sampler not in {"gram", "explicit"}:
         raise InputError("sampler", sampler, '"gram" or "explicit"')

@@ -9,7 +9,7 @@ from derive.activations.functions import Activation
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.errors import InputError, Words, whole
+from derive.errors import InputError, Words, as_integer
 from derive.gaussian import closed_forms
 from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
@@ -51,7 +51,7 @@ def describe(shape: SingleShape | Shape) -> str:
 def check(shape: SingleShape) -> None:
     """Raise InputError for counts that are not whole."""
     for k in (*shape.orders, shape.outer):
-        whole("shape", k, 0, wanted="orders and outer derivatives that are whole, 0 or more")
+        as_integer("shape", k, 0, wanted="orders and outer derivatives that are whole, 0 or more")
 
 
 def check_inputs(count: int, alike: str) -> None:

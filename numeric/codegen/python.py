@@ -16,7 +16,7 @@ from pathlib import Path
 from derive.activations.functions import Activation, z
 from derive.engine.step import closures, through
 from derive.engine.tensors import Name
-from derive.errors import InputError, instance, listed
+from derive.errors import InputError, as_sequence, instance
 from derive.layers.chain import Activations, GivenActivations
 from derive.network import Pattern
 from derive.recursions import Recursion
@@ -28,7 +28,7 @@ from ..emit import outputs
 from .one_input import SingleModule
 from .several_inputs import MultiModule
 
-_SHARED = "weights", "square", "is_single_input", "layer", "along"
+_SHARED = "weights", "equal_widths", "is_single_input", "layer", "along"
 """What the recursions of one module have in common."""
 
 
@@ -81,7 +81,7 @@ def planned(
 ) -> SingleModule | MultiModule:
     """The module to print; arguments and errors of `write_module`."""
     single = [made] if isinstance(made, Recursion) else made
-    recursions = listed("made", single, "a Recursion, or several")
+    recursions = as_sequence("made", single, "a Recursion, or several")
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):
         raise InputError("made", made, "a Recursion, or several")
     head = recursions[0]

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.weights import (
     Independent,
     IndependentEntries,
@@ -80,7 +80,9 @@ def kernel(
     dtype: Any,
 ) -> jax.Array:
     """A kernel with its matrices along `axes`: in, out, and batches; what is left is the filter."""
-    sizes = tuple(whole("shape", each, 1) for each in listed("shape", shape, "a kernel's shape"))
+    sizes = tuple(
+        as_integer("shape", each, 1) for each in as_sequence("shape", shape, "a kernel's shape")
+    )
     into, out, *batch = (_axis(each, len(sizes)) for each in (*axes[:2], *axes[2]))
     if len({into, out, *batch}) < 2 + len(batch):
         raise InputError("in_axis, out_axis, batch_axis", axes, "different axes")
@@ -115,7 +117,7 @@ def kernel(
 
 def biases(std: float, key: jax.Array, shape: Any, dtype: Any) -> jax.Array:
     """N(0, std²), zeros where that is 0."""
-    sizes = tuple(whole("shape", each, 0) for each in listed("shape", shape, "a shape"))
+    sizes = tuple(as_integer("shape", each, 0) for each in as_sequence("shape", shape, "a shape"))
     kind = _kind(dtype)
     if not std:
         return jnp.zeros(sizes, kind)

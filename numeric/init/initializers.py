@@ -10,7 +10,7 @@ import sympy
 from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.depth.gains import Gain
-from derive.errors import InputError, check_installed, listed, whole
+from derive.errors import InputError, as_integer, as_sequence, check_installed
 from derive.layers import Layer
 from derive.weights import Orthogonal, WeightEnsemble
 
@@ -127,9 +127,11 @@ def jax_initializer(
         found,
         law,
         chosen_filters(filters, law),
-        whole("in_axis", in_axis),
-        whole("out_axis", out_axis),
-        tuple(whole("batch_axis", each) for each in listed("batch_axis", batch_axis, "axes")),
+        as_integer("in_axis", in_axis),
+        as_integer("out_axis", out_axis),
+        tuple(
+            as_integer("batch_axis", each) for each in as_sequence("batch_axis", batch_axis, "axes")
+        ),
     )
 
 

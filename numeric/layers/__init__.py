@@ -1,6 +1,15 @@
 """Recursions run down the layers in NumPy: no compiler to wait for."""
 
-from . import accuracy, averages, broad, kinked, one_sample, positions, several_samples, sigma
+from . import (
+    accuracy,
+    averages,
+    kinked,
+    large_variance,
+    one_sample,
+    positions,
+    several_samples,
+    sigma,
+)
 from .run import Layers
 from .several_samples import Sums
 from .staged import StagedLayers
@@ -13,8 +22,8 @@ __all__ = [
     "Sums",
     "accuracy",
     "averages",
-    "broad",
     "kinked",
+    "large_variance",
     "one_sample",
     "positions",
     "several_samples",

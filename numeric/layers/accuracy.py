@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .vectors import Both, Descent
+from .vectors import Descent, Estimate
 
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
@@ -72,10 +72,10 @@ class Descending(Protocol):
     parameters: list[str]
     noises: int
 
-    def first(self, kernel: Array, parameters: Array) -> Both:
+    def first(self, kernel: Array, parameters: Array) -> Estimate:
         """The tensors at layer 1."""
 
-    def descend(self, start: Both, given: Descent) -> Both:
+    def descend(self, start: Estimate, given: Descent) -> Estimate:
         """The tensors at every layer."""
 
 

@@ -41,7 +41,7 @@ from .lanes import Lanes, Move, put, root
 from .passage import Group, Moves, Passage, add_squares
 from .staged import StagedLayers
 from .steps import parameters_of
-from .vectors import Both
+from .vectors import Estimate
 
 CAUTION = 3.0
 """The error that is told, in standard errors."""
@@ -150,7 +150,7 @@ class Outputs:
         errors = CAUTION * np.sqrt(variances) + _ROUNDINGS * EPS * sizes
         return _unfolded(values, len(chosen)), _unfolded(errors, len(chosen))
 
-    def _climbed(self, tensors: Sequence[Array], columns: Array) -> list[list[Both]]:
+    def _climbed(self, tensors: Sequence[Array], columns: Array) -> list[list[Estimate]]:
         """The means before each stage of layers 2, 3, …, and behind the last."""
         found = []
         for layer in range(2, len(columns) + 1):
@@ -181,7 +181,7 @@ def _down(
     passages: Sequence[Passage],
     groups: Sequence[Group],
     lanes: Lanes,
-    states: Sequence[Both],
+    states: Sequence[Estimate],
     *,
     parameters: Array,
     draws: int,

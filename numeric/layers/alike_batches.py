@@ -35,7 +35,7 @@ from .averages import Averages
 from .program import Polynomial, Table
 from .resting import Degenerate
 from .stages import Average
-from .vectors import Both, disturbed, stacked, with_sizes
+from .vectors import Estimate, disturbed, stacked, with_sizes
 
 NAMED = 4
 """Samples that the tensors of order 1/n name at most."""
@@ -130,8 +130,8 @@ class AlikeBatch:
         return None
 
     def passed(
-        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
-    ) -> Both:
+        self, before: Estimate, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Estimate:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
         tensors, sizes_before = before
         copies = len(parameters)

@@ -2,8 +2,8 @@
 
 A bracket over samples a, b, … is a table over all tuples of them. What it holds at a tuple depends
 on which samples are equal, so each distinct average is computed once: with one sample by
-`one_sample`, with several by `joint` where σ is analytic, by `piecewise_linear` where it is made of
-straight lines, and on panels between kinks elsewhere (`kinked`).
+`one_sample`, with several by `analytic` where σ is analytic, by `piecewise_linear` where it is made
+of straight lines, and on panels between kinks elsewhere (`kinked`).
 
 Outer derivatives act on all factors of a sample: where labels a and b of a bracket meet at one,
 with n_a and n_b factors, ∂_a becomes n_a/(n_a + n_b) d/dz of them all. A recursion's sum over
@@ -32,7 +32,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..brackets import pieces
 from ..brackets.shapes import MAX_INPUTS, check_inputs, positions_of, shape_of
-from . import joint, kinked, one_sample, piecewise_linear, several_samples
+from . import analytic, kinked, one_sample, piecewise_linear, several_samples
 from .resting import at_rest
 
 Places = NDArray[np.int64]
@@ -76,12 +76,12 @@ class Averages:
 
     def __init__(
         self,
-        evaluate: joint.Evaluate,
+        evaluate: analytic.Evaluate,
         count: int,
         places: dict[Bracket, Places],
-        gradient: joint.Gradient | None = None,
+        gradient: analytic.Gradient | None = None,
         reach: Reach | None = None,
-        raised: joint.Evaluate | None = None,
+        raised: analytic.Evaluate | None = None,
     ) -> None:
         self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
         self._raised, self.count, self.places = raised, count, places
@@ -232,8 +232,8 @@ _NOWHERE = -1
 
 
 def _checked(
-    averages: joint.Evaluate, crowded: Sequence[tuple[int, ...]], m: int
-) -> joint.Evaluate:
+    averages: analytic.Evaluate, crowded: Sequence[tuple[int, ...]], m: int
+) -> analytic.Evaluate:
     """The same, with InputError where samples of one of these sets are not dependent enough."""
 
     def evaluate(K: Array) -> tuple[Array, Array]:
@@ -259,7 +259,7 @@ def _of_sets(
 
     They are numbered by how many samples they have, then by what they are, then by the set.
     """
-    by_size: list[dict[joint.Shared, int]] = [{} for _ in range(m + 1)]
+    by_size: list[dict[analytic.Shared, int]] = [{} for _ in range(m + 1)]
     how = {"apart": apart, "exchangeable": exchangeable}
     numbered = {bracket: _by_order(bracket, m, by_size, **how) for bracket in brackets}
     sets = [1 if exchangeable else math.comb(m, d) for d in range(m + 1)]
@@ -276,9 +276,9 @@ def _of_sets(
                 table[part, rows] = begins[d] + block * sets[d] + place
         found[bracket] = table.reshape(longest, *(m,) * rank)
     if exchangeable:
-        evaluate = joint.of_exchangeable(activation, [list(of) for of in by_size], m)
+        evaluate = analytic.of_exchangeable(activation, [list(of) for of in by_size], m)
         return Averages(evaluate, int(begins[-1]), found)
-    averages, gradient = joint.evaluators(activation, [list(of) for of in by_size], m)
+    averages, gradient = analytic.evaluators(activation, [list(of) for of in by_size], m)
     chosen = [d for d in range(MAX_INPUTS + 1, m + 1) if by_size[d]]
     crowded = [members for d in chosen for members in combinations(range(m), d)]
     return Averages(_checked(averages, crowded, m), int(begins[-1]), found, gradient)
@@ -295,7 +295,7 @@ class _Ranked(NamedTuple):
 def _by_order(
     bracket: Bracket,
     m: int,
-    by_size: Sequence[dict[joint.Shared, int]],
+    by_size: Sequence[dict[analytic.Shared, int]],
     *,
     apart: bool,
     exchangeable: bool,
@@ -332,7 +332,7 @@ def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
     return list(map(tuple, patterns.tolist())), _Ranked(pattern.reshape(-1), place)
 
 
-def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> joint.Shared:
+def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> analytic.Shared:
     """The bracket with its labels at these samples."""
     to = dict(zip(labels, samples, strict=True))
     members = tuple(sorted(set(samples)))
@@ -343,10 +343,12 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> joi
     outer = Counter(to[label] for label in bracket.outer)
     own = Counter(label for label, _ in bracket.factors)
     share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
-    return joint.Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+    return analytic.Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
 
 
-def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> list[joint.Shared]:
+def _apart(
+    bracket: Bracket, labels: Sequence[int], samples: Sequence[int]
+) -> list[analytic.Shared]:
     """The bracket with its labels at these samples, a sum: where several labels meet, derivatives
     outside go inside, each onto the factors of its own label."""
     to = dict(zip(labels, samples, strict=True))
@@ -362,7 +364,7 @@ def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> l
         )
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
-    return [joint.Shared(shapes, float(times)) for shapes, times in found.items()]
+    return [analytic.Shared(shapes, float(times)) for shapes, times in found.items()]
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
@@ -397,7 +399,7 @@ def _between(K: Array) -> Array:
 
 def _kinked(
     activation: Activation, wanted: Sequence[Placed]
-) -> tuple[joint.Evaluate, joint.Gradient | None, Reach]:
+) -> tuple[analytic.Evaluate, analytic.Gradient | None, Reach]:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
     At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
@@ -434,7 +436,7 @@ def _kinked(
             _rest(activation, wanted, resting, values, sizes)
         return values, sizes
 
-    def gradient(K: Array) -> joint.Change | None:
+    def gradient(K: Array) -> analytic.Change | None:
         room = _between(K)
         if (
             len(K) > _FOLLOWED

@@ -35,7 +35,7 @@ from .fluctuations import Fluctuations, Pair, Slope, Term, Terms, kinds_of, with
 from .lanes import Forms, Lanes, Move, Reading, Source, Values, put, root
 from .sigma import derivatives
 from .tapped import matrices
-from .vectors import Both
+from .vectors import Estimate
 
 Weights: TypeAlias = dict[Name, Array]
 """Of each mean of two variables: weights of pairs of samples, (outputs, m, m)."""
@@ -166,7 +166,7 @@ class Passage:
         self,
         groups: Sequence[Group],
         lanes: Lanes,
-        states: tuple[Both, Both],
+        states: tuple[Estimate, Estimate],
         parameters: Array,
         sampling: tuple[int, Sequence[int]],
     ) -> Lanes:
@@ -396,7 +396,7 @@ class _At:
         self,
         made: stages.Stage,
         before: Mapping[Name, Array],
-        state: Both,
+        state: Estimate,
         parameters: Array,
         values: Mapping[str, float],
     ) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
@@ -87,7 +87,7 @@ def _positions(shapes: Sequence[Shape]) -> int:
     d = len(shapes[0].orders)
     for shape in shapes:
         for count in (*shape.orders, *shape.outer):
-            whole("shapes", count, 0, wanted="orders and outer derivatives, 0 or more")
+            as_integer("shapes", count, 0, wanted="orders and outer derivatives, 0 or more")
         if not len(shape.orders) == len(shape.outer) == d > 0:
             raise InputError("shapes", shape, f"{d} positions, one outer count each")
     return d

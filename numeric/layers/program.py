@@ -24,7 +24,7 @@ from derive.groups.pairings import pattern_of, patterns
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .vectors import Both, Places
+from .vectors import Estimate, Places
 
 Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
 """Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
@@ -289,7 +289,7 @@ class Tables:
             table = Grids(own, m, find) if many else Table(own, m, find, exchangeable=exchangeable)
             self.by_rank.append((places, table))
 
-    def __call__(self, vectors: Array) -> Both:
+    def __call__(self, vectors: Array) -> Estimate:
         """The tensors, (copies, m, …) each, from vectors (copies + 1, places), and their sizes."""
         found: list[Array] = [vectors] * len(self._shapes)
         sizes = list(found)

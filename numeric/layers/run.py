@@ -18,7 +18,7 @@ from .accuracy import EPS
 from .averages import Copies
 from .program import GATHERED, Along, Table, Times, times
 from .staged import StagedLayers
-from .vectors import Both, Descent, begun, relabelled, stacked
+from .vectors import Descent, Estimate, begun, relabelled, stacked
 
 _BLOCK = 512
 """Layers of one input that are taken together."""
@@ -69,7 +69,7 @@ class Layers(StagedLayers):
         assert self.averages is not None
         return self.averages
 
-    def descend(self, start: Both, given: Descent) -> Both:
+    def descend(self, start: Estimate, given: Descent) -> Estimate:
         """K of a block of layers, then the averages at all of its K, then the tensors."""
         both = begun(start, len(given.parameters))
         (found, sizes_found), (parameters, noise, rounding, advance) = both, given

@@ -41,7 +41,7 @@ Derivatives = Callable[[Orders, Array], Sequence[Array]]
 Counts = NDArray[np.int64]
 
 FEW = 8
-"""Of more samples than these the sets are summed by `crowds`, and not each to all digits."""
+"""Of more samples than these the sets are summed by `many_inputs`, and not each to all digits."""
 
 ROUGH = 5.0
 """log(1/ε) of what errors are carried on with."""

@@ -26,12 +26,12 @@ from ..brackets.shapes import is_merged
 from . import stages
 from .alike_batches import AlikeBatch
 from .averages import Averages
-from .merged import Merged
+from .coincident_inputs import Merged
 from .resting import Degenerate, UndefinedError
 from .start import at_layer_1
 from .steps import ways
 from .tapped import Tapped
-from .vectors import Both, Descent, begun, joined, put
+from .vectors import Descent, Estimate, begun, joined, put
 
 Passage: TypeAlias = stages.Stage | Merged | Tapped | AlikeBatch
 
@@ -109,7 +109,7 @@ class StagedLayers:
         other._order, other._unseen = order, unseen
         return other
 
-    def first(self, kernel: Array, parameters: Array) -> Both:
+    def first(self, kernel: Array, parameters: Array) -> Estimate:
         """The tensors at layer 1, and their sizes.
 
         Arguments:
@@ -138,7 +138,7 @@ class StagedLayers:
 
     def within(
         self, tensors: Sequence[Array], parameters: Array, layer: int, *, read: bool = False
-    ) -> Iterator[Both]:
+    ) -> Iterator[Estimate]:
         """The tensors before each stage of a layer, or of its readout, and behind the last;
         arguments as of `degenerate`."""
         number = self._order[layer - 2] if self._order else 0
@@ -147,16 +147,16 @@ class StagedLayers:
 
     def _within(
         self, passages: Sequence[Passage], tensors: Sequence[Array], parameters: Array
-    ) -> Iterator[Both]:
+    ) -> Iterator[Estimate]:
         """The tensors before each of these stages, and behind the last."""
         below = tensors[: len(self._layers[0][-1].names)]
-        at: Both = [each[None] for each in below], [np.abs(each) for each in below]
+        at: Estimate = [each[None] for each in below], [np.abs(each) for each in below]
         yield at
         for stage in passages:
             at = stage.passed(at, parameters, np.zeros((1, stage.noises)), stage.averages())
             yield at
 
-    def descend(self, start: Both, given: Descent) -> Both:
+    def descend(self, start: Estimate, given: Descent) -> Estimate:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each."""
         parameters, noise, rounding, advance = given
@@ -171,7 +171,7 @@ class StagedLayers:
             row = max(0, layer - self._unseen)
             tensors = [each[max(0, row - 1)] for each in both[0][:kept]]
             number = self._order[layer - 1] if self._order else 0
-            ends: list[Both] = []
+            ends: list[Estimate] = []
             try:
                 for passages in (runs[number], *readings[number : number + 1]):
                     below = tensors, [np.abs(each[0]) for each in tensors]
@@ -189,7 +189,7 @@ class StagedLayers:
         return both
 
     def _check_defined(
-        self, above: Both, below: Sequence[Array], parameters: Array, layer: int
+        self, above: Estimate, below: Sequence[Array], parameters: Array, layer: int
     ) -> None:
         """Raise UndefinedError for a tensor that z = 0 leaves undefined, as no row has it."""
         bad = [k for k, each in enumerate(above[0]) if not np.isfinite(each[0]).all()]

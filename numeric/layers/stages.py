@@ -28,7 +28,7 @@ from .batches import of_batch
 from .pooled import Gathered, Pooled, over_positions
 from .program import Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
-from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
+from .vectors import Estimate, disturbed, relabelled, side_by_side, stacked, with_sizes
 
 Sigma: TypeAlias = Callable[[str], Activation]
 """The activation that is averaged at the kernel of a label."""
@@ -190,11 +190,11 @@ class Stage:
 
     def passed(
         self,
-        before: Both,
+        before: Estimate,
         parameters: Array,
         noise: Array,
         average: Sequence[Average],
-    ) -> Both:
+    ) -> Estimate:
         """The tensors behind the stage, and their sizes.
 
         Arguments:
@@ -209,7 +209,7 @@ class Stage:
 
     def _vectors(
         self,
-        before: Both,
+        before: Estimate,
         parameters: Array,
         noise: Array,
         average: Sequence[Average],
@@ -244,7 +244,7 @@ class Stage:
             begin += group.count
         return stacked(with_sizes(parameters), *parts)
 
-    def known(self, before: Both, parameters: Array) -> Known:
+    def known(self, before: Estimate, parameters: Array) -> Known:
         """Of each atom and its exponent: its array at one copy, and the label of each axis."""
         vectors = self._vectors(before, parameters, np.zeros((1, self.noises)), self.averages())
 

@@ -13,13 +13,15 @@ from derive.engine.tensors import Name, Tensor, identify, named
 
 from ..arrays import Array
 from ..checks import Inputs
-from .vectors import Both, joined
+from .vectors import Estimate, joined
 
 
 class Passes(Protocol):
     """The recursions through one stage, such as `stages.Stage`."""
 
-    def passed(self, before: Both, parameters: Array, noise: Array, average: list[Any], /) -> Both:
+    def passed(
+        self, before: Estimate, parameters: Array, noise: Array, average: list[Any], /
+    ) -> Estimate:
         """The tensors behind the stage, and their sizes."""
 
 
@@ -61,7 +63,7 @@ def means_of(steps: Iterable[Step]) -> list[Name]:
 
 def at_layer_1(
     passages: Iterable[Passes], below: Sequence[Name], m: int, means: Array, parameters: Array
-) -> Both:
+) -> Estimate:
     """The tensors behind these passages from the inputs, one after another, and their sizes.
 
     Arguments:

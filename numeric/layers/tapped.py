@@ -12,10 +12,10 @@ from derive.engine.taps import Row, Taps
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .merged import Merged
+from .coincident_inputs import Merged
 from .resting import Degenerate
 from .stages import Average, Stage
-from .vectors import Both
+from .vectors import Estimate
 
 
 class Reader:
@@ -130,8 +130,8 @@ class Tapped:
         return self._inner.degenerate(tensors)
 
     def passed(
-        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
-    ) -> Both:
+        self, before: Estimate, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Estimate:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
         parts = self._inner.passed(before, parameters, noise, average)
         found: list[Array] = [np.zeros(())] * len(self.names)

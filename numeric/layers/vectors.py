@@ -14,7 +14,7 @@ from ..arrays import Array
 
 Places = NDArray[np.int64]
 
-Both: TypeAlias = tuple[list[Array], list[Array]]
+Estimate: TypeAlias = tuple[list[Array], list[Array]]
 """Tensors, (copies, m, m, …) each, and the sizes of the first copy's, (m, m, …) each."""
 
 
@@ -45,7 +45,7 @@ def with_sizes(values: Array) -> Array:
     return np.concatenate([values, np.abs(values[:1])])
 
 
-def begun(start: Both, depth: int) -> Both:
+def begun(start: Estimate, depth: int) -> Estimate:
     """Room for tensors and their sizes at so many layers, the first of them filled."""
     found, sizes = ([np.empty((depth, *each.shape)) for each in part] for part in start)
     for part, at_first in zip((found, sizes), start, strict=True):
@@ -54,13 +54,13 @@ def begun(start: Both, depth: int) -> Both:
     return found, sizes
 
 
-def joined(parts: Sequence[Both]) -> Both:
+def joined(parts: Sequence[Estimate]) -> Estimate:
     """Tensors one after another."""
     tensors = [each for values, _ in parts for each in values]
     return tensors, [each for _, sizes in parts for each in sizes]
 
 
-def put(both: Both, layer: int, above: Both, rounding: Array) -> None:
+def put(both: Estimate, layer: int, above: Estimate, rounding: Array) -> None:
     """Write the tensors of a layer, each disturbed in units of its size, and the sizes.
 
     Arguments:

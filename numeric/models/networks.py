@@ -124,7 +124,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
         given = [_ensemble(law, remarks) for law in own]
     else:
         first, *rest = (_ensemble(law, remarks) for law in own)
-        main = Counter(law.standard for law in rest).most_common(1)[0][0]
+        main = Counter(law.unit_variance for law in rest).most_common(1)[0][0]
         texts = [_layer(made, number, laws, main) for number in numbers]
         given = [first, *[main] * len(numbers)]
     widths = (live_fan_in(matrices[0], laws), *(block.width for block in blocks))
@@ -450,7 +450,7 @@ class _Writer:
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
-        own = _ensemble(law, []).standard
+        own = _ensemble(law, []).unit_variance
         if own != self.law and law.C != 0:
             self.own[name] = own
         if (taps := live_taps(node, self.laws)) is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.work.progress import telling
 
 from .. import checks
@@ -62,7 +62,7 @@ def report(
 
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
-    draws, seed = None if draws is None else whole("draws", draws, 4), checks.seed(seed)
+    draws, seed = None if draws is None else as_integer("draws", draws, 4), checks.seed(seed)
     given = None if inputs is None else np.asarray(inputs)
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")

@@ -20,7 +20,7 @@ from flint import arb, ctx, fmpq
 
 from derive import propagation
 from derive.citations import rests_on
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, as_integer, as_sequence
 from derive.expressions import as_expression
 from derive.network import Network, dense_network
 from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
@@ -74,12 +74,12 @@ def kernels(
     >>> print(table["correlation"].to_numpy()[-1])  # 1/π
     0.31830988618379067154
     """
-    depth = whole("depth", depth, 1, MAX_DEPTH)
+    depth = as_integer("depth", depth, 1, MAX_DEPTH)
     net = dense_network("net", net, depth + 1)
     for sigma in {net.activation_at(layer, depth + 1) for layer in range(1, depth + 1)}:
         check_chi(sigma)
-    digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)
-    exact = [_exact(each) for each in listed("kernel", kernel, "three numbers")]
+    digits = FLOATS if precision is None else as_integer("precision", precision, LEAST, MOST)
+    exact = [_exact(each) for each in as_sequence("kernel", kernel, "three numbers")]
     kernel_of([sympy.Rational(each.numerator, each.denominator) for each in exact])
 
     def run() -> Columns:
@@ -192,7 +192,7 @@ def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Datase
             },
             {},
         )
-    digits = whole("precision", precision, LEAST, MOST)
+    digits = as_integer("precision", precision, LEAST, MOST)
     if any(point.is_line for point in found):
         raise InputError("net", str(net), "isolated fixed lengths, with a precision")
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.errors import whole
+from derive.errors import as_integer
 
 from .. import checks
 from ..emit.jit import driver, scalar
@@ -178,7 +178,9 @@ def normals(seed: int, network: int, layer: int, use: int, count: int) -> NDArra
         InputError: unless all are integers, 0 or more, and the stream's below 2^32.
     """
     given = {"network": network, "layer": layer, "use": use, "count": count}
-    network, layer, use, count = (whole(name, value, 0, 2**32 - 1) for name, value in given.items())
+    network, layer, use, count = (
+        as_integer(name, value, 0, 2**32 - 1) for name, value in given.items()
+    )
     out = np.empty(whole_blocks(count))
     fill_normals(out, stream_key(seed), network, layer, use)
     return out[:count]

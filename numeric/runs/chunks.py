@@ -30,7 +30,7 @@ from typing import Protocol
 
 from tqdm import tqdm
 
-from derive.errors import InputError, flag, whole
+from derive.errors import InputError, as_integer, flag
 from derive.work.caches import cache, constant
 from derive.work.progress import quiet, telling
 
@@ -70,7 +70,7 @@ class Options:
         if self.executor is not None and not isinstance(self.executor, Executor):
             raise InputError("executor", self.executor, "a concurrent.futures.Executor")
         if self.window is not None:
-            object.__setattr__(self, "window", whole("window", self.window, 1))
+            object.__setattr__(self, "window", as_integer("window", self.window, 1))
             if self.executor is None:
                 raise InputError("window", self.window, "None, without an executor")
         if self.run is not None:

@@ -22,7 +22,7 @@ from derive.arithmetic.parameters import Value
 from derive.engine.atoms import read
 from derive.engine.stages import DENSE, STEM, Equation, Matrix, Stage
 from derive.engine.trees import ABOVE, STREAM
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from derive.layers.chain import law_of
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -363,7 +363,7 @@ def checked_ensemble(
     """What `simulate` samples, or an InputError."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    width, depth = whole("width", width, 1), whole("depth", depth, 1)
+    width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
     check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
     data = inputs if isinstance(inputs, Inputs) else checked_inputs(inputs, net.layer, depth)

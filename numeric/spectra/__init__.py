@@ -10,7 +10,7 @@ import sympy
 
 from derive import spectra as symbolic
 from derive.activations.functions import Activation
-from derive.errors import whole
+from derive.errors import as_integer
 from derive.layers import Layer
 from derive.network import Network
 from derive.spectra import Law
@@ -86,7 +86,7 @@ def jacobian(
     >>> [round(end, 9) for end in s.edges[0]]  # (2 ± 1)²
     [1.0, 9.0]
     """
-    depth = whole("depth", depth, 1, MAX_DEPTH)
+    depth = as_integer("depth", depth, 1, MAX_DEPTH)
     law = symbolic.jacobian(
         activation, weights, depth, q_star, critical=critical, layer=layer, C_b=C_b
     )
@@ -160,7 +160,7 @@ def zero_padded(
     >>> s.atoms, s.moments(2).round(9)
     ({0.0: 0.5}, array([1., 3.]))
     """
-    depth = whole("depth", depth, 1, MAX_DEPTH)
+    depth = as_integer("depth", depth, 1, MAX_DEPTH)
     return Spectrum(symbolic.zero_padded(activation, gamma, depth, q_star))
 
 

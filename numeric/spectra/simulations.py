@@ -19,7 +19,7 @@ import xarray
 
 from derive.activations.functions import Activation, z
 from derive.citations import rests_on
-from derive.errors import InputError, flag, instance, listed, whole
+from derive.errors import InputError, as_integer, as_sequence, flag, instance
 from derive.network import Network, dense_network
 from derive.spectra.slopes import check_variance
 from derive.weights import LowRankOrthogonal, Truncated, WeightEnsemble, as_weights
@@ -117,9 +117,9 @@ def simulate(
     """
     options = chunks.Options(executor, window, run, progress)
     seed = checks.seed(seed)
-    width, depth = whole("width", width, 2), whole("depth", depth, 1)
+    width, depth = as_integer("width", width, 2), as_integer("depth", depth, 1)
     net = dense_network("net", net, depth + 1)  # σ acts on z of the last layer, too
-    draws, moments = checks.draws(draws, 1), whole("moments", moments, 1, MAX_MOMENTS)
+    draws, moments = checks.draws(draws, 1), as_integer("moments", moments, 1, MAX_MOMENTS)
     zero_padded = flag("zero_padded", zero_padded)
     singular_values = flag("singular_values", singular_values)
     importance, innovations = flag("importance", importance), flag("innovations", innovations)
@@ -336,7 +336,7 @@ def weight_matrix(
     >>> bool(np.allclose(W.T @ W, 2 * np.eye(3)))
     True
     """
-    weights, n = as_weights("weights", weights), whole("n", n, 1)
+    weights, n = as_weights("weights", weights), as_integer("n", n, 1)
     instance("rng", rng, np.random.Generator, "a generator, such as numpy.random.default_rng(0)")
     zero_padded = flag("zero_padded", zero_padded)
     check_memory("n", n, _MATRICES * 8 * n**2, f"matrices of {number(n)} rows")
@@ -354,7 +354,10 @@ def _layers(layers: Iterable[int] | None, depth: int) -> list[int]:
     if layers is None:
         return [depth]
     wanted = f"layers among 1 … {depth}"
-    shown = {whole("layers", each, 1, depth, wanted) for each in listed("layers", layers, wanted)}
+    shown = {
+        as_integer("layers", each, 1, depth, wanted)
+        for each in as_sequence("layers", layers, wanted)
+    }
     if not shown:
         raise InputError("layers", layers, wanted)
     return sorted(shown)

@@ -12,7 +12,7 @@ import sympy
 from numpy.typing import ArrayLike
 
 from derive.citations import note
-from derive.errors import InputError, Words, check_installed, whole
+from derive.errors import InputError, Words, as_integer, check_installed
 from derive.spectra import Jacobian, Law
 
 from ..arrays import Array
@@ -205,7 +205,7 @@ class Spectrum:
 
         Raises InputError for a number of points outside 1 … 10⁶.
         """
-        points = whole("points", points, 1, MAX_POINTS)
+        points = as_integer("points", points, 1, MAX_POINTS)
         parts = (1 - np.cos(np.pi * (np.arange(points) + 0.5) / points)) / 2
         between = [
             np.sqrt(low) + (np.sqrt(high) - np.sqrt(low)) * parts for low, high in self.edges
@@ -309,7 +309,7 @@ class Spectrum:
 
         Raises InputError for another order, and for a law with symbols.
         """
-        order = whole("order", order, 0, MAX_ORDER)
+        order = as_integer("order", order, 0, MAX_ORDER)
         return np.array([self._float(self.law.moment(k)) for k in range(1, order + 1)])
 
     def moments_error(self, order: int) -> Array:
@@ -369,7 +369,10 @@ class Spectrum:
 
         `cumulative_error` says how good it is. Raises InputError for other arguments.
         """
-        lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
+        lam, points = (
+            _positive("eigenvalues", eigenvalues),
+            as_integer("points", points, 2, MAX_POINTS),
+        )
         return self._cumulative(lam, points)[0]
 
     def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
@@ -385,7 +388,10 @@ class Spectrum:
         Next to an atom, as close as its position is known, the error is its mass. Raises as
         `cumulative` does.
         """
-        lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
+        lam, points = (
+            _positive("eigenvalues", eigenvalues),
+            as_integer("points", points, 2, MAX_POINTS),
+        )
         found, everything = self._cumulative(lam, points)
         error = 2.0 * np.abs(found - self._cumulative(lam, max(2, points // 2))[0])
         error = error + abs(everything - 1.0) + 1e-12
@@ -440,10 +446,10 @@ class Spectrum:
         )
         if lam.ndim != 1:
             raise InputError("eigenvalues", Words(f"shape {lam.shape}"), "numbers in a row")
-        order = whole("order", order, 0, MAX_ORDER)
+        order = as_integer("order", order, 0, MAX_ORDER)
         if precision is None:
             return tables.floats(self, lam, order)
-        precision = whole("precision", precision, LEAST, MOST)
+        precision = as_integer("precision", precision, LEAST, MOST)
         return tables.digits(self, lam, order, precision)
 
     def inside(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:

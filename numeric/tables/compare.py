@@ -24,7 +24,7 @@ import numpy as np
 import xarray
 from scipy import special
 
-from derive.errors import InputError, check_installed, listed, whole
+from derive.errors import InputError, as_integer, as_sequence, check_installed
 
 from .. import checks
 from ..arrays import Array
@@ -295,13 +295,15 @@ def compare(
         raise InputError("flowed", f"a sample, which has {sampled[0]}", wanted)
     if isinstance(simulated, xarray.Dataset):
         simulated = [simulated]
-    tables = listed("simulated", simulated, "a table from simulate, or several")
+    tables = as_sequence("simulated", simulated, "a table from simulate, or several")
     false_alarms = checks.probability("false_alarms", false_alarms)
     widths = _widths(tables)
     distinct = len(set(widths))
     truncated = degree is None and distinct == 1 and "network" in flowed.attrs
     degree = min(distinct - 1, 2) if degree is None else degree
-    degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
+    degree = as_integer(
+        "degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}"
+    )
     axis = _axis(flowed)
     if all(_axis(table) == axis for table in tables):
         flowed, *tables = map(orbits_apart, alike(flowed, tables))

@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from derive.engine.tensors import named
-from derive.errors import InputError, check_installed, listed
+from derive.errors import InputError, as_sequence, check_installed
 
 from ..arrays import Array
 from .layout import ACCURACY, LINES, orbits_apart
@@ -171,7 +171,7 @@ def _chosen(
         return {name: [] for name in default}
     wanted = f"names among {', '.join(default)}, or components such as {default[0]}_11"
     chosen: dict[str, list[Place]] = {}
-    for each in [tensors] if isinstance(tensors, str) else listed("tensors", tensors, wanted):
+    for each in [tensors] if isinstance(tensors, str) else as_sequence("tensors", tensors, wanted):
         if each in known:
             chosen.setdefault(each, [])
             continue

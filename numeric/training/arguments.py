@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from derive.engine.norms import norm_of
 from derive.engine.orbits import Exchangeable
 from derive.engine.trees import STREAM
-from derive.errors import InputError, Words, listed, whole
+from derive.errors import InputError, Words, as_integer, as_sequence
 from derive.network import Network
 from derive.work.resources import check_memory, number
 
@@ -70,7 +70,7 @@ def depth_of(net: Network, depth: int | None) -> int:
     given_depth = net.depth if depth is None else depth
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
-    deep = whole("depth", given_depth, 1)
+    deep = as_integer("depth", given_depth, 1)
     layer = net.layer
     for scheme in net.schemes(deep, 2).distinct:
         scheme.check_without_batch("functions of one sample, in training")
@@ -130,7 +130,7 @@ def given(
         return _exchangeable(net, inputs, targets, test, outputs)
     X, places = inputs_of(net, inputs), net.layer.output_axes
     y = checked_targets("targets", targets, len(X), places, single=np.ndim(inputs) < X.ndim)
-    if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
+    if outputs is not None and as_integer("outputs", outputs, 1) != y.shape[1]:
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
     if test is None:
         return Data(X, y, math.prod(places))
@@ -157,14 +157,14 @@ def _exchangeable(
     outputs: int | None,
 ) -> Data:
     """As many inputs as targets as the training set, and then the others; or InputError."""
-    m = whole(
+    m = as_integer(
         "m", inputs.m, 1, wanted="an integer, of the inputs that are trained on and the others"
     )
     if test is not None:
         raise InputError("test", Words("inputs"), "none: samples without a target are tests")
     check_memory("m", m, 8 * _TENSORS * m**4, f"the tensors of {number(m)} inputs")
     y = checked_targets("targets", targets, min(m, np.shape(targets)[0] if np.ndim(targets) else 1))
-    if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
+    if outputs is not None and as_integer("outputs", outputs, 1) != y.shape[1]:
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
     return Data(representatives(inputs, m, net, 1).X, y, 1)
 
@@ -211,7 +211,7 @@ def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[
     wanted = "numbers of steps, 0 or more, whole unless eta is 0, or math.inf"
     if hasattr(steps, "dtype"):
         steps = np.asarray(steps).tolist()
-    given = [steps] if isinstance(steps, float | Real) else listed("steps", steps, wanted)
+    given = [steps] if isinstance(steps, float | Real) else as_sequence("steps", steps, wanted)
     if not all(isinstance(t, Real) and not isinstance(t, bool) for t in given):
         raise InputError("steps", given, wanted)
     try:

@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
-from derive.errors import InputError, Words, flag, whole
+from derive.errors import InputError, Words, as_integer, flag
 from derive.network import Network
 
 from .. import checks
@@ -129,7 +129,7 @@ def simulate(
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)
     stop = _patience(patience, test_targets, net, data, loss)
-    size = data.training if batch is None else whole("batch", batch, 1, data.training)
+    size = data.training if batch is None else as_integer("batch", batch, 1, data.training)
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     ntk, signs = flag("ntk", ntk), flag("antithetic", antithetic)
@@ -215,7 +215,7 @@ def _patience(
     if y.shape[1] != data.targets.shape[1]:
         raise InputError("test_targets", y.shape[1], f"{data.targets.shape[1]} outputs, as trained")
     _check_loss("test_targets", loss, y)
-    return Patience(y, whole("patience", steps, 1))
+    return Patience(y, as_integer("patience", steps, 1))
 
 
 def _check_loss(name: str, loss: object, targets: Array) -> None:

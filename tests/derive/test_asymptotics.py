@@ -183,7 +183,7 @@ def test_breakdown():
     [
         ((recursion("V"), a.sigmoid), "one that is critical"),
         ((recursion("U"), a.relu), "orders"),
-        ((recursion("V", square=False), a.tanh), "equal width"),
+        ((recursion("V", equal_widths=False), a.tanh), "equal width"),
         ((recursion("V", first_layer=True), a.tanh), "between hidden layers"),
         ((recursion("V"), a.tanh, 0), "terms"),
         ((recursion("V"), "tan"), "activation"),

@@ -282,7 +282,7 @@ def test_labels():
 def test_layer_one_depends_on_more_than_the_kernel():
     made = recursion(KAPPA, ANY, first_layer=True)
     assert str(made.single_input().expr) == f"C_W**2*{KAPPA}0*kappa_4"
-    rectangular = recursion(KAPPA, ANY, first_layer=True, square=False).single_input().expr
+    rectangular = recursion(KAPPA, ANY, first_layer=True, equal_widths=False).single_input().expr
     r_in = next(each for each in rectangular.free_symbols if str(each) == "r_in")
     assert sympy.simplify(rectangular * r_in - made.single_input().expr) == 0
 

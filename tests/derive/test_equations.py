@@ -74,7 +74,7 @@ def test_the_jacobian_of_a_linear_network_is_a_product_of_haar_matrices():
         assert made.expr == 0
     gaussian = recursion([JACOBIAN, JACOBIAN], pairing=((0, 2), (1, 3)), first_layer=True)
     assert gaussian.expr == symbols.C_W**2 / sympy.Symbol("r_in", positive=True) ** (
-        0 if gaussian.square else 1
+        0 if gaussian.equal_widths else 1
     )
 
 

@@ -79,7 +79,7 @@ class Engine:
                 pairing=atom.pairing,
                 order=atom.order,
                 first_layer=layer == 1,
-                square=self.square,
+                equal_widths=self.square,
             )
             made = replace(made, samples=tuple(atom.samples[s] for s in made.target.subscripts))
             self.known[atom, layer] = sum(

@@ -52,7 +52,7 @@ def test_equal_and_unspecified_ones_are_run():
         recursion("V"),
         recursion("V", Orthogonal()),
         recursion("V", "orthogonal", activation="tanh"),
-        recursion("V", Orthogonal(), square=False, corrections=0).single_input(),
+        recursion("V", Orthogonal(), equal_widths=False, corrections=0).single_input(),
     ]
     values = [flow(NET, X, 3, made)["V"].to_numpy() for made in same]
     assert all(np.array_equal(each, values[0]) for each in values)
@@ -63,11 +63,11 @@ def test_equal_and_unspecified_ones_are_run():
 
 def test_square_and_corrections_are_the_networks():
     net = Network("tanh", Gaussian(), width_ratio=lambda layer: layer, C_W_corrections=(1,))
-    with pytest.raises(InputError, match="square=True"):
-        flow(net, X, 2, recursion("V", square=True))
+    with pytest.raises(InputError, match="equal_widths=True"):
+        flow(net, X, 2, recursion("V", equal_widths=True))
     with pytest.raises(InputError, match="corrections=0"):
         flow(net, X, 2, recursion("V", corrections=0))
-    made = recursion("V", square=False, corrections=1)
+    made = recursion("V", equal_widths=False, corrections=1)
     assert flow(net, X, 2, made).equals(flow(net, X, 2, recursion("V")))
 
 

@@ -216,7 +216,7 @@ def test_the_larger_width_of_a_rectangle_is_that_of_its_haar_matrix():
     layer = Layer("h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] h[a]", ratio={"h": 3})
     ((first,), (second,)) = (
         [made for made in of_stage if made.name.startswith("V")]
-        for of_stage in recursion("V", Orthogonal(), layer=layer, square=False).stages
+        for of_stage in recursion("V", Orthogonal(), layer=layer, equal_widths=False).stages
     )
     first, second = first.single_input(), second.single_input()
     square = Average(((1, 0), (1, 0)), ())

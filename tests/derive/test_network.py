@@ -215,12 +215,14 @@ def test_networks_of_one_scheme_share_their_recursions():
     """Rates and biases are no part of it; σ, widths up to the depth, corrections, inputs are."""
     tanh = activations.tanh
     one = Network("tanh", Orthogonal(), "gaussian").scheme(3, 1)
-    assert one == Scheme(Orthogonal(), square=True, corrections=0, single=True, activation=tanh)
+    assert one == Scheme(
+        Orthogonal(), equal_widths=True, corrections=0, single=True, activation=tanh
+    )
     assert len({one, Network("tanh", Orthogonal(), C_b=1, lambda_b="1/l").scheme(9, 1)}) == 1
     late = Network("tanh", Orthogonal(), width_ratio=lambda layer: 2 if layer > 3 else 1)
     assert [late.scheme(depth, 2) for depth in (3, 4)] == [
         Scheme(Orthogonal(), activation=tanh),
-        Scheme(Orthogonal(), square=False, activation=tanh),
+        Scheme(Orthogonal(), equal_widths=False, activation=tanh),
     ]
     assert Network("tanh", Gaussian(), C_b_corrections=(1,)).scheme(3, 1).corrections == 1
 
@@ -313,7 +315,7 @@ def test_variances_that_contradict_or_are_misplaced(call, told):
 def test_which_laws_have_the_rows_of_square_matrices(law):
     """V behind n neurons by the general recursion, with n/2 neurons, and by that of n and n."""
     given = dict.fromkeys(("r_in", "r_big"), 1) | {"r_out": sympy.Rational(1, 2)}
-    general = recursion("V", law, square=False).single_input().expr
-    square = recursion("V", law, square=True).single_input().expr
+    general = recursion("V", law, equal_widths=False).single_input().expr
+    square = recursion("V", law, equal_widths=True).single_input().expr
     values = {symbol: given.get(symbol.name, symbol) for symbol in general.free_symbols}
     assert (sympy.expand(general.subs(values) - square) == 0) == law.has_rows_of_square

@@ -71,7 +71,7 @@ def test_they_are_sampled(laws):
 )
 def test_their_law_is_not_invariant(lines):
     layer = layers.Layer(*lines)
-    assert "not invariant under rotations" in layer.reason
+    assert "not invariant under rotations" in layer.why_not
     assert recursion("Theta", layer=layer).layer == layer
     with pytest.raises(InputError, match="only permutations keep"):
         recursion("V", layer=layer)

@@ -177,8 +177,10 @@ def test_independent_entries_moments_give_their_recursions():
     law = Permuted(**independent(fourth=sympy.Rational(9, 5) / n_in**2))
     for name in (*NAMES, "G1", "Theta1", "kappa(z,z,H|0123)"):
         for square in (True, False):
-            own = recursion(name, law, square=square).expr
-            assert sympy.expand(own - recursion(name, Uniform(), square=square).expr) == 0, name
+            own = recursion(name, law, equal_widths=square).expr
+            assert sympy.expand(own - recursion(name, Uniform(), equal_widths=square).expr) == 0, (
+                name
+            )
 
 
 def test_what_each_moment_brings():
@@ -234,7 +236,7 @@ def test_what_is_too_large(what):
 OTHERS = {
     "the next order": lambda: recursion("V2", RegularSparse(p)).expr,
     "six weights": lambda: recursion("U6", RegularSparse(p)).expr,
-    "n of two widths": lambda: recursion("V", Permuted(**haar(n)), square=False).expr,
+    "n of two widths": lambda: recursion("V", Permuted(**haar(n)), equal_widths=False).expr,
     "no number": lambda: Permuted(**independent(row="x")),
     "a matrix that is none": lambda: Permuted(**independent(), matrix=3),
     "a part": lambda: RegularSparse(2),

@@ -104,7 +104,7 @@ def test_first_layer():
 def test_unequal_widths_come_with_gaussian_weights():
     """The loops of layer ℓ are counted by n_ℓ, the tensors by n: V's source is divided by r."""
     r = symbols.r_in
-    expr = sympy.expand(recursion("V", Gaussian(), square=False).single_input().expr)
+    expr = sympy.expand(recursion("V", Gaussian(), equal_widths=False).single_input().expr)
     source = sum(term for term in expr.args if not term.has(V))
     equal = C_W**2 * (average(1, 1, 1, 1) - average(1, 1) ** 2)
     assert sympy.expand(source - equal / r) == 0
@@ -337,7 +337,7 @@ def test_closure_knows_no_names():
 def test_layer_1_has_no_width_of_its_inputs():
     """K = C_W xᵀx/n_0 + C_b, whatever n_0/n is: the sum over inputs undoes the weights' 1/n_0."""
     for square in (True, False):
-        made = recursion("K", Gaussian(), first_layer=True, square=square).single_input()
+        made = recursion("K", Gaussian(), first_layer=True, equal_widths=square).single_input()
         C_W, C_b, K0 = sympy.symbols("C_W C_b K0")
         found = made.expr.subs({each: sympy.Symbol(each.name) for each in made.expr.free_symbols})
         assert sympy.expand(found - C_W * K0 - C_b) == 0
@@ -359,7 +359,7 @@ def test_what_terms_share_is_put_in_front_as_sympy_does(name, weights):
 
 def test_one_derivation_serves_every_variance_of_the_weights():
     first = recursion("V", LowRankGaussian("3/2", gamma="1/4"))
-    assert first.weights.standard == LowRankGaussian(1, gamma="1/4")
+    assert first.weights.unit_variance == LowRankGaussian(1, gamma="1/4")
     coefficient.cache_clear()
     known = first.terms
     misses = coefficient.cache_info().misses
@@ -367,3 +367,9 @@ def test_one_derivation_serves_every_variance_of_the_weights():
     assert other.terms == known
     assert coefficient.cache_info().misses == misses
     assert str(other.weights.C_W) == "7/5"
+
+
+def test_the_old_name_of_an_argument_warns():
+    with pytest.warns(DeprecationWarning, match="square is called equal_widths"):
+        old = recursion("V", Orthogonal(), square=False)
+    assert old == recursion("V", Orthogonal(), equal_widths=False)

@@ -61,7 +61,9 @@ def test_they_print_as_symbols(vertex):
         lambda: recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr,
         lambda: recursion("G1", Orthogonal(), corrections=1).single_input().expr,
         lambda: (
-            recursion("F", LowRankGaussian(gamma=symbols.gamma), square=False).single_input().expr
+            recursion("F", LowRankGaussian(gamma=symbols.gamma), equal_widths=False)
+            .single_input()
+            .expr
         ),
         lambda: recursion("V", BiInvariant()).single_input().expr,
         lambda: recursion("V", Orthogonal(), first_layer=True).single_input().expr,

@@ -66,7 +66,9 @@ def second_layer(name, tensors, K0, weights):
         return mpmath.mpf(K0) if isinstance(atom, Tensor) else parameters.get(atom.name, 1)
 
     below = {
-        each: total(recursion(each, weights, first_layer=True, square=False).single_input(), first)
+        each: total(
+            recursion(each, weights, first_layer=True, equal_widths=False).single_input(), first
+        )
         for each in closure(["K", *tensors], Scheme(weights, single=True))
     }
 
@@ -163,7 +165,9 @@ def second_layer_small(K0):
         )
 
     def first(each):
-        at_first = recursion(each, Orthogonal(), first_layer=True, square=False).single_input()
+        at_first = recursion(
+            each, Orthogonal(), first_layer=True, equal_widths=False
+        ).single_input()
         return sum(
             sympy.Rational(c.numerator, c.denominator)
             * sympy.prod([(K if isinstance(a, Tensor) else a.name != "C_b") ** e for a, e in mono])

@@ -96,7 +96,7 @@ def precise(activation, weights, K0, depth, digits=30):
     with ctx.workdps(digits + 5):
         rows = [{}]
         for name in FIRST:
-            first = recursion(name, weights, first_layer=True, square=False).single_input()
+            first = recursion(name, weights, first_layer=True, equal_widths=False).single_input()
             value = Lines(first.terms, exact)(
                 lambda atom: arb(K0) if isinstance(atom, Tensor) else at(atom, {}, {})
             )

@@ -9,7 +9,7 @@ import pytest
 from derive import InputError, Network, activations
 from derive.gaussian import Bracket
 from numeric import flow, flows
-from numeric.layers import Sums, averages, crowds, program
+from numeric.layers import Sums, averages, many_inputs, program
 from numeric.layers.several_samples import factorise
 
 FOUR = Bracket(((0, 0), (1, 2), (2, 1), (3, 1)), ())
@@ -54,7 +54,7 @@ def test_sets_are_factorised_as_each_alone(d):
     sets = np.array(list(combinations(range(6), d)))
     for K in (_kernel(6), np.eye(6), bad):
         kernels = K[sets[:, :, None], sets[:, None]]
-        for own, order, B, rank in zip(kernels, *crowds._factors(kernels), strict=True):
+        for own, order, B, rank in zip(kernels, *many_inputs._factors(kernels), strict=True):
             right_order, right, right_rank = factorise(own)
             assert rank == right_rank
             if rank >= 0:
@@ -86,10 +86,10 @@ def _kernel(m):
     ids=str,
 )
 def test_compiled_sums_are_those_of_single_sets(d, sigma, monkeypatch):
-    monkeypatch.setattr(crowds, "NODES", 10**9)
+    monkeypatch.setattr(many_inputs, "NODES", 10**9)
     K, products = _kernel(6), PRODUCTS[d]
     sets = np.array(list(combinations(range(6), d)))
-    found = crowds.Crowd(sigma, products)(K, sets)
+    found = many_inputs.Crowd(sigma, products)(K, sets)
     rule = Sums(sigma, products)
     right = np.array([rule(K[np.ix_(each, each)]) for each in sets]).transpose(1, 2, 0)
     assert (abs(found - right)[0] <= 64 * EPS * right[1]).all()
@@ -103,11 +103,11 @@ def test_compiled_sums_are_those_of_single_sets(d, sigma, monkeypatch):
 def test_few_digits_are_told(sigma, monkeypatch):
     K, products = _kernel(7), PRODUCTS[4]
     sets = np.array(list(combinations(range(7), 4)))
-    crowd = crowds.Crowd(sigma, products)
-    monkeypatch.setattr(crowds, "NODES", 10**9)
+    crowd = many_inputs.Crowd(sigma, products)
+    monkeypatch.setattr(many_inputs, "NODES", 10**9)
     right = crowd(K, sets)
-    monkeypatch.setattr(crowds, "NODES", 0)
-    monkeypatch.setattr(crowds, "_SOME", 12)
+    monkeypatch.setattr(many_inputs, "NODES", 0)
+    monkeypatch.setattr(many_inputs, "_SOME", 12)
     found = crowd(K, sets)
     off, told = abs(found[0] - right[0]), EPS * found[1]
     assert off.max() > 1e3 * EPS * right[1].max()
@@ -118,10 +118,10 @@ def test_few_digits_are_told(sigma, monkeypatch):
 @pytest.mark.slow  # it compiles
 @pytest.mark.parametrize("d", [3, 4])
 def test_errors_of_tables_are_told(d, monkeypatch):
-    monkeypatch.setattr(crowds, "NODES", 10**9)
+    monkeypatch.setattr(many_inputs, "NODES", 10**9)
     K, products = _kernel(6), PRODUCTS[d]
     sets = np.array(list(combinations(range(6), d)))
-    crowd = crowds.Crowd(activations.tanh, products)
+    crowd = many_inputs.Crowd(activations.tanh, products)
     right = crowd(K, sets)
     monkeypatch.setattr(crowd, "_spacing", lambda B, rule: 0.5)
     found = crowd(K, sets)
@@ -134,7 +134,7 @@ def test_errors_of_tables_are_told(d, monkeypatch):
 def test_sets_whose_tables_overflow_are_summed_without(monkeypatch):
     K, products = _kernel(5), PRODUCTS[3]
     sets = np.array(list(combinations(range(5), 3)))
-    crowd = crowds.Crowd(activations.tanh, products)
+    crowd = many_inputs.Crowd(activations.tanh, products)
     right, sums = crowd(K, sets), crowd._sums
 
     def overflown(factorised, rule):
@@ -151,13 +151,13 @@ def test_sets_whose_tables_overflow_are_summed_without(monkeypatch):
 def test_the_nodes_that_are_refused_have_tables_and_checks(monkeypatch):
     K, products = _kernel(6), PRODUCTS[4]
     sets = np.array(list(combinations(range(6), 4)))
-    crowd = crowds.Crowd(activations.tanh, products)
-    monkeypatch.setattr(crowds, "NODES", 0)  # the fewest digits, held to sums of all
-    monkeypatch.setattr(crowds, "_MOST", 10**6)
+    crowd = many_inputs.Crowd(activations.tanh, products)
+    monkeypatch.setattr(many_inputs, "NODES", 0)  # the fewest digits, held to sums of all
+    monkeypatch.setattr(many_inputs, "_MOST", 10**6)
     with pytest.raises(InputError, match=r"^inputs: got '6 inputs, with K up to "):
         crowd(K, sets)
-    monkeypatch.setattr(crowds, "NODES", 10**9)
-    monkeypatch.setattr(crowds, "_MOST", 2_160_000)  # some thousand more are in tables
+    monkeypatch.setattr(many_inputs, "NODES", 10**9)
+    monkeypatch.setattr(many_inputs, "_MOST", 2_160_000)  # some thousand more are in tables
     with pytest.raises(InputError, match=r"fewer than 2\.2·10\^6 nodes: here 2\.2·10\^6"):
         crowd(K, sets)
 
@@ -167,7 +167,7 @@ def test_the_nodes_that_are_refused_have_tables_and_checks(monkeypatch):
 )
 def test_a_refusal_tells_nodes_to_two_digits(nodes, told):
     with pytest.raises(InputError) as raised:
-        crowds._check_cost(np.diag([1.0, 250.0]), nodes)
+        many_inputs._check_cost(np.diag([1.0, 250.0]), nodes)
     assert raised.value.got == "2 inputs, with K up to 250"
     assert raised.value.wanted.endswith(f"fewer than 4.0·10^9 nodes: here {told}")
 

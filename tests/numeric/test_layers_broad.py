@@ -14,7 +14,7 @@ import pytest
 from derive import activations
 from derive.gaussian import SingleShape
 from numeric.brackets import quadrature
-from numeric.layers import broad, several_samples
+from numeric.layers import large_variance, several_samples
 
 PRODUCTS = [((0,), (0,)), ((0, 0), (0,)), ((1,), (0, 2)), ((1, 1), (1,))]
 
@@ -31,7 +31,7 @@ def kernel(first: float, second: float, c: float) -> np.ndarray:
 def test_they_are_those_of_the_tree(name: str, K: np.ndarray) -> None:
     sigma = activations.by_name(name)
     pairs = [(SingleShape(first), SingleShape(second)) for first, second in PRODUCTS]
-    found, sizes = broad.Sums(sigma, pairs, quadrature.accuracy(2))(K)
+    found, sizes = large_variance.Sums(sigma, pairs, quadrature.accuracy(2))(K)
     wanted, _ = several_samples.Sums(sigma, PRODUCTS)(K)
     assert (abs(found - wanted) <= 3e-15 * sizes).all()
 
@@ -60,5 +60,7 @@ def test_derivatives_by_parts_keep_their_digits(K: np.ndarray, outer: tuple[int,
         else:
             wanted *= average(*at)
         shapes = [(SingleShape((1,), a), SingleShape((1,), b))]
-        found = broad.Sums(activations.erf_unit_slope, shapes, quadrature.accuracy(2))(K)[0, 0]
+        found = large_variance.Sums(activations.erf_unit_slope, shapes, quadrature.accuracy(2))(K)[
+            0, 0
+        ]
         assert abs(found - wanted) <= 1e-12 * abs(wanted)

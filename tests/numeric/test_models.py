@@ -387,7 +387,7 @@ def test_layers_have_activations_and_laws_of_their_own():
     both = activations.tanh.average((0, 0), inner[0]) * activations.silu.average((0, 0), inner[1])
     assert abs(K[1] - 2 * both) < 1e-10
     assert not remarks
-    assert Uniform() in {law.standard for bound in net.chain(2) for law in bound.weights}
+    assert Uniform() in {law.unit_variance for bound in net.chain(2) for law in bound.weights}
     own["b"] = laws.Law("low-rank orthogonal", (4, 4), sympy.Integer(1), density=0.5)
     ranks = LowRankOrthogonal(gamma="1/2")
     net, _ = networks.network(networks.structure(traced(two_functions)), own)

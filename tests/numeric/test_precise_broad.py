@@ -13,7 +13,7 @@ from sample_errors import Configuration, compared, truth
 from derive import Network, Orthogonal
 from derive.activations import by_name
 from numeric.layers.precise import smooth
-from numeric.layers.precise.broad import Sums
+from numeric.layers.precise.large_variance import Sums
 
 ROWS = ((Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
 GOAL = 36.0

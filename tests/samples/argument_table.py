@@ -281,9 +281,10 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "order": With(1, tensor_name=["z", "z"]),
             "activation": "relu",
             "first_layer": True,
-            "square": False,
+            "equal_widths": False,
             "corrections": With(1, tensor_name="G1"),
             "layer": "residual(skip=1)",
+            "square": False,
         },
     ),
     "derive.weingarten": (

@@ -220,8 +220,8 @@ def innovated(
     """
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     for layer in {net.layer_at(at, depth) for at in range(2, depth + 1)}:
-        if layer.reason is not None:
-            raise InputError("layer", str(layer), layer.reason)
+        if not layer.is_rotation_invariant:
+            raise InputError("layer", str(layer), layer.why_not)
     plan = plan_of(wanted(("K", "V"), net, depth), ensemble.data.measured)
     sampler = InnovatingSampler(ensemble, plan, Probes())
     places = _places(plan)

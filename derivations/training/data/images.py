@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.errors import InputError, whole
+from derive.errors import InputError, as_integer
 from numeric.arrays import Array
 from numeric.runs.directory import digest
 
@@ -80,7 +80,7 @@ class Images:
         Raises:
             InputError: for a block that does not divide the sides.
         """
-        block = whole("block", block, 1)
+        block = as_integer("block", block, 1)
         side = self.shape[-1]
         if side % block:
             raise InputError("block", block, f"a divisor of {side}")
@@ -96,7 +96,7 @@ class Images:
             InputError: for more images than there are.
         """
         sizes = [
-            whole(name, size, least)
+            as_integer(name, size, least)
             for name, size, least in (
                 ("training", training, 1), ("validation", validation, 1), ("test", test, 0),
             )

@@ -40,7 +40,7 @@ class Average(NamedTuple):
     stage: Stage
     weights: WeightEnsemble
     order: int
-    square: bool
+    equal_widths: bool
     corrections: int
     group: str
     below: Sums
@@ -84,7 +84,7 @@ class Average(NamedTuple):
     def ratio(self, space: str) -> Parameter | Value | None:
         """The width of a space over n, None where they are equal."""
         own = dict(self.stage.ratios).get(space)
-        if own is not None or self.square:
+        if own is not None or self.equal_widths:
             return own
         return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
 
@@ -92,9 +92,9 @@ class Average(NamedTuple):
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
         half = sum(map(len, rows)) // 2
         into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:3])
-        square = into is None and out is None
-        found = self.law(matrix).spectrum(rows, columns, self.order + half, square)
-        return found if square or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
+        equal_widths = into is None and out is None
+        found = self.law(matrix).pairing_matrix(rows, columns, self.order + half, equal_widths)
+        return found if equal_widths or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
 
     def neurons(self, whole: Summand, order: int) -> Expansion:
         """Σ_j E[Π σ^{(…)}_j · fields] over the neurons of the stage below: steps 3 and 4."""

@@ -27,7 +27,7 @@ def layer_cumulant(
     samples: tuple[int, ...],
     weights: WeightEnsemble,
     order: int,
-    square: bool = True,
+    equal_widths: bool = True,
     below: Sums | None = None,
     *,
     pairing: Blocks | None = None,
@@ -43,7 +43,7 @@ def layer_cumulant(
         fields, samples: the fields, and the sample of each of their nodes in turn.
         weights: the ensemble of the stage's matrices.
         order: the highest power of 1/n kept.
-        square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
+        equal_widths: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
         below: how to average what is below the stage; by default as the stage says.
         pairing: the one pairing that is wanted; all of them by default.
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
@@ -56,7 +56,7 @@ def layer_cumulant(
     slots = slots_of(fields)
     group = group or weights.group
     sums = below or SUMS[stage.below]
-    average = Average(stage, weights, order, square, corrections, group, sums)
+    average = Average(stage, weights, order, equal_widths, corrections, group, sums)
     matrix_of: dict[int, int] | None = None
     if ties is not None:
         assert pairing is not None

@@ -36,7 +36,7 @@ def coefficient(
     pairing: Blocks,
     weights: WeightEnsemble,
     power: int,
-    square: bool,
+    equal_widths: bool,
     corrections: int,
     stage: Stage = DENSE,
     ties: Ties | None = None,
@@ -45,7 +45,8 @@ def coefficient(
     """The terms of a joint cumulant before one pairing, each with its power of 1/n.
 
     Arguments:
-        fields, samples, pairing, weights, square, corrections, stage, ties: as of `layer_cumulant`.
+        fields, samples, pairing, weights, equal_widths, corrections, stage, ties: as of
+            `layer_cumulant`.
         power: the highest power of 1/n kept, the tensor's own.
         group: the group that keeps the law of the layer below.
 
@@ -55,9 +56,9 @@ def coefficient(
     if stage.is_bound:
         open_stage, law = unbound(stage, weights)
         if (open_stage, law) != (stage, weights):
-            unlike = square, corrections, open_stage, ties, group
+            unlike = equal_widths, corrections, open_stage, ties, group
             return coefficient(fields, samples, pairing, law, power, *unlike)
-    rest = pairing, weights, power, square, corrections
+    rest = pairing, weights, power, equal_widths, corrections
     distinct = tuple(sorted(set(samples)))
     places = tuple(distinct.index(sample) + 1 for sample in samples)
     if places != samples:
@@ -76,7 +77,7 @@ def _derived(
     pairing: Blocks,
     weights: WeightEnsemble,
     power: int,
-    square: bool,
+    equal_widths: bool,
     corrections: int,
     stage: Stage,
     ties: Ties | None,
@@ -120,7 +121,7 @@ def _derived(
             samples,
             weights,
             power,
-            square,
+            equal_widths,
             pairing=pairing,
             corrections=corrections,
             progress=progress.advance,

@@ -57,7 +57,7 @@ class Step(Shown):
     weights: WeightEnsemble
     samples: tuple[int, ...]
     activation: Activation | None = None
-    square: bool = True
+    equal_widths: bool = True
     corrections: int = 0
     left_out: frozenset[str] = field(default=frozenset(), compare=False)
     layer: Layered | None = None
@@ -90,9 +90,9 @@ class Step(Shown):
             self.target.fields,
             self._labels,
             self.target.pairing,
-            self.weights.standard,
+            self.weights.unit_variance,
             self._power,
-            self.square,
+            self.equal_widths,
             self.corrections,
             stage,
             ties,

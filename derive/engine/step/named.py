@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...activations.functions import Activation
-from ...errors import InputError, listed, whole
+from ...errors import InputError, as_integer, as_sequence
 from ...groups.pairings import Blocks
 from ...weights import Gaussian, WeightEnsemble, as_weights
 from ..equations import Equation
@@ -25,7 +25,7 @@ def step(
     pairing: Blocks | str | None = None,
     order: int = 0,
     activation: Activation | str | None = None,
-    square: bool | None = None,
+    equal_widths: bool | None = None,
     corrections: int | None = None,
     layer: Layered | None = None,
     stage: Stage | None = None,
@@ -40,22 +40,22 @@ def step(
     Raises:
         InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
     """
-    given = {"weights": weights, "square": square, "corrections": corrections}
+    given = {"weights": weights, "equal_widths": equal_widths, "corrections": corrections}
     weights = Gaussian() if weights is None else as_weights("weights", weights)
-    square = True if square is None else square
+    equal_widths = True if equal_widths is None else equal_widths
     parts = f"how many 1/n parts C_W and C_b have, 0 to {MOST_ORDER}"
     corrections = (
-        0 if corrections is None else whole("corrections", corrections, 0, MOST_ORDER, parts)
+        0 if corrections is None else as_integer("corrections", corrections, 0, MOST_ORDER, parts)
     )
     wanted_order = f"a relative order in 1/n, 0 to {MOST_ORDER}"
-    order = whole("order", order, 0, MOST_ORDER, wanted_order)
+    order = as_integer("order", order, 0, MOST_ORDER, wanted_order)
     chosen, inside = _chosen(tensor_name, pairing, order, layer)
     samples = tuple(range(1, len(chosen.subscripts) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     if layer is not None:
         _check_closed(chosen, layer)
     alone = stage or inside or (DENSE if layer is None else None)
-    numbers = square, corrections, left_out
+    numbers = equal_widths, corrections, left_out
     own = group_of(weights, layer)
     group = own if own != "O" or group is None else group
     made = Step(chosen, weights, samples, None, *numbers, layer, alone, group=group)
@@ -87,7 +87,7 @@ def _chosen(
 
 def _check_closed(name: Name, layer: Layered) -> None:
     """Raise InputError for all but means, of a layer whose law only permutations keep."""
-    if layer.reason is None or (not name.order and len(name.pairing) <= 1):
+    if layer.is_rotation_invariant or (not name.order and len(name.pairing) <= 1):
         return
     wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
     if str(name) in FIRST_ORDER and is_skip(layer.stages):
@@ -117,7 +117,7 @@ def through(name: Name, scheme: Scheme, stage: Stage | None = None) -> Step:
     made = step(
         name,
         scheme.weights,
-        square=scheme.square,
+        equal_widths=scheme.equal_widths,
         corrections=scheme.corrections,
         layer=scheme.layer,
         stage=stage or next(iter(scheme.stem), None),
@@ -130,7 +130,7 @@ def checked_fields(given: Sequence[str | AnyField]) -> list[AnyField]:
     """Fields by their names, or as they are; InputError for anything else."""
     found: list[AnyField] = []
     wanted = 'a tensor\'s name, or a list of fields such as ["z", "z", "H"]'
-    for each in listed("tensor_name", given, wanted):
+    for each in as_sequence("tensor_name", given, wanted):
         if not isinstance(each, str | Field | Equation):
             raise InputError("fields", each, "a field's name, a Field, or an Equation")
         found.append(fields_by_name([each])[0] if isinstance(each, str) else each)

@@ -12,7 +12,7 @@ from flint import arb
 from derive.activations.functions import Activation, z
 from derive.errors import InputError, Words
 
-from ..merged import multiples
+from ..coincident_inputs import multiples
 from ..resting import at_rest
 from . import functions, geometry, pieces, polynomial, truncated
 from .geometry import Matrix, Rows

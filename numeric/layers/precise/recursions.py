@@ -36,7 +36,7 @@ from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
 from ...brackets.shapes import check_finite_together, is_merged
-from ..merged import merged
+from ..coincident_inputs import merged
 from ..resting import Degenerate, kink_at_zero
 from ..steps import Way, ways
 from ..vectors import relabelled
@@ -169,7 +169,8 @@ class Passage:
         behind: how many inputs there are behind it.
         below, entries: the tensors' entries before the stage and behind it.
         sigma: the activation at the kernel of a label.
-        is_merged: whether each way in which inputs coincide has a recursion of its own (`merged`).
+        is_merged: whether each way in which inputs coincide has a recursion of its own
+            (`coincident_inputs`).
         averages: the Gaussian averages that they need at each kernel, by its label.
     """
 

@@ -10,9 +10,9 @@ errs, wherever its nodes begin, by (Trefethen and Weideman, SIAM Rev. 56 (2014),
 and to leave out |y_j| > R_j by 2 C Π_{i≠j} m_i · g_j(R_j) φ(R_j) / (R_j − 2Q/R_j). Both, and where
 the kernel is a ball its radius times a bound of ∂⟨…⟩/∂K (Price), are in the radius of the sum.
 Samples that are independent are summed over a `lattice`, nested sums are for the others; two that
-vary too far for either have `broad` sums, whose rule is estimated and not proved. Exchangeable
-samples, z_s = √p y + √(q − p) x_s, are independent given y, so that one sum over y has products of
-sums over one x.
+vary too far for either have `large_variance` sums, whose rule is estimated and not proved.
+Exchangeable samples, z_s = √p y + √(q − p) x_s, are independent given y, so that one sum over y has
+products of sums over one x.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from derive.arithmetic import balls
 from derive.errors import InputError, Words
 from derive.work.caches import cache
 
-from . import broad, envelopes, functions, lattice
+from . import envelopes, functions, large_variance, lattice
 from .envelopes import Envelope
 from .geometry import Factor, Matrix, factorise, rank
 
@@ -64,7 +64,7 @@ _SPREAD = 8.0
 _SLOWER = 8.0
 """How many times as long nested sums take as is said of them."""
 _LONG = 10.0
-"""Seconds from which proved sums over two samples may give way to `broad` ones."""
+"""Seconds from which proved sums over two samples may give way to `large_variance` ones."""
 _BLURRED = 2.0**-30
 """The relative radius of a determinant above which balls' inverses are too wide to use."""
 
@@ -96,7 +96,7 @@ class Sums:
         self._bounds = cache(entries=_KEPT)(partial(Sums._bounds_at, own))
         self._rules = cache(entries=_KEPT)(partial(Sums._rules_for, own))
         self._errs = cache(entries=_KEPT)(partial(Sums._errs_by, own))
-        self._pairs = broad.Sums(activation, self._products) if self._are_pairs else None
+        self._pairs = large_variance.Sums(activation, self._products) if self._are_pairs else None
         heights = envelopes.heights(activation)
         known = bool(heights) and self._at(heights[0]) is not None
         self._heights = [h for h in heights if known and self._at(h) is not None]
@@ -105,7 +105,9 @@ class Sums:
     def _are_pairs(self) -> bool:
         return bool(self._products) and len(self._products[0]) == 2
 
-    def _far(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> broad.Sums | None:
+    def _far(
+        self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float
+    ) -> large_variance.Sums | None:
         """The sums over two samples that vary too far for a lattice."""
         if self._pairs is None or rank(rows) < 2 or not self._pairs.fits(K):
             return None

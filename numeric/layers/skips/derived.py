@@ -128,7 +128,7 @@ def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
     if not closes(stages):
         wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
         raise InputError("layer", str(scheme.layer), wanted)
-    if not scheme.square or scheme.corrections:
+    if not scheme.equal_widths or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     meet = norm is not None and several and bool(sigma.kinks)

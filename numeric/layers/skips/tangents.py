@@ -50,7 +50,7 @@ from ..staged import StagedLayers
 from ..stages import Stage
 from ..start import at_layer_1, means_of
 from ..steps import parameters_of, steps_of
-from ..vectors import Both, Descent, begun, disturbed, put, relabelled, side_by_side, with_sizes
+from ..vectors import Descent, Estimate, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
     BLOCK,
@@ -240,7 +240,7 @@ class TangentLayers:
         what = f"{', '.join(map(str, self.own))} of {most.samples} inputs"
         check_memory("inputs", f"{most.samples} inputs", 32 * numbers, what)
 
-    def first(self, kernel: Array, parameters: Array) -> Both:
+    def first(self, kernel: Array, parameters: Array) -> Estimate:
         """The tensors at layer 1, and their sizes; as `StagedLayers.first`."""
         values, sizes = self._plain.first(
             kernel, _columns(parameters, self.parameters, self._plain.parameters)
@@ -256,7 +256,7 @@ class TangentLayers:
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         return self._plain.degenerate(tensors, columns, layer)
 
-    def descend(self, start: Both, given: Descent) -> Both:
+    def descend(self, start: Estimate, given: Descent) -> Estimate:
         """The tensors at every layer that has the last one's positions, and their sizes; as
         `StagedLayers.descend`. NaN above a layer whose kernel is not finite."""
         known, depth = len(self._plain.names), len(given.parameters)
@@ -288,7 +288,7 @@ class TangentLayers:
         changes = [layer for layer, taps in enumerate(readings, 1) if taps.reshapes]
         yield from pairwise([0, *changes, depth])
 
-    def _plain_rows(self, below: Both, given: Descent, first: int, behind: int) -> Both:
+    def _plain_rows(self, below: Estimate, given: Descent, first: int, behind: int) -> Estimate:
         """K, and Θ, at these layers, from those at the layer below, or at layer 1."""
         before, known = max(first - 1, 0), len(self._plain.names)
         columns = given.parameters[before:behind]
@@ -330,7 +330,7 @@ class TangentLayers:
         except _NotFiniteError:
             return None
 
-    def _nowhere(self, layer: int, at: Mapping[Name, Array]) -> Both:
+    def _nowhere(self, layer: int, at: Mapping[Name, Array]) -> Estimate:
         """No numbers."""
         m, copies = self._readings[layer].above.samples, len(at[_K])
         shapes = [(m,) * (len(name.subscripts) * (m > 1)) for name in self.own]
@@ -443,7 +443,7 @@ class _Pass:
     def _called(self, a: int, b: int) -> str:
         return f"inputs {a} and {b}" if a != b else f"input {a}"
 
-    def tensors(self) -> Both:
+    def tensors(self) -> Estimate:
         """The tensors above, and their sizes, without axes of one sample."""
         values, sizes, m = [], [], self._reading.above.samples
         for name in self._layers.own:

@@ -1,7 +1,7 @@
 """Averages of analytic σ over all sets of as many samples: one, two, or more.
 
-With one sample they are those of `one_sample`, with several of `several_samples`, or of `crowds`
-where the samples are many, and of `broad` with two of large variance.
+With one sample they are those of `one_sample`, with several of `several_samples`, or of
+`many_inputs` where the samples are many, and of `large_variance` with two of large variance.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.shapes import MAX_INPUTS
-from . import broad, one_sample, several_samples
+from . import large_variance, one_sample, several_samples
 from .several_samples import FEW
 from .shared import SharedSums
 from .vectors import Places
 
 if TYPE_CHECKING:
-    from .crowds import Crowd
+    from .many_inputs import Crowd
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
@@ -97,7 +97,7 @@ def of_exchangeable(
         if sums is None:
             return np.concatenate([each(K) for each in groups], axis=1)
         parts = dict(zip(several, np.split(sums, ends[:-1], axis=1), strict=True))
-        if broad.is_broad(K[:2, :2]):
+        if large_variance.is_broad(K[:2, :2]):
             parts = {each: part for each, part in parts.items() if each.samples > 2}
         return np.concatenate([each(K, parts.get(each)) for each in groups], axis=1)
 
@@ -206,11 +206,11 @@ class _Joint:
             self._coefficients[row, place] += math.prod(count for _, count in terms)
         self.products = list(products)
         self._inside = several_samples.Sums(activation, self.products)
-        self._broad: dict[bool, broad.Sums] = {}
+        self._broad: dict[bool, large_variance.Sums] = {}
 
     def __call__(self, K: Array) -> Array:
         """The averages at K, (d, d), and their sizes: (2, averages)."""
-        if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
+        if len(K) == 2 and large_variance.is_broad(K) and self._far(rough=False).exist:
             return self._far(rough=False)(K)
         return self.composed(self._inside(K))
 
@@ -220,7 +220,7 @@ class _Joint:
 
     @cached_property
     def _many(self) -> Crowd:
-        from .crowds import Crowd  # noqa: PLC0415  (numba: a fifth of a second to import)
+        from .many_inputs import Crowd  # noqa: PLC0415  (numba: a fifth of a second to import)
 
         return Crowd(self._activation, self.products)
 
@@ -229,7 +229,7 @@ class _Joint:
         found = np.tensordot(self._coefficients, self._many(K, sets), axes=(1, 1)).swapaxes(0, 1)
         if sets.shape[1] == 2:
             kernels = K[sets[:, :, None], sets[:, None]]
-            for place in np.flatnonzero(broad.is_broad(kernels)).tolist():
+            for place in np.flatnonzero(large_variance.is_broad(kernels)).tolist():
                 if self._far(rough=False).exist:
                     found[:, :, place] = self._far(rough=False)(kernels[place])
         return found
@@ -245,25 +245,25 @@ class _Joint:
 
     def response(self, K: Array) -> Array:
         """Their derivatives by K to some percent: (averages, d, d)."""
-        if len(K) == 2 and broad.is_broad(K) and self._far(rough=True).exist:
+        if len(K) == 2 and large_variance.is_broad(K) and self._far(rough=True).exist:
             values = 0.5 * self._far(rough=True)(K)[0].reshape(-1, 3)
             return np.asarray(values[:, [[0, 1], [1, 2]]])
         return np.asarray(np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K)))
 
-    def _far(self, *, rough: bool) -> broad.Sums:
+    def _far(self, *, rough: bool) -> large_variance.Sums:
         if rough not in self._broad:
             pairs = [(each[0], each[1]) for each in self._shapes]
             if rough:
                 pairs = [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
             digits = several_samples.ROUGH if rough else quadrature.accuracy(2)
-            self._broad[rough] = broad.Sums(self._activation, pairs, digits)
+            self._broad[rough] = large_variance.Sums(self._activation, pairs, digits)
         return self._broad[rough]
 
 
 _ENTRIES = tuple(combinations_with_replacement(range(2), 2))
 
 
-def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
+def _raised(pair: large_variance.Pair, s: int, t: int) -> large_variance.Pair:
     """∂_s ∂_t of it."""
     first, second = (
         SingleShape(each.orders, each.outer + (s == k) + (t == k)) for k, each in enumerate(pair)

@@ -28,7 +28,7 @@ from ..brackets.pieces import SLACK
 from ..brackets.shapes import check_finite_together
 from .resting import Degenerate
 from .stages import Average, Sigma, Stage
-from .vectors import Both
+from .vectors import Estimate
 
 _EQUAL = 1e-9
 """What tensors may differ by, relatively, of inputs whose variables are the same."""
@@ -77,12 +77,12 @@ class Merged:
         return self._stage.averages()
 
     def passed(
-        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
-    ) -> Both:
+        self, before: Estimate, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Estimate:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
         alike = self._alike(before)
         values, sizes = self._stage.passed(before, parameters, noise, average)
-        found: Both = [], []
+        found: Estimate = [], []
         begin = 0
         for rank, of_step in zip(self._ranks, self._patterns, strict=True):
             end, places = begin + len(of_step), _places(rank, self._m, alike)
@@ -99,7 +99,7 @@ class Merged:
         """See `Stage.degenerate`."""
         return self._stage.degenerate(tensors)
 
-    def _alike(self, before: Both) -> tuple[int, ...]:
+    def _alike(self, before: Estimate) -> tuple[int, ...]:
         """The first input with the same variables as each.
 
         Raises InputError for other inputs that are multiples of each other: there the distinct

@@ -1,4 +1,4 @@
-"""Compiled sums for all sets of two, three or four samples: the kernels of `crowds`.
+"""Compiled sums for all sets of two, three or four samples: the kernels of `many_inputs`.
 
 A level is a loop over the nodes of one latent variable. Of three or four samples the last is
 averaged over its own variable beforehand, as a function of its mean: a table, from which the nodes

@@ -3,7 +3,7 @@
 The nodes are those of `several_samples`, whose sums these are: z = B y, a trapezoid rule for each y
 within a ball, and from the leaves up one sum for all brackets with the same factors below. There a
 level is an array; here it is a loop, for m samples have C(m, 4) sets of four. The last of
-three or four is in a table (`crowd_sums`), so that its nodes are not counted.
+three or four is in a table (`many_input_sums`), so that its nodes are not counted.
 
 Four samples have as many digits as `NODES` of them allow. What that leaves out is seen at some of
 the sets, which have all digits too, and is in the sizes that are returned, with which errors are
@@ -26,8 +26,8 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from ..brackets import quadrature
-from . import crowd_sums
-from .crowd_sums import POINTS
+from . import many_input_sums
+from .many_input_sums import POINTS
 from .several_samples import Orders, Suffix, Sums
 
 NODES = 12 * 10**6
@@ -72,7 +72,7 @@ class Crowd:
         self._d = d = len(products[0])
         heads = sorted({head for each in products for head in each})
         highest = max((order for head in heads for order in head), default=0)
-        self._kernels = crowd_sums.kernels(activation, highest + -(highest + 1) % _ROUND)
+        self._kernels = many_input_sums.kernels(activation, highest + -(highest + 1) % _ROUND)
         self._heads = np.full((len(heads), max(1, *map(len, heads))), -1)
         for row, head in zip(self._heads, heads, strict=True):
             row[: len(head)] = head
