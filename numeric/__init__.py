@@ -1,7 +1,8 @@
 """Numbers: run what was derived, simulate the same network, compare the two."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from derive.work.faces import face
 
 if TYPE_CHECKING:
     from . import batchnorm, init, models, spectra, training
@@ -42,15 +43,7 @@ _HOMES = {
 """Where the public names live: each is loaded when it is asked for, with what it rests on."""
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    elif name in __all__:
-        return import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+__getattr__ = face(__name__, _HOMES, set(__all__).difference(_HOMES))
 
 
 def __dir__() -> list[str]:

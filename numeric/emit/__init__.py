@@ -1,9 +1,15 @@
 """Python source of kernels: printed, written, loaded, and every option of numba."""
 
-from . import fastmath, jit, modules, printer
+from typing import TYPE_CHECKING
+
+from derive.work.faces import face
+
 from .interpolation import interpolated
 from .stable import Sigmoid, stable
-from .templates import sigma_source
+
+if TYPE_CHECKING:
+    from . import fastmath, jit, modules, printer
+    from .templates import sigma_source
 
 __all__ = [
     "Sigmoid",
@@ -15,3 +21,8 @@ __all__ = [
     "sigma_source",
     "stable",
 ]
+
+__getattr__ = face(
+    __name__, {"sigma_source": "templates"}, ("fastmath", "jit", "modules", "printer")
+)
+"""Some are made with numba, which takes a fifth of a second to import, and few need it."""
