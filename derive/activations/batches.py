@@ -119,7 +119,7 @@ class BatchFunction:
 
     @cached_property
     def arguments(self) -> tuple[sympy.Expr, ...]:
-        """What σ is taken of."""
+        """The arguments of σ."""
         expressions = (self.value, *(expr for _, expr in self.means))
         found = (each for expr in expressions for each in expr.atoms(SIGMA))
         return tuple(dict.fromkeys(each.args[0] for each in found))

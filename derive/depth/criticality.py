@@ -124,7 +124,7 @@ class Criticality(Shown):
 
     @cached_property
     def every_C_W(self) -> bool:
-        """Whether it is critical for every C_W, with no bias, or with any where K grows."""
+        """True if it is critical for every C_W, with no bias, or with any where K grows."""
         if self.line is not None:
             closed = self.line.closed
             return closed is not None and closed == 0

@@ -28,11 +28,11 @@ class Layered(Protocol):
 
     @property
     def is_rotation_invariant(self) -> bool:
-        """Whether rotations of the neurons keep its law."""
+        """True if rotations of the neurons keep its law."""
 
     @property
     def equations(self) -> tuple[Sequence[Stage], Sequence[Layered]]:
-        """What the layer and its readout compute, whatever their names."""
+        """The stages of the layer and of its readout, whatever their names."""
 
     @property
     def readouts(self) -> Sequence[Layered]:

@@ -197,7 +197,7 @@ class Taps:
 
     @property
     def again(self) -> int:
-        """What is added to a label that is read once more, where each sum is its own."""
+        """The number added to a label that is read once more, where each sum is its own."""
         return 0 if self.is_one_to_one else AGAIN
 
     @property

@@ -716,7 +716,7 @@ class _StageMaker:
         return Product(factors, parameters=parameters)
 
     def argument(self, variable: int, offset: sympy.Expr) -> Sum:
-        """What σ is taken of."""
+        """The arguments of σ."""
         whole = linear(self.whole.kinds[variable])
         if not offset:
             return (whole,)

@@ -134,12 +134,12 @@ class Layer:
 
     @property
     def is_rotation_invariant(self) -> bool:
-        """Whether rotations of the neurons keep its law."""
+        """True if rotations of the neurons keep its law."""
         return self.why_not is None
 
     @property
     def equations(self) -> tuple[tuple[Stage, ...], tuple[Layer, ...]]:
-        """What the layer and its readout compute, whatever their names."""
+        """The stages of the layer and of its readout, whatever their names."""
         return self.stages, self.readouts
 
     @property

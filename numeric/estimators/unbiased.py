@@ -115,7 +115,7 @@ def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Pl
 def _numbers(
     plan: Plan, target: Name
 ) -> Iterator[tuple[list[tuple[Statistic, float]], list[tuple[int, ...]]]]:
-    """What is estimated: components with their shares, and where the number stands."""
+    """A number to estimate: components with their shares, and where it stands."""
     classes = components(target, plan.samples, plan.chosen)
     if not plan.exchangeable:
         yield from (([(component, 1.0)], places) for component, places in classes.items())

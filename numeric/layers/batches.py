@@ -73,7 +73,7 @@ class Compiled(NamedTuple):
 
 @cache
 def expressions(function: BatchFunction, activation: Activation) -> Compiled:
-    """What φ is made of, compiled."""
+    """The parts of φ, compiled."""
     symbols = [symbol for symbol, _ in function.means]
     modules = names(activation)
 
@@ -133,7 +133,7 @@ def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Ar
 
 
 def names(activation: Activation) -> list[Any]:
-    """What the functions in expressions of φ are."""
+    """The functions in expressions of φ."""
     values = sigma.derivatives(activation, (0,))
     slopes = sigma.derivatives(activation, (1,))
     own = {

@@ -191,7 +191,7 @@ class Fluctuations:
         return stages.Stage(*given, keep=self._stage.keep, apart=False)
 
     def is_quadratic(self, matrix: int, pair: Pair) -> bool:
-        """Whether the product of what a matrix reads is of degree 2 in Gaussian variables."""
+        """True if the product that a matrix reads is of degree 2 in Gaussian variables."""
         terms = chain(*(self.bodies[matrix, kind] for kind in pair.kinds))
         return not self._stage.masks and all(map(self._is_linear, terms))
 

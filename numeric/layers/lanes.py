@@ -105,7 +105,7 @@ class Forms:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of the variables before a stage.
+    """The variables before a stage, as it reads them.
 
     Attributes:
         evaluate: adds functions of the variables to them.
@@ -118,7 +118,7 @@ class Reading:
 
 @dataclass
 class Lane:
-    """What happens to the neurons of one kind, from the last stage to the first."""
+    """The neurons of one kind, from the last stage to the first."""
 
     events: list[Move | Reading | Lane] = field(default_factory=list)
 

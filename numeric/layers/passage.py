@@ -268,7 +268,7 @@ class Passage:
         return weights, carried
 
     def _read(self, group: Group, at: _At, weights: Weights) -> dict[str, Forms]:
-        """What the neurons add that matrices read, by their space; the weights are added to."""
+        """The sums of the neurons that matrices read, by their space; the weights are added to."""
         found: dict[str, Forms] = {}
         for k, pairs in enumerate(self._of.read):
             space, variance = self._stage.matrices[k].into, self._stage.matrices[k].variance

@@ -382,7 +382,7 @@ class _Lines:
         self.value = pieces[self.piece, 1] + self.slope * z
 
     def parted(self, found: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """What has those axes last: below the sites, above them, and at 0."""
+        """The parts with those axes last: below the sites, above them, and at 0."""
         n = self._sites
         return found[..., :n, :], found[..., n : 2 * n, :], found[..., 2 * n :, :]
 

@@ -68,7 +68,7 @@ def ways(
     change: Callable[[Step], Step] | None = None,
     more: Sequence[Name] = (),
 ) -> Ways:
-    """What leads through the layers of a network.
+    """The ways through the layers of a network.
 
     Arguments:
         names: the tensors behind each stage of each distinct layer, which need no others.

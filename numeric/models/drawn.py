@@ -128,7 +128,7 @@ class Drawn:
         return np.asarray(found)
 
     def _columns(self, node: Linear, u: Array) -> Array:
-        """What a matrix multiplies, (count, rows · positions, columns), tap by tap."""
+        """The arrays that a matrix multiplies, (count, rows · positions, columns), tap by tap."""
         if node.taps is None:
             return _rows(u)
         count, rows, _, channels = u.shape
@@ -137,7 +137,7 @@ class Drawn:
         return np.asarray(read.reshape(count, -1, channels * node.count))
 
     def _of(self, taps: Taps) -> sparse.csr_array:
-        """What all taps read, (taps · results, positions)."""
+        """The matrices of all taps, (taps · results, positions)."""
         if taps not in self._taps:
             self._taps[taps] = sparse.csr_array(matrices(taps).reshape(-1, taps.positions))
         return self._taps[taps]
@@ -145,7 +145,7 @@ class Drawn:
     def _back(
         self, node: Node, change: Array, values: Mapping[int, Array], made: Mapping[str, Array]
     ) -> list[tuple[int, Array]]:
-        """What a change with a node's values is with those that it is computed from."""
+        """A change with a node's values, with those that it is computed from."""
         if not isinstance(node, Linear):
             return _back(node, change, values)
         found = float(node.scale) * _rows(change) @ _by_taps(node, made[node.weight])
