@@ -92,9 +92,10 @@ class Description:
 
         Raises InputError for another shape.
         """
-        X, wanted = np.asarray(inputs, float), self.reading.axes
+        X = np.asarray(inputs, float)
         if not self.positions:
             return np.atleast_2d(X)
+        wanted = self.reading.axes
         if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
             raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
         X = self.reading.in_front(X.reshape(-1, *wanted))

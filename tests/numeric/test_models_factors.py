@@ -167,7 +167,8 @@ def test_a_factor_counts_in_the_tangent_kernel_of_its_own_parameters(place):
     change = flow(made.network, x[0], made.depth, ["Theta1"], width=N)["Theta1"]
     pairs = [(kernels, float(table["Theta"][-1] + change[-1] / N))]
     if place in {"output", "between", "branch", "side"}:
-        derived = theory.Theory(table, table, np.ones(1), np.ones(1), {}, np.zeros(made.depth))
+        zeros, ones = np.zeros(made.depth), np.ones(made.depth)
+        derived = theory.Theory(table, table, ones, ones, {}, zeros, ones)
         pairs.append((2 / kernels, theory.rates(made, x, derived).stable))
     for values, known in pairs:
         error = values.std(ddof=1) / 20

@@ -21,7 +21,7 @@ FAULTS = [
      FACTORS, "test_moving_factors and output"),
     ("factors.py", "eps=node.eps / factor**2", "eps=node.eps / factor",
      FACTORS, "test_moving_factors and norm"),
-    ("drawn.py", "float(inner.scale) ** 2", "float(inner.scale)",
+    ("drawn.py", "own = float(node.scale) ** 2 *", "own = float(node.scale) *",
      FACTORS, "test_moving_factors and function"),
     ("networks.py", "(node, laws) * square(", "(node, laws) + 0 * square(",
      FACTORS, "test_a_factor_counts and function"),
