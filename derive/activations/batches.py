@@ -71,11 +71,6 @@ class BatchFunction:
         expressions = (self.value, *(expr for _, expr in self.means))
         return {symbol for expr in expressions for symbol in expr.free_symbols} - own
 
-    def with_values(self, values: Mapping[sympy.Symbol, sympy.Expr]) -> BatchFunction:
-        """The function with these values of its symbols."""
-        means = tuple((symbol, expr.subs(values)) for symbol, expr in self.means)
-        return BatchFunction(means, self.value.subs(values))
-
     @property
     def activated(self) -> BatchFunction:
         """σ of the function."""

@@ -25,7 +25,7 @@ import sympy
 from numpy.typing import NDArray
 
 from ..activations.functions import Activation
-from ..engine.taps import Taps
+from ..engine.taps import Taps, matrices
 from ..errors import InputError
 from ..layers import Layer
 from ..symbols import z
@@ -114,16 +114,6 @@ def _at_zero(activation: Activation, layer: Layer, order: int) -> sympy.Expr:
         wanted = f"a smooth or scale-invariant one in {layer}"
         raise InputError("activation", str(activation), wanted)
     return sympy.diff(activation.expr, z, order).subs(z, 0)
-
-
-def matrices(taps: Taps) -> Array:
-    """A of each tap, (taps, results, positions)."""
-    found = np.zeros((taps.count, taps.results, taps.positions))
-    for k, tap in enumerate(taps.reads):
-        for p, row in enumerate(tap):
-            for q, weight in row:
-                found[k, p, q] += weight
-    return found
 
 
 def _of_variances(layer: Layer, A: Array) -> Mode:

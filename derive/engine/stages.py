@@ -22,7 +22,7 @@ import sympy
 
 from ..activations.batches import OPEN, BatchFunction
 from ..activations.functions import Activation
-from ..arithmetic.parameters import C_B, C_W, Parameter, Value
+from ..arithmetic.parameters import C_B, C_W, R_IN, R_OUT, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, of_kind, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
@@ -247,13 +247,19 @@ class Stage:
         """The number of positions that its collective variables are means over; 1 without."""
         return max([1, *(mean.positions for mean in self.means)])
 
-    @property
-    def of_one_set(self) -> Stage:
-        """The same for the neurons of one set alone, of which there are n/sets."""
+    def ratio(self, space: str, equal_widths: bool) -> Parameter | Value | None:
+        """The width of a space over n, None where they are equal."""
+        own = dict(self.ratios).get(space)
+        if own is not None or equal_widths:
+            return own
+        return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
+
+    def of_one_set(self, equal_widths: bool) -> Stage:
+        """The same for the neurons of one set alone, the width over the number of sets."""
         ratios = dict(self.ratios)
         for space in {mean.space for mean in self.means if mean.sets > 1}:
-            whole = ratios[space].expr if space in ratios else sympy.Integer(1)
-            ratios[space] = Value(whole / self.sets)
+            whole = self.ratio(space, equal_widths)
+            ratios[space] = Value((sympy.Integer(1) if whole is None else whole.expr) / self.sets)
         return replace(self, ratios=tuple(sorted(ratios.items())))
 
     @property

@@ -29,7 +29,9 @@ from itertools import combinations, product
 from math import fsum, isclose, prod
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
@@ -267,6 +269,18 @@ def _exactly(weight: float) -> Fraction:
     """A fraction of small denominator that rounds to this number, such as 1/3; else the number."""
     near = Fraction(weight).limit_denominator(2**20)
     return near if float(near) == weight else Fraction(weight)
+
+
+@cache(entries=64, most_bytes=2**26)
+def matrices(taps: Taps) -> NDArray[np.float64]:
+    """A of each tap, (taps, results, positions), not to be written to."""
+    found = np.zeros((taps.count, taps.results, taps.positions))
+    for matrix, tap in zip(found, taps.reads, strict=True):
+        for weights, row in zip(matrix, tap, strict=True):
+            for p, weight in row:
+                weights[p] += weight
+    found.flags.writeable = False
+    return found
 
 
 class Constant(Taps):

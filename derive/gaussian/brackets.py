@@ -52,6 +52,11 @@ class Bracket(NamedTuple):
         return tuple(sorted(own.union(self.outer)))
 
     @property
+    def inside(self) -> tuple[int, ...]:
+        """The samples that σ is taken of, ascending."""
+        return tuple(sorted({sample for sample, _ in self.factors}))
+
+    @property
     def is_single(self) -> bool:
         """True if only one sample occurs."""
         return len(self.samples) == 1

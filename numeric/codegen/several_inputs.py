@@ -10,7 +10,7 @@ import numpy as np
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
-from derive.engine.taps import Taps
+from derive.engine.taps import Taps, matrices
 from derive.engine.tensors import identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
@@ -19,7 +19,6 @@ from derive.gaussian.shapes import Shape
 from ..brackets.shapes import positions_of
 from ..emit import printer
 from ..emit.copies import literal
-from ..layers.tapped import matrices
 from . import positions, signals, usage
 from .module import ROUNDING, Module, tensors_of
 

@@ -65,6 +65,7 @@ class AlikeBatch:
         m: the samples along the axes of arrays, which represent the batch.
         batch: the function.
         size: the samples of the batch.
+        keep: p of dropout, as `stages.Stage` has it.
 
     Attributes:
         names, noises: as of `stages.Stage`.
@@ -79,13 +80,14 @@ class AlikeBatch:
         m: int,
         batch: BatchFunction,
         size: int,
+        keep: Value | None = None,
     ) -> None:
         self._below, self._parameters, self._m = tuple(below), list(parameters), m
         self.names = tuple(step.target for step in steps)
         (label,) = {bracket.kernel for each in steps for bracket in each.atoms(Bracket)}
         self._kernel = [name.label for name in below].index(label)
         entries = [
-            _Entry(step.target, _summed(step, patterns[0], size))
+            _Entry(step.target, _summed(step, patterns[0], size, keep))
             for step in steps
             for patterns in orbits(step.target, size).values()
         ]
@@ -185,7 +187,7 @@ def _average_of(atom: object) -> Wanted | None:
     return atom if isinstance(atom[0], tuple) else None
 
 
-def _summed(step: Polynomial, pattern: Pattern, size: int) -> Expansion:
+def _summed(step: Polynomial, pattern: Pattern, size: int, keep: Value | None) -> Expansion:
     """The terms of one entry, its sums over samples done, in `_Place`s."""
     ends = dict(zip(step.samples, pattern, strict=True))
     found: Expansion = {}
@@ -196,9 +198,20 @@ def _summed(step: Polynomial, pattern: Pattern, size: int) -> Expansion:
             for atom, exponent in mono:
                 place = _placed(atom, to, size)
                 made[place] = made.get(place, 0) + exponent
-            key = frozenset(made.items()), 0
+                if keep is not None and (met := _met(atom, to)):
+                    made[keep] = made.get(keep, 0) - met * exponent
+            key = frozenset(each for each in made.items() if each[1]), 0
             found[key] = found.get(key, Fraction(0)) + value * ways
     return {key: value for key, value in found.items() if value}
+
+
+def _met(atom: object, to: dict[int, int]) -> int:
+    """How many labels of an average's factors meet one before them."""
+
+    def of_bracket(own: Bracket) -> int:
+        return len(own.inside) - len({to[sample] for sample in own.inside})
+
+    return read(atom, bracket=of_bracket, other=lambda _: 0)
 
 
 def _samples(atom: object) -> tuple[int, ...]:

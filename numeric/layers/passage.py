@@ -25,7 +25,7 @@ from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.taps import Taps
+from derive.engine.taps import Taps, matrices
 from derive.engine.tensors import Name, Tensor
 from derive.engine.trees import ABOVE, STREAM, Kind
 
@@ -34,7 +34,6 @@ from . import stages
 from .fluctuations import Fluctuations, Pair, Slope, Term, Terms, kinds_of, without_tensors
 from .lanes import Forms, Lanes, Move, Reading, Source, Values, put, root
 from .sigma import derivatives
-from .tapped import matrices
 from .vectors import Estimate
 
 Weights: TypeAlias = dict[Name, Array]

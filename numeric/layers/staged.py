@@ -216,7 +216,7 @@ def _passage(
     given = below, [part for step in steps for part in step.parts], sigma, parameters, m
     apart = not stage.alone.has_dense_equation
     if stage.batch is not None and exchangeable:
-        return AlikeBatch(*given, stage.batch, batch)
+        return AlikeBatch(*given, stage.batch, batch, stage.keep)
     made = (
         Merged(*given, stage.pools, exchangeable=exchangeable)
         if m > 1 and bent and stage.batch is None and is_merged(stage, steps)

@@ -52,9 +52,9 @@ class Stage:
         m: inputs.
         apart, distinct, exchangeable: as `averages.of_several` has them.
         batch: the function of all samples at a neuron that is averaged in the place of σ.
-        keep: p of dropout. A recursion has the masks of different inputs; where labels of a bracket
-            meet at one, their factors share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for each
-            label that meets another.
+        keep: p of dropout. A recursion has the masks of different inputs; where factors of a
+            bracket meet at one input, they share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for
+            each label of a factor that meets another. What ∂ acts by has no mask.
         positions: those that norms are means over, P: a sample is α·P + p.
 
     Attributes:
@@ -150,7 +150,7 @@ class Stage:
                 self._begins[kernel, bracket] = end
                 end += each[0].size
             self._sums.append(side_by_side(places, group.count))
-            self._met.append(np.concatenate([_met(each.ndim - 1, m) for each in places]))
+            self._met.append(np.concatenate([_met(each, m) for each in brackets[kernel]]))
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
         def parameter(own: Parameter) -> tuple[int, Sequence[int]]:
@@ -306,9 +306,12 @@ class Stage:
         return np.where(np.isnan(found), np.inf, found)  # no unknown to multiply by 0
 
 
-def _met(labels: int, m: int) -> NDArray[np.int64]:
-    """For each tuple of m samples, in order, how many of the labels meet one before them."""
-    at = np.sort(np.indices((m,) * labels).reshape(labels, m**labels), axis=0)
+def _met(bracket: Bracket, m: int) -> NDArray[np.int64]:
+    """For each tuple of m samples, in order, how many labels of factors meet one before them."""
+    samples = bracket.samples
+    inside = [samples.index(sample) for sample in bracket.inside]
+    at = np.indices((m,) * len(samples)).reshape(len(samples), -1)
+    at = np.sort(at[inside], axis=0)
     return np.asarray((at[1:] == at[:-1]).sum(axis=0), np.int64)
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from derive.engine.step import Step
 from derive.engine.taps import Row, Taps
-from derive.work.caches import cache
 
 from ..arrays import Array
 from .coincident_inputs import Merged
@@ -70,18 +69,6 @@ class Reader:
             assert total is not None
             values = total
         return values
-
-
-@cache(entries=64, most_bytes=2**26)
-def matrices(taps: Taps) -> Array:
-    """A of each tap, (taps, results, positions), not to be written to."""
-    found = np.zeros((taps.count, taps.results, taps.positions))
-    for matrix, tap in zip(found, taps.reads, strict=True):
-        for weights, row in zip(matrix, tap, strict=True):
-            for p, weight in row:
-                weights[p] += weight
-    found.flags.writeable = False
-    return found
 
 
 def _summands(

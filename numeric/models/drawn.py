@@ -16,11 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from derive.activations.functions import Activation
-from derive.engine.taps import Taps
+from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
 from ..layers import sigma
-from ..layers.tapped import matrices
 from .graph import Applied, Graph, Linear, Node, Norm, Product, Sum
 from .laws import Law
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.taps import Row, Taps
+from derive.engine.taps import Row, Taps, matrices
 from derive.layers import convolution, flattening, pooling
 from derive.layers.convolutions import Padding
 
 from ..arrays import Array
-from ..layers.tapped import matrices
 
 
 def filters(

@@ -17,10 +17,9 @@ import numpy as np
 
 from derive.activations import Activation
 from derive.engine.stages import Stage
-from derive.engine.taps import Taps
+from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
-from ..layers.tapped import matrices
 from ..samplers.arithmetic import function_of, sets_of
 from ..samplers.ensemble import Ensemble, compiled_activation
 

@@ -46,6 +46,29 @@ def test_the_tangent_kernel_of_a_function_of_one_sample(activation):
     np.testing.assert_allclose(found.Theta, known.Theta, rtol=1e-11)
 
 
+@pytest.mark.parametrize("inputs", [BATCH[:3], Exchangeable(3, 1, 0.3)], ids=["three", "alike"])
+def test_dropout_of_a_function_of_one_sample(inputs):
+    common = {"weights": Gaussian(1.5), "C_b": 0.1}
+    masked = layers.Layer(*ONE_SAMPLE.lines, eps=0, keep={"W": "1/2"})
+    names = [*TENSORS, "Theta"]
+    found, known = (
+        flow(Network("tanh", layer=layer, **common), inputs, 3, names).fillna(0)
+        for layer in (masked, layers.dropout("1/2"))
+    )
+    for name in names:
+        np.testing.assert_allclose(found[name], known[name], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("inputs", [BATCH[:3], Exchangeable(3, 1, 0.3)], ids=["three", "alike"])
+def test_an_ensemble_has_dropout_of_a_mean_that_is_taken_off(inputs):
+    layer = layers.Layer(*CENTRED.lines, keep={"W": "1/2"})
+    net = Network("tanh", Gaussian(1.5), C_b=0.1, layer=layer)
+    theory = flow(net, inputs, 3, TENSORS)
+    tables = [simulate(net, inputs, n, 3, draws=1000, seed=2, tensors=TENSORS) for n in (64, 128)]
+    assert max(abs(row.z) for row in compare(theory, tables).rows) < 4
+    assert float((tables[-1].V_se / abs(theory.V).max())[-1].max()) < 0.05
+
+
 def test_the_tangent_kernel_of_a_mean_that_is_taken_off():
     net = Network("linear", Gaussian(1.5), C_b=0.1, layer=CENTRED)
     table, P = flow(net, BATCH[:3], 3, ["K", "Theta"]), projection(3)

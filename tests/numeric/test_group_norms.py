@@ -29,6 +29,26 @@ def test_a_square_has_the_moments_of_one_group() -> None:
     assert np.allclose([found[name].values[1] for name in ("G1", "V")], limits, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["G1", "Theta1"])
+def test_groups_of_as_many_neurons(name) -> None:
+    """4 groups among 2n neurons are as large as 2 among n."""
+
+    def divided(G: int, r_in: int) -> sympy.Expr:
+        made = recursion(name, layer=f"normalized(group({G}))", equal_widths=False).single_input()
+        return made.expr.subs({"r_in": r_in, "r_out": 1})
+
+    assert (divided(4, 2) - divided(2, 1)).expand() == 0
+
+
+@pytest.mark.slow
+def test_networks_of_unequal_widths_have_groups() -> None:
+    net = Network("tanh", "gaussian", layer="normalized(group(2))", C_b=0.1, widths=(2, 8, 16, 4))
+    theory = flow(net, INPUTS, 3, ["K", "G1", "V"])
+    tables = [simulate(net, INPUTS, n, draws=20_000, seed=3) for n in (64, 128, 256)]
+    assert max(abs(row.z) for row in compare(theory, tables).rows) < 4
+    assert float(tables[-1].G1_se[-1][0, 0]) < 0.02 < abs(theory.G1[-1][0, 0]) / 5
+
+
 def as_positions(G: int, norm: str, skip: int, x: np.ndarray) -> tuple[layers.Layer, np.ndarray]:
     """The layer with groups as positions, and inputs."""
     pairs = np.sqrt(G) * np.eye(G * G).reshape(-1, G, G)

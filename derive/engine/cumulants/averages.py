@@ -27,7 +27,7 @@ from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ..stages import INPUTS, NEURONS, Below, Stage
 from ..through import Summand
-from ..trees import ABOVE, STREAM, Kind, Placed
+from ..trees import STREAM, Kind, Placed
 from .distinct import coincidences, ways_of
 from .inputs import sums_over_inputs
 from .insertions import Neuron, around_gaussian
@@ -83,10 +83,7 @@ class Average(NamedTuple):
 
     def ratio(self, space: str) -> Parameter | Value | None:
         """The width of a space over n, None where they are equal."""
-        own = dict(self.stage.ratios).get(space)
-        if own is not None or self.equal_widths:
-            return own
-        return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
+        return self.stage.ratio(space, self.equal_widths)
 
     def spectrum(self, matrix: int, rows: Blocks, columns: Blocks) -> Expansion:
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""

@@ -96,7 +96,7 @@ def _derived(
         alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
     if alone:
         fields = tuple(each.everywhere if isinstance(each, Field) else each for each in fields)
-        stage = stage.of_one_set
+        stage = stage.of_one_set(equal_widths)
     what = f"kappa({', '.join(map(str, fields))})"
     if stage.has_centres and power > 1:
         wanted = (

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from derive.engine.taps import AGAIN, MOVED, Taps
+from derive.engine.taps import AGAIN, MOVED, Taps, matrices
 
 from ...arrays import Array
 from ..program import multiplied
-from ..tapped import matrices
 
 Pairs = list[tuple[int, int]]
 
