@@ -37,7 +37,7 @@ _EQUAL = 1e-9
 class Merged:
     """The recursions through a stage, of kinked σ and several inputs, with a mean taken off.
 
-    Arguments: as of `Stage`.
+    Arguments: as of `Stage`; and masked, whether equal inputs have masks of their own.
 
     Raises:
         InputError: where a recursion is infinite with some of its labels equal.
@@ -53,7 +53,9 @@ class Merged:
         positions: int = 1,
         *,
         exchangeable: bool = False,
+        masked: bool = False,
     ) -> None:
+        self._masked = masked
         self.names = tuple(step.target for step in steps)
         self._below, self._m, self._positions = tuple(below), m, positions
         self._ranks = [len(step.samples) for step in steps]
@@ -103,8 +105,8 @@ class Merged:
         """The first input with the same variables as each.
 
         Raises InputError for other inputs that are multiples of each other: there the distinct
-        labels' derivatives do not exist. Nor do those of equal samples of signals that differ
-        elsewhere, where means run over positions.
+        labels' derivatives do not exist. Nor do those of equal samples with masks of their own, or
+        of signals that differ elsewhere, where means run over positions.
         """
         tensors = [each[0] for each in before[0]]
         first = list(range(self._m))
@@ -119,7 +121,8 @@ class Merged:
                 a = int(np.flatnonzero(close[b])[0])
                 first[b] = min(first[b], a)
         if any(a != b for b, a in enumerate(first)) and not (
-            _of_equal_signals(first, self._positions)
+            not self._masked
+            and _of_equal_signals(first, self._positions)
             and all(
                 _agree(each[np.ix_(*(first,) * each.ndim)], each, size)
                 for each, size in zip(tensors, before[1], strict=True)
