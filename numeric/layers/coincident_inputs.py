@@ -37,7 +37,7 @@ _EQUAL = 1e-9
 class Merged:
     """The recursions through a stage, of kinked σ and several inputs, with a mean taken off.
 
-    Arguments: as of `Stage`.
+    Arguments: as of `Stage`; and masked, whether equal inputs have masks of their own.
 
     Raises:
         InputError: where a recursion is infinite with some of its labels equal.
@@ -53,9 +53,11 @@ class Merged:
         positions: int = 1,
         *,
         exchangeable: bool = False,
+        masked: bool = False,
     ) -> None:
+        self._masked = masked
         self.names = tuple(step.target for step in steps)
-        self._below, self._m = tuple(below), m
+        self._below, self._m, self._positions = tuple(below), m, positions
         self._ranks = [len(step.samples) for step in steps]
         self._patterns = [patterns(rank) for rank in self._ranks]
         variants = [
@@ -103,7 +105,8 @@ class Merged:
         """The first input with the same variables as each.
 
         Raises InputError for other inputs that are multiples of each other: there the distinct
-        labels' derivatives do not exist.
+        labels' derivatives do not exist. Nor do those of equal samples with masks of their own, or
+        of signals that differ elsewhere, where means run over positions.
         """
         tensors = [each[0] for each in before[0]]
         first = list(range(self._m))
@@ -117,9 +120,13 @@ class Merged:
             for b in range(self._m):
                 a = int(np.flatnonzero(close[b])[0])
                 first[b] = min(first[b], a)
-        if any(a != b for b, a in enumerate(first)) and not all(
-            _agree(each[np.ix_(*(first,) * each.ndim)], each, size)
-            for each, size in zip(tensors, before[1], strict=True)
+        if any(a != b for b, a in enumerate(first)) and not (
+            not self._masked
+            and _of_equal_signals(first, self._positions)
+            and all(
+                _agree(each[np.ix_(*(first,) * each.ndim)], each, size)
+                for each, size in zip(tensors, before[1], strict=True)
+            )
         ):
             raise multiples()
         return tuple(first)
@@ -131,6 +138,13 @@ def multiples() -> InputError:
         "inputs that are no multiples of each other, as a mean is subtracted before σ with kinks"
     )
     return InputError("inputs", Words("some that are multiples of others"), wanted)
+
+
+def _of_equal_signals(first: Sequence[int], positions: int) -> bool:
+    """Whether all samples that are others of another signal have a whole signal that is as that."""
+    signals = np.reshape(first, (-1, positions))
+    pairs = ((own, signals[at]) for own in signals for at in own // positions)
+    return positions == 1 or all((own == other).all() for own, other in pairs)
 
 
 def _agree(one: Array, other: Array, size: Array) -> bool:

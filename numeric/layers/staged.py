@@ -218,7 +218,7 @@ def _passage(
     if stage.batch is not None and exchangeable:
         return AlikeBatch(*given, stage.batch, batch, stage.keep)
     made = (
-        Merged(*given, stage.pools, exchangeable=exchangeable)
+        Merged(*given, stage.pools, exchangeable=exchangeable, masked=bool(stage.masks))
         if m > 1 and bent and stage.batch is None and is_merged(stage, steps)
         else stages.Stage(
             *given,

@@ -148,3 +148,14 @@ def test_rates_too_small_for_a_tensor_are_told_from_rates_of_0():
     small, none = (Network("tanh", lambda_b=0, lambda_W=rate) for rate in (1e-170, 0))
     assert "whose A falls below" in says(lambda: flow(small, [1.0, 0.0], 3, ["A"]))
     assert not flow(none, [1.0, 0.0], 3, ["A"])["A"].to_numpy().any()
+
+
+def test_equal_inputs_with_masks_of_their_own_behind_a_mean_that_is_taken_off():
+    """Their σ differ, while no derivative by both inputs exists at a kink."""
+    line = "z[i] = b[i] + W[i,a] s(z[a] - m)"
+    layer = layers.Layer("m = z[a]/n", line, keep={"W": "1/2"})
+    net, x = Network("relu", layer=layer), [[1.0, 0.5], [1.0, 0.5]]
+    with pytest.raises(InputError, match="multiples of each other"):
+        flow(net, x, 2, ["K", "V"])
+    K = flow(net, x, 2, "K").K.to_numpy()[1]
+    assert K[0, 0] == pytest.approx(2 * K[0, 1])

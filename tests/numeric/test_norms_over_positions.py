@@ -141,3 +141,22 @@ NET = Network("tanh", layer="convolution(2, 2, norm=rms over positions)*; poolin
 def test_refusals(make, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         make()
+
+
+def test_equal_samples_of_signals_that_differ_elsewhere() -> None:
+    """Their means over positions differ, so that no derivative by both exists at a kink."""
+    line = "z[i] = b[i] + W[i,a] s(z[a] - m)"
+    layer = layers.Layer("m = z[a,p]/n", line, taps=dict(layers.convolution(2, P).tapped))
+    net, signals = Network("relu", C_b=0.1, layer=layer), INPUTS.copy()
+    signals[1, 0] = signals[0, 0]
+    with pytest.raises(InputError, match="multiples of others"):
+        flow(net, signals, 2, "V")
+    one, same = (flow(net, x, 2, "V")["V"].to_numpy() for x in (signals[:1], signals[[0, 0]]))
+    assert np.allclose(same, np.tile(one, (1, 2, 2, 2, 2)), rtol=1e-12)
+
+
+def test_orbits_have_no_positions() -> None:
+    taps = dict(layers.mix(np.eye(P)).tapped)
+    layer = layers.Layer("q = z[a,p] z[a,p]/n", "y[i] = q z[i]", "z[i] = W[i,a] y[a]", taps=taps)
+    with pytest.raises(InputError, match="without positions"):
+        recursion("V", layer=layer).exchangeable()
