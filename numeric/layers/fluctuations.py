@@ -343,7 +343,8 @@ def _responses(value: float, mono: Monomial) -> Iterator[Slope]:
 
 def without_tensors(mono: Monomial) -> Monomial:
     """A monomial without the tensors in it."""
-    return frozenset(each for each in mono if not isinstance(each[0], Tensor))
+    tensors = set(of_kind(dict(mono), Tensor))
+    return frozenset(each for each in mono if each[0] not in tensors)
 
 
 def _has_fours(mono: Monomial) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from derive.arithmetic.polynomials import Expansion, Monomial, power, times
+from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
 from derive.display.labels import POOLED
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
@@ -85,8 +85,8 @@ class Gathered:
 
 def _gathered(mono: Monomial) -> Monomial:
     """A monomial with its tensors at averaged positions multiplied out."""
-    tensors = ((atom, exponent) for atom, exponent in mono if isinstance(atom, Tensor))
-    inside = {atom: exponent for atom, exponent in tensors if _labels(atom)}
+    exponents = dict(mono)
+    inside = {each: exponents[each] for each in of_kind(exponents, Tensor) if _labels(each)}
     found: Monomial = frozenset(each for each in mono if each[0] not in inside)
     for group in _joined(inside):
         found = times(found, power(_product({each: inside[each] for each in group}), 1))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import permutations
 
-from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, times
+from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, times
 from ...arithmetic.polynomials import power as power_of
 from ...display.labels import POOLED, SUMMED
 from ...errors import InputError
@@ -142,11 +142,12 @@ def _pooled(expansion: Expansion) -> Expansion:
     """With positions that are averaged over numbered alike in products that are alike."""
     found: Expansion = {}
     for (mono, at), value in expansion.items():
-        tensors = [(atom, exponent) for atom, exponent in mono if isinstance(atom, Tensor)]
-        labels = sorted({each for atom, _ in tensors for each in atom.samples if each >= POOLED})
-        ways = (_numbered(tensors, order) for order in permutations(labels))
+        exponents = dict(mono)
+        tensors = {each: exponents[each] for each in of_kind(exponents, Tensor)}
+        labels = sorted({each for atom in tensors for each in atom.samples if each >= POOLED})
+        ways = (_numbered([*tensors.items()], order) for order in permutations(labels))
         best = min(ways, key=lambda made: sorted(map(repr, made)))
-        others = frozenset(each for each in mono if not isinstance(each[0], Tensor))
+        others = frozenset(each for each in mono if each[0] not in tensors)
         add(found, {(times(others, best), at): value})
     return found
 
