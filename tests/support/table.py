@@ -39,6 +39,7 @@ LIMIT = 75
 MOST = 25
 """Processor seconds beyond which a combination is recorded as slow."""
 LONG = (
+    "flow: draws",
     "flow: several inputs",
     "flow: Theta1, A … F",
     "flow: P, Q",
