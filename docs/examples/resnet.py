@@ -155,6 +155,7 @@ def main() -> None:
     parser.add_argument("picture", nargs="?", help="the SVG file to write")
     picture = parser.parse_args().picture
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # on a busy machine several threads wait for one another
     images = np.random.default_rng(0).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
     depths, K, V = derived(images)
     draws = {n: measured(torch.tensor(images), n, count) for n, count in DRAWS.items()}
