@@ -151,4 +151,7 @@ def _numbers(name: str, column: list[object]) -> Array:
         except TypeError:
             wanted = f"a number at every layer, not a symbol as at layer {at + 1}"
             raise InputError(name, value, wanted) from None
+    if not np.isfinite(numbers).all():
+        at = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(name, column[at], f"a number that a float can hold, at layer {at + 1} too")
     return numbers

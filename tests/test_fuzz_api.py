@@ -281,6 +281,7 @@ def test_a_plain_call_has_every_argument(name):
     assert faults(name, {}) is None
 
 
+@pytest.mark.filterwarnings("ignore:.* is called :DeprecationWarning")
 @settings(FUZZING, max_examples=60)
 @given(call=calls())
 def test_calls(call):
@@ -288,6 +289,7 @@ def test_calls(call):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* is called :DeprecationWarning")
 @settings(FUZZING, max_examples=1500)
 @given(call=calls())
 def test_a_thousand_calls_and_more(call):

@@ -93,7 +93,7 @@ class AlikeBatch:
         ]
         own = {atom for each in entries for mono, _ in each.terms for atom, _ in mono}
         wanted = sorted({place for atom in own if (place := _average_of(atom)) is not None})
-        self._numbers = sorted({atom for atom in own if isinstance(atom, Value)}, key=str)
+        self._numbers = sorted(set(of_kind(own, Value)), key=str)
         known = [PARAMETERS.get(name, sympy.Symbol(name)) for name in parameters]
         self._values = sympy.lambdify([known], [number.expr for number in self._numbers], "math")
         self._lay_out(wanted, size)
@@ -105,8 +105,11 @@ class AlikeBatch:
 
     def _lay_out(self, wanted: Sequence[Wanted], size: int) -> None:
         """Where everything stands in the vector that the table multiplies."""
-        end = 1 + 2 * len(self._parameters)
-        self._begins: dict[object, int] = {}
+        count = len(self._parameters)
+        every = list(map(Parameter, self._parameters))
+        self._begins: dict[object, int] = {own: 1 + k for k, own in enumerate(every)}
+        self._begins |= {(own, True): 1 + count + k for k, own in enumerate(every)}
+        end = 1 + 2 * count
         for name in self._below:
             for number in range(len(orbits(name, size))):
                 self._begins[name, number] = end
@@ -118,9 +121,6 @@ class AlikeBatch:
         self._begins |= {place: end + k for k, place in enumerate(wanted)}
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        if isinstance(atom, Parameter):
-            own = self._parameters.index(atom.name)
-            return 1 + own + inverse * len(self._parameters), ()
         return self._begins[(atom, True) if inverse else atom], ()
 
     def averages(self) -> list[Average]:
