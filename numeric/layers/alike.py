@@ -32,7 +32,7 @@ from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .batches import DIVERGES, names
+from .batches import DIVERGES, check_kinks, names, remaining
 from .directions import cones, directions
 
 Factors: TypeAlias = tuple[tuple[int, int], ...]
@@ -60,20 +60,13 @@ _ROUGH = 6
 _DIFFER = "samples that differ, or an eps: the norm of a batch is 0"
 
 
-def checked(function: BatchFunction, activation: Activation) -> None:
-    """Raise InputError for kinks elsewhere than at 0."""
-    if not activation.is_smooth and tuple(activation.kinks) != (0,):
-        wanted = "an activation without kinks, or with one at 0, such as relu"
-        raise InputError("activation", str(activation), wanted)
-
-
 class AlikeRule:
     """The averages over m samples: at q and p, values and sizes, (count,)."""
 
     def __init__(
         self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
     ) -> None:
-        checked(function, activation)
+        check_kinks(activation)
         self._m, self._wanted = m, wanted
         self._phi = _compiled(function, activation)
         self._centred = function.is_shift_invariant
@@ -127,11 +120,8 @@ class AlikeRule:
                 break
             before = found
             found = self._sum(space, products, directions(parts, points), (tau, R, weights))
-            error, size = np.abs(found - before), np.abs(found).max(axis=0)
-            last, change = change, float((error / np.where(size > 0.0, size, 1.0)).max())
-            falling = min(1.0, 10.0 * change / last) if math.isfinite(last) else 1.0
-            error *= falling  # of the finer rule: the differences fall geometrically
-            if change * falling <= _AGREE or r == 1:
+            error, change, left = remaining(before, found, change)
+            if left <= _AGREE or r == 1:
                 break
         if not np.isfinite(found).all():
             raise InputError("inputs", "samples without variance", _DIFFER)

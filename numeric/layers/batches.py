@@ -176,6 +176,26 @@ def of_batch(
     return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
 
 
+def check_kinks(activation: Activation) -> None:
+    """Raise InputError for kinks elsewhere than at 0."""
+    if not activation.is_smooth and tuple(activation.kinks) != (0,):
+        wanted = "an activation without kinks, or with one at 0, such as relu"
+        raise InputError("activation", str(activation), wanted)
+
+
+def remaining(before: Array, found: Array, last: float) -> tuple[Array, float, float]:
+    """The error of the finer of two rules, their largest relative change, and that of the error.
+
+    Arguments:
+        before, found: (moments, products), by either rule.
+        last: the change before, infinite at first: changes fall geometrically.
+    """
+    error, size = np.abs(found - before), np.abs(found).max(axis=0)
+    change = float((error / np.where(size > 0.0, size, 1.0)).max())
+    falling = min(1.0, 10.0 * change / last) if math.isfinite(last) else 1.0
+    return error * falling, change, change * falling
+
+
 class _Known(NamedTuple):
     """At one kernel, by the number of derivatives: ⟨∂…∂ F⟩ of each product F, (products, m, m, …),
     and the errors of the rule."""
@@ -205,9 +225,7 @@ class _Rule:
         self._centred = function.is_shift_invariant
         bent = not activation.is_smooth
         means = function.centred_arguments if bent else ()
-        if bent and tuple(activation.kinks) != (0,):
-            wanted_kinks = "an activation without kinks, or with one at 0, such as relu"
-            raise InputError("activation", str(activation), wanted_kinks)
+        check_kinks(activation)
         rows = [np.eye(m) - mean / m for mean in means]
         self._planes = np.concatenate([*rows, np.zeros((0, m))])
         self._at, self._known = np.zeros(0), _Known([], [], [])
@@ -264,11 +282,8 @@ class _Rule:
             if len(parts) * points ** (r - 1) * radial > _NODES and np.isfinite(error).all():
                 break
             before, moments = moments, self._moments(L, directions(parts, points))
-            error, size = np.abs(moments - before), np.abs(moments).max(axis=0)
-            last, change = change, float((error / np.where(size > 0.0, size, 1.0)).max())
-            falling = min(1.0, 10.0 * change / last) if math.isfinite(last) else 1.0
-            error *= falling  # of the finer rule: the differences fall geometrically
-            if change * falling <= _AGREE:
+            error, change, left = remaining(before, moments, change)
+            if left <= _AGREE:
                 break
         if not np.isfinite(moments).all():
             raise InputError("inputs", "samples some of whose values have no norm", _DIFFER)
