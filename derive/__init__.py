@@ -24,6 +24,7 @@ from .engine.orbits import Exchangeable
 from .errors import InputError
 from .groups.moments import haar_moment
 from .groups.pairings import coset_type, pair_partitions
+from .groups.traces import trace_moment, trace_series
 from .groups.weingarten import weingarten
 from .network import Network
 from .recursions import Recursion, recursion
@@ -85,6 +86,8 @@ __all__ = [
     "recursion",
     "spectra",
     "symbols",
+    "trace_moment",
+    "trace_series",
     "training",
     "weingarten",
 ]

@@ -18,9 +18,8 @@ import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, equal
-from derivations.pennington.traces import trace_moment
 from derivations.section import show
-from derive import LowRankGaussian, LowRankOrthogonal, symbols
+from derive import LowRankGaussian, LowRankOrthogonal, symbols, trace_moment
 from numeric.tables import layout
 
 n, L, gamma = symbols.n, symbols.L, symbols.gamma

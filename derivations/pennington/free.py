@@ -18,7 +18,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.pennington.propagation import GRAM, explicit
-from derivations.pennington.traces import large_n, trace_moment
 from derivations.section import show
 from derive import (
     Gaussian,
@@ -28,6 +27,8 @@ from derive import (
     activations,
     spectra,
     symbols,
+    trace_moment,
+    trace_series,
 )
 from derive.arithmetic import powerseries
 from derive.gaussian.brackets import Average
@@ -104,7 +105,7 @@ def averaged_traces() -> Verdict:
     traces, integrals = [], []
     for k in range(1, 5):
         trace = trace_moment((W.T * W) ** k, W, "Ginibre") / n ** (k + 1)
-        traces.append(large_n(trace, n, 0))
+        traces.append(trace_series(trace, n, 0))
         integrand = sympy.trigsimp(lam**k * measure)
         integrals.append(sympy.integrate(integrand, (t, 0, sympy.pi / 2)))
     law = spectra.weight_law(Gaussian())
@@ -129,7 +130,7 @@ def free_product() -> Verdict:
         for k, value in enumerate(values, start=1)
     }
     averaged = [
-        large_n(trace_moment((Haar * A * Haar.T * B) ** k, Haar) / n, n, 0).subs(limits)
+        trace_series(trace_moment((Haar * A * Haar.T * B) ** k, Haar) / n, n, 0).subs(limits)
         for k in range(1, 4)
     ]
     product = spectra.Moments(a) * spectra.Moments(b)

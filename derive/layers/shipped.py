@@ -37,8 +37,8 @@ def dense(weights: Laws = None, activations: Sigmas = None) -> Layer:
     return Layer(_DENSE, weights=weights, activations=activations, label=label)
 
 
-def dropout(p: object) -> Layer:
-    """z' = b + W (μ ∘ σ(z))/p, averaged over masks: μ is 1 with chance p and 0 otherwise.
+def dropout(keep: object) -> Layer:
+    """z' = b + W (μ ∘ σ(z))/p, averaged over masks: μ is 1 with chance p = `keep` and 0 otherwise.
 
     Each neuron has a μ of its own, and so has each input. In an average r factors σ, or derivatives
     of it, of one neuron and one input bring E[(μ/p)^r] = p^{1−r}: K' = C_W ⟨σσ⟩/p + C_b of an input
@@ -47,7 +47,7 @@ def dropout(p: object) -> Layer:
     multiply it by p^{1−k}.
 
     Arguments:
-        p: the chance to keep a neuron, in (0, 1], or a symbol.
+        keep: the chance p to keep a neuron, in (0, 1], or a symbol. PyTorch's argument is 1 − p.
 
     Derived here. Raises InputError for a chance outside.
 
@@ -55,11 +55,11 @@ def dropout(p: object) -> Layer:
     dropout(1/2)
     """
     wanted = "a chance to keep a neuron, in (0, 1], or a symbol"
-    value = as_expression("p", p, wanted)
-    if isinstance(p, float):
-        value = parse_number("p", p)
+    value = as_expression("keep", keep, wanted)
+    if isinstance(keep, float):
+        value = parse_number("keep", keep)
     if value.is_number and not 0 < value <= 1:
-        raise InputError("p", p, wanted)
+        raise InputError("keep", keep, wanted)
     unsigned = {s: sympy.Symbol(s.name, positive=True) for s in value.free_symbols}
     value = value.subs(unsigned)
     if value == 1:
@@ -329,7 +329,7 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
 _OWN, _LAW = ("weights", "activations"), ("law", "activations")
 _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "dense": (dense, _OWN),
-    "dropout": (dropout, ("p",)),
+    "dropout": (dropout, ("keep",)),
     "normalized": (normalized, ("norm", "eps", *_OWN)),
     "batchnorm": (batchnorm, ("eps", "center", "affine", "behind", *_OWN)),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C", *_OWN)),
@@ -349,7 +349,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 
 
 _NEEDED = {
-    "dropout": ("p",),
+    "dropout": ("keep",),
     "normalized": ("norm",),
     "skip": ("gamma",),
     "around": ("block",),

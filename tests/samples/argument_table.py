@@ -34,6 +34,8 @@ from derive import (
 
 TANH = activations.tanh
 HALF, N = sympy.Rational(1, 2), sympy.Symbol("n", positive=True)
+_M = sympy.Symbol("m")
+_O, _A, _B = (sympy.MatrixSymbol(name, N, N) for name in "OAB")
 X, PAIR = [1.0, 0.5], [[1.0, 0.5], [0.2, -0.7]]
 
 
@@ -287,6 +289,18 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "square": False,
         },
     ),
+    "derive.trace_moment": (
+        {"words": _O * _A * _O.T * _B, "random": _O},
+        {"words": _O * _A * _O * _B, "random": _A, "law": "Ginibre"},
+    ),
+    "derive.trace_series": (
+        {"expression": 1 / (N + 1), "n": N, "order": 2},
+        {
+            "expression": 1 / (N + 2),
+            "n": With(_M, expression=1 / (_M + 2)),
+            "order": 3,
+        },
+    ),
     "derive.weingarten": (
         {"partition": (2, 1), "n": 7},
         {"partition": (3,), "n": 8, "group": "U"},
@@ -415,7 +429,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
         {"eps": HALF, "center": False, "affine": (2, 1), "behind": True, **PARTS},
     ),
-    "derive.layers.dropout": ({"p": HALF}, {"p": sympy.Rational(1, 3)}),
+    "derive.layers.dropout": ({"keep": HALF}, {"keep": sympy.Rational(1, 3)}),
     "derive.layers.flattening": ({"positions": 4}, {"positions": 5}),
     "derive.layers.gated": ({}, {**RESIDUAL, "C": (1, 2, HALF)}),
     "derive.layers.mix": (

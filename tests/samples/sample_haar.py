@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.pennington.traces import trace_moment
+from derive import trace_moment
 
 DTYPES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 """The spacing of numbers above 1."""

@@ -5,34 +5,39 @@
 A word is a ring of wires: the fixed matrices between one random factor and the next. The average
 joins the ends of the wires, rows with rows and columns with columns, once for each term of
 
-    O: Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols),      Ginibre: Σ_p δ_p(rows) δ_p(cols),
+    O, U: Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols),      Ginibre: Σ_p δ_p(rows) δ_p(cols),
 
-and each closed loop of wires is a trace; a wire run backwards is transposed (derived here).
+and each closed loop of wires is a trace; a wire run backwards is transposed (derived here). For U a
+pairing joins each factor with a conjugated one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import permutations, product
+from math import factorial
 from typing import NamedTuple
 
 import sympy
 
-from derive.arithmetic.rational import RationalFunction, Term, as_sympy
-from derive.errors import InputError
-from derive.groups.pairings import (
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
+from ..errors import InputError, as_integer
+from ..work.caches import cache
+from .pairings import (
     Pairing,
     Partition,
     coset_type,
     double_factorial_pairings,
+    ordered,
     pair_partitions,
 )
-from derive.groups.weingarten import table, value_at
-from derive.work.caches import cache
+from .weingarten import table, value_at
 
-LAWS = ("O", "Ginibre")
+LAWS = ("O", "U", "Ginibre")
 LIMIT = 1_000_000
+MOST_ORDER = 1_000
+_ADJOINT = ', or their adjoints if the law is "U"'
 
 
 def trace_moment(
@@ -41,24 +46,40 @@ def trace_moment(
     """E[Π_w tr(w)] for words w in a random matrix and fixed ones, in traces of the fixed ones.
 
     Arguments:
-        words: a product of real matrix symbols and their transposes; or a list of such, the average
-            of the product of their traces.
+        words: a product of matrix symbols, their transposes and (for "U") their adjoints; or a list
+            of such products, for the average of the product of their traces.
         random: the random matrix, n × n; n × m for "Ginibre".
-        law: "O" (Haar) or "Ginibre" (independent entries N(0, 1)).
+        law: "O" or "U" (Haar on the real or the complex rotations), or "Ginibre" (independent real
+            entries N(0, 1)).
 
-    Returns a sympy expression in `Trace`s of words up to rotation and transposition, with exact
-    coefficients. Raises InputError for what is not such a word, or one with too many factors.
+    Returns a sympy expression in `Trace`s of the fixed matrices, with exact coefficients. Equal
+    traces are written alike, tr(AB) = tr(BA) = tr(BᵀAᵀ). `trace_series` expands it in 1/n.
+
+    Derived here.
+
+    Raises:
+        InputError: for words that are not such products, or that need more than a million terms.
 
     >>> n = sympy.Symbol("n")
     >>> O, A, B = (sympy.MatrixSymbol(name, n, n) for name in "OAB")
     >>> trace_moment(O * A * O.T * B, O)
     Trace(A)*Trace(B)/n
+    >>> trace_moment([O * A, O * B], O)
+    Trace(A*B.T)/n
+    >>> trace_moment([O * A, O.adjoint() * B], O, "U")
+    Trace(A*B)/n
     """
     if law not in LAWS:
         raise InputError("law", law, f"one of {', '.join(LAWS)}")
+    if not isinstance(random, sympy.MatrixSymbol):
+        raise InputError("random", random, "the MatrixSymbol that is random")
     sizes = random.shape
+    if law != "Ginibre" and sizes[0] != sizes[1]:
+        raise InputError(
+            "random", f"a matrix of {sizes[0]} × {sizes[1]}", f"a square one for {law}"
+        )
     given = [words] if isinstance(words, sympy.MatrixExpr) else list(words)
-    diagram = _Diagram([_letters(word) for word in given], random)
+    diagram = _Diagram([_letters(word, law) for word in given], random)
     symbols = {x.name: x for word in given for x in word.atoms(sympy.MatrixSymbol)}
     counts: dict[_Traces, Counter[_Key]] = defaultdict(Counter)
     for joined, mu in _matchings(diagram.factors, law):
@@ -72,12 +93,25 @@ def trace_moment(
     )
 
 
-def large_n(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
-    """The 1/n series, through n^{-order}, of an average of traces, with tr(w) = n τ(w).
+def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
+    """The series of an average of traces in 1/n, through n^{−order}.
 
-    The normalised traces τ(w), of order 1, are symbols named τ(w). Divide by the n that the
-    number of traces brings, or by the scale of a Gaussian matrix, first.
+    Arguments:
+        expression: a result of `trace_moment`, or a sum or product of such, perhaps over a power
+            of n.
+        n: the size of the matrices.
+        order: the largest power of 1/n, an integer.
+
+    Traces grow like n: tr(w) = n τ(w), with normalised traces τ(w) that are taken as constants, and
+    are symbols of that name in the result. Derived here. Raises InputError for an order that is no
+    integer.
+
+    >>> n = sympy.Symbol("n")
+    >>> O, A = (sympy.MatrixSymbol(name, n, n) for name in "OA")
+    >>> trace_series(trace_moment([O * A, O * A, O * A, O * A], O), n, 2)
+    3*τ(A*A.T)**2 + (6*τ(A*A.T)**2 - 6*τ(A*A.T*A*A.T))/n**2
     """
+    order = as_integer("order", order, -MOST_ORDER, MOST_ORDER)
     normalised = {
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }
@@ -98,10 +132,11 @@ def _by_power(polynomial: sympy.Expr, x: sympy.Symbol) -> Iterator[tuple[int, sy
 
 
 class _Letter(NamedTuple):
-    """A matrix symbol in a word, by name, perhaps transposed."""
+    """A matrix symbol in a word, by name, perhaps transposed, perhaps conjugated."""
 
     name: str
     transposed: bool = False
+    conjugated: bool = False
 
     def transpose(self) -> _Letter:
         """Its transpose."""
@@ -109,7 +144,9 @@ class _Letter(NamedTuple):
 
     def of(self, symbol: sympy.MatrixSymbol) -> sympy.MatrixExpr:
         """The letter in sympy."""
-        return sympy.Transpose(symbol) if self.transposed else symbol
+        if self.conjugated:
+            return symbol.adjoint() if self.transposed else symbol.T.adjoint()
+        return symbol.T if self.transposed else symbol
 
 
 _Word = tuple[_Letter, ...]
@@ -119,17 +156,22 @@ _End = tuple[int, int]
 """A random factor and its row (0) or column (1)."""
 
 
-def _letters(word: sympy.MatrixExpr) -> _Word:
+def _letters(word: sympy.MatrixExpr, law: str) -> _Word:
     """The letters of a product."""
     if isinstance(word, sympy.MatrixSymbol):
         return (_Letter(word.name),)
     if isinstance(word, sympy.MatMul) and all(isinstance(x, sympy.MatrixExpr) for x in word.args):
-        return tuple(letter for factor in word.args for letter in _letters(factor))
+        return tuple(letter for factor in word.args for letter in _letters(factor, law))
     if isinstance(word, sympy.MatPow) and word.exp.is_Integer and word.exp > 0:
-        return _letters(word.base) * int(word.exp)
+        return _letters(word.base, law) * int(word.exp)
     if isinstance(word, sympy.Transpose):
-        return _transpose(_letters(word.arg))
-    raise InputError("words", word, "a product of matrix symbols and their transposes")
+        return _transpose(_letters(word.arg, law))
+    if law == "U" and isinstance(word, sympy.Adjoint):
+        return tuple(
+            letter._replace(conjugated=not letter.conjugated)
+            for letter in _transpose(_letters(word.arg, law))
+        )
+    raise InputError("words", word, "products of matrix symbols and their transposes" + _ADJOINT)
 
 
 def _transpose(word: _Word) -> _Word:
@@ -196,7 +238,18 @@ class _Diagram:
 def _canonical(word: _Word) -> _Word:
     """One representative of a word's rotations, forwards and transposed."""
     turned = [each[i:] + each[:i] for each in (word, _transpose(word)) for i in range(len(word))]
-    return min(turned, key=lambda each: (sum(letter.transposed for letter in each), each))
+    return min(turned, key=lambda each: (sum(x.transposed != x.conjugated for x in each), each))
+
+
+def _pairings(factors: Sequence[_Letter], law: str) -> tuple[int, Iterator[Pairing]]:
+    """The pairings of an average, of U's factors with the conjugated ones, and their number."""
+    if law != "U":
+        return double_factorial_pairings(len(factors)), iter(pair_partitions(len(factors)))
+    sides = [[i for i, each in enumerate(factors) if each.conjugated == bar] for bar in (0, 1)]
+    if len(sides[0]) != len(sides[1]):
+        return 0, iter(())
+    bars = permutations(sides[1])
+    return factorial(len(sides[0])), (tuple(map(ordered, sides[0], order)) for order in bars)
 
 
 def _matchings(
@@ -205,13 +258,15 @@ def _matchings(
     """How the ends are joined, with the type (p, q) whose Weingarten function weighs it."""
     if len(factors) % 2:
         return
-    pairings = double_factorial_pairings(len(factors))
-    ways = pairings ** (2 if law == "O" else 1)
+    number, pairings = _pairings(factors, law)
+    ways = number if law == "Ginibre" else number**2
     if ways > LIMIT:
         got = f"{len(factors)} random factors"
         raise InputError("words", got, f"at most {LIMIT} terms, not {ways}")
-    options = list(pair_partitions(len(factors)))
-    for p, q in product(options, repeat=2) if law == "O" else zip(options, options, strict=True):
+    options = list(pairings)
+    for p, q in (
+        zip(options, options, strict=True) if law == "Ginibre" else product(options, options)
+    ):
         yield _joined(p, 0) | _joined(q, 1), coset_type(p, q)
 
 
@@ -225,7 +280,7 @@ def _coefficient(
 ) -> sympy.Expr:
     """Σ counts · W(μ) · rows^a cols^b."""
     rows, cols = sizes
-    if law != "O":
+    if law == "Ginibre":
         terms = (c * rows**a * cols**b for (_, (a, b)), c in counts.items())
         return sympy.factor(sympy.Add(*terms))
     if rows.is_Integer:

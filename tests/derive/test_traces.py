@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sympy import MatrixSymbol, Trace
 
 from derivations.moments.haar import orthogonal
-from derivations.pennington.traces import large_n, trace_moment
+from derive import trace_moment, trace_series
 from derive.errors import InputError
 from derive.groups import haar_moment
 
@@ -107,16 +107,16 @@ def test_against_samples() -> None:
     assert abs(draws.mean() - expected) < 5 * draws.std() / np.sqrt(draws.size)
 
 
-def test_freeness_at_large_n() -> None:
+def test_freeness_at_trace_series() -> None:
     """τ(abab) = τ(a²)τ(b)² + τ(a)²τ(b²) − τ(a)²τ(b)² for free a, b."""
     a, a2, b, b2 = (sympy.Symbol(f"τ({x})") for x in ("A", "A**2", "B", "B**2"))
     free = a2 * b**2 + a**2 * b2 - a**2 * b**2
-    assert same(large_n(trace_moment((R * A * R.T * B) ** 2, R) / n, n, 0), free)
+    assert same(trace_series(trace_moment((R * A * R.T * B) ** 2, R) / n, n, 0), free)
 
 
 def test_series_in_the_size() -> None:
     """Catalan's 5 at the top for a square Wishart matrix: E tr (G Gᵀ)³/n⁴."""
-    found = large_n(trace_moment((G * G.T) ** 3, G, "Ginibre").subs(m, n) / n**4, n, 3)
+    found = trace_series(trace_moment((G * G.T) ** 3, G, "Ginibre").subs(m, n) / n**4, n, 3)
     assert found == 5 + 6 / n + 4 / n**2
 
 
@@ -127,3 +127,29 @@ def test_bad_input() -> None:
         trace_moment(R + A, R)
     with pytest.raises(InputError, match="terms"):
         trace_moment(R**12, R)
+
+
+def test_unitary_matrices() -> None:
+    """One conjugation, |tr U|⁴ = 2, and the adjoint of a word."""
+    H = sympy.Adjoint
+    assert trace_moment(R * A * H(R) * B, R, "U") == Trace(A) * Trace(B) / n
+    assert trace_moment([R, R, H(R), H(R)], R, "U") == 2
+    assert trace_moment([R * A, R * B], R, "U") == 0
+    assert trace_moment(H(R * A) * R, R, "U") == Trace(H(A))
+
+
+def test_unitary_against_sums_over_entries() -> None:
+    """tr(U A U† B)² at n = 2, entry by entry."""
+    fixed = {A: np.array([[1, 2], [0, -1]]), B: np.array([[3, -1], [1, 2]])}
+    total = sympy.Integer(0)
+    for i, j, k, l, p, q, r, s in product((0, 1), repeat=8):  # noqa: E741
+        weight = fixed[A][j, k] * fixed[B][l, i] * fixed[A][q, r] * fixed[B][s, p]
+        if weight:
+            lists = [[index + 1 for index in each] for each in ((i, p), (j, q), (l, s), (k, r))]
+            rows, cols, bars, bar_cols = lists
+            moment = haar_moment(rows, cols, 2, "U", conj_rows=bars, conj_cols=bar_cols)
+            total += int(weight) * moment
+    U, P, Q = (MatrixSymbol(name, 2, 2) for name in "UPQ")
+    word = U * P * U.adjoint() * Q
+    values = {P: sympy.Matrix(fixed[A].tolist()), Q: sympy.Matrix(fixed[B].tolist())}
+    assert sympy.simplify(trace_moment([word, word], U, "U").subs(values).doit() - total) == 0
