@@ -6,11 +6,14 @@ import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
+from typing import Any
 
 import latex2mathml.converter
 from docutils import nodes
+from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+from sphinx_gallery.scrapers import figure_rst
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import as_rst
@@ -20,10 +23,31 @@ author = "The Wickgarten developers"
 copyright = author
 version = release = version_of("wickgarten")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",  # scripts, which are run
+    "gallery_dirs": "examples_gallery",  # and the pages that are made of them
+    "show_memory": False,
+    "min_reported_time": 1e6,
+    "show_signature": False,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "copyfile_regex": "",
+    "image_scrapers": ("matplotlib", "conf.returned_figures"),
+}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "paper"]
+exclude_patterns = ["_build", "paper", "gallery"]
 
 html_theme = "furo"
 html_title = f"Wickgarten {version}"
@@ -50,6 +74,18 @@ def mathml(self: HTML5Translator, node: nodes.Element) -> None:
     formula = latex2mathml.converter.convert(node.astext().strip(), display=display)
     self.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
+
+
+def returned_figures(
+    block: object, names: dict[str, Any], settings: dict[str, Any], **_: object
+) -> str:
+    """The picture of a script of the gallery whose figure comes from this library, not pyplot."""
+    figure = names["example_globals"].get("figure")
+    if not isinstance(figure, Figure) or figure.canvas.manager:
+        return ""
+    path = names["image_path_iterator"].next()
+    figure.savefig(path, dpi=100)
+    return str(figure_rst([path], settings["src_dir"]))
 
 
 def docstring(

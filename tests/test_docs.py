@@ -104,7 +104,6 @@ BY_THEIR_OWN_NAMES = {
     "derivations.nait_saada_tanner.given_biases",
     "derivations.nait_saada_tanner.sampling",
     "derivations.pdlt.ratio_limits",
-    "derivations.pennington.traces",
     "derivations.pennington.universality",
     "derivations.training.curves",
     "derivations.moments.haar",
