@@ -244,7 +244,7 @@ def test_the_long_ones_run(shell, tmp_path):
 def test_nothing_printed_is_missed():
     """The sources do hold commands: the README's, the manual's, the first session."""
     counted = {name: len(shown) for name, shown in SOURCES.items()}
-    assert counted["README.md"] > 15
+    assert counted["README.md"] > 6
     assert counted["wickgarten --help"] >= 4
     assert sum(number > 0 for number in counted.values()) > 6
     assert all(
