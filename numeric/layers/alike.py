@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import by_sample
+from derive.gaussian.brackets import slopes_of
 from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .batches import DIVERGES, check_kinks, names, remaining
+from .batches import check_kinks, diverging, names, remaining
 from .directions import cones, directions
 
 Factors: TypeAlias = tuple[tuple[int, int], ...]
@@ -173,7 +173,7 @@ class AlikeRule:
 
 def _count(factors: Factors) -> int:
     """How many samples factors have."""
-    return 1 + max(max(sample, by_sample(order) if order else 0) for sample, order in factors)
+    return 1 + max(max(sample, slopes_of(order)[0] if order else 0) for sample, order in factors)
 
 
 class _Function(NamedTuple):
@@ -192,7 +192,10 @@ class _Function(NamedTuple):
                 return np.asarray(phi[..., sample])
             if not moves:
                 moves.extend(each(zs, first, second) for each in self.slopes)
-            by, (own, by_first, by_second) = by_sample(order), (each[..., sample] for each in moves)
+            by, (own, by_first, by_second) = (
+                slopes_of(order)[0],
+                (each[..., sample] for each in moves),
+            )
             found = (by_first + 2.0 * zs[..., by] * by_second) / m
             return np.asarray(found + own if by == sample else found)
 
@@ -308,7 +311,7 @@ class _Space(NamedTuple):
         """⟨ρ^n⟩ of a normal vector's length in all directions; InputError if one is infinite."""
         D = self.explicit + self.left
         if (D + degrees <= 0).any():
-            raise InputError("inputs", f"{D} directions of a batch", DIVERGES)
+            raise diverging(D, int(-degrees.min()))
         logs = [math.lgamma(0.5 * (D + n)) - math.lgamma(0.5 * D) for n in degrees.ravel().tolist()]
         return np.asarray(2.0 ** (0.5 * degrees) * np.exp(logs).reshape(degrees.shape))
 

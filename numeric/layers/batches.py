@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket, by_sample
-from derive.symbols import z
+from derive.gaussian.brackets import Bracket, slopes_of
+from derive.symbols import real, z
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -45,8 +45,9 @@ _POINTS = (6, 12, 18, 24, 32, 40)
 _AGREE, _NODES = 1e-11, 1 << 21
 """The agreement that ends the search, relative to the size; most nodes of a rule."""
 
-_STEP, _RANK, _CHUNK = 0.1, 1e-13, 1 << 16
-"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once."""
+_STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
+"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
+so many products."""
 
 _SHOWN = 0.125 / float(np.finfo(float).eps)
 """What an error of the rule adds to an average's size, whose roundings the flow's error is made of
@@ -54,12 +55,12 @@ _SHOWN = 0.125 / float(np.finfo(float).eps)
 
 _DIFFER = "samples that differ, and an eps where values of one neuron may be alike"
 
-DIVERGES = (
-    "an eps, or a larger batch: averages of 1/r² over a norm r of so few directions are infinite"
-)
 
-Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""The factors φ by `code`, and the samples of the derivatives outside, ascending."""
+Factor: TypeAlias = tuple[int, int]
+"""φ of a sample, and 0 or the samples that it is differentiated by (`by_samples`)."""
+
+Wanted: TypeAlias = tuple[tuple[Factor, ...], tuple[int, ...]]
+"""The factors, and the samples of the derivatives outside, ascending."""
 
 
 class Compiled(NamedTuple):
@@ -134,18 +135,59 @@ def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Ar
 
 def names(activation: Activation) -> list[Any]:
     """The functions in expressions of φ."""
-    values = sigma.derivatives(activation, (0,))
-    slopes = sigma.derivatives(activation, (1,))
-    own = {
-        "s": lambda at: values(np.asarray(at, float))[0],
-        "Slope": lambda at: slopes(np.asarray(at, float))[0],
-    }
+
+    def slope_of(order: int, at: Array) -> Array:
+        return sigma.derivatives(activation, (order,))(np.asarray(at, float))[0]
+
+    own = {"s": partial(slope_of, 0), "Slope": slope_of}
     return [own, OWN, "scipy", "numpy"]
 
 
-def code(sample: int, order: int, m: int) -> int:
-    """The place of a factor in `with_slopes`: φ of a sample, or its derivative by one."""
-    return sample if order == 0 else m + m * sample + by_sample(order)
+def factors_of(
+    function: BatchFunction, activation: Activation, factors: Sequence[Factor], m: int
+) -> Callable[[Array], Array]:
+    """φ and its derivatives, of arrays (…, m): (…, factors).
+
+    Raises InputError for second derivatives of an activation with kinks.
+    """
+    by = [(sample, slopes_of(order)) for sample, order in factors]
+    plain, steep = compiled(function, activation), with_slopes(function, activation)
+    if not activation.is_smooth and any(len(slopes) > 1 for _, slopes in by):
+        wanted = "an activation without kinks, for tensors with second derivatives of it"
+        raise InputError("activation", str(activation), wanted)
+    low = [k for k, (_, slopes) in enumerate(by) if len(slopes) < 2]
+    places = [
+        s + sum(m + m * s + each - s for each in slopes) for s, slopes in by if len(slopes) < 2
+    ]
+    higher = {k: _turned(*each, m) for k, each in enumerate(by) if len(each[1]) > 1}
+    is_steep = any(order for _, order in factors)
+
+    def evaluate(at: Array) -> Array:
+        found = np.empty((*at.shape[:-1], len(by)))
+        found[..., low] = (steep(at) if is_steep else plain(at, -1))[..., places]
+        for k, (pattern, turned) in higher.items():
+            own = _derivative(function, activation, pattern, m)
+            found[..., k] = own(*np.moveaxis(at[..., turned], -1, 0))
+        return found
+
+    return evaluate
+
+
+def _turned(sample: int, slopes: Sequence[int], m: int) -> tuple[tuple[int, ...], list[int]]:
+    """The samples of a derivative's slopes as those of sample 0, and the samples in that order."""
+    order = list(dict.fromkeys((sample, *slopes, *range(m))))
+    return tuple(sorted(map(order.index, slopes))), order
+
+
+@cache
+def _derivative(
+    function: BatchFunction, activation: Activation, slopes: tuple[int, ...], m: int
+) -> Callable[..., Array]:
+    """A derivative of φ of sample 0 by these samples, of the values of all m."""
+    values = [real(f"z_{sample}") for sample in range(m)]
+    found = slope(function.at_samples(values), *(values[each] for each in slopes))
+    compiled: Callable[..., Array] = sympy.lambdify(values, found, names(activation), cse=True)
+    return compiled
 
 
 def of_batch(
@@ -163,8 +205,7 @@ def of_batch(
     def place(bracket: Bracket, at: Sequence[int]) -> int:
         to = dict(zip(bracket.samples, at, strict=True))
         moved = bracket.relabelled(to.__getitem__)
-        factors = tuple(sorted(code(*factor, m) for factor in moved.factors))
-        key = factors, tuple(sorted(to[sample] for sample in bracket.outer))
+        key = tuple(sorted(moved.factors)), tuple(sorted(moved.outer))
         return wanted_averages.setdefault(key, len(wanted_averages))
 
     places = {}
@@ -174,6 +215,19 @@ def of_batch(
         places[bracket] = np.array(found).reshape(1, *shape)
     rule = _Rule(function, activation, tuple(wanted_averages), m)
     return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
+
+
+def degree(factors: Sequence[Factor]) -> int:
+    """How many derivatives the factors have."""
+    return sum(len(slopes_of(order)) for _, order in factors)
+
+
+def diverging(directions: int, slopes: int) -> InputError:
+    """The error of averages of so many slopes, over a norm of so few directions."""
+    wanted = (
+        f"an eps, or a larger batch: averages of 1/r{'¹²³⁴⁵⁶⁷⁸'[slopes - 1]} over a norm r of so "
+    )
+    return InputError("inputs", f"{directions} directions of a batch", wanted + "few are infinite")
 
 
 def check_kinks(activation: Activation) -> None:
@@ -212,14 +266,12 @@ class _Rule:
         self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
     ) -> None:
         self._wanted, self._m = wanted, m
-        steep = any(factor >= m for factors, _ in wanted for factor in factors)
-        plain = compiled(function, activation)
-        slopes = with_slopes(function, activation)
-        self._phi: Callable[[Array], Array] = slopes if steep else lambda at: plain(at, -1)
+        own = sorted({factor for factors, _ in wanted for factor in factors})
+        self._phi = factors_of(function, activation, own, m)
+        self._places = {factor: k for k, factor in enumerate(own)}
         self._products = list(dict.fromkeys(factors for factors, _ in wanted))
-        self._degrees = np.array(
-            [sum(factor >= m for factor in factors) for factors in self._products]
-        )
+        self._rows = {factors: row for row, factors in enumerate(self._products)}
+        self._degrees = np.array([degree(factors) for factors in self._products])
         self._most = 2 + max((len(outer) for _, outer in wanted), default=0)
         self._homogeneous = function.is_scale_invariant(activation)
         self._centred = function.is_shift_invariant
@@ -238,7 +290,7 @@ class _Rule:
             return values, sizes
         known = self._at_kernel(K)
         own = [
-            [part[len(outer)][(self._products.index(factors), *outer)] for part in known]
+            [part[len(outer)][(self._rows[factors], *outer)] for part in known]
             for factors, outer in self._wanted
         ]
         values, errors, sizes = np.array(own).reshape(-1, 3).T
@@ -249,7 +301,7 @@ class _Rule:
         known = self._at_kernel(K)
         slopes = np.array(
             [
-                known.values[len(outer) + 2][(self._products.index(factors), *outer)]
+                known.values[len(outer) + 2][(self._rows[factors], *outer)]
                 for factors, outer in self._wanted
             ]
         )
@@ -274,7 +326,7 @@ class _Rule:
         parts = cones(self._planes @ L)
         r = L.shape[1]
         if self._homogeneous and r <= self._degrees.max(initial=0):
-            raise InputError("inputs", f"{r} directions of a batch", DIVERGES)
+            raise diverging(r, int(self._degrees.max()))
         radial = 1 if self._homogeneous else len(_radial(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
@@ -303,7 +355,7 @@ class _Rule:
         total = np.zeros((len(exponents), len(self._products)))
         tau, weights = _radial(r)
         powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
-        step = max(1, _CHUNK // len(tau))
+        step = max(1, _CHUNK // len(tau) // (1 + len(self._products) // _FEW))
         lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
         degree = exponents.sum(axis=1)
         for begin in range(0, len(rule.weights), step):
@@ -329,12 +381,11 @@ class _Rule:
 
     def _product(self, phi: Array) -> Array:
         """The products F of φ (…, m), along the first axis."""
-        found: dict[tuple[int, ...], Array] = {(): np.ones(phi.shape[:-1])}
-
-        for samples in self._products:
-            for k, sample in enumerate(samples):
-                if samples[: k + 1] not in found:
-                    found[samples[: k + 1]] = found[samples[:k]] * phi[..., sample]
+        found: dict[tuple[Factor, ...], Array] = {(): np.ones(phi.shape[:-1])}
+        for factors in self._products:
+            for k, factor in enumerate(factors):
+                if factors[: k + 1] not in found:
+                    found[factors[: k + 1]] = found[factors[:k]] * phi[..., self._places[factor]]
         return np.stack([found[each] for each in self._products])
 
 
