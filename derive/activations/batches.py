@@ -94,6 +94,19 @@ class BatchFunction:
             known[symbol] = sympy.Add(*(own.subs(z, each) for each in values)) / len(values)
         return self.value.subs(known).subs(z, values[0])
 
+    def offset(self, sigma: Activation) -> sympy.Expr | None:
+        """e, if φ does not change where z, the mean of z, and that of z² plus e are scaled by λ, λ
+        and λ², as of a norm with ε = e; None if there is none."""
+        first, second = sympy.Dummy(), sympy.Dummy()
+        value = self.by_moments(first, second)
+        degrees = {z: sympy.S.One, first: sympy.S.One, second: sympy.Integer(2)}
+        sums = sorted((each for each in value.atoms(sympy.Add) if each.has(second)), key=str)
+        for e in (sympy.S.Zero, *(each.as_coeff_Add()[0] / each.coeff(second) for each in sums)):
+            moved = value.subs(second, second - e)
+            if e.is_number and e >= 0 and _degree(moved, degrees, sigma) == 0:
+                return e
+        return None
+
     def by_moments(self, first: sympy.Symbol, second: sympy.Symbol) -> sympy.Expr:
         """φ in z and in the means of z and of z², for which these symbols stand.
 

@@ -253,13 +253,14 @@ def _placed(atom: object, to: dict[int, int], size: int) -> object:
 
 @cache
 def _canonical(factors: Factors, outer: tuple[int, ...]) -> Wanted:
-    """One of the averages that a permutation of the samples makes of this one: those of the
-    factors first."""
-    inside = Bracket(factors).samples
-    others = sorted(set(outer) - set(inside))
+    """One of the averages that a permutation of the samples makes of this one: those that φ is of
+    first."""
+    bracket = Bracket(factors, outer)
+    inside = bracket.inside
+    others = sorted({*bracket.samples} - {*inside})
     found = []
     for one, two in product(permutations(inside), permutations(others)):
         number = {sample: k for k, sample in enumerate((*one, *two))}
-        moved = Bracket(factors, outer).relabelled(number.__getitem__)
+        moved = bracket.relabelled(number.__getitem__)
         found.append((tuple(sorted(moved.factors)), tuple(sorted(moved.outer))))
     return min(found)
