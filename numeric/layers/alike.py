@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import product
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -62,6 +62,9 @@ _FAR, _STEP = 33.0, 0.11
 _FEW, _RULE = 4, 32
 """Directions that are left from which on R² is on Gauss's rule, of so many points."""
 
+_TERMS = 4096
+"""Terms of averages at a time."""
+
 _ROUGH = 6
 """Points of a rule for differences between kernels."""
 
@@ -84,13 +87,33 @@ class _Group(NamedTuple):
     is_symmetric: bool
 
 
-class _Term(NamedTuple):
-    """One term of an average, by its group and its product: a number times values z of samples."""
+class _Terms(NamedTuple):
+    """Terms of averages that have one group, and as many samples.
+
+    Attributes:
+        group: their products' group.
+        outer: how many derivatives are outside; other samples are those of values z.
+        averages, rows: of each term the average and the product.
+        samples: of each the samples, (terms, samples).
+        coefficients: of each.
+    """
 
     group: int
-    row: int
-    values: tuple[int, ...]
-    coefficient: float
+    outer: int
+    averages: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    coefficients: Array
+
+    def part(self, begin: int) -> _Terms:
+        """Some of them."""
+        own = slice(begin, begin + _TERMS)
+        return self._replace(
+            averages=self.averages[own],
+            rows=self.rows[own],
+            samples=self.samples[own],
+            coefficients=self.coefficients[own],
+        )
 
 
 class AlikeRule:
@@ -110,10 +133,13 @@ class AlikeRule:
         self._steepest = max(degree(factors) for factors, _ in wanted)
         expanded = [self._expanded(factors) for factors, _ in wanted]
         self._groups, places = _grouped(expanded, wanted)
-        self._terms = [
-            [_Term(*places[product], values, each) for (product, values), each in terms.items()]
-            for terms in expanded
-        ]
+        alike: dict[tuple[int, int, int], list[tuple[int, int, tuple[int, ...], float]]] = {}
+        for number, ((_, outer), terms) in enumerate(zip(wanted, expanded, strict=True)):
+            for (own, values), each in terms.items():
+                group, row = places[own]
+                key = group, len(outer), len(values)
+                alike.setdefault(key, []).append((number, row, (*outer, *values), each))
+        self._terms = [_terms(*key, every) for key, every in alike.items()]
 
     def _expanded(self, factors: Factors) -> dict[tuple[_Product, tuple[int, ...]], float]:
         """The factors by components of φ and values of z."""
@@ -132,14 +158,12 @@ class AlikeRule:
         """Values and sizes; of few points if `rough`."""
         found = [self._at(number, q, p, rough=rough) for number in range(len(self._groups))]
         values, sizes = np.zeros(len(self._wanted)), np.zeros(len(self._wanted))
-        for place, ((_, outer), terms) in enumerate(zip(self._wanted, self._terms, strict=True)):
-            for each in terms:
-                space, moments, errors = found[each.group]
-                own = moments[:, each.row], errors[:, each.row]
-                average = partial(space.average, outer, each.values, self._groups[each.group].most)
-                values[place] += each.coefficient * average(own[0])
-                size = average(np.abs(own[0]) + _SHOWN * own[1], absolute=True)
-                sizes[place] += abs(each.coefficient) * size
+        for terms in self._terms:
+            space, moments, errors = found[terms.group]
+            most = self._groups[terms.group].most
+            np.add.at(values, terms.averages, space.average(terms, most, moments))
+            of_sizes = np.abs(moments) + _SHOWN * errors
+            np.add.at(sizes, terms.averages, space.average(terms, most, of_sizes, absolute=True))
         return values, sizes
 
     def _at(self, number: int, q: float, p: float, *, rough: bool) -> tuple[_Space, Array, Array]:
@@ -262,6 +286,17 @@ def _grouped(
         for row, own in enumerate(group.products)
     }
     return found, places
+
+
+def _terms(
+    group: int,
+    outer: int,
+    values: int,
+    every: Sequence[tuple[int, int, tuple[int, ...], float]],
+) -> _Terms:
+    averages, rows, samples, coefficients = zip(*every, strict=True)
+    at = np.array(samples, np.int64).reshape(len(every), outer + values)
+    return _Terms(group, outer, np.array(averages), np.array(rows), at, np.array(coefficients))
 
 
 def _degree(of: _Product) -> int:
@@ -455,32 +490,34 @@ class _Space(NamedTuple):
 
         return _Lengths(tau, R, weigh)
 
-    def average(
-        self,
-        outer: Sequence[int],
-        values: Sequence[int],
-        most: int,
-        moments: Array,
-        *,
-        absolute: bool = False,
-    ) -> float:
-        """⟨∂…∂ (z…z F)⟩ by the samples `outer`, with z of the samples `values`, from the moments
-        of F."""
-        steps = _steps(self.explicit, most)
-        by, at, gram, rest = self._samples(max((*outer, *values, self.k - 1)) + 1)
-        rows = [*by[[*outer]], *at[[*values]]]
-        lengths = [1.0 / self.a] * len(outer) + [self.a] * len(values)
-        named, total = (*outer, *values), 0.0
-        for singles, wick, left in _matchings(tuple(range(len(named))), len(outer)):
-            scale = math.prod(-gram[named[s], named[t]] for s, t in wick)
-            scale *= math.prod(rest[named[s], named[t]] * lengths[s] * lengths[t] for s, t in left)
-            if not scale:
+    def average(self, terms: _Terms, most: int, moments: Array, *, absolute: bool = False) -> Array:
+        """⟨∂…∂ (z…z F)⟩ of each term, from the moments of the products."""
+        begins = range(0, len(terms.rows), _TERMS)
+        parts = [self._average(terms.part(begin), most, moments, absolute) for begin in begins]
+        return np.concatenate(parts)
+
+    def _average(self, terms: _Terms, most: int, moments: Array, absolute: bool) -> Array:
+        steps, named = _steps(self.explicit, most), terms.samples
+        count = named.shape[1]
+        by, at, gram, rest = self._samples(max(named.max(initial=0), self.k - 1) + 1)
+        rows = [(by if s < terms.outer else at)[named[:, s]].T for s in range(count)]
+        lengths = [1.0 / self.a if s < terms.outer else self.a for s in range(count)]
+        coefficients, total = terms.coefficients, np.zeros(len(named))
+        if absolute:
+            rows, coefficients = [np.abs(each) for each in rows], np.abs(coefficients)
+        for singles, wick, left in _matchings(tuple(range(count)), terms.outer):
+            scale = coefficients.copy()
+            for s, t in wick:
+                scale *= -gram[named[:, s], named[:, t]]
+            for s, t in left:
+                scale *= rest[named[:, s], named[:, t]] * (lengths[s] * lengths[t])
+            if not scale.any():
                 continue
             scale /= math.prod(self.left + 2 * j for j in range(len(left)))
-            tensor = moments[steps[len(singles), len(left)]]
+            tensor = moments[steps[len(singles), len(left)]][..., terms.rows]
             for s in singles:
-                tensor = (np.abs(rows[s]) if absolute else rows[s]) @ tensor
-            total += (abs(scale) if absolute else scale) * float(tensor)
+                tensor = np.einsum("an,a...n->...n", rows[s], tensor)
+            total += (np.abs(scale) if absolute else scale) * tensor
         return total
 
     def _samples(self, count: int) -> tuple[Array, Array, Array, Array]:
