@@ -13,7 +13,7 @@ moments of τ are known. The error is estimated by a rule with fewer points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple, TypeAlias
@@ -26,18 +26,14 @@ from numpy.typing import NDArray
 from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket, slopes_of
+from derive.gaussian.brackets import slopes_of
 from derive.symbols import real, z
 from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.functions import OWN
 from . import sigma
-from .averages import Averages
 from .directions import Directions, cones, directions
-
-MOST = 4
-"""Samples of a general batch."""
 
 _POINTS = (6, 12, 18, 24, 32, 40)
 """Along each edge of a simplex, until two rules agree."""
@@ -190,33 +186,6 @@ def _derivative(
     return compiled
 
 
-def of_batch(
-    function: BatchFunction, activation: Activation, brackets: Iterable[Bracket], m: int
-) -> Averages:
-    """Averages of m samples: at a kernel K, (m, m), values and sizes are (count,).
-
-    Raises InputError for more than `MOST` samples, and, evaluated, for a batch without variance.
-    """
-    if m > MOST:
-        wanted = f"{MOST} samples at most in a layer with a function of all samples"
-        raise InputError("inputs", f"{m} samples", wanted)
-    wanted_averages: dict[Wanted, int] = {}
-
-    def place(bracket: Bracket, at: Sequence[int]) -> int:
-        to = dict(zip(bracket.samples, at, strict=True))
-        moved = bracket.relabelled(to.__getitem__)
-        key = tuple(sorted(moved.factors)), tuple(sorted(moved.outer))
-        return wanted_averages.setdefault(key, len(wanted_averages))
-
-    places = {}
-    for bracket in brackets:
-        shape = (m,) * len(bracket.samples)
-        found = [place(bracket, at) for at in product(range(m), repeat=len(shape))]
-        places[bracket] = np.array(found).reshape(1, *shape)
-    rule = _Rule(function, activation, tuple(wanted_averages), m)
-    return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
-
-
 def degree(factors: Sequence[Factor]) -> int:
     """How many derivatives the factors have."""
     return sum(len(slopes_of(order)) for _, order in factors)
@@ -250,6 +219,34 @@ def remaining(before: Array, found: Array, last: float) -> tuple[Array, float, f
     return error * falling, change, change * falling
 
 
+def directions_of(K: Array, *, centred: bool, slopes: int) -> tuple[Array, Array]:
+    """L and L⁺ᵀ, (m, directions), of z = L u; without the mean of the samples if `centred`.
+
+    Raises InputError for a batch without variance, and for too few directions for averages of so
+    many slopes of a scale-invariant φ.
+    """
+    basis, scale = _basis(len(K), centred), np.abs(K.diagonal()).max()
+    if not np.isfinite(K).all():
+        raise InputError("inputs", "samples without variance", _DIFFER)
+    variances, axes = np.linalg.eigh(basis.T @ K @ basis)
+    seen = variances > _RANK * scale
+    if not seen.any():
+        raise InputError("inputs", "samples without variance", _DIFFER)
+    if slopes and seen.sum() <= slopes:
+        raise diverging(int(seen.sum()), slopes)
+    axes, lengths = axes[:, seen], np.sqrt(variances[seen])
+    turn = axes.T if seen.all() else np.eye(len(lengths))  # a symmetric root moves little with K
+    return basis @ (axes * lengths) @ turn, basis @ (axes / lengths) @ turn
+
+
+@cache(entries=32)
+def _basis(m: int, centred: bool) -> Array:
+    """Directions of the samples, (m, directions): without that of their mean if `centred`."""
+    if not centred:
+        return np.eye(m)
+    return np.asarray(np.linalg.qr(np.eye(m)[:, 1:] - 1.0 / m)[0])
+
+
 class _Known(NamedTuple):
     """At one kernel, by the number of derivatives: ⟨∂…∂ F⟩ of each product F, (products, m, m, …),
     and the errors of the rule."""
@@ -259,7 +256,7 @@ class _Known(NamedTuple):
     sizes: list[Array]
 
 
-class _Rule:
+class Rule:
     """The averages, with what one kernel has kept: a flow asks for values and slopes there."""
 
     def __init__(
@@ -313,20 +310,10 @@ class _Rule:
         return self._known
 
     def _averaged(self, K: Array) -> _Known:
-        scale = np.abs(K.diagonal()).max()
-        if self._centred:
-            P = np.eye(self._m) - 1.0 / self._m
-            K = P @ K @ P
-        variances, axes = np.linalg.eigh(K)
-        seen = variances > _RANK * scale
-        if not np.isfinite(K).all() or not seen.any():
-            raise InputError("inputs", "samples without variance", _DIFFER)
-        L = axes[:, seen] * np.sqrt(variances[seen])
-        inverse = axes[:, seen] / np.sqrt(variances[seen])
+        steepest = int(self._degrees.max(initial=0)) if self._homogeneous else 0
+        L, inverse = directions_of(K, centred=self._centred, slopes=steepest)
         parts = cones(self._planes @ L)
         r = L.shape[1]
-        if self._homogeneous and r <= self._degrees.max(initial=0):
-            raise diverging(r, int(self._degrees.max()))
         radial = 1 if self._homogeneous else len(_radial(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
