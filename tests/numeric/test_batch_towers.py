@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, layers, recursion
-from numeric import compare, flow, simulate
+from numeric import compare, flow, simulate, training
 
 BATCH = np.random.default_rng(0).standard_normal((4, 6))
 TOWER = ["Theta1", "D", "F", "A", "B"]
@@ -154,3 +154,44 @@ def test_an_ensemble_tells_derivatives_by_named_samples_alone_apart_in_B():
     errors = above.B_se.to_numpy()
     assert np.abs((above.B.to_numpy() - right) / errors).max() < 4.5
     assert np.abs((above.B.to_numpy() - wrong) / errors).max() > 10
+
+
+def equal_tables(found, known):
+    for name in set(found.data_vars) - {"inputs"}:
+        values, expected = found[name].to_numpy(), known[name].to_numpy()
+        if not name.endswith("_error") and values.dtype.kind == "f":
+            np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_training_of_a_function_of_one_sample():
+    nets = [Network("tanh", Gaussian(1.5), C_b=0.1, layer=each) for each in (ONE_SAMPLE, "dense")]
+    equal_tables(*(training.learning_rate(net, BATCH[:2], 3, width=10) for net in nets))
+    given = {"depth": 3, "eta": 0.05, "steps": [0, 3], "width": 10}
+    equal_tables(*(training.flow(net, BATCH[:1], [1.0], BATCH[1:2], **given) for net in nets))
+
+
+@pytest.mark.slow
+def test_training_of_centred_samples_is_that_of_centred_inputs():
+    """The batch holds the test inputs, too."""
+    common, given = {"C_b": 0, "lambda_b": 0}, {"depth": 2, "eta": 0.05, "steps": [0, 3]}
+    centred, dense = (Network("tanh", Gaussian(1.5), layer=x, **common) for x in (CENTRED, "dense"))
+    X = projection(2) @ BATCH[:2]
+    found = training.flow(centred, BATCH[:1], [1.0], BATCH[1:2], **given)
+    equal_tables(found, training.flow(dense, X[:1], [1.0], X[1:], **given))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda net, x: training.learning_rate(net, x, 3), "all eigenvalues of Θ but one"),
+        (lambda net, x: training.flow(net, x, [1.0], depth=3), "for exchangeable inputs"),
+        (
+            lambda net, _: training.simulate(net, BATCH[:2], [1.0, 0.0], width=8, depth=3),
+            "in training",
+        ),
+    ],
+)
+def test_refusals_of_training(call, reason):
+    with pytest.raises(InputError, match=reason):
+        call(Network("tanh", layer=layers.batchnorm("1/10")), Exchangeable(6, 1, "1/3"))
