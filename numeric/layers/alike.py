@@ -9,14 +9,15 @@ average is an integral over w and R:
 
 if φ is scale-invariant, over ω and log(τ/R) alone. The derivatives outside are Wick-ordered
 products of u along the samples; along the directions that are left, u is R times a vector on a
-sphere, whose moments are known. Derived here.
+sphere, whose moments are known. A factor that is differentiated by a sample without a factor is
+linear in that sample's z, so such samples enter by their moments, too. Derived here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, reduce
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -74,12 +75,10 @@ class AlikeRule:
         bent = not activation.is_smooth
         self._kinks = function.centred_arguments if bent else ()
         self._known: dict[int, tuple[Array, Array, float]] = {}
-        counts = sorted({_count(factors) for factors, _ in wanted})
-        self._most = {
-            k: max(len(outer) for factors, outer in wanted if _count(factors) == k) for k in counts
-        }
+        counts = sorted(set(map(_count, wanted)))
+        self._most = {k: max(len(each[1]) for each in wanted if _count(each) == k) for k in counts}
         self._products = {
-            k: list(dict.fromkeys(f for f, _ in wanted if _count(f) == k)) for k in counts
+            k: list(dict.fromkeys(each[0] for each in wanted if _count(each) == k)) for k in counts
         }
 
     def __call__(self, q: float, p: float, *, rough: bool = False) -> tuple[Array, Array]:
@@ -97,7 +96,7 @@ class AlikeRule:
                 each * (scale / space.a) ** np.array(degrees) for each in (moments, errors)
             )
             for place, (factors, outer) in enumerate(self._wanted):
-                if _count(factors) == k:
+                if _count((factors, outer)) == k:
                     row = products.index(factors)
                     own = [each[:, row] for each in (moments, errors)]
                     most = self._most[k]
@@ -162,7 +161,8 @@ class AlikeRule:
                 [omega[:, a] ** exponents[:, a, None] for a in range(space.explicit)], axis=0
             )
             for row, factors in enumerate(products):
-                F = _product(phi(*factor) for factor in factors)
+                own = (phi(*factor) for factor in factors if _named(factor, space.k))
+                F = reduce(np.multiply, own, _unnamed(factors, phi, space, (omega, tau, R)))
                 total[:, row] += np.einsum("bd,dt,bt->b", monomials, F, scales, optimize=True)
         if self._homogeneous:
             degrees = exponents[:, :-1].sum(axis=1) + 2 * exponents[:, -1]
@@ -171,9 +171,33 @@ class AlikeRule:
         return np.asarray(total / rule[1].sum())
 
 
-def _count(factors: Factors) -> int:
-    """How many samples factors have."""
-    return 1 + max(max(sample, by_sample(order) if order else 0) for sample, order in factors)
+def _count(wanted: Wanted) -> int:
+    """How many samples are integrated over: those of the factors, and with derivatives outside all
+    that they are differentiated by."""
+    factors, outer = wanted
+    by = [by_sample(order) for _, order in factors if order and outer]
+    return 1 + max(*by, *(sample for sample, _ in factors), 0)
+
+
+def _named(factor: tuple[int, int], k: int) -> bool:
+    """True unless it is differentiated by a sample behind the first k."""
+    return not factor[1] or by_sample(factor[1]) < k
+
+
+def _unnamed(
+    factors: Factors, phi: _Values, space: _Space, at: tuple[Array, Array, Array]
+) -> Array:
+    """The product of the factors that are differentiated by samples which are not integrated over,
+    averaged over those: each is a number plus a multiple of such a sample's z."""
+    own = [
+        (each, by_sample(order)) for each, order in factors if not _named((each, order), space.k)
+    ]
+    total = np.zeros((len(at[0]), len(at[1])))
+    for taken in product((False, True), repeat=len(own)):
+        others = tuple(by for (_, by), moved in zip(own, taken, strict=True) if moved)
+        parts = (phi.part(each, moved) for (each, _), moved in zip(own, taken, strict=True))
+        total += reduce(np.multiply, parts, space.mean_of(others, *at))
+    return total
 
 
 class _Function(NamedTuple):
@@ -182,21 +206,35 @@ class _Function(NamedTuple):
     value: Callable[..., Array]
     slopes: tuple[Callable[..., Array], ...]
 
-    def at(self, zs: Array, first: Array, second: Array, m: int) -> Callable[[int, int], Array]:
-        """A factor at z of so many samples, (…, k), by its sample and its order."""
-        phi = self.value(zs, first, second)
-        moves = list[Array]()
+    def at(self, zs: Array, first: Array, second: Array, m: int) -> _Values:
+        """The factors at z of so many samples, (…, k)."""
+        return _Values(self, (zs, first, second), m)
 
-        def factor(sample: int, order: int) -> Array:
-            if not order:
-                return np.asarray(phi[..., sample])
-            if not moves:
-                moves.extend(each(zs, first, second) for each in self.slopes)
-            by, (own, by_first, by_second) = by_sample(order), (each[..., sample] for each in moves)
-            found = (by_first + 2.0 * zs[..., by] * by_second) / m
-            return np.asarray(found + own if by == sample else found)
 
-        return factor
+class _Values:
+    """The factors at some nodes, by their samples and orders."""
+
+    def __init__(self, function: _Function, at: tuple[Array, Array, Array], m: int) -> None:
+        self._function, self._at, self._m = function, at, m
+        self._phi = function.value(*at)
+
+    @cached_property
+    def _moves(self) -> list[Array]:
+        """∂φ by z, by the mean of z and by that of z²."""
+        return [each(*self._at) for each in self._function.slopes]
+
+    def __call__(self, sample: int, order: int) -> Array:
+        """φ, or its derivative by a sample among these."""
+        if not order:
+            return np.asarray(self._phi[..., sample])
+        by = by_sample(order)
+        found = self.part(sample, False) + self._at[0][..., by] * self.part(sample, True)
+        return np.asarray(found + self._moves[0][..., sample] if by == sample else found)
+
+    def part(self, sample: int, moved: bool) -> Array:
+        """What the derivative by another sample has: the multiple of its z, or the rest."""
+        found = 2.0 * self._moves[2] if moved else self._moves[1]
+        return np.asarray(found[..., sample] / self._m)
 
 
 @cache
@@ -280,6 +318,22 @@ class _Space(NamedTuple):
             inside = inside - omega[:, 0] ** 2
         second = self.a**2 * (inside[:, None] * tau**2 + R**2) / self.m + first**2
         return zs, first, second
+
+    def mean_of(self, others: tuple[int, ...], omega: Array, tau: Array, R: Array) -> Array:
+        """⟨Π z⟩ of samples that are not integrated over, given w and R, (directions, lengths)."""
+        count = max((*others, self.k - 1)) + 1
+        centred = np.eye(count) - 1.0 / self.m
+        inside = centred[:, : self.k] @ np.linalg.pinv(self.basis).T
+        rest = self.a**2 * (centred - inside @ inside.T)
+        along = self._with_mean(self.a * inside, self.mean)
+        total = np.zeros((len(omega), len(tau)))
+        for singles, wick, left in _matchings(others):
+            if wick or (left and not self.left):
+                continue
+            scale = math.prod(rest[pair] / (self.left + 2 * j) for j, pair in enumerate(left))
+            powers = tau ** len(singles) * R ** (2 * len(left))
+            total += np.prod(omega @ along[[*singles]].T, axis=1)[:, None] * (scale * powers)
+        return total
 
     def lengths(self) -> tuple[Array, Array, Array]:
         """τ and R on a grid, flat, and their weights."""
@@ -419,10 +473,6 @@ def _matchings(places: tuple[int, ...]) -> list[tuple[tuple[int, ...], _Pairs, _
         for one, wick, left in _matchings(rest[:k] + rest[k + 1 :]):
             found += [(one, (pair, *wick), left), (one, wick, (pair, *left))]
     return found
-
-
-def _product(factors: Iterable[Array]) -> Array:
-    return reduce(np.multiply, factors)
 
 
 def slopes(rule: AlikeRule, q: float, p: float) -> Callable[[Array], Array]:
