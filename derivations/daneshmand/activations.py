@@ -26,14 +26,13 @@ from derivations.claims.verdicts import (
     observed,
     sampled,
 )
-from derivations.daneshmand import large_width, moments
+from derivations.daneshmand import ensembles, large_width, moments
 from derivations.daneshmand.large_width import odd_law
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derivations.training.data import digits
 from derive import activations, batchnorm
 from derive.activations.functions import Activation
-from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
 from numeric.tables.drawing import beside, points

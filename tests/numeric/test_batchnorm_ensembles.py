@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import sympy
 
-from derivations.daneshmand import large_width, moments, orthogonalization
+import numeric
+from derivations.daneshmand import ensembles, large_width, moments, orthogonalization
 from derivations.moments.linear_laws import lyapunov_exponents
 from derive import activations, batchnorm
 from derive.errors import InputError
-from numeric import batchnorm as ensembles
 
 SHORT = {"width": 32, "batch": 4, "depth": 5}
 
@@ -17,6 +17,11 @@ SHORT = {"width": 32, "batch": 4, "depth": 5}
 def law(moment: int, n: int, d: int) -> float:
     value = batchnorm.stationary_gap(moment).subs({batchnorm.n: n, batchnorm.d: d})
     return float(value.evalf())
+
+
+def test_old_names_warn() -> None:
+    with pytest.warns(DeprecationWarning, match="part of derivations"):
+        assert numeric.batchnorm.simulate is ensembles.simulate
 
 
 def test_simulate_layout() -> None:
