@@ -15,6 +15,7 @@ from .activations.functions import Activation, as_activation
 from .arithmetic.polynomials import UNIT, Expansion, atoms_in, of_kind
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
+from .depth.criticality import OF_A_BATCH
 from .display import lines
 from .engine import functionals, skip_closure
 from .engine.factored import polynomial
@@ -146,6 +147,7 @@ class Recursion(Step):
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
         repeated = Activations.repeated(sigma)
+        self._check_without_batch(OF_A_BATCH)
         stem, head = self.single_input().pattern(sigma).ends
         return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
 
@@ -195,7 +197,8 @@ class OrbitRecursion(Recursion):
         self, activation: GivenActivations | None = None, terms: int = 2, **rates: Any
     ) -> Asymptotics:
         """InputError: only recursions of one input are solved at large depth."""
-        wanted = "a recursion of one input: at large depth those of several are not solved"
+        wanted = "a recursion of one input: the limits and rates of a batch have numbers alone, in "
+        wanted += "`numeric.propagation.fixed_points(net, Exchangeable(m, q, p))`"
         raise InputError("self", Words(f"the orbit {self.samples} of {self.name}"), wanted)
 
     def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:

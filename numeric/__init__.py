@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from derive.work.faces import face
 
 if TYPE_CHECKING:
-    from . import batchnorm, init, models, spectra, training
+    from . import init, models, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
-    "batchnorm",
     "compare",
     "flow",
     "init",
@@ -43,7 +42,7 @@ _HOMES = {
 """Where the public names live: each is loaded when it is asked for, with what it rests on."""
 
 
-__getattr__ = face(__name__, _HOMES, set(__all__).difference(_HOMES))
+__getattr__ = face(__name__, _HOMES, set(__all__).difference(_HOMES) | {"batchnorm"})
 
 
 def __dir__() -> list[str]:

@@ -313,10 +313,13 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 """A tensor's values and their errors, (depth, m, …)."""
 
 
-def _in_floats(
-    asked: _Asked, change: Change | None = None, seconds: int = 0
-) -> dict[Name, _Entries]:
-    """`flow` without a precision; with the digits that balls have after so many seconds."""
+def _runnable(
+    asked: _Asked, change: Change | None = None
+) -> tuple[_Runnable, tuple[Scheme, ...], int]:
+    """The recursions of the asked tensors, their schemes, and how many first layers are not read.
+
+    Raises InputError where a hyperparameter has no number.
+    """
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     schemes, order, samples = _schemes(_without_skew(net, asked), asked.data, asked.depth)
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
@@ -324,15 +327,50 @@ def _in_floats(
     first, unseen = net.weights_at(1, depth=asked.depth).unit_variance, asked.data.first - 1
     represented = asked.data.exchangeable
     batch = represented.m if represented and _is_batched(schemes) else 0
-    exchangeable = represented is not None
-    how = exchangeable, batch
+    how = represented is not None, batch
     layers = made(asked.names, schemes, first, (samples, len(X)), change, own, *how)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order, unseen)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
+    return layers, schemes, unseen
 
+
+def repeated_layer(
+    net: Network, inputs: Exchangeable, tensors: Sequence[str]
+) -> tuple[StagedLayers, Array, int]:
+    """The recursions of the layer that a network repeats, its hyperparameters, (parameters,), and
+    how many samples represent the batch.
+
+    Arguments:
+        net: a network whose layers, laws and variances do not depend on depth.
+        inputs: the batch: its size counts in layers with a function of all samples.
+        tensors: the names of the tensors.
+
+    Raises InputError for other networks.
+    """
+    names, depth = wanted(tensors, net, 6), 6
+    least = min(NAMED, batch_of(inputs, net, depth))
+    data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
+    symbols = hyperparameters(net, depth, 0, None)
+    asked = _Asked(net, data, 0, depth, names, None, symbols, {})
+    layers, schemes, _ = _runnable(asked)
+    columns = np.array([symbols[name] for name in layers.parameters]).reshape(-1, depth)
+    if len(schemes) > 1 or (columns[:, 1:] != columns[:, 1:2]).any():
+        raise InputError("net", str(net), "a network that repeats one layer")
+    if not isinstance(layers, StagedLayers):
+        raise InputError("net", str(net), "layers whose recursions close on these tensors")
+    return layers, np.asarray(columns[:, 1]), len(data.X)
+
+
+def _in_floats(
+    asked: _Asked, change: Change | None = None, seconds: int = 0
+) -> dict[Name, _Entries]:
+    """`flow` without a precision; with the digits that balls have after so many seconds."""
+    net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
+    layers, schemes, unseen = _runnable(asked, change)
+    exchangeable = asked.data.exchangeable is not None
     slowest = max(_seconds_of_average(scheme.sigma, len(X)) for scheme in schemes)
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:

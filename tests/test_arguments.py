@@ -20,6 +20,7 @@ from argument_table import SLOW, TABLE, VIEWS, Apart, Own, Same, With, tables
 
 import derive
 import numeric
+from derivations.daneshmand import ensembles
 from derivations.daneshmand.descent import train
 from derivations.training.curves import curves
 from derive import InputError, WeightEnsemble
@@ -73,6 +74,10 @@ METHODS = {
 """Those that take more than themselves, of what the functions return."""
 TRAINERS = {
     "derivations.batchnorm.train": train,
+    **{
+        f"derivations.ensembles.{each}": getattr(ensembles, each)
+        for each in ("explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues")
+    },
     "derivations.training.curves": curves,
 }
 """Those of the book, which are called from scripts too."""

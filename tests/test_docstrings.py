@@ -33,7 +33,6 @@ FACES = (
     "derive.symbols",
     "derive.training",
     "numeric",
-    "numeric.batchnorm",
     "numeric.init",
     "numeric.propagation",
     "numeric.spectra",

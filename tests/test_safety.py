@@ -24,6 +24,7 @@ import derive
 from derivations import claims, report
 from derivations.claims import registry
 from derivations.cli import BAD_INPUT, OK, main
+from derivations.daneshmand import ensembles as sampled_batchnorm
 from derivations.daneshmand import moments
 from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.moments import deep_linear, haar
@@ -54,7 +55,6 @@ from derive import (
 from derive.engine import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups import parse_moment
-from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit import modules
 from numeric.random import stream_key

@@ -187,7 +187,6 @@ MODULES = (
     "derive.propagation",
     "derive.spectra",
     "numeric",
-    "numeric.batchnorm",
     "numeric.spectra",
 )
 
@@ -225,7 +224,6 @@ def test_names_complete_and_help_teaches(name):
         numeric.compare,
         numeric.write_module,
         numeric.plot,
-        numeric.batchnorm.simulate,
     ],
     ids=lambda value: value.__name__,
 )

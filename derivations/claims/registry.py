@@ -77,6 +77,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.daneshmand.untrained",
         "derivations.daneshmand.trained",
         "derivations.daneshmand.unnumbered",
+        "derivations.daneshmand.gradients",
     ),
     "004": (
         "derivations.pdlt.networks",

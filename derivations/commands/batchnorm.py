@@ -40,15 +40,15 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Sample the gap layer by layer, and print it beside the stationary law."""
+    from derivations.daneshmand import ensembles
     from derive import activations
-    from numeric import batchnorm
 
     activation = activations.by_name(options.activation)
     plots.check(options.plot)
     rows.check(options)
     if options.run is not None:
         make_directory("--run", options.run)
-    found = batchnorm.simulate(
+    found = ensembles.simulate(
         options.width,
         options.batch,
         options.depth,

@@ -2,8 +2,8 @@
 # # Activations
 #
 # Odd activations leave orthogonality a fixed point of the large-width map, with two rates in
-# place of one; ReLU and sigmoid move it. Linearised there, the map gives the size of the
-# fluctuations, which the paper conjectures to be $O(1/\sqrt d)$: right for $Q^\top Q/d$, and then
+# place of one; ReLU and sigmoid move it. The recursion of V gives the size of the fluctuations,
+# which the paper conjectures to be $O(1/\sqrt d)$: right for $Q^\top Q/d$, and then
 # with a constant that is derived here for each activation. Where the smallest singular value stays
 # up, as assumption $\mathcal A_1$ wants, follows from the size of the same fluctuations.
 
@@ -26,14 +26,13 @@ from derivations.claims.verdicts import (
     observed,
     sampled,
 )
-from derivations.daneshmand import large_width, moments
+from derivations.daneshmand import ensembles, large_width, moments
 from derivations.daneshmand.large_width import odd_law
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derivations.training.data import digits
 from derive import activations, batchnorm
 from derive.activations.functions import Activation
-from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
 from numeric.tables.drawing import beside, points
@@ -46,8 +45,6 @@ CASES = (
     ("tanh", True),
     ("sigmoid", True),
 )
-SEEDS, SAMPLES = 12, 8_000
-"""Repetitions of the linearised map, and the sample of each."""
 
 
 @claim("003", "G.2", "odd activations orthogonalize without mean correction")
@@ -109,32 +106,26 @@ def scale_of_conjecture() -> Verdict:
     )
 
 
-def leading_deviation(activation: Activation, batch: int, centered: bool) -> tuple[float, float]:
-    """d E L² at leading order and its error: by quadrature for odd σ, whose error is rounding; else
-    the linearised map, its derivative by Monte Carlo, and the spread of `SEEDS` repetitions."""
+def leading_deviation(activation: Activation, batch: int, centered: bool) -> float:
+    """d E L² at leading order: by quadrature for odd σ, else from the recursion of V."""
     if not centered:
-        return odd_law(activation, batch).gap_sq, 0.0
-    values = [
-        large_width.linearise(activation, batch, True, SAMPLES, seed).deviation_sq
-        for seed in range(SEEDS)
-    ]
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(SEEDS))
+        return odd_law(activation, batch).gap_sq
+    return large_width.deviation(activation.name, batch, True)
 
 
 @claim("003", "Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
 def fluctuations(sampling: Sampling) -> Verdict:
     """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 400 networks a case at d = 128 to 512,
     n = 6, layers 21 to 40: $d\\,\\mathbb EL^2$ extrapolated in 1/d beside the derived constant, for
-    linear, tanh, sin (quadrature), and with mean correction for ReLU, tanh and sigmoid: the
-    linearised map, whose sampling error, measured from its repetitions, is counted in. (At full
-    size layers 21 to 1000 of 40 networks.)"""
+    linear, tanh, sin (quadrature), and with mean correction for ReLU, tanh and sigmoid: from the
+    recursion of V. (At full size layers 21 to 1000 of 40 networks.)"""
     size, widths = 6, (128, 256, 512)
     depth, draws = sampling.sizes(40, 1000), sampling.networks(400, 40)
     made, panel = one_panel(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
     comparisons, labels = [], []
     for number, (name, centered) in enumerate(CASES):
         activation = activations.by_name(name)
-        theory, doubt = leading_deviation(activation, size, centered)
+        theory = leading_deviation(activation, size, centered)
         tables, shown = [], []
         for width in widths:
             C = ensembles.grams(
@@ -146,7 +137,7 @@ def fluctuations(sampling: Sampling) -> Verdict:
             about: dict[str, int | str] = {"width": width, "blocks": draws, "network": name}
             tables.append(layout.table([depth], about, L2=(value, se)))
             shown.append((value, se))
-        flowed = layout.table([depth], L2=theory, L2_error=doubt)
+        flowed = layout.table([depth], L2=theory)
         comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
         labels.append(f"{name}{', centered' if centered else ''}")
         values, errors = np.array(shown).T
@@ -171,11 +162,11 @@ def fluctuations(sampling: Sampling) -> Verdict:
 @claim("003", "Figure 6 (MLP)", "ReLU networks with and without batch norm", sampled=True)
 def figure_six(sampling: Sampling) -> Verdict:
     """50 networks of width 100 on a batch of 8 digit images, 30 layers: with mean correction V
-    comes to rest at $\\sqrt{1/(n-1)-1/n}$ and fluctuations, by the linearised map; vanilla networks
-    align."""
+    comes to rest at $\\sqrt{1/(n-1)-1/n}$ and fluctuations, from the recursion of V; vanilla
+    networks align."""
     batch, width, depth = 8, 100, 30
     inputs = digits().pixels[:batch] / 16
-    deviation, doubt = leading_deviation(activations.relu, batch, True)
+    deviation = leading_deviation(activations.relu, batch, True)
     made, panel = one_panel(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
     layers = np.arange(1, depth + 1)
     for label, normalised in (("batch norm", True), ("vanilla", False)):
@@ -186,7 +177,7 @@ def figure_six(sampling: Sampling) -> Verdict:
         points(panel, layers, found["gap"], found["gap_se"], label=label, marker=".")
     fixed = 1 / (batch - 1) - 1 / batch
     rest = np.sqrt(fixed + deviation / width)
-    panel.axhline(rest, color="black", linewidth=1, label="linearised map")
+    panel.axhline(rest, color="black", linewidth=1, label="derived")
     aligned = np.sqrt((batch - 1) / batch)
     panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
     panel.legend()
@@ -199,7 +190,7 @@ def figure_six(sampling: Sampling) -> Verdict:
         about = {"width": wide, "blocks": draws, "network": "relu"}
         tables.append(layout.table([depth], about, V2=(late, se)))
     # centered rows: V² = L² + V_fixed², because tr C = 1 and C 1 = 0 leave no room for a cross term
-    flowed = layout.table([depth], V2=deviation, V2_error=doubt)
+    flowed = layout.table([depth], V2=deviation)
     return sampled(
         compare(flowed, tables, sampling.false_alarms, degree=1),
         "d (E V² − V_fixed²) with mean correction, extrapolated in 1/d",

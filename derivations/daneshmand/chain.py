@@ -21,13 +21,12 @@ from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
-from derivations.daneshmand import large_width, moments
+from derivations.daneshmand import ensembles, large_width, moments
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import d, n, series, stationary
 from derive.weights import Gaussian
-from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
 from numeric.tables.drawing import points

@@ -24,7 +24,7 @@ from flint import acb, arb, ctx, fmpq
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint, observed, sampled
-from derivations.daneshmand import bounds, large_width, moments
+from derivations.daneshmand import bounds, ensembles, large_width, moments
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
 from derivations.moments import deep_linear
 from derivations.section import show
@@ -33,7 +33,6 @@ from derive.batchnorm import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian
-from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
 

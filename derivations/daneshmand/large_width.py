@@ -1,12 +1,9 @@
-"""The stationary state of batch-norm chains with an activation: the large-width map, linearised.
+"""Batch-norm chains at large width: the laws of odd activations, and the map of the spectrum.
 
 Let Γ be the Gram matrix of activations and u = √n g/|g| (centered or not), g ~ N(0, Γ). At large
-width Γ' = E σ(u)σ(u)ᵀ, with fluctuations of covariance Cov(σ_iσ_j, σ_kσ_l)/d, so that around the
-fixed point the covariance of Γ solves Σ = J Σ Jᵀ + N/d, and that of C = QᵀQ/(nd) is
-
-    E L² = (1 − tr P²)/d + tr P'ΣP'ᵀ,        P = E uuᵀ/n,   L = |C − E C| (source 003, eq. 27).
-
-For odd σ without centering P = 1/n, L = V, and two rates are all there is. Derived here.
+width Γ' = E σ(u)σ(u)ᵀ, with fluctuations of order 1/d. For odd σ without centering Γ ∝ 1 is at rest
+and two rates are all there is: derived here, by quadrature over the sphere. Those of any σ are the
+tensor V of `numeric.flow`, `deviation`.
 """
 
 from __future__ import annotations
@@ -14,23 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+import sympy
 from numpy.typing import ArrayLike
-from scipy import linalg, optimize, special
+from scipy import special
 
+from derive import Exchangeable, Network, layers
 from derive.activations.functions import Activation, as_activation
 from derive.errors import InputError, as_integer
+from derive.symbols import z
+from derive.work.caches import cache
+from numeric import flow
 from numeric.arrays import Array
-from numeric.batchnorm.chains import kernels
-from numeric.random.philox import stream_key
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""
 
-STEPS = 60
-"""Iterations, each accelerated, within which the map must have come to rest."""
+DEPTH = 60
+"""Layers behind which V is at rest."""
 
 
 @dataclass(frozen=True)
@@ -103,91 +102,22 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Linearised:
-    """The map at its fixed point, with averages over a fixed sample of g.
+@cache
+def deviation(activation: str, batch: int, centered: bool) -> float:
+    """d E L² of (27) with C of trace 1, deep in a network, at leading order in 1/d.
 
-    Attributes:
-        fixed: Γ, n × n.
-        mean: P = E uuᵀ/n, what C fluctuates around.
-        jacobian: J, n² × n².
-        response: P', n² × n².
-        noise: N, n² × n².
+    A last layer with σ = z has QᵀQ/d for its kernel, whose covariance is V/d.
+
+    Raises InputError for arguments that can't be used.
+
+    >>> round(deviation("linear", 5, True), 9)  # the stationary law in four dimensions
+    1.35
     """
-
-    fixed: Array
-    mean: Array
-    jacobian: Array
-    response: Array
-    noise: Array
-
-    @cached_property
-    def rates(self) -> Array:
-        """The factors of small deviations in one layer: |eigenvalues| of J, largest first."""
-        return np.sort(abs(np.linalg.eigvals(self.jacobian)))[::-1]
-
-    @property
-    def gap(self) -> float:
-        """V of the fixed point: 0 if the chain orthogonalizes."""
-        n = len(self.mean)
-        return float(np.linalg.norm(self.mean - np.eye(n) / n))
-
-    @cached_property
-    def deviation_sq(self) -> float:
-        """d E L² at leading order, with C of trace 1."""
-        spread = linalg.solve_discrete_lyapunov(self.jacobian, self.noise)
-        through = np.trace(self.response @ spread @ self.response.T)
-        return float(1 - (self.mean**2).sum() + through)
-
-
-def linearise(
-    activation: Activation,
-    batch: int,
-    centered: bool = False,
-    samples: int = 100_000,
-    seed: int = 0,
-) -> Linearised:
-    """Find the fixed point of the large-width map, and differentiate it there.
-
-    Arguments:
-        activation: σ or its name.
-        batch: n, 2 or more.
-        centered: whether rows lose their mean over the batch.
-        samples: of g, n² or more, the same at every step. Averages over them are made invariant
-            under permutations of the batch, so their error falls faster than one entry's.
-        seed: 0 … 2^64 − 1.
-
-    Derivatives by Γ are averages with the score ½(hᵀDh − tr Γ⁺D), h = Γ⁺g. Derived here.
-
-    Raises InputError where the map does not come to rest, and for arguments that can't be used.
-
-    >>> made = linearise("tanh", batch=3, samples=2000)
-    >>> made.jacobian.shape, bool(made.rates[0] < 1)
-    ((9, 9), True)
-    """
-    activation = as_activation(activation)
-    n = as_integer("batch", batch, 2)
-    samples = as_integer("samples", samples, n * n)
-    apply = _function(activation)
-    key = stream_key(seed, n)
-    rng = np.random.Generator(np.random.Philox(key=int(key[0]) + (int(key[1]) << 32)))
-    z = rng.standard_normal((samples // 2, n))
-    z = np.concatenate([z, -z])
-    fixed = _fixed_point(z, apply, centered, activation.name)
-    g = z @ _root(fixed)
-    u = _rows(g, centered)
-    h = g @ np.linalg.pinv(fixed, hermitian=True, rcond=1e-10)
-    score = (_outer(h) - _outer(h).mean(axis=0)) / 2
-    products, directions = _outer(apply(u)), _outer(u) / n
-    scale = np.trace(products.mean(axis=0).reshape(n, n)) / n
-    products = products / scale
-    return Linearised(
-        fixed,
-        _pattern_mean(directions.mean(axis=0).reshape(n, n)),
-        _pattern_mean(_covariance(products, score, n)).reshape(n * n, n * n),
-        _pattern_mean(_covariance(directions, score, n)).reshape(n * n, n * n),
-        _pattern_mean(_covariance(products, products, n)).reshape(n * n, n * n),
-    )
+    layer = layers.batchnorm(center=centered)
+    net = Network(f"{activation}*; linear", layer=layer)
+    V = flow(net, Exchangeable(batch, 1, "1/10"), DEPTH, ["V"])["V"][-1]
+    same, other = (float(V.sel(orbit=label)) for label in ("(11)(11)", "(12)(12)"))
+    return (same + (batch - 1) * other) / batch
 
 
 def transient(inputs: ArrayLike, width: int, depth: int) -> Array:
@@ -233,63 +163,5 @@ def mean_spectrum(spectrum: Array) -> Array:
 
 
 def _function(activation: Activation) -> Callable[[Array], Array]:
-    module = kernels(activation)
-
-    def apply(values: Array) -> Array:
-        out = np.array(values, float, order="C", ndmin=2)
-        module.activate(out)
-        return out.reshape(np.shape(values))
-
-    return apply
-
-
-def _fixed_point(z: Array, apply: Callable[[Array], Array], centered: bool, name: str) -> Array:
-    """Γ = (1 − c) 1 + c 11ᵀ, up to scale the one Gram matrix that permutations leave alone."""
-    n = z.shape[1]
-
-    def gram(c: float) -> Array:
-        return np.asarray((1 - c) * np.eye(n) + c)
-
-    def correlation(c: float) -> float:
-        activated = apply(_rows(z @ _root(gram(float(c))), centered))
-        total, trace = (activated.sum(axis=1) ** 2).mean(), (activated**2).sum(axis=1).mean()
-        return float((total / trace - 1) / (n - 1))
-
-    try:
-        found = optimize.fixed_point(correlation, 0.0, xtol=1e-12, maxiter=STEPS)
-    except RuntimeError:
-        wanted = f"a map at rest after {STEPS} steps"
-        raise InputError("activation", name, wanted) from None
-    return gram(float(found))
-
-
-def _rows(g: Array, centered: bool) -> Array:
-    if centered:
-        g = g - g.mean(axis=1, keepdims=True)
-    return np.asarray(g / np.sqrt((g**2).mean(axis=1, keepdims=True)))
-
-
-def _root(gram: Array) -> Array:
-    values, vectors = np.linalg.eigh(gram)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
-def _outer(rows: Array) -> Array:
-    return np.asarray(np.einsum("si,sj->sij", rows, rows).reshape(len(rows), -1))
-
-
-def _covariance(left: Array, right: Array, n: int) -> Array:
-    centered = right - right.mean(axis=0)
-    return np.asarray(left.T @ centered / len(left)).reshape(n, n, n, n)
-
-
-def _pattern_mean(tensor: Array) -> Array:
-    """The average over permutations of the n values that every index takes at once: entries are
-    averaged over the index tuples with the same pattern of equal indices."""
-    index = np.indices(tensor.shape).reshape(tensor.ndim, -1)
-    equal = index[:, None] == index[None, :]
-    first = equal.argmax(axis=1)  # the first index with the same value
-    label = np.ravel_multi_index(tuple(first), (tensor.ndim,) * tensor.ndim)
-    sums = np.bincount(label, tensor.reshape(-1))
-    counts = np.bincount(label)
-    return np.asarray((sums / np.maximum(counts, 1))[label].reshape(tensor.shape))
+    evaluate = sympy.lambdify(z, activation.expr, ["scipy", "numpy"])
+    return lambda values: np.asarray(evaluate(values), float)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from derivations.daneshmand.chains import kernels
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, as_integer
 from numeric.arrays import Array
-from numeric.batchnorm.chains import kernels
 from numeric.checks import checked_inputs
 
 SMALLEST = 1e-12

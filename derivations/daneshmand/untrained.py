@@ -18,12 +18,12 @@ from sympy.matrices.exceptions import NonInvertibleMatrixError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
+from derivations.daneshmand import ensembles
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations
 from derive.network import Network
 from derive.weights import Gaussian
-from numeric import batchnorm as ensembles
 from numeric import compare, flow
 from numeric.arrays import Array
 from numeric.tables import layout

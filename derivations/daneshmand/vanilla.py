@@ -15,12 +15,12 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
+from derivations.daneshmand import ensembles
 from derivations.daneshmand.inequalities import excess, positive_coefficients
 from derivations.moments.linear_laws import law, lyapunov_exponents
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import batchnorm, symbols
-from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
 from numeric.tables.drawing import points

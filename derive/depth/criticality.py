@@ -30,7 +30,7 @@ import sympy
 from ..activations.functions import Activation
 from ..citations import rests_on
 from ..display.objects import Shown, lines_latex
-from ..errors import InputError, as_integer
+from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
 from ..layers import Layer, as_period, dense
 from ..layers.by_depth import Given
@@ -276,6 +276,12 @@ class Criticality(Shown):
         return lines_latex([rf"\text{{{head}}}", *rows])
 
 
+OF_A_BATCH = (
+    "functions of one sample: those of a batch have the fixed point and the rates that "
+    "`numeric.propagation.fixed_points(net, Exchangeable(m, q, p))` finds at given C_W and C_b"
+)
+
+
 @rests_on("day2025", "roberts2022")
 def criticality(
     activation: GivenActivations,
@@ -305,8 +311,8 @@ def criticality(
     large K, which `.searched` tells. A K* that only touches zero is not found. Source 000, §5.1,
     with the classes of PDLT, ch. 5; of layers with norms and skips derived here.
 
-    Raises InputError for what is no activation or no layer, and for a layer of whose brackets
-    several move with K.
+    Raises InputError for what is no activation or no layer, for a layer of whose brackets several
+    move with K, and for a function of all samples, such as batch normalization.
 
     >>> from derive import activations
     >>> criticality(activations.tanh)
@@ -322,7 +328,13 @@ def criticality(
         raise InputError(
             "weights", str(weights), "an ensemble without C_W: the critical C_W is the result"
         )
+    if hasattr(activation, "weights_at"):
+        wanted = "an activation: a network has its C_W and C_b, which `criticality` finds; its "
+        wanted += "fixed points are `propagation.fixed_points(net)`, in `derive` and in `numeric`"
+        raise InputError("activation", Words("a network"), wanted)
     repeated = as_period("dense" if layer is None else layer)
+    for stage in repeated.stages:
+        stage.check_without_batch(OF_A_BATCH)
     sigma = Activations.repeated(activation)
     return _criticality(sigma, repeated, as_integer("digits", digits, 1, 1000))
 

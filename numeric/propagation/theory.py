@@ -20,6 +20,7 @@ from flint import arb, ctx, fmpq
 
 from derive import propagation
 from derive.citations import rests_on
+from derive.engine.orbits import Exchangeable
 from derive.errors import InputError, as_integer, as_sequence
 from derive.expressions import as_expression
 from derive.network import Network, dense_network
@@ -32,6 +33,7 @@ from ..layers.precise.geometry import Rows
 from ..layers.precise.run import decimal_of
 from ..layers.precise.tables import LEAST, MOST
 from ..tables import layout
+from .batches import fixed_batch
 from .maps import INDEPENDENT, Kernel, Maps, root
 
 FLOATS = 20
@@ -158,11 +160,16 @@ def _maps(net: Network, layer: int, depth: int) -> Maps:
 
 
 @rests_on("naitsaada2023")
-def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Dataset:
+def fixed_points(
+    net: Network, inputs: Exchangeable | None = None, *, precision: int | None = None
+) -> xarray.Dataset:
     """Every fixed length with what is linear around it, by `point`, ascending (001, §2).
 
     Arguments:
         net: the network, alike at every layer.
+        inputs: a batch, for the fixed point (q*, p*) that it flows to, in any layer, such as
+            `layers.batchnorm`. Its q and p are where the flow begins; with a function of all
+            samples its size counts.
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
 
     Returns:
@@ -171,15 +178,28 @@ def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Datase
         exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the
         numbers are `decimal.Decimal`s of balls in which one zero is proved to lie, and the
         errors bounds.
+        With a batch, `K` with an axis `orbit`: q* at "(11)" and p* at "(12)". `kernel_rate` are the
+        eigenvalues of the Jacobian of (q, p) ↦ (q', p') there, the largest first. `gradient_rate`
+        are those of the map of Θ: the mean square of a gradient grows by the largest in each layer.
+        `V_rate` is the largest eigenvalue of the map of V. `G1` and `V` are their limits; they are
+        left out where a rate of 1 or more lets them grow forever.
 
     Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
-    σ whose averages have no enclosure.
+    σ whose averages have no enclosure; with a batch for a precision, for layers that differ, and
+    where K comes to no rest at q* > p*.
 
-    >>> from derive import Gaussian
+    >>> from derive import Exchangeable, Gaussian
     >>> table = fixed_points(Network("relu", Gaussian(C_W=1), C_b="1/10"), precision=20)
     >>> print(table["q"].to_numpy()[0], table["xi_q"].to_numpy()[0])
     0.20000000000000000000 1.4426950408889634074
+    >>> table = fixed_points(Network("linear", layer="batchnorm"), Exchangeable(8, 1, 0.5))
+    >>> table["gradient_rate"].to_numpy()[0].round(9)  # 6/5
+    np.float64(1.2)
     """
+    if inputs is not None:
+        if precision is not None:
+            raise InputError("precision", precision, "None, for a batch")
+        return fixed_batch(net, inputs)
     found = propagation.fixed_points(net)
     if precision is None:
         return _points(

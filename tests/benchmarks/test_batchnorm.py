@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import sympy
 
+from derivations.daneshmand import ensembles as batchnorm
 from derive import batchnorm as derived
 from derive import clear_caches, linear
-from numeric import batchnorm
 
 WIDTH, BATCH, DEPTH, DRAWS = 1000, 10, 100, 20
 START = np.diag([10.0] + [1.0] * (BATCH - 1))

@@ -18,11 +18,12 @@ from derivations import claims, cli
 from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, costs, kept, sampled, timing
 from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
+from derivations.daneshmand import ensembles as batchnorm
 from derivations.ledger import figures
 from derivations.pictures.panels import one_panel
 from derivations.training import descents
 from derive.errors import InputError
-from numeric import batchnorm, compare
+from numeric import compare
 from numeric.runs import Directory, chunks
 
 ROOT = Path(derive.__file__).parents[1]

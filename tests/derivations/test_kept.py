@@ -9,10 +9,11 @@ import xarray
 
 from derivations.claims import kept
 from derivations.claims.kept import Shelf, Tally, keeping
+from derivations.daneshmand import ensembles
 from derivations.nait_saada_tanner import sampling
 from derivations.nait_saada_tanner.backward import backward, squares
 from derive import Gaussian, LowRankOrthogonal, Network, activations
-from numeric import batchnorm, simulate, spectra
+from numeric import simulate, spectra
 
 NET = Network(activations.tanh, Gaussian(1.5), C_b=0.1)
 LOW = Network(activations.tanh, LowRankOrthogonal(1.5, gamma="1/2"), C_b=0.1)
@@ -27,8 +28,8 @@ def networks(**changed):
 DRAWN = {
     "networks": networks,
     "jacobians": lambda: spectra.simulate(NET, 1.0, 6, 2, 3),
-    "chain": lambda: batchnorm.ensembles.simulate(20, 3, 4, 70, seed=2),
-    "grams": lambda: batchnorm.ensembles.grams(20, 3, 4, 7, seed=2),
+    "chain": lambda: ensembles.simulate(20, 3, 4, 70, seed=2),
+    "grams": lambda: ensembles.grams(20, 3, 4, 7, seed=2),
     "lengths": lambda: sampling.sample(LOW, np.ones(6), 6, 2, 40, biases="layer"),
     "back": lambda: backward(LOW, np.ones(6), 6, 2, 40, squares),
 }

@@ -14,6 +14,7 @@ import sympy
 from pairing_estimator import moments_of_samples
 from scipy import stats
 
+from derivations.daneshmand import ensembles as batchnorm
 from derivations.nait_saada_tanner import sampling
 from derive import activations, symbols
 from derive.engine import Z
@@ -21,7 +22,6 @@ from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from numeric import batchnorm
 from numeric.estimators import Probes, observables
 from numeric.flows import flow
 from numeric.samplers import ProbeSampler, base, checked_ensemble, explicit

@@ -14,11 +14,12 @@ import pytest
 import xarray
 
 import numeric
+from derivations.daneshmand import ensembles as batchnorm
 from derivations.nait_saada_tanner import sampling
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations
 from derive.errors import InputError
 from derive.recursions import wanted
-from numeric import batchnorm, simulations, spectra
+from numeric import simulations, spectra
 from numeric.runs import chunks, totals
 from numeric.runs import directory as rundir
 from numeric.samplers import checked_ensemble

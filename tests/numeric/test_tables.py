@@ -12,10 +12,11 @@ import pytest
 import xarray
 from matplotlib.figure import Figure
 
+from derivations.daneshmand import ensembles as batchnorm
 from derivations.nait_saada_tanner import sampling
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
-from numeric import batchnorm, compare, flow, normalise, plot, simulate, spectra
+from numeric import compare, flow, normalise, plot, simulate, spectra
 from numeric.tables import layout, natural_size, tensors
 
 TANH = activations.tanh

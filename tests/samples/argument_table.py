@@ -18,6 +18,7 @@ from mpmath import nstr
 
 import derive
 import numeric
+from derivations.daneshmand import ensembles
 from derivations.training.data.images import Images, Split
 from derive import (
     Gaussian,
@@ -684,28 +685,24 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "first_weights": With(Orthogonal(), made=derived("V")),
         },
     ),
-    # numeric.batchnorm
-    "numeric.batchnorm.explicit_grams": (
+    # derivations.daneshmand.ensembles
+    "derivations.ensembles.explicit_grams": (
         {
-            "chain": numeric.batchnorm.Chain(
-                6, 3, 2, 4, 0, activations.linear, False, True, np.eye(3)
-            ),
+            "chain": ensembles.Chain(6, 3, 2, 4, 0, activations.linear, False, True, np.eye(3)),
             "draw": 0,
         },
         {
-            "chain": numeric.batchnorm.Chain(
-                6, 3, 2, 4, 1, activations.linear, False, True, np.eye(3)
-            ),
+            "chain": ensembles.Chain(6, 3, 2, 4, 1, activations.linear, False, True, np.eye(3)),
             "draw": 1,
         },
     ),
-    "numeric.batchnorm.gaps": (CHAIN, {**CHAINS, "activation": activations.relu}),
-    "numeric.batchnorm.grams": (CHAIN, {**CHAINS, "activation": activations.relu}),
-    "numeric.batchnorm.simulate": (
+    "derivations.ensembles.gaps": (CHAIN, {**CHAINS, "activation": activations.relu}),
+    "derivations.ensembles.grams": (CHAIN, {**CHAINS, "activation": activations.relu}),
+    "derivations.ensembles.simulate": (
         CHAIN,
         {**CHAINS, "activation": activations.relu, "smallest": True, "sampler": "explicit"},
     ),
-    "numeric.batchnorm.smallest_eigenvalues": ({"C": np.eye(3)}, {"C": np.diag([1.0, 1, 0.5])}),
+    "derivations.ensembles.smallest_eigenvalues": ({"C": np.eye(3)}, {"C": np.diag([1.0, 1, 0.5])}),
     "derivations.batchnorm.train": (
         {
             "images": np.eye(6),

@@ -16,20 +16,19 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from derivations.daneshmand import chain_kernels
 from derive import activations
 from derive.activations.functions import Activation
 from derive.errors import InputError, Words, as_integer, flag, instance
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
-
-from .. import checks
-from ..arrays import Array
-from ..checks import checked_inputs
-from ..emit import fastmath, printer
-from ..emit.kernels import load_kernels
-from ..random import lazy, philox
-from ..runs.work import Sharing
-from . import chain_kernels
+from numeric import checks
+from numeric.arrays import Array
+from numeric.checks import checked_inputs
+from numeric.emit import fastmath, printer
+from numeric.emit.kernels import load_kernels
+from numeric.random import lazy, philox
+from numeric.runs.work import Sharing
 
 _RATE = 1e9
 """Multiplications in a second."""

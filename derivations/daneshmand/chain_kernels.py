@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array
-from ..emit.jit import driver
-from ..random.lazy import add_multiple, dot, put_multiple
-from ..random.philox import fill_normals, padded
+from numeric.arrays import Array
+from numeric.emit.jit import driver
+from numeric.random.lazy import add_multiple, dot, put_multiple
+from numeric.random.philox import fill_normals, padded
 
 ROWS = 256
 """Neurons that are drawn at a time; each batch of them has a stream of its own."""

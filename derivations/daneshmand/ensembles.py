@@ -20,19 +20,24 @@ import sympy
 import xarray
 from numpy.typing import ArrayLike
 
+from derivations.daneshmand.chains import (
+    Chain,
+    checked_chain,
+    explicit_grams,
+    gap_squared,
+    smallest_eigenvalues,
+)
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, as_integer, flag
 from derive.work.resources import check_memory
-
-from ..arrays import Array
-from ..runs import chunks
-from ..runs.directory import digest
-from ..runs.totals import Means, Rows
-from ..runs.work import Sharing, Work
-from ..tables import layout
-from .chains import Chain, checked_chain, explicit_grams, gap_squared, smallest_eigenvalues
+from numeric.arrays import Array
+from numeric.runs import chunks
+from numeric.runs.directory import digest
+from numeric.runs.totals import Means, Rows
+from numeric.runs.work import Sharing, Work
+from numeric.tables import layout
 
 _MEANINGS = {
     "gap": "mean of V, the orthogonality gap",

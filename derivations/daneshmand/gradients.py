@@ -1,0 +1,472 @@
+# %% [markdown]
+# # Gradients, and the same batch norm with any activation
+#
+# The source asks what its results become with activations, and what gradients do. With the mean
+# taken off and without an ε, a row of $z$ behind batch norm is a direction, even on a sphere in
+# $m-1$ dimensions. That gives the fixed point and the growth of gradients of Yang, Pennington, Rao,
+# Sohl-Dickstein and Schoenholz (2019) as integrals over directions. `numeric.propagation` has them
+# from the recursions of any layer. The growth's variance over initializations is new.
+
+# %%
+"""Fixed points and gradients of batch norm with any activation, beside source 003: Yang et al.
+(1902.08129) and Meterez et al. (2310.02012), derived; variances derived here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import sympy
+import xarray
+from scipy.special import roots_jacobi
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
+from derivations.daneshmand import moments
+from derivations.daneshmand.large_width import deviation
+from derivations.section import show
+from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
+from derive.activations.functions import Activation, as_activation
+from derive.work.caches import cache
+from numeric import compare, flow, propagation
+from numeric.arrays import Array
+from numeric.tables import layout
+
+R = sympy.Rational
+BATCHES = (4, 5, 8, 16, 64, 256)
+SMOOTH = ("tanh", "sin", "erf_unit_slope", "gelu")
+NODES = 300
+"""Of a quadrature over directions, along each of two."""
+m = sympy.Symbol("m", integer=True, positive=True)
+
+
+@cache
+def fixed(name: str, size: int, C_W: float = 1) -> xarray.Dataset:
+    """The fixed point of a batch behind batch norm."""
+    net = Network(name, Gaussian(C_W), layer="batchnorm")
+    return propagation.fixed_points(net, Exchangeable(size, 1, R(1, 2)))
+
+
+def values(table: xarray.Dataset, name: str) -> Array:
+    """Its numbers by orbit."""
+    return np.asarray(table[name].dropna("orbit").to_numpy())
+
+
+# %% [markdown]
+# ## One factor per layer
+#
+# With $P=1-\frac1m11^\top$, $v$ the variance over the batch and $y=Pz/\sqrt v$,
+# $$\frac{\partial y_a}{\partial z_c}=\frac1{\sqrt v}\Big(P_{ac}-\frac{y_ay_c}m\Big),\qquad
+# \sum_c\frac{\partial\sigma(y_a)}{\partial z_c}\frac{\partial\sigma(y_b)}{\partial z_c}
+# =\frac{\sigma'_a\sigma'_b}v\Big(P_{ab}-\frac{y_ay_b}m\Big),$$
+# as $Py=y$ and $y\cdot y=m$. The direction $y$ and $v$ are independent, and $mv/(q-p)$ is a
+# $\chi^2$ of $m-1$ dimensions, so that $\langle1/v\rangle=m/((m-3)(q-p))$. A gradient has no part
+# along $1$, so that its covariance over the batch is a multiple of $P$, and grows by
+# $$\chi=\frac{C_Wm}{(m-3)(q-p)}\Big[\Big\langle\sigma_1'^2\Big(\frac{m-1}m-\frac{y_1^2}m\Big)
+# \Big\rangle+\Big\langle\sigma_1'\sigma_2'\,\frac{1+y_1y_2}m\Big\rangle\Big],\qquad
+# q-p=C_W\langle\sigma_1^2-\sigma_1\sigma_2\rangle .$$
+
+
+# %%
+def growth(
+    slopes: sympy.Expr,
+    bent: sympy.Expr,
+    both_slopes: sympy.Expr,
+    mixed: sympy.Expr,
+    gap: sympy.Expr,
+) -> sympy.Expr:
+    """χ from ⟨σ'²⟩, ⟨σ'² y²⟩, ⟨σ'₁σ'₂⟩, ⟨σ'₁σ'₂ y₁y₂⟩ and ⟨σ₁² − σ₁σ₂⟩."""
+    inside = ((m - 1) * slopes - bent + both_slopes + mixed) / m
+    return m / (m - 3) * inside / gap
+
+
+def linear_growth() -> sympy.Expr:
+    """χ of σ = z: ⟨y²⟩ = 1 and ⟨y_1y_2⟩ = −1/(m − 1), of even directions."""
+    rho = -1 / (m - 1)
+    return sympy.factor(growth(sympy.S.One, sympy.S.One, sympy.S.One, rho, 1 - rho))
+
+
+def relu_growth() -> sympy.Expr:
+    """χ of ReLU: y is as a normal vector of variances 1 and correlations ρ but for its length."""
+    rho = -1 / (m - 1)
+    angle = sympy.acos(rho)
+    both_slopes = (sympy.pi - angle) / (2 * sympy.pi)
+    mixed = (sympy.sqrt(1 - rho**2) + rho * (sympy.pi - angle)) / (2 * sympy.pi)
+    half = R(1, 2)
+    return growth(half, half, both_slopes, mixed, half - mixed)
+
+
+@claim("003", "Gradients (linear)", "σ = z: gradients grow by (m − 2)/(m − 3)")
+def linear() -> Verdict:
+    r"""Yang et al.: $K^*=C_W\frac m{m-1}P$, and $\chi=\frac{m-2}{m-3}$, at every $m$ by symbols.
+    The recursions have both at m = 4 to 256, and their kernel forgets q and p in one layer."""
+    found, expected = [], []
+    for size in BATCHES:
+        for C_W in (1, 3) if size == 8 else (1,):
+            table = fixed("linear", size, C_W)
+            found += [*values(table, "K"), float(table["gradient_rate"][0])]
+            chi = float(linear_growth().subs(m, size))
+            expected += [C_W, -C_W / (size - 1), chi]
+    rates = [abs(fixed("linear", size)["kernel_rate"]).max() < 1e-10 for size in BATCHES]
+    return both(
+        equal(linear_growth(), (m - 2) / (m - 3), "from the moments of a direction"),
+        close(found, expected, 9, "q*, p* and χ from the recursions, m = 4 to 256"),
+        observed(list(map(bool, rates)), "eigenvalues of (q, p) below 1e-10"),
+    )
+
+
+@claim("003", "Gradients (ReLU)", "ReLU: the fixed point, and π/(π − 1) for large batches")
+def relu() -> Verdict:
+    r"""Yang et al.: $q^*=\frac12C_W$, $p^*$ that of the arc-cosine kernel at the correlation
+    $-\frac1{m-1}$, and $\chi\to\frac\pi{\pi-1}=1.467$ for $m\to\infty$, by symbols; at m = 4 to 256
+    from the recursions."""
+    chi = relu_growth()
+    t = sympy.Symbol("t", positive=True)
+    found, expected = [], []
+    for size in BATCHES:
+        table, rho = fixed("relu", size, 2), -1 / (size - 1)
+        p = (math.sqrt(1 - rho**2) + rho * (math.pi - math.acos(rho))) / math.pi
+        found += [*values(table, "K"), float(table["gradient_rate"][0])]
+        expected += [1, p, float(chi.subs(m, size).evalf())]
+    return both(
+        equal(sympy.limit(chi.subs(m, 1 / t), t, 0), sympy.pi / (sympy.pi - 1), "m → ∞"),
+        close(found, expected, 9, "q*, p* and χ from the recursions, m = 4 to 256"),
+    )
+
+
+def over_directions(size: int) -> tuple[Array, Array, Array]:
+    """(y_1, y_2) of an even direction of length √m without a mean, and weights.
+
+    One coordinate t_1 of a unit vector in m − 1 dimensions has the density (1 − t²)^{(m−4)/2}, the
+    next one over √(1 − t_1²) that with m − 1 for m.
+    """
+    t, w = roots_jacobi(NODES, (size - 4) / 2, (size - 4) / 2)
+    if size > 4:
+        s, u = roots_jacobi(NODES, (size - 5) / 2, (size - 5) / 2)
+    else:
+        angles = (np.arange(NODES) + 0.5) * np.pi / NODES
+        s, u = np.cos(angles), np.ones(NODES)
+    rho, scale = -1 / (size - 1), math.sqrt(size - 1)
+    y_1 = scale * np.repeat(t[:, None], NODES, axis=1)
+    across = np.sqrt(1 - t[:, None] ** 2) * s
+    y_2 = rho * y_1 + scale * math.sqrt(1 - rho**2) * across
+    weights = w[:, None] * u
+    return y_1, y_2, weights / weights.sum()
+
+
+def by_directions(activation: Activation, size: int) -> list[float]:
+    """q*, p* and χ for C_W = 1, by quadrature over directions."""
+    z = activations.z
+    sigma, slope = (sympy.lambdify(z, each, ["scipy", "numpy"]) for each in _pair(activation))
+    one, two, weights = over_directions(size)
+
+    def mean(each: Array) -> float:
+        return float((weights * each).sum())
+
+    q, p = mean(sigma(one) ** 2), mean(sigma(one) * sigma(two))
+    a, b = slope(one), slope(two)
+    inside = (size - 1) * mean(a**2) - mean((a * one) ** 2) + mean(a * b * (1 + one * two))
+    return [q, p, inside / (size - 3) / (q - p)]
+
+
+def _pair(activation: Activation) -> tuple[sympy.Expr, sympy.Expr]:
+    return activation.expr, activation.expr.diff(activations.z)
+
+
+@claim("003", "Gradients (others)", "other activations: fixed points and growth by integrals")
+def others() -> Verdict:
+    r"""tanh, sin, $\mathrm{erf}(\sqrt\pi z/2)$ and GELU at m = 4, 16, 256: $q^*$, $p^*$,
+    $\chi$ by recursions and by quadrature over directions. None has a $\chi$ below
+    $\frac{m-2}{m-3}$, so gradients grow at every batch, least for $\sigma=z$."""
+    found: list[float] = []
+    expected: list[float] = []
+    least: list[bool] = []
+    for name in SMOOTH:
+        for size in (4, 16, 256):
+            table = fixed(name, size)
+            found += [*values(table, "K"), float(table["gradient_rate"][0])]
+            expected += by_directions(as_activation(name), size)
+            least.append(found[-1] > (size - 2) / (size - 3))
+    return both(
+        close(found, expected, 8, f"{len(found)} numbers, m = 4, 16 and 256"),
+        observed(least, "χ > (m − 2)/(m − 3)"),
+    )
+
+
+# %% [markdown]
+# ## The orthogonality gap, from the recursions
+#
+# With Gaussian weights the kernel of a layer fluctuates as the Gram matrix behind the layer before,
+# $\operatorname{Cov}(\hat K_{ab},\hat K_{cd})=V_{(ab)(cd)}/d$. A last layer with σ = z has
+# $\hat K=\frac1dQ^\top Q$ of the rows $Q$ that are normalized, so that L of (27), over $nd$, is
+# $$d\,\mathbb EL^2=\frac1{n^2}\sum_{ab}V_{(ab)(ab)}=\frac{V_{(11)(11)}+(n-1)V_{(12)(12)}}n .$$
+
+
+# %%
+SPECTRA = ((0.5, 0.3, 0.2), (0.7, 0.2, 0.06, 0.04))
+
+
+@claim("003", "Gap (recursions)", "σ = z: the recursions have the map and the stationary gap")
+def gap() -> Verdict:
+    r"""`flow` without centring, from C with the spectra (5, 3, 2)/10 and (70, 20, 6, 4)/100 in
+    turned axes: P(C) has the axes of C and the spectrum (16). The eigenvalue of the map of V is the
+    square of the derived rate $\frac n{n+2}$, and the limit of V gives the stationary
+    $\mathbb EV^2$ of `derive.batchnorm` at n = 3 and 8."""
+    net = Network("linear", layer="batchnorm(center=False)")
+    found: list[float] = []
+    expected: list[float] = []
+    for spectrum in SPECTRA:
+        n, rng = len(spectrum), np.random.default_rng(3)
+        axes = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        C = (axes * spectrum) @ axes.T
+        inputs = np.sqrt(n) * np.linalg.cholesky(C)
+        P = flow(net, inputs, 2, ["K"])["K"].to_numpy()[1] / n
+        exact = (axes * [float(p) for p in moments.mean_spectrum(spectrum)]) @ axes.T
+        found += P.ravel().tolist()
+        expected += exact.ravel().tolist()
+    rates: list[float] = []
+    known: list[sympy.Expr] = []
+    for size in (3, 8):
+        table = propagation.fixed_points(net, Exchangeable(size, 1, "1/10"))
+        at = {batchnorm.n: size, batchnorm.d: 1}
+        V = table["V"]
+        same, other = (float(V.sel(orbit=label)) for label in ("(11)(11)", "(12)(12)"))
+        rates += [float(table["V_rate"]), (same + (size - 1) * other) / size]
+        known += [
+            batchnorm.contraction_rate().subs(at) ** 2,
+            batchnorm.stationary_gap(2, 1).subs(at),
+        ]
+    return both(
+        close(found, expected, 10, "P(C), 25 numbers"),
+        close(rates, known, 8, "rates and stationary gaps"),
+    )
+
+
+@claim("003", "Gap (any σ)", "what (28) becomes for other activations: a constant for each")
+def any_activation() -> Verdict:
+    r"""With the mean taken off, $\mathbb EQ^\top Q/(nd)=\frac P{n-1}$ for every $\sigma$, by
+    permutations, so that V stays at $\sqrt{1/(n-1)-1/n}$ and L of (27), over $d$, goes as
+    $1/\sqrt d$ where the map of V contracts: for linear, ReLU, tanh, sigmoid, GELU and sin, n = 6,
+    with these constants $d\,\mathbb EL^2$. For $\sigma=z$ it is the stationary law in $n-1$
+    dimensions."""
+    names = ("linear", "relu", "tanh", "sigmoid", "gelu", "sin")
+    sizes = (4, 6)
+    exact = [
+        batchnorm.stationary_gap(2, 1).subs({batchnorm.n: k - 1, batchnorm.d: 1}) for k in sizes
+    ]
+    rates = {name: float(fixed(name, 6)["V_rate"]) for name in names}
+    constants = ", ".join(f"{name} {deviation(name, 6, True):.4f}" for name in names)
+    shrinks = ", ".join(f"{name} {rate:.3f}" for name, rate in rates.items())
+    return both(
+        close([deviation("linear", k, True) for k in sizes], exact, 9, "σ = z, n = 4 and 6"),
+        observed([rate < 1 for rate in rates.values()], f"eigenvalues of the map of V: {shrinks}"),
+        detail=f"n = 6, d E L²: {constants}",
+    )
+
+
+# %% [markdown]
+# ## Orthogonal weights (Meterez et al. 2023)
+#
+# They prove that gradients do not explode for σ = z and Haar weights, without taking the mean off,
+# where the batch is as large as the width. There H becomes orthogonal. Its rows then have equal
+# lengths, batch norm changes nothing, and with $A=\delta H^\top$ a step back is $A\mapsto
+# W^\top AW$ without its diagonal.
+
+
+# %%
+@claim("003", "Gradients (Haar)", "Haar weights: no explosion at d = n, and the same one at d → ∞")
+def haar() -> Verdict:
+    r"""$|A|$ never grows, and the antisymmetric part of A is kept: its diagonal is 0 in every
+    basis. So gradients neither explode nor vanish, by symbols for 3 × 3 matrices A and a rational
+    rotation; networks of 8 neurons and samples reach that state. At a fixed batch and $d\to\infty$
+    the recursion of $\Theta$ is the same with both weights, and $\chi=\frac{m-2}{m-3}$ is."""
+    a = sympy.symbols("a_1:4", real=True)
+    A = sympy.Matrix([[0, a[0], a[1]], [-a[0], 0, a[2]], [-a[1], -a[2], 0]])
+    turn = sympy.Matrix([[0, R(1, 2), 0], [-R(1, 2), 0, R(1, 3)], [0, -R(1, 3), 0]])
+    W = (sympy.eye(3) - turn) * (sympy.eye(3) + turn).inv()
+    back = (W.T * A * W).applyfunc(sympy.expand)
+    kinds = [recursion("Theta", law, layer="batchnorm").expr for law in ("gaussian", "orthogonal")]
+    gap_, most, least = square_networks()
+    return both(
+        equal([*(W.T * W), *back.diagonal()], [*sympy.eye(3), 0, 0, 0], "diagonal of W⊤AW"),
+        equal(sympy.expand((back.T * back).trace()), (A.T * A).trace(), "its square"),
+        equal(sympy.expand(kinds[0] - kinds[1]), 0, "Θ' with both weights"),
+        observed(
+            [gap_ < 1e-6, most <= 1 + 1e-9, abs(least - 1) < 1e-6], _SQUARE.format(gap_, least)
+        ),
+    )
+
+
+_SQUARE = "8 neurons, 8 samples: V = {:.0e}, and {:.7f} of the antisymmetric part behind 300 layers"
+
+
+def square_networks(
+    size: int = 8, settle: int = 3000, depth: int = 300
+) -> tuple[float, float, float]:
+    """The gap behind many layers; the largest growth of a gradient in one layer from there on; and
+    the share of its antisymmetric part that is left."""
+    rng = np.random.default_rng(1)
+    H = rng.standard_normal((size, size))
+    weights: list[Array] = []
+    for _ in range(settle + depth):
+        weights.append(frames(rng, 1, size, size)[0])
+        H = weights[-1] @ H
+        H /= np.linalg.norm(H, axis=1, keepdims=True)
+    gap_ = float(np.linalg.norm(H.T @ H / size - np.eye(size) / size))
+    delta = rng.standard_normal((size, size))
+    start, most = delta @ H.T, 0.0
+    for W in weights[: -depth - 1 : -1]:
+        before = np.linalg.norm(delta)
+        delta = delta - H * (delta * H).sum(axis=1, keepdims=True)
+        most = max(most, float(np.linalg.norm(delta) / before))
+        delta, H = W.T @ delta, W.T @ H
+    end = delta @ H.T
+    return gap_, most, float(np.linalg.norm(end - end.T) / np.linalg.norm(start - start.T))
+
+
+# %% [markdown]
+# ## How much the growth varies between initializations
+#
+# At order $1/n$ the logarithm of a gradient's square changes, in a layer, by the mean over neurons
+# of $h/\langle h\rangle$, and, through the scale $q-p$ in the next layer, by that of
+# $-t/\langle t\rangle$, with
+# $$h=\frac1v\,\xi^\top\sigma'\Big(P-\frac{yy^\top}m\Big)\sigma'\xi,\qquad t=\sigma^\top P\sigma,
+# \qquad\xi\sim N(0,P).$$
+# All else that fluctuates has no part that permutations leave alone. So the variance over
+# initializations is $\frac1n\operatorname{Var}(h/\langle h\rangle-t/\langle t\rangle)$ a layer.
+# Haar weights keep $\sum_iz_iz_i^\top$ and $\sum_i\xi_i\xi_i^\top$, and take off what $h$ has along
+# $z^\top Pz$ and $\xi^\top P\xi$, which is $\frac2{m-1}$ for each.
+
+
+# %%
+def linear_spread() -> sympy.Expr:
+    """Var(h/⟨h⟩) of σ = z: h is a χ² of m − 2 dimensions over one of m − 1."""
+    k = m - 1
+    inverse, inverse_squared = 1 / (k - 2), 1 / ((k - 2) * (k - 4))
+    return sympy.factor((m - 2) * m * inverse_squared / ((m - 2) * inverse) ** 2 - 1)
+
+
+def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 10) -> Array:
+    """Var(h/⟨h⟩) and Var(h/⟨h⟩ − t/⟨t⟩) of one neuron, (sets, 2), each of so many samples."""
+    sigma, slope = (sympy.lambdify(activations.z, each, "numpy") for each in _pair(activation))
+    rng, k = np.random.default_rng(5), size - 1
+    found = []
+    for _ in range(sets):
+        z, xi = rng.standard_normal((2, count, size))
+        z -= z.mean(axis=1, keepdims=True)
+        xi -= xi.mean(axis=1, keepdims=True)
+        y = z / np.sqrt((z**2).mean(axis=1, keepdims=True))
+        x = xi * slope(y)
+        H = (x**2).sum(axis=1) - x.sum(axis=1) ** 2 / size - (x * y).sum(axis=1) ** 2 / size
+        s = np.broadcast_to(sigma(y), y.shape)
+        t = ((s - s.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        H, t = H / H.mean(), t / t.mean()
+        own = (H**2).mean() * (k - 2) / (k - 4) - 1  # 1/v is independent of the direction
+        found.append((own, own - 2 * ((H * t).mean() - 1) + t.var()))
+    return np.array(found)
+
+
+def frames(rng: np.random.Generator, draws: int, n: int, columns: int) -> Array:
+    """Columns of Haar matrices: (draws, n, columns)."""
+    Q, T = np.linalg.qr(rng.standard_normal((draws, n, columns)))
+    return np.asarray(Q * np.sign(np.diagonal(T, axis1=1, axis2=2))[:, None, :])
+
+
+def _root(gram: Array) -> Array:
+    values_, axes = np.linalg.eigh(gram)
+    return np.asarray((axes * np.sqrt(np.maximum(values_, 0.0))[:, None, :]) @ axes.mT)
+
+
+def log_growth(
+    name: str, size: int, n: int, depth: int, draws: int, seed: int, orthogonal: bool
+) -> Array:
+    """log of a gradient's square behind so many layers over that above them, (draws,).
+
+    No matrix is built: behind a layer stands W on what went through it, and a fresh part at right
+    angles to that.
+    """
+    sigma, slope = (
+        sympy.lambdify(activations.z, each, "numpy") for each in _pair(as_activation(name))
+    )
+    rng = np.random.default_rng([seed, n, orthogonal])
+
+    def fresh() -> Array:
+        if orthogonal:
+            return frames(rng, draws, n, size)
+        return rng.standard_normal((draws, n, size)) / math.sqrt(n)
+
+    phi = np.sqrt(n) * frames(rng, draws, n, size)
+    forward = []
+    for _ in range(depth):
+        z = fresh() @ _root(phi.mT @ phi)
+        centred = z - z.mean(axis=2, keepdims=True)
+        scale = np.sqrt((centred**2).mean(axis=2, keepdims=True))
+        y = centred / scale
+        forward.append((phi, z, y, scale))
+        phi = np.broadcast_to(sigma(y), y.shape)
+    delta = rng.standard_normal((draws, n, size))
+    delta -= delta.mean(axis=2, keepdims=True)
+    start = (delta**2).sum(axis=(1, 2))
+    xi = fresh() @ _root(delta.mT @ delta)
+    for phi, z, y, scale in reversed(forward):
+        x = xi * slope(y)
+        x = x - x.mean(axis=2, keepdims=True)
+        delta = (x - y * (x * y).mean(axis=2, keepdims=True)) / scale
+        # W⊤δ: on the span of φ it is known from Wφ = z
+        along, new = z.mT @ delta, fresh()
+        inverse = np.linalg.pinv(phi.mT @ phi, hermitian=True, rcond=1e-10)
+        new = new - phi @ (inverse @ (phi.mT @ new))
+        if orthogonal:
+            across = delta - z @ (np.linalg.pinv(z.mT @ z, hermitian=True, rcond=1e-10) @ along)
+            new = new @ _inverse_root(new.mT @ new) @ _root(across.mT @ across)
+        else:
+            new = new @ _root(delta.mT @ delta)
+        xi = phi @ (inverse @ along) + new
+    return np.asarray(np.log((delta**2).sum(axis=(1, 2)) / start))
+
+
+def _inverse_root(gram: Array) -> Array:
+    values_, axes = np.linalg.eigh(gram)
+    return np.asarray((axes / np.sqrt(values_)[:, None, :]) @ axes.mT)
+
+
+SIZE, LAYERS, WIDTHS = 16, 2, (48, 96, 192)
+CASES = (("linear", False), ("linear", True), ("tanh", True), ("relu", False))
+"""σ, and whether weights are orthogonal."""
+
+
+@claim("003", "Gradients (variance)", "the growth's variance over initializations", sampled=True)
+def variance(sampling: Sampling) -> Verdict:
+    r"""For σ = z it is $\frac1n\frac{4m-10}{(m-2)(m-5)}$ a layer with Gaussian weights, by symbols,
+    and with Haar weights $\frac4{m-1}$ less, of order $m^{-2}$: batch norm's growth is steady
+    where weights are orthogonal. Infinite for $m\le5$. Networks of two layers, m = 16, linear,
+    tanh and ReLU, extrapolated in $1/n$; of the last two one neuron's average is sampled."""
+    exact = (4 * m - 10) / ((m - 2) * (m - 5))
+    steady = sympy.limit((exact - 4 / (m - 1)) * m**2, m, sympy.oo)
+    comparisons, labels, draws = [], [], sampling.networks(3500)
+    for name, orthogonal in CASES:
+        (own, more), (doubt, doubt_more) = layout.averaged(spreads(as_activation(name), SIZE))
+        if name == "linear":
+            own = more = float(exact.subs(m, SIZE))
+            doubt = doubt_more = 0.0
+        less = 4 / (SIZE - 1) * LAYERS if orthogonal else 0
+        error = 3 * (doubt + (LAYERS - 1) * doubt_more)
+        tables = []
+        for n in WIDTHS:
+            grown = log_growth(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
+            spread = n * (grown - grown.mean()) ** 2 * draws / (draws - 1)
+            about: dict[str, int | str] = {"width": n, "blocks": draws, "network": name}
+            tables.append(layout.table([LAYERS], about, variance=layout.averaged(spread)))
+        theory = own + (LAYERS - 1) * more - less
+        flowed = layout.table([LAYERS], variance=theory, variance_error=error)
+        comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
+        labels.append(f"{name}, {'Haar' if orthogonal else 'Gaussian'}")
+    return both(
+        equal([sympy.simplify(linear_spread() - exact), steady], [0, 14], "σ = z, and Haar: 14/m²"),
+        sampled(comparisons, "n Var over two layers, m = 16", {}, labels),
+    )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -1,0 +1,237 @@
+"""The fixed point of an exchangeable batch, and all that is linear around it.
+
+One layer takes K = (q, p) to F(K), and to leading order
+
+    G1' = J G1 + g(V, K),     V' = A V + v(K),     Θ' = T Θ + t(K),
+
+where J is the Jacobian of F, because K + G1/n moves as K does. T is the mean of the products of the
+layer's Jacobians: gradients going back grow by its eigenvalues. The recursions at probes that are 1
+at one orbit, and 0 elsewhere, give J, A and T. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import xarray
+
+from derive.citations import rests_on
+from derive.engine.orbits import Exchangeable, orbits
+from derive.engine.tensors import Name, named
+from derive.errors import InputError, Words, instance
+from derive.groups.pairings import pattern_of
+from derive.network import Network
+
+from ..arrays import Array
+from ..flows import repeated_layer
+from ..layers.accuracy import CAUTION, EPS, NOISE, RUNS
+from ..layers.vectors import Descent
+from ..tables import layout
+
+_K, _G1, _V, _THETA = (named(name) for name in ("K", "G1", "V", "Theta"))
+
+Tensors: TypeAlias = dict[Name, Array]
+"""Tensors by their orbits, (copies, …)."""
+
+_ORBITS = "K", "G1", "V"
+_BLOCK, _BLOCKS, _SEED = 32, 32, 2019
+"""Layers between two looks at K, and how often it is looked at; a seed of disturbances."""
+
+_NEAR, _NEWTON, _ROUNDINGS, _LEAST = 1e-6, 8, 1024, 1e-9
+"""The relative change of K from which Newton's method goes on; its steps; the roundings of q that
+are left; the 1 − eigenvalue that is taken for 0, as where every q is fixed."""
+
+_SETTLES = 1 - 1e-7
+"""The largest rate at which a tensor has a limit."""
+
+_MEANINGS = {
+    "K": "K at the fixed point",
+    "kernel_rate": "eigenvalues of the Jacobian of (q, p)",
+    "gradient_rate": "eigenvalues of the map of Theta; gradients grow by the largest",
+    "V_rate": "the largest eigenvalue of the map of V",
+    "G1": "limit of G1",
+    "V": "limit of V",
+}
+
+
+@rests_on("yang2019")
+def fixed_batch(net: Network, inputs: Exchangeable) -> xarray.Dataset:
+    """`fixed_points` with a batch. Beside each number stands `<name>_error`, an estimate as in
+    `flow`.
+
+    Raises InputError for a network or a batch that can't be used, and where K comes to no rest.
+    """
+    instance("net", net, Network, "a derive.Network")
+    instance("inputs", inputs, Exchangeable, "a derive.Exchangeable")
+    if inputs.m == 1:
+        raise InputError("inputs", str(inputs), "two samples or more")
+    with np.errstate(all="ignore"):
+        layer = _Layer(net, inputs, ("K", "G1", "V", "Theta"))
+        around = _at_rest(net, inputs, layer)
+    numbers = {"K": np.tile(around.K, (1 + RUNS, 1)), **around.numbers()}
+    every = list(dict.fromkeys(label for name in (_K, _V) for label in layer.labels(name)))
+    arrays: dict[str, xarray.Variable] = {}
+    for name, copies in numbers.items():
+        error = CAUTION * np.abs(copies[1:] - copies[0]).max(axis=0)
+        error = np.maximum(error, around.error * np.abs(copies[0]).max())
+        dims: tuple[str, ...] = ("mode",) if error.ndim else ()
+        both = [copies[0], error]
+        if name in _ORBITS:
+            dims, at = ("orbit",), [every.index(label) for label in layer.labels(named(name))]
+            both = [_put(len(every), at, each) for each in both]
+        arrays[name] = xarray.Variable(dims, both[0], {"long_name": _MEANINGS[name]})
+        arrays[f"{name}_error"] = xarray.Variable(dims, both[1])
+    attributes = {"network": str(net), **layout.about_inputs(inputs)}
+    return xarray.Dataset(arrays, {"orbit": every}, attributes)
+
+
+def _put(count: int, at: Sequence[int], values: Array) -> Array:
+    """The values at these places, NaN at others."""
+    found = np.full(count, np.nan)
+    found[at] = values
+    return found
+
+
+class _Layer:
+    """The layer that a network repeats, on tensors given by their orbits.
+
+    Attributes:
+        names: the tensors, and those that they need.
+    """
+
+    def __init__(self, net: Network, inputs: Exchangeable, names: Sequence[str]) -> None:
+        self._layers, self._parameters, samples = repeated_layer(net, inputs, names)
+        self.names, self._samples = self._layers.names, samples
+        self._orbits = {name: orbits(name, samples) for name in self.names}
+
+    def labels(self, name: Name) -> list[str]:
+        """The orbits of a tensor."""
+        return list(self._orbits[name])
+
+    def __call__(
+        self, given: Tensors, depth: int = 2, noise: Callable[[int], Array] | None = None
+    ) -> Tensors:
+        """The tensors that so many layers, less one, make of these.
+
+        Arguments:
+            given: (copies, orbits) each.
+            depth: layers, the given one among them.
+            noise: disturbances of so many averages, (copies, averages), in units of their sizes.
+        """
+        copies = len(given[_K])
+        arrays = [self._spread(name, given[name]) for name in self.names]
+        averages = self._layers.noises
+        descent = Descent(
+            np.tile(self._parameters, (depth, copies, 1)),
+            np.zeros((copies, averages)) if noise is None else noise(averages),
+            np.zeros((copies, len(arrays))),
+            lambda layers: None,
+        )
+        rows, _ = self._layers.descend((arrays, [np.abs(each[0]) for each in arrays]), descent)
+        return {
+            name: np.stack([row[-1][(slice(None), *each[0])] for each in own.values()], axis=1)
+            for row, (name, own) in zip(rows, self._orbits.items(), strict=True)
+        }
+
+    def _spread(self, name: Name, values: Array) -> Array:
+        """The array over samples, (copies, m, m, …)."""
+        found = np.zeros((len(values), *(self._samples,) * len(name.subscripts)))
+        number = {each: k for k, own in enumerate(self._orbits[name].values()) for each in own}
+        for at in np.ndindex(found.shape[1:]):
+            found[(slice(None), *at)] = values[:, number[pattern_of(at)]]
+        return found
+
+
+def _at_rest(net: Network, inputs: Exchangeable, whole: _Layer) -> _Around:
+    """The fixed point: many layers, and then Newton's method with the slope where they end."""
+    layer = _Layer(net, inputs, ("K",))
+    K = np.array([[float(each) for each in inputs.numbers]])
+    for _ in range(_BLOCKS):
+        before = layer({_K: K}, _BLOCK)[_K]
+        K = layer({_K: before})[_K]
+        if not np.abs(K - before).max() > _NEAR * np.abs(K).max():
+            break
+    around, start = _Around.of(whole, K[0]), K
+    rest = np.eye(2) - around.maps[_G1][0]
+    inverse = np.linalg.pinv(rest, rcond=_LEAST) if np.isfinite(rest).all() else rest
+    error = _ROUNDINGS * EPS * float(np.linalg.norm(inverse, 2))
+    for _ in range(_NEWTON):
+        step = (layer({_K: K})[_K] - K) @ inverse.T
+        K = K + step
+        if not np.abs(step).max() > error * np.abs(K).max():
+            break
+    if not (np.abs(step).max() <= error * np.abs(K).max() and K[0, 0] > K[0, 1]):
+        got = f"{net} at {inputs}, which leads to q = {K[0, 0]:.6g} and p = {K[0, 1]:.6g}"
+        raise InputError("net, inputs", Words(got), "a fixed point of the kernel with q > p")
+    near = np.abs(K - start).max() <= error * np.abs(K).max()
+    return (around if near else _Around.of(whole, K[0]))._replace(error=error)
+
+
+class _Around(NamedTuple):
+    """The recursions around a fixed point: `maps` are (copies, orbits, orbits), of copies whose
+    averages are disturbed, but for the first; `sources` what does not depend on the tensor; `mixed`
+    what G1' takes from V; `error` that of K, relative to q."""
+
+    K: Array
+    maps: Tensors
+    sources: Tensors
+    mixed: Array
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, layer: _Layer, K: Array) -> _Around:
+        """By probes: none, one at each orbit of G1 and of Θ, one at each orbit of V."""
+        pairs, fours = (np.eye(len(layer.labels(name))) for name in (_G1, _V))
+        probes, sets = 1 + len(pairs) + len(fours), 1 + RUNS
+        given = {_K: np.tile(K, (probes, 1))}
+        none = np.zeros((probes, len(pairs)))
+        none[1 : 1 + len(pairs)] = pairs
+        given |= {_G1: none, _THETA: none, _V: np.zeros((probes, len(fours)))}
+        given[_V][1 + len(pairs) :] = fours
+
+        def noise(averages: int) -> Array:
+            rng = np.random.default_rng(_SEED)
+            found = NOISE * EPS * rng.uniform(-1.0, 1.0, (sets, averages))
+            found[0] = 0.0
+            return np.repeat(found, probes, axis=0)
+
+        found = layer({name: np.tile(each, (sets, 1)) for name, each in given.items()}, 2, noise)
+        parts = {name: each.reshape(sets, probes, -1) for name, each in found.items()}
+        moved = {name: each[:, 1:] - each[:, :1] for name, each in parts.items()}
+        first = len(pairs)
+        maps = {name: moved[name][:, :first].transpose(0, 2, 1) for name in (_G1, _THETA)}
+        maps[_V] = moved[_V][:, first:].transpose(0, 2, 1)
+        sources = {name: parts[name][:, 0] for name in (_G1, _V)}
+        return cls(K, maps, sources, moved[_G1][:, first:].transpose(0, 2, 1))
+
+    def numbers(self) -> dict[str, Array]:
+        """What `fixed_batch` tells, (copies, …) each."""
+        found = {
+            "kernel_rate": _rates(self.maps[_G1]),
+            "gradient_rate": _rates(self.maps[_THETA]),
+            "V_rate": _rates(self.maps[_V])[:, 0],
+        }
+        if found["V_rate"].max() < _SETTLES:
+            V = _limit(self.maps[_V], self.sources[_V])
+            found["V"] = V
+            if np.abs(found["kernel_rate"]).max() < _SETTLES:
+                source = self.sources[_G1] + np.einsum("caf,cf->ca", self.mixed, V)
+                found["G1"] = _limit(self.maps[_G1], source)
+        return found
+
+
+def _rates(maps: Array) -> Array:
+    """Eigenvalues, the largest first, (copies, orbits)."""
+    found = np.linalg.eigvals(maps)
+    if np.iscomplexobj(found):
+        found = np.where(np.abs(found.imag) < 1e-9, found.real, np.abs(found))
+    order = np.argsort(-np.abs(found), axis=1)
+    return np.asarray(np.take_along_axis(found, order, axis=1).real)
+
+
+def _limit(maps: Array, source: Array) -> Array:
+    """x = map x + source."""
+    rest = np.eye(maps.shape[-1]) - maps
+    return np.asarray(np.linalg.solve(rest, source[..., None])[..., 0])
