@@ -25,7 +25,6 @@ from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor, tensor
-from ..trees import H
 from ..variances import general, multiplied_out, unbound
 
 
@@ -106,7 +105,8 @@ def _derived(
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
     if stage.batch and power > 1:
         raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
-    if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
+    nodes = [field.nodes for field in fields]
+    if stage.batch and max(nodes) > 1 and nodes != [2]:
         wanted = (
             "cumulants of z alone, such as K, G1 and V, or Theta: others of derivatives are not "
             "derived for functions of all samples"
