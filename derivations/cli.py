@@ -199,6 +199,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
     from derive import Exchangeable
     from numeric import compare, flow
+    from numeric.flows import batch_of
     from numeric.tables.compare import percent
 
     rows.check(arguments)
@@ -230,7 +231,8 @@ def _simulate(arguments: argparse.Namespace) -> int:
         draws=arguments.average_draws,
     )
     comparison = compare(flowed, sampled)
-    chosen = count if arguments.draws is not None else draws.enough(comparison, count)
+    batch = batch_of(given, net, depth) if isinstance(given, Exchangeable) else 0
+    chosen = count if arguments.draws is not None else draws.enough(comparison, count, batch or 1)
     if chosen > count:
         reached = percent(comparison.resolution)
         say(f"{number(count)} networks resolve {reached}: sampling {number(chosen)} of each width")

@@ -481,11 +481,11 @@ def _regained(
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
     """What a precision must be without; empty where there can be one."""
-    if samples > 1 and _closed_among(net, depth, samples, names):
-        return "none, for what closes on sequences of several inputs"
     schemes = net.schemes(depth, samples).distinct
     if _is_batched(schemes):
         return "none, for a function of all samples"
+    if samples > 1 and _closed_among(net, depth, samples, names):
+        return "none, for what closes on sequences of several inputs"
     taps = [stage.taps for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"
@@ -537,7 +537,7 @@ def _orbit_table(
     attributes: dict[str, int],
 ) -> xarray.Dataset:
     """The table by orbits: of each the entry that represents it."""
-    samples = len(asked.data.X)
+    samples, batch = len(asked.data.X), batch_of(inputs, asked.net, asked.depth)
     every = {name: orbits(name, samples) for name in tensors}
     arrays: dict[str, xarray.Variable] = {}
     labels: dict[str, Iterable[str]] = {}
@@ -552,7 +552,7 @@ def _orbit_table(
     table = layout.dataset(
         variables,
         range(asked.data.first, asked.depth + 1),
-        attributes | layout.about_inputs(inputs) | _width(asked),
+        attributes | layout.about_inputs(inputs, batch) | _width(asked),
         net=asked.net,
         symbols=asked.symbols | asked.own,
         own=asked.own,

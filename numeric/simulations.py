@@ -36,7 +36,7 @@ from . import checks, hyperparameters
 from .arrays import Array, at_samples
 from .checks import Inputs, chosen_samples, representatives
 from .estimators import moments, observables, unbiased
-from .estimators.observables import Plan, plan_of
+from .estimators.observables import SAMPLED, Plan, plan_of
 from .flows import batch_of, flow
 from .hyperparameters import Given
 from .layers import limits
@@ -60,9 +60,6 @@ _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
     "explicit": (ExplicitSampler,),
 }
 """Which classes have each name, in the order in which they are asked."""
-
-SAMPLED = 6
-"""Exchangeable samples that are drawn at most, unless a tensor names more of them."""
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -95,7 +92,8 @@ def simulate(
             a network of convolutions, as in `flow`. What has no value where z = 0, as σ'(0) of
             ReLU, is refused as in `flow`.
             Or `derive.Exchangeable(m, q, p)`: some of the samples are drawn, six at most, and the
-            entries of an orbit are averaged. With a function of all samples all m are drawn.
+            entries of an orbit are averaged. With a function of all samples all m are drawn, and
+            entries that begin with each of them are averaged.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -171,8 +169,6 @@ def simulate(
     )
     ensemble = checked_ensemble(net, data, width, depth, seed)
     chosen = () if positions is None else chosen_samples(positions, net, ensemble.data, depth)
-    if exchangeable and len(ensemble.inputs) > SAMPLED:  # a batch, whose other samples count too
-        chosen = tuple(range(max(SAMPLED, 2 * max(name.pairs for name in names))))
     plan = plan_of(names, ensemble.data.measured, chosen, exchangeable=exchangeable)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
@@ -208,7 +204,8 @@ def simulate(
         "device": device,
     }
     if ensemble.data.exchangeable is not None:
-        about |= layout.about_inputs(ensemble.data.exchangeable)
+        batch = batch_of(ensemble.data.exchangeable, net, depth)
+        about |= layout.about_inputs(ensemble.data.exchangeable, batch)
     table = layout.dataset(
         arrays,
         range(ensemble.data.first, ensemble.depth + 1),

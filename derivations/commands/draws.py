@@ -21,15 +21,16 @@ _MARGIN = 0.85
 """The part of the wanted resolution that is aimed at, as errors are estimates."""
 
 
-def enough(comparison: Comparison, draws: int) -> int:
+def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
     """The draws of each width after which no number is weak that `MOST` draws can resolve.
 
     Arguments:
         comparison: of so many draws.
         draws: their number, returned if more would not help.
+        inputs: samples that a batch takes through each network; they cost as many draws.
     """
     from numeric.tables.compare import WEAK
 
     needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
-    most = max((each for each in needed if each <= MOST), default=0)
+    most = max((each for each in needed if each <= MOST / inputs), default=0)
     return max(draws, FIRST * math.ceil(most / FIRST))

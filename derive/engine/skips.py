@@ -17,7 +17,7 @@ def is_skip(stages: Sequence[Stage]) -> bool:
     *before, last = stages
     if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
         return False
-    if len(last.equations) != 1 or last.equations[0][0] != STREAM:
+    if last.batch or len(last.equations) != 1 or last.equations[0][0] != STREAM:
         return False
     if not all(mean.is_odd for mean in last.means):  # but for one that is taken off in σ(y − m)
         return False

@@ -333,6 +333,11 @@ class Assembly:
 
     def entry(self, factor: Entry) -> list[tuple[sympy.Expr, int | None]]:
         """v[a] as (1, v), and (−its mean, None) where that was taken off."""
+        if factor.variable in self.batches:
+            wanted = (
+                "a matrix on what is a function of all samples, as W[i,a] y[a] or W[i,a] s(y[a])"
+            )
+            raise self.wrong(f"{wanted}: carried on, it leaves z that is not Gaussian")
         if factor.variable not in self.variables:
             known = ", ".join(self.variables)
             raise self.wrong(f"variables that are defined above, {known}, not {factor.variable}")

@@ -77,7 +77,8 @@ def convolution(
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so
             that a sample is a signal; at layer 1 that of the inputs.
         norm, eps: as those of `normalized`, over the channels at each position by itself, or, as
-            "rms over positions", over all positions of a signal together; y = z without one.
+            "rms over positions", over all positions of a signal together; "batch" is over all
+            positions of all signals, in each channel; y = z without one.
         law, activations: the law of its matrices, and σ; by default the network's.
         stride: the result has ⌈P/stride⌉ positions. A skip past the layer reads z where the filter
             has its middle.

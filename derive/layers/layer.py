@@ -291,8 +291,6 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     for opened in (False, True):
         made = Assembly(*given, opened=opened)
         stages, wrong = made.stages(), made.asymmetries
-        if wrong and any(stage.batch for stage in stages):
-            raise wrong[0]
         if not wrong or (not layer.keep and (opened or is_skip(stages))):
             return stages, next((each.wanted for each in wrong), None)
     raise wrong[0]

@@ -8,15 +8,17 @@ from typing import Any
 from ..errors import InputError
 from ..expressions import as_expression
 
+_OFF = "(z[i;s] - mean_s(z[i;s]))"
 NORMS: dict[str, tuple[str, ...]] = {
     "rms": ("q = {z} {z}/n", "y[i] = z[i]/sqrt(q + eps)"),
     "layer": ("m = {z}/n", "q = {z} {z}/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
+    "batch": (f"y[i;s] = {_OFF}/sqrt(mean_s(({_OFF})^2) + eps)",),
 }
 """The equations of each norm, {z} being z at a neuron that is summed over."""
 
 WANTED = (
     '"rms", "layer", "group(G)", which is "layer" in G groups of neurons, "rms(G)", one of these '
-    'with " over positions" behind it, or None'
+    'with " over positions" behind it, "batch", over the samples at each neuron, or None'
 )
 
 
@@ -44,6 +46,8 @@ def _equations(norm: str | None) -> tuple[str, ...]:
     """The equations of a norm by its text."""
     if norm is None:
         return ()
+    if norm == "batch":
+        return NORMS["batch"]
     pattern = r"(rms|layer|group(?=\())(?:\(([1-9]\d{0,5})\))?( over positions)?"
     match = re.fullmatch(pattern, str(norm))
     if match is None or not isinstance(norm, str):

@@ -103,6 +103,8 @@ class Statement(NamedTuple):
 _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*")
 _SAMPLE = re.compile(r"\s*;\s*s\s*\]")
 _ENTRY = re.compile(r"([A-Za-z_]\w*)\s*\[\s*([A-Za-z_]\w*)\s*;\s*s\s*\]")
+_MEAN = re.compile(rf"\b{MEAN}\s+(\w+(?:\s*(?:\*\*|\^)\s*\d+)?)")
+"""A mean of one factor, mean_s z^2, which needs no parentheses."""
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)"
     r"|(?P<name>[A-Za-z_]\w*)(?:\s*\[(?P<inside>[\w\s,]*)(?::\s*(?P<sets>[1-9]\d{0,5})\s*)?\])?"
@@ -156,7 +158,8 @@ def _batch(text: str) -> Batch:
         wanted = f"a function of one variable at all samples, y[i;s] = …, {BATCH_WANTED}"
         raise InputError("layer", text, wanted)
     assert places[0] is not None
-    return Batch(places[0][1], variables.pop(), _ENTRY.sub("z", right).replace("^", "**"), text)
+    function = _MEAN.sub(rf"{MEAN}(\1)", _ENTRY.sub("z", right))
+    return Batch(places[0][1], variables.pop(), function.replace("^", "**"), text)
 
 
 class _Reader:

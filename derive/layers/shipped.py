@@ -128,7 +128,8 @@ def normalized(
         norm: "rms", y = z/√(q + ε) with q = Σ z²/n; or "layer", y = (z − m)/√(q − m² + ε) with
             m = Σ z/n; or "group(G)", the same in each of G groups of n/G neurons, as in Y. Wu and
             K. He, "Group normalization", ECCV 2018; or "rms(G)". In a block of signals " over
-            positions" behind it makes the means those over positions, too.
+            positions" behind it makes the means those over positions, too. Or "batch", over all
+            samples at each neuron, of signals over the positions, too (`batchnorm`).
         eps: ε, 0 or more, or a symbol.
         weights, activations: as of `layers.Layer`; by default the network's.
 

@@ -24,8 +24,14 @@ from derive.engine.cumulants import splittings
 from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.engine.tensors import Name, Tensor, spell, tensor
 from derive.errors import InputError
-from derive.groups.pairings import Blocks, mobius
+from derive.groups.pairings import Blocks, mobius, patterns
 from derive.work.caches import cache
+
+SAMPLED = 6
+"""Exchangeable samples that are sampled, unless a function of all samples takes more."""
+
+_STARTS = 64
+"""Samples of a batch with which a measured entry begins, at most."""
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
@@ -56,13 +62,31 @@ def components(
         chosen: the samples of the table, if not all; its members are counted from 0 among these.
     """
     table = chosen or range(samples)
-    classes: dict[Statistic, list[tuple[int, ...]]] = {}
-    for place in product(range(len(table)), repeat=len(name.subscripts)):
+    return _classes(name, table, product(range(len(table)), repeat=len(name.subscripts)))
+
+
+@cache(entries=64)
+def shifted(name: Name, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
+    """The same of few entries that name all samples alike: a, a + 1, … modulo m, of equal shares.
+
+    Different samples of a batch fluctuate apart, so that these tell more than all entries of a few.
+    """
+    starts = range(0, samples, -(-samples // _STARTS))
+    own = (each for each in patterns(len(name.subscripts)) if max(each) < samples)
+    places = (tuple((at + k) % samples for k in each) for each in own for at in starts)
+    return _classes(name, range(samples), places)
+
+
+def _classes(
+    name: Name, table: Sequence[int], places: Iterable[tuple[int, ...]]
+) -> dict[Statistic, list[tuple[int, ...]]]:
+    found: dict[Statistic, list[tuple[int, ...]]] = {}
+    for place in places:
         labels = {slot: table[at] for slot, at in zip(name.subscripts, place, strict=True)}
         ordered = tuple(labels[slot] for slot in range(len(labels)))
         component = tensor(name.fields, 0, name.pairing, ordered)
-        classes.setdefault(component, []).append(place)
-    return classes
+        found.setdefault(component, []).append(place)
+    return found
 
 
 @cache
@@ -178,9 +202,15 @@ class Plan:
         """Of many names, and asked for at every call."""
         return hash((self.targets, self.samples, self.chosen, self.exchangeable))
 
+    def components(self, target: Name) -> dict[Statistic, list[tuple[int, ...]]]:
+        """What is measured of a tensor."""
+        if self.exchangeable and self.samples > SAMPLED:
+            return shifted(target, self.samples)
+        return components(target, self.samples, self.chosen)
+
     def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
         for target in self.targets:
-            for component in components(target, self.samples, self.chosen):
+            for component in self.components(target):
                 yield from expanded(component)
 
 

@@ -25,7 +25,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from .moments import BLOCKS, Record
-from .observables import Plan, Statistic, components, expanded
+from .observables import Plan, Statistic, expanded
 
 
 def check_width(n: int, pairs: int) -> None:
@@ -96,7 +96,7 @@ Places = tuple[tuple[slice | int, ...], ...]
 def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Places], ...]]:
     """The number of means in the longest product; each number's expansion, and its places: a number
     is a component, or the mean over an orbit of them."""
-    classes = components(target, plan.samples, plan.chosen)
+    classes = plan.components(target)
     every = tuple(
         (
             tuple(
@@ -116,7 +116,7 @@ def _numbers(
     plan: Plan, target: Name
 ) -> Iterator[tuple[list[tuple[Statistic, float]], list[tuple[int, ...]]]]:
     """A number to estimate: components with their shares, and where it stands."""
-    classes = components(target, plan.samples, plan.chosen)
+    classes = plan.components(target)
     if not plan.exchangeable:
         yield from (([(component, 1.0)], places) for component, places in classes.items())
         return

@@ -388,7 +388,8 @@ class _Space(NamedTuple):
     def of(cls, m: int, k: int, q: float, p: float, *, centred: bool) -> _Space:
         """At q and p; InputError where all samples are one."""
         if not q - p > 1e-13 * q:
-            raise InputError("inputs", "samples without variance", _DIFFER)
+            wanted = "samples that differ, p < q: a batch of equal ones has no variance"
+            raise InputError("inputs", "samples without variance", wanted)
         variances, axes = np.linalg.eigh(np.eye(k) - 1.0 / m)
         seen = variances > 1e-9
         basis = axes[:, seen] * np.sqrt(variances[seen])

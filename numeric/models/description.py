@@ -102,6 +102,11 @@ class Description:
         return np.moveaxis(X, 1, -1).reshape(len(X), -1, self.reading.graph.widths[0])
 
     @property
+    def batch(self) -> int:
+        """The inputs that a batch normalization takes together; 0 without one."""
+        return self.reading.graph.batch
+
+    @property
     def first(self) -> int:
         """The first layer that a report has: from there on positions are those of the last."""
         shapes = [self.reading.graph.shapes[block.node] for block in self.structure.blocks]

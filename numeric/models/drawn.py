@@ -84,19 +84,24 @@ class Drawn:
         return np.broadcast_to(flat, (count, *flat.shape[1:]))
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
-        """Σ_μ ∂_μ z_a ∂_μ z_b for the first neuron of each node: (count, nodes, m, m)."""
-        count, m = len(next(iter(made.values()))), len(X)
-        values = self._forward(made, 0, X[None], max(nodes))
+        """Σ_μ ∂_μ z_a ∂_μ z_b for the first neuron of each node: (count, nodes, m, m).
+
+        Behind batch normalization z_a depends on all rows: each a has a batch of its own.
+        """
+        count, m, batch = len(next(iter(made.values()))), len(X), self.graph.batch
+        rows = np.concatenate([X] * m) if batch else X
+        values = self._forward(made, 0, rows[None], max(nodes))
         grams = np.zeros((count, len(nodes), m, m))
         for at, node in enumerate(nodes):
-            first = np.zeros((count, m, *self._axes(node)))
-            first.reshape(count, m, -1)[:, :, 0] = 1.0
+            first = np.zeros((count, len(rows), *self._axes(node)))
+            first.reshape(count, len(rows), -1)[:, :: m + 1 if batch else 1, 0] = 1.0
             back = {node: first}
             for number in reversed(self.graph.between(0, node)):
                 change, inner = back.pop(number), self.graph.nodes[number]
                 if isinstance(inner, Linear):
                     h = self._columns(inner, values[inner.source])
-                    grams[:, at] += _gram(inner, h, change)
+                    of_each = change.reshape(count, m, -1, change.shape[-1]) if batch else change
+                    grams[:, at] += _gram(inner, h, of_each)
                 for source, part in self._back(inner, change, values, made):
                     back[source] = back[source] + part if source in back else part
         return grams
@@ -110,7 +115,7 @@ class Drawn:
                 axes = self._axes(number)
                 values[number] = found.reshape(len(found), states.shape[1], *axes)
             else:
-                values[number] = _value(inner, values)
+                values[number] = _value(inner, values, self.graph.batch)
         return values
 
     def _axes(self, node: int) -> tuple[int, ...]:
@@ -146,7 +151,7 @@ class Drawn:
     ) -> list[tuple[int, Array]]:
         """A change with a node's values, with those that it is computed from."""
         if not isinstance(node, Linear):
-            return _back(node, change, values)
+            return _back(node, change, values, self.graph.batch)
         found = float(node.scale) * _rows(change) @ _by_taps(node, made[node.weight])
         count, rows, axes = len(found), change.shape[1], self._axes(node.source)
         if node.taps is not None:
@@ -188,12 +193,12 @@ def _rows(u: Array) -> Array:
     return u.reshape(len(u), -1, u.shape[-1])
 
 
-def _value(node: Node, values: Mapping[int, Array]) -> Array:
+def _value(node: Node, values: Mapping[int, Array], batch: int) -> Array:
     match node:
         case Applied(source, function):
             return _function(function, 0)(values[source])
         case Norm(source):
-            centred, root = _normalized(node, values[source])
+            centred, root = _normalized(node, values[source], batch)
             return centred / root
         case Sum(terms):
             return np.asarray(sum(float(factor) * values[source] for factor, source in terms))
@@ -202,16 +207,18 @@ def _value(node: Node, values: Mapping[int, Array]) -> Array:
     raise TypeError(node)
 
 
-def _back(node: Node, change: Array, values: Mapping[int, Array]) -> list[tuple[int, Array]]:
+def _back(
+    node: Node, change: Array, values: Mapping[int, Array], batch: int
+) -> list[tuple[int, Array]]:
     match node:
         case Applied(source, function):
             return [(source, change * _function(function, 1)(values[source]))]
         case Norm(source, kind):
-            centred, root = _normalized(node, values[source])
-            along = _mean(node, change * centred) / root**2
+            centred, root = _normalized(node, values[source], batch)
+            along = _mean(node, change * centred, batch) / root**2
             found = (change - along * centred) / root
-            if kind == "layer":
-                found = found - _mean(node, found)
+            if kind != "rms":
+                found = found - _mean(node, found, batch)
             return [(source, found)]
         case Sum(terms):
             return [(source, float(factor) * change) for factor, source in terms]
@@ -220,13 +227,17 @@ def _back(node: Node, change: Array, values: Mapping[int, Array]) -> list[tuple[
     raise TypeError(node)
 
 
-def _normalized(node: Norm, u: Array) -> tuple[Array, Array]:
-    centred = u - _mean(node, u) if node.kind == "layer" else u
-    return centred, np.sqrt(_mean(node, centred**2) + float(node.eps))
+def _normalized(node: Norm, u: Array, batch: int) -> tuple[Array, Array]:
+    centred = u if node.kind == "rms" else u - _mean(node, u, batch)
+    return centred, np.sqrt(_mean(node, centred**2, batch) + float(node.eps))
 
 
-def _mean(node: Norm, u: Array) -> Array:
-    """At each neuron the mean over its group."""
+def _mean(node: Norm, u: Array, batch: int) -> Array:
+    """At each neuron the mean over its group; or over so many samples of a batch, of which rows are
+    whole ones, and over positions."""
+    if node.kind == "batch":
+        own = u.reshape(len(u), -1, math.prod(u.shape[2:-1], start=batch), u.shape[-1])
+        return np.broadcast_to(own.mean(axis=2, keepdims=True), own.shape).reshape(u.shape)
     own = u.reshape(*u.shape[:-1], node.sets, -1)
     return np.broadcast_to(own.mean(axis=-1, keepdims=True), own.shape).reshape(u.shape)
 

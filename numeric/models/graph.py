@@ -78,7 +78,8 @@ class Applied:
 @dataclass(frozen=True)
 class Norm:
     """The normalized u: kind "rms" or "layer", of each of so many groups of neurons by itself, and
-    `over` the positions or at each of them."""
+    `over` the positions or at each of them; or "batch", over the samples of a batch, and their
+    positions, at each neuron."""
 
     source: int
     kind: str
@@ -155,6 +156,7 @@ class Graph:
         remarks: what was passed over, in words.
         gains: paths of norms' gains and biases, at 1 and 0.
         parameters: values of parameters in one initialization, by their paths.
+        batch: the samples that a batch normalization takes together; 0 without one.
     """
 
     nodes: list[Node] = field(default_factory=lambda: [Inputs()])
@@ -165,6 +167,7 @@ class Graph:
     remarks: list[str] = field(default_factory=list)
     gains: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    batch: int = 0
 
     def add(self, node: Node, width: int, origin: Hashable) -> int:
         """The number of a new node."""

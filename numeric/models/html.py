@@ -20,7 +20,7 @@ from .description import Description
 from .drawn import Drawn
 from .measurement import Sample
 from .resolution import Limits, limits, of_fluctuations
-from .theory import Depth, Rates, Theory, best_fluctuation
+from .theory import SAMPLED_FROM, Depth, Rates, Theory, best_fluctuation
 from .truncation import Omission
 
 _COLUMNS = (
@@ -38,6 +38,11 @@ _OF_THE_OUTPUT = (
     "stable learning rate",
     "fastest learning rate",
 )
+
+
+_OF_ONE_INPUT = ("χ∥", "χ⊥", "singular values", "other depths, weights, norms and skips")
+_BATCHED = "batch normalization leaves no input a function by itself"
+_FEW = f"behind batch normalization it has no variance below {SAMPLED_FROM} inputs, so no error"
 
 
 class Jacobian(NamedTuple):
@@ -115,6 +120,10 @@ class Report:
         model that was not read.
         """
         found = dict(self.theory.missing)
+        if self.description.batch:
+            found |= dict.fromkeys(_OF_ONE_INPUT, _BATCHED)
+            if "Theta" not in self.theory.first:
+                found["Theta"] = _FEW
         ending = self.description.structure.ending
         if ending is not None:
             why = f"behind layer {self.description.depth} follows {ending}, which was not read"
@@ -191,7 +200,7 @@ def facts(report: Report) -> list[str]:
             f"{_short(rates.stable)}{spread}, fastest at {_short(rates.fastest)}{by_laws}"
             + (f", with {held} held" if held else "")
         )
-    if not report.depths:
+    if not report.depths and not report.description.batch:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))

@@ -524,6 +524,12 @@ class _Writer:
             return self.names[at]
         of = self.name(node.source)
         self.norms += 1
+        if node.kind == "batch":
+            made = self.names[at] = f"y{self.norms}"
+            top = f"({of}[i;s] - mean_s({of}[i;s]))"
+            spread = f"mean_s({top}^2) + {self.number('eps', node.eps)}"
+            self.lines.append(f"{made}[i;s] = {top}/sqrt({spread})")
+            return made
         q, m, eps = f"q{self.norms}", f"m{self.norms}", self.number("eps", node.eps)
         summed = f"{of}[{node.summed}]"
         if node.kind == "layer":

@@ -68,6 +68,9 @@ def report(
         raise InputError("output", output, "None for a model that was read, to one output")
     description = model if isinstance(model, Description) else read(model, given, output=output)
     X = _inputs(description, given)
+    if description.batch not in (0, len(X)):
+        wanted = f"{description.batch}, the batch that the model was read with"
+        raise InputError("inputs", f"{len(X)} inputs", wanted)
     derived = theory(description, X)
     planned = plan(description, enough(description) if draws is None else draws)
     what = f"initializing the model {planned.total} times"
@@ -198,7 +201,7 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
 
 def _jacobian(description: Description, derived: Theory, x: Array, seed: int) -> Jacobian:
     reading, blocks = description.reading, description.structure.blocks
-    if description.positions:
+    if description.positions or description.batch:
         return Jacobian()
     last, hidden = blocks[-1].node, len(blocks) - 1
     made = reading.initialize(range(seed + 1000, seed + 1000 + _JACOBIANS))

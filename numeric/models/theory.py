@@ -51,6 +51,9 @@ _LARGEST = 1e5
 more nodes as these are wider."""
 _STEP = 1e-4
 """Of the inputs' length, to differentiate K by."""
+SAMPLED_FROM = 6
+"""Samples of a batch behind a normalization from which on the tangent kernel of networks has a
+variance."""
 _DRAWS = 4000
 """For V of the outputs of signals."""
 
@@ -105,7 +108,8 @@ def theory(description: Description, X: Array) -> Theory:
     layers, below = range(first, depth + 1), None
     K = known["K"].reshape(len(layers), len(X), len(X))
     if first > 1:
-        K = np.concatenate([over_positions(net, X, first - 1, "K", "Theta")[0], K])
+        asked = ("K",) if description.batch else ("K", "Theta")
+        K = np.concatenate([over_positions(net, X, first - 1, *asked)[0], K])
     coarse, doubts = _coarseness(description), _doubt(description, K)
     doubt, values = doubts[first - 1 :], {}
     for name, (leading, next_one) in _SERIES.items():
@@ -121,7 +125,7 @@ def theory(description: Description, X: Array) -> Theory:
         if name == "V":
             left_out = np.hypot(left_out, sampled)
         values[name] = total, left_out + 0 * total
-    arrays = {"K": values["K"], "Theta": values["Theta"]}
+    arrays = {name: values[name] for name in values if name != "V"}
     if "A" in known:
         own = known.get(_ONE_NEURON, np.zeros(()))
         variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
@@ -138,7 +142,7 @@ def theory(description: Description, X: Array) -> Theory:
     return Theory(
         _table(layers, arrays),
         _table(layers, {**V, "K": (known["K"], 0 * known["K"])}),
-        *susceptibilities(net, X[0], depth, K[:, 0, 0]),
+        *_by_length(description, X[0], K[:, 0, 0]),
         missing,
         np.zeros(depth),
         K[:, 0, 0],
@@ -261,6 +265,11 @@ def _wanted(description: Description, X: Array) -> Iterator[tuple[tuple[str, ...
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
+    if description.batch:
+        yield from ((each, None) for each in (("K", "V"), ("G1",)))
+        if len(X) >= SAMPLED_FROM:
+            yield ("Theta",), None
+        return
     if description.positions:
         yield ("K", "Theta"), None
         yield ("V",), _DRAWS
@@ -294,6 +303,13 @@ def _table(layers: range, arrays: dict[str, tuple[Array, Array]]) -> xarray.Data
     values: dict[str, Any] = {name: value for name, (value, _) in arrays.items()}
     values |= {f"{name}_error": error for name, (_, error) in arrays.items()}
     return layout.table(layers, **values)
+
+
+def _by_length(description: Description, x: Array, K: Array) -> tuple[Array, Array]:
+    """`susceptibilities`; NaN where samples of a batch depend on each other."""
+    if description.batch:
+        return (np.full(len(K), np.nan),) * 2
+    return susceptibilities(description.network, x, len(K), K)
 
 
 def susceptibilities(
@@ -393,7 +409,7 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2:
+    if hidden < 2 or description.batch:
         return
     n, judged = description.widths[hidden], _judged_signal if description.positions else _judged
     x = description.samples(x)[0] if description.positions else x
@@ -620,7 +636,7 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
 
     They are NaN if that layer is not the output.
     """
-    if description.structure.ending:
+    if description.structure.ending or "Theta" not in derived.first:
         return Rates()
     net, n = description.network, float(description.network.width or 1)
     X = description.samples(X)

@@ -7,6 +7,7 @@ in the arithmetic that a model spells out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -205,6 +206,42 @@ class Tracer:
             raise UnreadableError("a norm over positions and channels together")
         made = Norm(source, kind, functions.exact(eps), sets, over)
         return Neurons(self.graph.add(made, self.graph.widths[source], self.origin), form=form)
+
+    def batch_norm(
+        self,
+        u: Value,
+        eps: float,
+        gains: Sequence[Parameter | None],
+        running: tuple[Any, Any] | None,
+    ) -> Value:
+        """Batch normalization of the samples that are given, or by `running` mean and variance.
+
+        Arguments:
+            gains: the gain and the shift.
+        """
+        gain, shift = gains
+        if shift is not None:
+            self._gain(shift, is_factor=False)
+        if running is None:
+            axes = len(self.graph.shapes[0])
+            self.graph.batch = self.given[0] if len(self.given) == axes + 2 else int(axes > 0)
+            values = math.prod(self.graph.shapes[self.node(u)], start=self.graph.batch)
+            if not self.given or values < 2:
+                told = "batch normalization in training mode, without a batch: inputs= gives it"
+                raise UnreadableError(told)
+            samples = f"over the {self.graph.batch} inputs that are given"
+            samples += " and their positions" * (axes > 0)
+            self.passed(u, f"batch normalization in training mode, {samples}")
+            found: Value = self.norm(u, "batch", eps, {})
+        else:
+            mean, variance = (np.asarray(each) for each in running)
+            if np.any(mean != 0) or np.any(variance != variance.flat[0]):
+                told = "running statistics that are not those of all neurons at the start"
+                raise UnreadableError(told)
+            told = "batch normalization in evaluation mode: a factor, nothing is normalized"
+            spread = functions.exact(variance.flat[0].item()) + functions.exact(eps)
+            found = self.multiply(self.passed(u, told), 1 / sympy.sqrt(spread))
+        return found if gain is None else self.scaled(found, gain)
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:
         """left + sign·right."""

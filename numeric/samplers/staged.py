@@ -41,7 +41,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
-from ..estimators.probes import Probes
+from ..estimators.probes import Probes, needed
 from ..estimators.sums import Sum, compiled, larger
 from ..random import lazy
 from ..random.matrices import weight_matrix
@@ -143,8 +143,12 @@ class ProbeSampler(Sampler):
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
-        """See `Sampler`."""
-        return cls(ensemble, plan, probes_of(plan), ensemble.net.group != "O")
+        """See `Sampler`; a batch of more vectors than neurons is faster with whole matrices, and
+        what networks differ by is far more than what probes do."""
+        crowded = BATCHES in ensemble.layers.needs
+        probes = needed(plan.trees()) if crowded else probes_of(plan)
+        crowded &= len(probes.jets) * len(ensemble.inputs) >= max(ensemble.widths)
+        return cls(ensemble, plan, probes, ensemble.net.group != "O" or crowded)
 
     @classmethod
     def why_not(cls, layers: Layers, plan: Plan) -> str:

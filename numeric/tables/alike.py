@@ -16,7 +16,7 @@ from .layout import numbered, sample_axes
 _SAME = (
     *("network", "activation_expr", "training", "outputs", "eta", "loss", "optimizer"),
     *("batch", "clip", "patience", "centered", "normalised", "q_first", "biases"),
-    *("q", "p"),
+    *("q", "p", "batch_size"),
 )
 """The attributes that must be equal."""
 

@@ -114,6 +114,25 @@ class Comparison:
         return tuple(sorted(rows, key=lambda row: -row.share))
 
     @property
+    def resolved(self) -> dict[str, tuple[float, ...]]:
+        """Of each tensor the layers, or steps, in which no row is `unresolved`."""
+        every = {row.tensor: {each.layer for each in self.rows} for row in self.rows}
+        weak = {(row.tensor, row.layer) for row in self.unresolved}
+        return {
+            name: tuple(sorted(at for at in layers if (name, at) not in weak))
+            for name, layers in every.items()
+        }
+
+    @property
+    def _told_resolved(self) -> str:
+        """The layers of each tensor that are resolved."""
+        axis = self.rows[0].axis
+        many = {name: "s" * (len(own) > 1) for name, own in self.resolved.items()}
+        resolved = ((name, own) for name, own in self.resolved.items() if own)
+        told = [f"{name} at {axis}{many[name]} {runs(own)}" for name, own in resolved]
+        return f"resolved to {percent(WEAK)}: {'; '.join(told) or 'nothing'}"
+
+    @property
     def weak(self) -> bool:
         """True if it agrees, but resolves worse than `WEAK`."""
         return self.agrees and bool(self.unresolved)
@@ -188,7 +207,7 @@ class Comparison:
         shown = f"{self.summary}\n{text(self._largest(5))}"
         if self.unresolved:
             count = f"{len(self.unresolved)} of {len(self.rows)} resolve worse than {percent(WEAK)}"
-            shown = f"{shown}\n{count}\n{text(self.unresolved[:5])}"
+            shown = f"{shown}\n{self._told_resolved}\n{count}\n{text(self.unresolved[:5])}"
         return "\n".join(filter(None, [shown, LEGEND, self.advice]))
 
     def __repr__(self) -> str:
@@ -260,6 +279,9 @@ def compare(
     ignores what a table does not state. Theory assumes tensorial descent of all inputs on the
     squared loss, without clip or patience.
 
+    Behind a function of m exchangeable samples the series is one in m/n: the terms left out may be
+    those of a series whose coefficients grow by m, from that of 1/n on.
+
     | what | counts as the same |
     |---|---|
     | widths of a network | equal ratios n_ℓ/n; the outputs of a dense network do not count |
@@ -269,7 +291,7 @@ def compare(
     | test inputs | the first ones of a table that has more, which are left out |
     | layers and steps | those of all tables; `skipped` lists the others |
     | positions that were chosen | those of all tables, by their numbers |
-    | exchangeable inputs | equal q and p |
+    | exchangeable inputs | equal q and p, and equal m behind a function of all samples |
 
     To compare different tables on purpose, change the attribute,
     `table.assign_attrs(optimizer="tensorial")`, or remove it from both tables,
@@ -396,7 +418,11 @@ def _rows(
     rounding[1 : 1 + len(floors)] = np.maximum(rounding[1 : 1 + len(floors)], of_floors)
     distinct = tuple(_distinct(theory, measured, rounding))
     floors = np.maximum(floors, ACCURACY * abs(theory))
-    found, error, left_out = intercepts(powers, samples, np.hypot(errors, floors), NEXT_TERM)
+    noise = np.hypot(errors, floors)
+    found, error, left_out = intercepts(powers, samples, noise, NEXT_TERM, _batch(flowed))
+    if _batch(flowed):
+        grown = _growing(left_out, largest)
+        error, left_out = np.sqrt(error**2 - left_out**2 + grown**2), grown
     ses, differences = np.hypot(error, doubt), found - theory - known
     if truncated:
         exact = ~errors.any(axis=0) & (abs(differences) <= floors.max(axis=0) + doubt)
@@ -430,7 +456,21 @@ def _next_term(name: str, flowed: xarray.Dataset, width: int, largest: Array) ->
     corrections = _corrections(name, flowed)
     if corrections:
         largest = _largest(values_of(flowed, corrections[-1], "flowed", flowed))
-    return NEXT_TERM * largest / float(width) ** (1 + len(corrections))
+    ratio = max(NEXT_TERM, _batch(flowed))
+    return ratio * largest / float(width) ** (1 + len(corrections))
+
+
+def _growing(left_out: Array, largest: Array) -> Array:
+    """What a fit may leave out, as a share of the tensor no less than in the layers before: a
+    coefficient that vanishes in one layer says nothing of those behind it."""
+    shares = np.divide(left_out, largest, out=np.zeros_like(left_out), where=largest > 0)
+    most = np.maximum.accumulate(shares.reshape(len(shares), -1).max(axis=1))
+    return np.asarray(most.reshape(-1, *[1] * (left_out.ndim - 1)) * largest)
+
+
+def _batch(flowed: xarray.Dataset) -> float:
+    """m of a batch that is normalized, whose series is one in m/n; else 0."""
+    return float(flowed.attrs.get("batch_size", 0))
 
 
 def _distinct(theory: Array, measured: Array, rounding: Array) -> Iterator[tuple[int, ...]]:

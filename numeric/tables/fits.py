@@ -50,16 +50,18 @@ def twin(
 
 
 def intercepts(
-    inverse: Array, samples: Array, errors: Array, next_term: float
+    inverse: Array, samples: Array, errors: Array, next_term: float, batch: float = 0.0
 ) -> tuple[Array, Array, Array]:
     """Fit polynomials in 1/n by weighted least squares: c_0, its error, and the next term's part.
 
     The error combines that of the samples with that of the first neglected term, c_{d+1}/n^{d+1}.
-    We assume |c_{d+1}| ≤ next_term |c_d|. A fit of degree 0 has no such estimate.
+    We assume |c_{d+1}| ≤ next_term |c_d|, or of a series in m/n ≤ m^d |c_1|, if that is more. A fit
+    of degree 0 has no such estimate.
 
     Arguments:
         inverse: the powers of 1/n, (widths, degree + 1).
         samples, errors: (widths, …).
+        batch: m; 0 for a series in 1/n.
     """
     degree = inverse.shape[1] - 1
     samples, errors = np.moveaxis(samples, 0, -1), np.moveaxis(errors, 0, -1)
@@ -70,7 +72,11 @@ def intercepts(
     first = fits[..., 0, :]
     beyond = inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0 * inverse[:, 0]
     left_out = (first[..., None, :] @ beyond[:, None])[..., 0, 0]
-    neglected = next_term * abs(coefficients[..., -1] * left_out)
+    following = np.maximum(
+        next_term * abs(coefficients[..., -1]),
+        batch**degree * abs(coefficients[..., min(degree, 1)]),
+    )
+    neglected = abs(following * left_out)
     parts = first * errors
     spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
     return coefficients[..., 0], np.hypot(spread, neglected), neglected

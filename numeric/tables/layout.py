@@ -323,10 +323,15 @@ def spread(table: xarray.Dataset, name: Name, samples: int, ending: str = "") ->
     return np.asarray(values[:, at].reshape(len(values), *(samples,) * rank))
 
 
-def about_inputs(inputs: Exchangeable) -> dict[str, int | float | str]:
-    """The attributes that say which inputs these are."""
+def about_inputs(inputs: Exchangeable, batch: int = 0) -> dict[str, int | float | str]:
+    """The attributes that say which inputs these are.
+
+    Arguments:
+        batch: the samples that a function of all samples takes; 0 without one.
+    """
     q, p = map(float, inputs.numbers)
     about = {"samples": inputs.m if isinstance(inputs.m, int) else str(inputs.m), "q": q, "p": p}
+    about |= {"batch_size": batch} if batch else {}
     return about if inputs.n_0 is None else about | {"n_0": inputs.n_0}
 
 

@@ -438,7 +438,7 @@ def test_what_is_no_layer_is_refused_with_the_reason(lines, says):
     ("make", "argument"),
     [
         (lambda: layers.normalized("rms", eps=-1), "eps"),
-        (lambda: layers.normalized("batch"), "norm"),
+        (lambda: layers.normalized("instance"), "norm"),
         (lambda: layers.normalized(None), "norm"),
         (lambda: layers.residual(ratio=0), "ratio"),
         (lambda: layers.residual(C=(1,)), "C"),

@@ -190,7 +190,7 @@ def test_affine_changes_scale_and_shift():
         (lambda net: flow(net, np.ones((3, 6)), 2, ["K"]), "samples that differ"),
         (lambda net: flow(net, np.eye(17), 3, ["K"]), "at most 16 samples"),
         (lambda net: flow(net, Exchangeable(sympy.Symbol("m"), 1, 0), 3, ["K"]), "a number of"),
-        (lambda net: flow(net, Exchangeable(5, 1, 1), 3, ["K"]), "samples that differ"),
+        (lambda net: flow(net, Exchangeable(5, 1, 1), 3, ["K"]), "samples that differ, p < q"),
         (lambda net: flow(net, BATCH[:3], 3, ["Theta"]), "averages of 1/r²"),
         (lambda net: flow(net, BATCH, 3, ["B"]), "averages of 1/r⁴"),
         (lambda net: simulate(net, BATCH, 8, 3, draws=4, tensors=["Theta"]), "infinite mean"),
@@ -199,7 +199,6 @@ def test_affine_changes_scale_and_shift():
         (lambda net: recursion("V", layer=net.layer).specialise("tanh"), "an open activation"),
         (lambda net: recursion("V", layer=net.layer).exchangeable(), "recursions of orbits"),
         (lambda net: write_module(recursion("V", layer=net.layer), "tanh", "x.py"), "one sample"),
-        (lambda _: layers.skip("1/2") and layers.around("batchnorm", skip=1), "invariant"),
         (lambda _: layers.batchnorm(eps=-1), "0 or more"),
     ],
 )
@@ -337,3 +336,61 @@ def test_an_ensemble_tells_derivatives_by_named_samples_alone_apart():
     right, wrong = (linear_vertex(*known, by(P)) for by in (every_sample, named_samples))
     assert np.abs((V - right) / se).max() < 5
     assert np.abs((V - wrong) / se).max() > 10
+
+
+@pytest.mark.slow
+def test_a_weak_comparison_says_what_it_resolves():
+    net = Network("relu", Gaussian(2), layer=layers.batchnorm())
+    inputs = Exchangeable(8, 1, 0)
+    tables = [simulate(net, inputs, n, 3, 200, tensors=["K", "V"], seed=1) for n in (16, 32)]
+    assert {table.attrs["sampler"] for table in tables} == {"probes"}
+    found = compare(flow(net, inputs, 3, ["K", "V"]), tables)
+    assert found.weak
+    assert found.resolved["K"] == (1.0, 2.0, 3.0)
+    assert found.resolved["V"] == (1.0,)
+    assert "resolved to 20 %: K at layers 1 to 3; V at layer 1" in str(found)
+
+
+def test_a_batch_of_more_vectors_than_neurons_has_whole_matrices():
+    """The law is the same: lazy and whole matrices give one mean, to their errors."""
+    net = Network("relu", Orthogonal(2), layer=layers.batchnorm())
+    inputs = Exchangeable(9, 1, 0, 16)
+    tables = [simulate(net, inputs, n, 3, 300, tensors=["K", "Theta"], seed=1) for n in (8, 16, 32)]
+    assert [table.attrs["sampler"] for table in tables] == ["explicit", "explicit", "probes"]
+    assert compare(flow(net, inputs, 3, ["K"]), tables).agrees
+
+
+def test_batches_of_another_size_are_not_compared():
+    net = Network("relu", Gaussian(2), layer=layers.batchnorm())
+    table = simulate(net, Exchangeable(8, 1, 0), 16, 2, 20, tensors=["K"])
+    for inputs, name in ((Exchangeable(7, 1, 0), "batch_size"), (Exchangeable(8, 1, "1/2"), "p")):
+        with pytest.raises(InputError, match=f"{name} "):
+            compare(flow(net, inputs, 2, ["K"]), table)
+    plain = [flow(Network("relu"), Exchangeable(m, 1, 0), 2, ["K"]) for m in (7, 8)]
+    same = simulate(Network("relu"), Exchangeable(8, 1, 0), 16, 2, 20, tensors=["K"])
+    assert all(compare(each, same).agrees for each in plain)
+
+
+@pytest.mark.parametrize("eps", [0, "1/10"])
+def test_a_batch_of_equal_samples_is_refused_for_what_it_is(eps):
+    net = Network("relu", layer=layers.batchnorm(eps))
+    with pytest.raises(InputError, match="p < q: a batch of equal ones has no variance"):
+        flow(net, Exchangeable(5, 1, 1), 2, ["K"])
+
+
+@pytest.mark.parametrize("samples", [7, 70])
+def test_entries_of_all_samples_are_measured(samples):
+    """The mean over entries a, a + 1, … of a batch is unbiased for each orbit: V of linear σ is
+    K K + K K of the projected samples."""
+    net = Network("linear", Gaussian(1), layer=CENTRED)
+    table = simulate(net, Exchangeable(samples, 1, 0), 80, 2, 200, tensors=["K", "V"], seed=3).sel(
+        layer=2
+    )
+    K = projection(samples)
+    V = np.einsum("ac,bd->abcd", K[:4, :4], K[:4, :4])
+    known = {"K": K, "V": V + V.swapaxes(2, 3)}
+    for name, values in known.items():
+        for orbit, found in table[name].dropna("orbit").groupby("orbit"):
+            at = tuple(int(digit) - 1 for digit in orbit if digit.isdigit())
+            z = (found - values[at]) / table[f"{name}_se"].sel(orbit=orbit)
+            assert abs(z) < 4.5

@@ -84,6 +84,7 @@ LAYERS: dict[str, Callable[[], object]] = {
         "normalized(rms)",
         "normalized(layer)",
         "normalized(group(2))",
+        "batchnorm(eps=1/10)",
         "residual(skip=1/2)",
         "residual(skip=1, norm=rms)",
         OWN,
@@ -96,6 +97,8 @@ LAYERS: dict[str, Callable[[], object]] = {
         "convolution(2, 3, readout=mean)",
         "around(convolution(2, 3), norm=rms)",
         "around(sequence(convolution(2, 3, activations=linear), convolution(2, 3)), skip=1/2)",
+        "around(sequence(batchnorm(eps=1), batchnorm(eps=1)))",
+        "convolution(2, 2, norm=batch, eps=1/10)",
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),
@@ -166,8 +169,15 @@ class Case:
             self.sigma if activation is None else activation, self.weights, self.first, **given
         )
 
+    @property
+    def is_batched(self) -> bool:
+        """True if a batch of two vectors, or of a signal's positions, is the least."""
+        return "batch" in self.layer_name
+
     def inputs(self, count: int) -> np.ndarray:
         """One input or several: vectors, or signals of a convolution."""
+        if self.is_batched and not self.layer.input_axes:
+            count = max(count, 2)
         if not self.layer.input_axes:
             return INPUTS[0] if count == 1 else INPUTS[:count]
         axes = self.layer.input_axes
@@ -224,9 +234,9 @@ def derived(case: Case, layer: Any = None) -> list[Any]:
 def recursions(case: Case) -> None:
     """`recursion`, of layer 1 and of the last one."""
     own = case.net().layer_at(DEPTH, DEPTH)
-    if all(taps.is_full for _, taps in own.tapped):
+    if all(taps.is_full for _, taps in own.tapped) and not case.is_batched:
         assert derived(case, own)[1].expr != 0
-    else:  # no signal stays the same everywhere
+    else:  # no signal stays the same everywhere, or samples are not alone
         assert recursion("V", case.weights, layer=own).expr != 0
     first = case.weights if case.first is None else case.first
     assert recursion("V", first, first_layer=True).name == "V"
@@ -336,8 +346,9 @@ ETA, TARGET = 0.05, 0.3
 
 
 def targets(case: Case) -> Any:
-    """One number, or one for each position of a signal that is not read out."""
-    return np.full(case.layer.output_axes, TARGET)
+    """One number, or one for each position of a signal that is not read out, or of a batch."""
+    batch = (2,) if case.is_batched and not case.layer.input_axes else ()
+    return np.full((*batch, *case.layer.output_axes), TARGET)
 
 
 def trained(case: Case) -> None:

@@ -140,6 +140,43 @@ REASONS = (
         "Spectra are derived only for layers whose variables all have n neurons.",
     ),
     Reason(
+        "one input of a batch",
+        NO,
+        "layer",
+        "^several samples, a batch$",
+        "These functions take one input, and one input is no batch.",
+    ),
+    Reason(
+        "functions of one sample",
+        NOT_YET,
+        "layer",
+        "functions of one sample",
+        "Spectra, training theory, exact moments and averages with `draws=` support layers that "
+        "treat each sample by itself. Behind batch normalization use `simulate`.",
+    ),
+    Reason(
+        "digits of batches",
+        NOT_YET,
+        "precision",
+        "none, for a function of all samples",
+        "Averages of a function of all samples have no ball arithmetic.",
+    ),
+    Reason(
+        "tower of batches",
+        NOT_YET,
+        "fields",
+        "cumulants of z alone, such as K, G1 and V, or Theta",
+        "Behind batch normalization only K, G1, V and Theta are derived.",
+    ),
+    Reason(
+        "past a batch",
+        NOT_YET,
+        "layer|tensors",
+        "a skip past the samples of a batch normalization|cumulants with every power of z enter",
+        "A skip that carries z past a function of z has K and Theta alone. For other tensors put a "
+        "matrix before batch normalization.",
+    ),
+    Reason(
         "trained outputs behind a skip",
         NOT_YET,
         "layer",

@@ -347,7 +347,7 @@ class Step(Shown):
         return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
     def _check_without_batch(self, wanted: str) -> None:
-        for stage in self.layer_stages:
+        for stage in self.layer_stages if self.is_composed else (self.through,):
             stage.check_without_batch(wanted)
 
     def single_input(self) -> Self:

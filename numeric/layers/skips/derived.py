@@ -127,6 +127,8 @@ def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
     norm = norm_of(stages) if is_skip(stages) else None
     if not closes(stages):
         wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
+        if any(stage.batch for stage in stages):
+            wanted += " where a network has a skip past the samples of a batch normalization"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.equal_widths or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"

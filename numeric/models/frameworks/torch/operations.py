@@ -134,6 +134,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return _group_norm(
             tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
         )
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+        return _batch_norm(tracer, u, module, own.get("weight"), own.get("bias"))
     if type(module) in _PADS:
         pads = _PADS[type(module)], getattr(module, "value", None)
         return _padded(tracer, u, module.padding, *pads)
@@ -168,7 +170,6 @@ def _why_not(module: nn.Module) -> str | None:
 
 
 _REASONS = {
-    "BatchNorm": "it makes the inputs of a batch depend on each other",
     "InstanceNorm": "it is GroupNorm with one neuron in each group, and theory is for many",
     "MaxPool": "the largest of several positions is no function of one; average pooling is read",
     "AdaptiveMaxPool": "the largest of several positions is no function of one",
@@ -394,6 +395,20 @@ def _group_norm(
         raise UnreadableError("GroupNorm with one neuron in each group: theory is for many")
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
     return tracer.norm(u, "layer", eps, gains, num_groups, over=over)
+
+
+def _batch_norm(
+    tracer: Tracer,
+    u: Value,
+    module: nn.Module,
+    weight: Parameter | None = None,
+    bias: Parameter | None = None,
+) -> Value:
+    if getattr(u, "form", ""):
+        raise UnreadableError("batch normalization of a layer in another shape than channels first")
+    mean, variance = module.running_mean, module.running_var
+    running = None if mean is None else (mean.numpy(), variance.numpy())
+    return tracer.batch_norm(u, module.eps, (weight, bias), running)
 
 
 def _rms_norm(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ....arrays import Array
 from ...graph import Graph, Inputs
@@ -34,6 +35,24 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+class _OfBatches(nn.Module):
+    """A batch normalization in training mode of rows that are several batches of m inputs."""
+
+    def __init__(self, norm: nn.Module, m: int) -> None:
+        super().__init__()
+        self.m, self.eps, self.weight, self.bias = m, norm.eps, norm.weight, norm.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The normalized rows."""
+        rows = x.unflatten(0, (-1, self.m)).movedim(2, -1)
+        axes = tuple(range(1, rows.ndim - 1))
+        centred = rows - rows.mean(axes, keepdim=True)
+        found = centred / (centred.square().mean(axes, keepdim=True) + self.eps).sqrt()
+        if self.weight is not None:
+            found = found * self.weight + self.bias
+        return found.movedim(-1, 2).flatten(0, 1)
+
+
 class TorchReading(Reading):
     """A `torch.nn.Module`, or what makes one."""
 
@@ -47,10 +66,13 @@ class TorchReading(Reading):
         output: str | None = None,
     ) -> None:
         self._make = make
-        self._model = copy.deepcopy(model).cpu().double().eval()
+        self._model = _settled(model)
         shape = () if inputs is None else inputs.shape
         self._traced, self.graph = _read(self._model, shape, output)
         self._shapes = _shapes(self._traced, self.graph)
+        for path, module in [*self._traced.named_modules()] if self.graph.batch else ():
+            if isinstance(module, _BatchNorm) and module.running_mean is None:
+                self._traced.set_submodule(path, _OfBatches(module, self.graph.batch))
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
@@ -204,6 +226,17 @@ def read(
     return TorchReading(model, make, inputs, output)
 
 
+def _settled(model: nn.Module) -> nn.Module:
+    """A copy in evaluation mode, but for batch normalizations in training mode: these keep no
+    statistics."""
+    found = copy.deepcopy(model).cpu().double()
+    for module in found.modules():
+        if isinstance(module, _BatchNorm) and module.training:
+            module.running_mean = module.running_var = None
+            module.track_running_stats = False
+    return found.eval()
+
+
 def _matrix(values: Any, leading: int = 0) -> Any:
     """A filter (out, in, *size) behind so many axes as a matrix, its columns side by side."""
     return values.reshape(*values.shape[: leading + 1], -1) if values.ndim > leading + 1 else values
@@ -229,7 +262,7 @@ def _shapes(traced: fx.GraphModule, graph: Graph) -> dict[str, tuple[int, ...]]:
         return {}
     run = _Shapes(traced)
     with torch.no_grad():
-        run.run(torch.zeros(1, graph.widths[0], *graph.shapes[0], dtype=torch.double))
+        run.run(torch.zeros(2, graph.widths[0], *graph.shapes[0], dtype=torch.double))
     return run.found
 
 
