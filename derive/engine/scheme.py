@@ -101,7 +101,8 @@ class Scheme:
             raise InputError("layer", str(self.layer), wanted)
 
     def check_without_batch(self, wanted: str) -> None:
-        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        """Raise InputError, with what is wanted instead, for a function of all samples, or of
+        all positions."""
         for stage in self.stages:
             stage.check_without_batch(wanted)
 

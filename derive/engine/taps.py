@@ -33,6 +33,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from ..errors import as_integer
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
 from ..work.caches import cache
@@ -303,6 +304,13 @@ class Alone(Constant):
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
         return [body]
+
+
+def each_alone(positions: int) -> Taps:
+    """Each of so many positions by itself; InputError unless it is a number of 1 or more."""
+    count = as_integer("positions", positions, 1)
+    row = tuple(((p, 1.0),) for p in range(count))
+    return Taps((row,), (count,), (count,))
 
 
 ALONE = Alone(((((0, 1.0),),),), (1,), ())

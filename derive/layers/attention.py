@@ -1,0 +1,243 @@
+"""Attention over the positions of a signal, and blocks of transformers.
+
+Tokens are positions and sequences are samples, as of convolutions: norms at each position, residual
+blocks and readouts apply as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike
+
+from ..activations.functions import Activation
+from ..engine.scores import as_score
+from ..errors import InputError, Words, as_integer
+from ..expressions import as_expression
+from ..symbols import C_W
+from ..weights import WeightEnsemble
+from .composed import around, joined
+from .layer import Layer
+from .norms import Norm, shown_as
+from .shipped import residual
+
+Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
+
+_MATRICES = ("Q", "K", "V", "O")
+_OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
+
+
+def attention(
+    heads: int | str | sympy.Expr,
+    positions: int,
+    scores: str = "1/d",
+    score: str = "softmax",
+    mask: str | int | ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    skip: object = 1,
+    norm: str | None = None,
+    eps: object = 0,
+    C: Sequence[object] | None = None,
+    keys: int | None = None,
+    tied: bool = False,
+    key_norm: bool = False,
+    weights: Laws = None,
+    label: str | None = None,
+) -> Layer:
+    """z'_t = γ z_t + b + Σ_h W_O^h Σ_s A^h_ts v^h_s, with A^h_ts = softmax_s(c^h_ts + B_ts).
+
+    Each of H heads has d = n/H components of q = W_Q y, k = W_K y and v = W_V y, y = z or the
+    normalized z, and the scores c^h_ts = q^h_t·k^h_s/d, or over √d.
+
+    Arguments:
+        heads: H, a number or a symbol such as "H".
+        positions: T, of a signal; inputs are (m, T, n_0), or one of m.
+        scores: "1/d", as in muP, or "1/sqrt(d)".
+        score: "softmax", or the name of an activation f, A_ts = f(c_ts + B_ts).
+        mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
+            that is True where t reads s.
+        bias: B, a table (T, T), such as that of ALiBi; by default 0.
+        skip, norm, eps: as of `layers.residual`.
+        C: (C_Q, C_K, C_V, C_O), the variances of the matrices; by default the network's C_W.
+        keys: how many heads of keys and values there are, by default H. Heads share them in groups
+            of H/keys (grouped queries).
+        tied: whether the keys are the queries, W_K = W_Q.
+        key_norm: whether queries and keys are divided by their root mean square in each head.
+        weights: the law of all matrices, or a mapping from "Q", "K", "V" and "O".
+
+    Derived here. Raises InputError for sizes, texts and tables that are none of these.
+
+    >>> attention(4, 8, mask="causal")
+    attention(4, 8, skip=1, mask=causal)
+    """
+    wanted = "a number of heads, 1 or more, or a symbol"
+    named = isinstance(heads, str) and heads.isidentifier()
+    given_heads = sympy.Symbol(str(heads), positive=True) if named else heads
+    H, T = as_expression("heads", given_heads, wanted), as_integer("positions", positions, 1)
+    if not (H.is_Symbol or (H.is_Integer and H > 0)) or (key_norm and H.is_Symbol):
+        raise InputError(
+            "heads", heads, "a number, for a norm in each head" if key_norm else wanted
+        )
+    if scores not in _OVER:
+        raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
+    as_score(score)
+    table = _table(T, mask, bias)
+    groups = _groups(H, keys)
+    lines, rows = _equations(
+        groups, _OVER[scores], score, table is not None, tied, key_norm, H / groups
+    )
+    ratio = {name: sympy.Rational(1, groups) for name in rows} if groups > 1 else {}
+    extra: dict[str, Any] = {"eps_k": eps} if key_norm else {}
+    block = Layer(
+        *lines,
+        C=_variances(C, groups, tied),
+        weights=_laws(weights, groups, tied),
+        ratio=ratio,
+        tables={} if table is None else {"B": table},
+        positions=T,
+        **extra,
+    )
+    given = Norm(norm, 0 if norm is None else eps)
+    shown = [str(H), str(T), *shown_as(scores=None if scores == "1/d" else scores)]
+    shown += shown_as(score=None if score == "softmax" else score, skip=skip)
+    shown += [
+        *given.shown("norm="),
+        *shown_as(mask=_shown(mask), bias=_shown(bias), C=C, keys=keys),
+    ]
+    shown += [name for name, on in (("tied=True", tied), ("key_norm=True", key_norm)) if on]
+    shown += shown_as(weights=None if weights is None else str(weights))
+    made = label or f"attention({', '.join(shown)})"
+    return around(block, skip, norm, given.eps, made)
+
+
+def transformer(
+    heads: int | str | sympy.Expr,
+    positions: int,
+    ratio: object = 4,
+    norm: str | None = "rms",
+    eps: object = 0,
+    skip: object = 1,
+    activations: Mapping[str, Activation | str] | Activation | str | None = None,
+    weights: Laws = None,
+    **given: Any,
+) -> Layer:
+    """A block of a transformer: `attention` and then `residual`, with norms before both.
+
+    Arguments:
+        heads, positions, weights: as of `attention`.
+        ratio: the width of the hidden layer over n.
+        norm, eps, skip: of both halves.
+        activations: σ of the second half; by default the network's.
+        given: the other arguments of `attention`.
+
+    By definition. Raises InputError as `attention` and `layers.residual` do.
+
+    >>> transformer(4, 8)
+    transformer(4, 8, norm=rms)
+    """
+    law = None if isinstance(weights, Mapping) else weights
+    eps = 0 if norm is None else eps
+    first = attention(heads, positions, skip=skip, norm=norm, eps=eps, weights=weights, **given)
+    second = residual(skip, norm, eps, ratio, weights=law, activations=activations)
+    shown = [str(heads), str(positions), *shown_as(ratio=None if ratio == 4 else ratio)]
+    shown += [*Norm(norm, eps).shown("norm="), *shown_as(skip=None if skip == 1 else skip)]
+    shown += shown_as(activations=activations, weights=weights)
+    shown += shown_as(**{name: _shown(each) for name, each in given.items()})
+    return joined([first, second], f"transformer({', '.join(shown)})")
+
+
+def _equations(
+    groups: int, over: str, score: str, tabled: bool, tied: bool, normed: bool, H: sympy.Expr
+) -> tuple[list[str], list[str]]:
+    """The equations, and the variables whose widths are n over the number of groups."""
+    names = [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
+    made = [f"q{k}[i] = WQ{k}[i,a] z[a]" for k in names]
+    made += [*([] if tied else ["k[i] = WK[i,a] z[a]"]), "v[i] = WV[i,a] z[a]"]
+    rows = [*(f"q{k}" for k in names), *([] if tied else ["k"]), "v"]
+    normalized = [*rows[:-1]] if normed else []
+    for name in normalized:
+        made += [
+            f"m{name} = {name}[a:{H}] {name}[a:{H}]/n",
+            f"r{name}[i] = {name}[i]/sqrt(m{name} + eps_k)",
+        ]
+    mark = "r" if normed else ""
+    addends = []
+    for k in names:
+        key = f"{mark}{'q' if tied else 'k'}"
+        made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
+        addends.append(f"WO{k}[i,a] {score}_s(c{k}[t,s]{' + B[t,s]' if tabled else ''}) v[a,s]")
+    return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
+
+
+def _groups(heads: sympy.Expr, keys: int | None) -> int:
+    """How many heads share keys and values."""
+    if keys is None:
+        return 1
+    count = as_integer("keys", keys, 1)
+    if not heads.is_Integer or int(heads) % count:
+        raise InputError("keys", keys, f"a number that divides the heads, {heads}, a number too")
+    return int(heads) // count
+
+
+def _variances(C: Sequence[object] | None, groups: int, tied: bool) -> dict[str, object]:
+    """C by the names of the matrices; the heads of a group have their parts of W_O."""
+    if C is not None and (not isinstance(C, list | tuple) or len(C) != len(_MATRICES)):
+        raise InputError("C", C, "the variances of W_Q, W_K, W_V and W_O")
+    if C is None and groups == 1:
+        return {}
+    given = dict(zip(_MATRICES, C or [C_W] * len(_MATRICES), strict=True))
+    given["O"] = as_expression("C", given["O"], "a number or a symbol") / groups
+    return _named(given, groups, tied)
+
+
+def _laws(weights: Laws, groups: int, tied: bool) -> Any:
+    """The laws by the names of the matrices."""
+    if not isinstance(weights, Mapping):
+        return weights
+    if unknown := sorted(set(weights) - {*_MATRICES}):
+        raise InputError("weights", unknown, "laws by Q, K, V and O")
+    return _named(weights, groups, tied)
+
+
+def _named(given: Mapping[str, Any], groups: int, tied: bool) -> dict[str, Any]:
+    numbers = range(1, groups + 1) if groups > 1 else [""]
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        several = name in ("Q", "O")
+        if not (tied and name == "K"):
+            found |= {f"W{name}{k}": value for k in (numbers if several else [""])}
+    return found
+
+
+def _table(T: int, mask: Any, bias: ArrayLike | None) -> Any:
+    """B with −inf where a position is masked; None for 0 everywhere."""
+    if mask is None and bias is None:
+        return None
+    found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    if found.shape != (T, T):
+        raise InputError("bias", Words(f"shape {found.shape}"), f"a table ({T}, {T})")
+    return found if mask is None else np.where(_open(T, mask), found, -np.inf)
+
+
+def _open(T: int, mask: Any) -> Any:
+    """True where position t reads s."""
+    t, s = np.indices((T, T))
+    if isinstance(mask, str):
+        if mask != "causal":
+            raise InputError("mask", mask, '"causal", a window, or a table')
+        return s <= t
+    if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
+        return (s <= t) & (s > t - as_integer("mask", mask, 1))
+    found = np.asarray(mask)
+    if found.shape != (T, T) or found.dtype != bool:
+        raise InputError("mask", Words(f"shape {found.shape}"), f"a table ({T}, {T}) of booleans")
+    return found
+
+
+def _shown(given: Any) -> Any:
+    """Itself where a text can show it, else that it is a table."""
+    plain = given is None or isinstance(given, str | int | float | sympy.Expr)
+    return given if plain or isinstance(given, tuple) else "table"

@@ -1,0 +1,74 @@
+"""Attention: equations, recursions, and an exact evaluation that shares no code with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from derive import layers
+from derive.errors import InputError
+
+
+def test_equations_of_a_session() -> None:
+    """The shipped layer is a set of equations that anyone can write."""
+    own = layers.Layer(
+        "q[i] = WQ[i,a] z[a]",
+        "k[i] = WK[i,a] z[a]",
+        "v[i] = WV[i,a] z[a]",
+        "c[t,s] = q[a,t:4] k[a,s:4]/n",
+        "z[i] = z[i] + b[i] + WO[i,a] softmax_s(c[t,s] + B[t,s]) v[a,s]",
+        tables={"B": np.where(np.tri(3) > 0, 0.0, -np.inf)},
+        positions=3,
+    )
+    assert own.stages == layers.attention(4, 3, mask="causal").stages
+    assert own.input_axes == own.output_axes == (3,)
+
+
+def test_a_transformer_is_two_blocks() -> None:
+    """Attention and an MLP, each behind a norm."""
+    block = layers.transformer(4, 8)
+    halves = layers.attention(4, 8, norm="rms"), layers.residual(norm="rms", ratio=4)
+    assert block.stages == layers.sequence(*halves).stages
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [
+        ({"heads": 0}, "heads"),
+        ({"heads": "1/2"}, "heads"),
+        ({"positions": 0}, "positions"),
+        ({"scores": "d"}, "scores"),
+        ({"score": "nothing"}, "score"),
+        ({"mask": "acausal"}, "mask"),
+        ({"mask": [[True]]}, "mask"),
+        ({"bias": np.zeros(3)}, "bias"),
+        ({"C": (1, 1)}, "C"),
+        ({"keys": 3}, "keys"),
+        ({"heads": "H", "key_norm": True}, "heads"),
+        ({"weights": {"P": "uniform"}}, "weights"),
+    ],
+)
+def test_refusals(given: dict[str, object], argument: str) -> None:
+    """Sizes, texts and tables that are none name their argument."""
+    with pytest.raises(InputError, match=f"^{argument}"):
+        layers.attention(**({"heads": 4, "positions": 3} | given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "z[i] = WO[i,a] softmax_s(c[t,s]) v[a]",
+        "z[i] = WO[i,a] softmax_s(c[s,t]) v[a,s]",
+        "z[i] = WO[i,a] v[a,s]",
+        "z[i] = WO[i,a] softmax_s(c[t,s] + D[t,s]) v[a,s]",
+        "z[i] = WO[i,a] softmax_s(d[t,s]) v[a,s]",
+        "z[i] = WO[i,a] softmax_s(c[t,s]) z[a,s]",
+        "z[i] = v[i] + WO[i,a] softmax_s(c[t,s]) v[a,s]",
+        "z[i] = softmax_s(c[t,s]) v[i,s]",
+    ],
+)
+def test_equations_that_are_none(line: str) -> None:
+    """Positions, tables and scores must be known, and values must have a matrix of their own."""
+    made = ("q[i] = WQ[i,a] z[a]", "k[i] = WK[i,a] z[a]", "v[i] = WV[i,a] z[a]")
+    with pytest.raises(InputError, match=r"^(layer|tables)"):
+        layers.Layer(*made, "c[t,s] = q[a,t] k[a,s]/n", line, positions=2)
