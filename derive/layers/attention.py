@@ -17,7 +17,6 @@ from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
-from ..symbols import C_W
 from ..weights import WeightEnsemble
 from .composed import around, joined
 from .layer import Layer
@@ -168,7 +167,9 @@ def _equations(
     for k in names:
         key = f"{mark}{'q' if tied else 'k'}"
         made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
-        addends.append(f"WO{k}[i,a] {score}_s(c{k}[t,s]{' + B[t,s]' if tabled else ''}) v[a,s]")
+        share = "" if groups == 1 else f"/sqrt({groups})"
+        weight = f"{score}_s(c{k}[t,s]{' + B[t,s]' if tabled else ''})"
+        addends.append(f"WO{k}[i,a] {weight} v[a,s]{share}")
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
 
 
@@ -183,14 +184,12 @@ def _groups(heads: sympy.Expr, keys: int | None) -> int:
 
 
 def _variances(C: Sequence[object] | None, groups: int, tied: bool) -> dict[str, object]:
-    """C by the names of the matrices; the heads of a group have their parts of W_O."""
-    if C is not None and (not isinstance(C, list | tuple) or len(C) != len(_MATRICES)):
-        raise InputError("C", C, "the variances of W_Q, W_K, W_V and W_O")
-    if C is None and groups == 1:
+    """C by the names of the matrices."""
+    if C is None:
         return {}
-    given = dict(zip(_MATRICES, C or [C_W] * len(_MATRICES), strict=True))
-    given["O"] = as_expression("C", given["O"], "a number or a symbol") / groups
-    return _named(given, groups, tied)
+    if not isinstance(C, list | tuple) or len(C) != len(_MATRICES):
+        raise InputError("C", C, "the variances of W_Q, W_K, W_V and W_O")
+    return _named(dict(zip(_MATRICES, C, strict=True)), groups, tied)
 
 
 def _laws(weights: Laws, groups: int, tied: bool) -> Any:

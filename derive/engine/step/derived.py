@@ -38,10 +38,10 @@ from ..tensors import (
     spell,
     tensor,
 )
-from ..through import Response
+from ..through import Response, Weighting
 from .coefficients import coefficient
 
-Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
+Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response, Weighting)
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,6 +280,7 @@ class Step(Shown):
             tensor=self._component,
             bracket=self._bracket,
             response=lambda function: function.at_limits(self._component),
+            weighting=lambda weights: Component(weights.label, weights.samples),
         )
 
     def _parameter(self, atom: Parameter) -> sympy.Expr:
@@ -338,6 +339,7 @@ class Step(Shown):
             return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
         atoms = self.atoms(Tensor)
         atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
+        atoms |= {limit for atom in self.atoms(Weighting) for limit in atom.limits}
         found = {name.label: name for name, _ in map(identify, atoms)}
         kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
         for kernel in map(kernel_name, self.through.argument_kinds):
@@ -438,6 +440,9 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         opened: keep brackets of the layer's own activations as brackets, named by their kernels.
     """
     stages = step.layer_stages
+    if sum(bool(stage.scores) for stage in stages) > 1:
+        wanted = "one attention in a layer, for one expression; those of its stages are in `stages`"
+        raise InputError("layer", str(step.layer), wanted)
     named: dict[str, tuple[sympy.Expr, Activation | None]] = {}
     pair = (1, 1) if step.is_single_input else (1, 2)
     plain = symbols.K if step.is_single_input else Component("K", pair)
