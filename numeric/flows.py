@@ -448,6 +448,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
     schemes = net.schemes(depth, samples).distinct
     if _is_batched(schemes):
         return "none, for a function of all samples"
+    if any(stage.scores for scheme in schemes for stage in scheme.stages):
+        return "none, for attention"
     taps = [stage.taps for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"

@@ -19,8 +19,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from ..activations.functions import Activation, as_activation
-from ..errors import InputError
+from ..errors import InputError, Words
 from ..groups.pairings import mobius, set_partitions
+from ..symbols import z
 from ..work.caches import cache
 from .trees import Kind
 
@@ -92,6 +93,11 @@ def _softmax(scores: Array, order: int) -> Array:
 def _elementwise(function: Activation, scores: Array, order: int) -> Array:
     """f^{(k)}(c[t,s]) where all r are s; 0 where s is masked."""
     open_to = np.isfinite(scores)
+    kinks = [float(kink) for kink in function.kinks] if order else []
+    if np.isin(scores, kinks).any():
+        got = f"scores whose limit is a kink of {function}"
+        wanted = "a smooth function, or a table that moves them off it, beyond the leading order"
+        raise InputError("score", Words(got), wanted)
     values = _derivative(function, order)(np.where(open_to, scores, 0.0))
     values = np.where(open_to, np.broadcast_to(values, scores.shape), 0.0)
     at = np.indices((scores.shape[-1],) * (order + 1))
@@ -103,9 +109,8 @@ def _elementwise(function: Activation, scores: Array, order: int) -> Array:
 
 @cache(entries=64)
 def _derivative(function: Activation, order: int) -> Callable[[Array], Array]:
-    symbol = next(iter(function.expr.free_symbols), sympy.Symbol("z"))
-    value = sympy.diff(function.expr, symbol, order)
-    found: Callable[[Array], Array] = sympy.lambdify(symbol, value, "numpy")
+    value = function.derivative(order)
+    found: Callable[[Array], Array] = sympy.lambdify(z, value, ["scipy", "numpy"])
     return found
 
 
@@ -127,9 +132,9 @@ def as_table(given: ArrayLike, argument: str = "tables") -> Table:
     return tuple(tuple(row) for row in found.tolist())
 
 
-def as_score(name: str) -> Activation | None:
-    """The function of this name; None for softmax."""
+def as_score(given: str | Activation) -> Activation | None:
+    """A function of scores, or that of this name; None for softmax."""
     try:
-        return None if name == SOFTMAX else as_activation(name)
+        return None if given == SOFTMAX else as_activation(given)
     except InputError as error:
-        raise InputError("score", name, f"softmax, or {error.wanted}") from None
+        raise InputError("score", given, f"softmax, or {error.wanted}") from None

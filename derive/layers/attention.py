@@ -1,4 +1,4 @@
-"""Attention over the positions of a signal, and blocks of transformers.
+"""Attention over the positions of a signal.
 
 Tokens are positions and sequences are samples, as of convolutions: norms at each position, residual
 blocks and readouts apply as they are.
@@ -17,13 +17,16 @@ from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
+from ..symbols import C_W
 from ..weights import WeightEnsemble
-from .composed import around, joined
+from .composed import around
 from .layer import Layer
 from .norms import Norm, shown_as
-from .shipped import residual
+from .notation import SIGMA
 
 Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
+Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
+"""Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
 _MATRICES = ("Q", "K", "V", "O")
 _OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
@@ -33,7 +36,7 @@ def attention(
     heads: int | str | sympy.Expr,
     positions: int,
     scores: str = "1/d",
-    score: str = "softmax",
+    score: str | Activation = "softmax",
     mask: str | int | ArrayLike | None = None,
     bias: ArrayLike | None = None,
     skip: object = 1,
@@ -44,7 +47,6 @@ def attention(
     tied: bool = False,
     key_norm: bool = False,
     weights: Laws = None,
-    label: str | None = None,
 ) -> Layer:
     """z'_t = γ z_t + b + Σ_h W_O^h Σ_s A^h_ts v^h_s, with A^h_ts = softmax_s(c^h_ts + B_ts).
 
@@ -55,7 +57,7 @@ def attention(
         heads: H, a number or a symbol such as "H".
         positions: T, of a signal; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP, or "1/sqrt(d)".
-        score: "softmax", or the name of an activation f, A_ts = f(c_ts + B_ts).
+        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
             that is True where t reads s.
         bias: B, a table (T, T), such as that of ALiBi; by default 0.
@@ -82,11 +84,20 @@ def attention(
         )
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
-    as_score(score)
+    function = as_score(score)
+    plain = isinstance(score, str) and score.isidentifier()
+    functions = {} if plain or function is None else {"phi": function}
+    given = Norm(norm, 0 if norm is None and key_norm else eps)
     table = _table(T, mask, bias)
     groups = _groups(H, keys)
     lines, rows = _equations(
-        groups, _OVER[scores], score, table is not None, tied, key_norm, H / groups
+        groups,
+        _OVER[scores],
+        str(score) if plain else "phi",
+        table is not None,
+        tied,
+        key_norm,
+        H / groups,
     )
     ratio = {name: sympy.Rational(1, groups) for name in rows} if groups > 1 else {}
     extra: dict[str, Any] = {"eps_k": eps} if key_norm else {}
@@ -94,58 +105,45 @@ def attention(
         *lines,
         C=_variances(C, groups, tied),
         weights=_laws(weights, groups, tied),
+        activations=functions,
         ratio=ratio,
         tables={} if table is None else {"B": table},
         positions=T,
         **extra,
     )
-    given = Norm(norm, 0 if norm is None else eps)
     shown = [str(H), str(T), *shown_as(scores=None if scores == "1/d" else scores)]
-    shown += shown_as(score=None if score == "softmax" else score, skip=skip)
+    shown += shown_as(score=None if function is None else score, skip=skip)
     shown += [
         *given.shown("norm="),
-        *shown_as(mask=_shown(mask), bias=_shown(bias), C=C, keys=keys),
+        *shown_as(mask=shown_table(mask), bias=shown_table(bias), C=C, keys=keys),
     ]
     shown += [name for name, on in (("tied=True", tied), ("key_norm=True", key_norm)) if on]
     shown += shown_as(weights=None if weights is None else str(weights))
-    made = label or f"attention({', '.join(shown)})"
-    return around(block, skip, norm, given.eps, made)
+    return around(block, skip, norm, given.eps, f"attention({', '.join(shown)})")
 
 
-def transformer(
-    heads: int | str | sympy.Expr,
-    positions: int,
-    ratio: object = 4,
-    norm: str | None = "rms",
-    eps: object = 0,
-    skip: object = 1,
-    activations: Mapping[str, Activation | str] | Activation | str | None = None,
-    weights: Laws = None,
-    **given: Any,
-) -> Layer:
-    """A block of a transformer: `attention` and then `residual`, with norms before both.
+def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
+    """The attention with an MLP that reads the same z, and is added to it."""
+    *lines, last = block.lines
+    return Layer(
+        *lines,
+        "h[i] = W1[i,a] z[a]",
+        f"{last} + W2[i,a] s(h[a])",
+        C=dict.fromkeys(dict(block.laws), C_W) | dict(block.variances),
+        weights=dict(block.laws),
+        activations=dict(block.functions) | as_sigma(activations),
+        ratio={**dict(block.ratios), "h": ratio},
+        taps=dict(block.tapped),
+        tables=dict(block.tables),
+        **dict(block.values),
+    )
 
-    Arguments:
-        heads, positions, weights: as of `attention`.
-        ratio: the width of the hidden layer over n.
-        norm, eps, skip: of both halves.
-        activations: σ of the second half; by default the network's.
-        given: the other arguments of `attention`.
 
-    By definition. Raises InputError as `attention` and `layers.residual` do.
-
-    >>> transformer(4, 8)
-    transformer(4, 8, norm=rms)
-    """
-    law = None if isinstance(weights, Mapping) else weights
-    eps = 0 if norm is None else eps
-    first = attention(heads, positions, skip=skip, norm=norm, eps=eps, weights=weights, **given)
-    second = residual(skip, norm, eps, ratio, weights=law, activations=activations)
-    shown = [str(heads), str(positions), *shown_as(ratio=None if ratio == 4 else ratio)]
-    shown += [*Norm(norm, eps).shown("norm="), *shown_as(skip=None if skip == 1 else skip)]
-    shown += shown_as(activations=activations, weights=weights)
-    shown += shown_as(**{name: _shown(each) for name, each in given.items()})
-    return joined([first, second], f"transformer({', '.join(shown)})")
+def as_sigma(given: Sigmas) -> dict[str, Activation | str]:
+    """Activations by their names in the equations."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    return {SIGMA: given}
 
 
 def _equations(
@@ -236,7 +234,7 @@ def _open(T: int, mask: Any) -> Any:
     return found
 
 
-def _shown(given: Any) -> Any:
+def shown_table(given: Any) -> Any:
     """Itself where a text can show it, else that it is a table."""
     plain = given is None or isinstance(given, str | int | float | sympy.Expr)
     return given if plain or isinstance(given, tuple) else "table"

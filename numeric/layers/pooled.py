@@ -124,7 +124,7 @@ class Gathered:
 def _gathered(mono: Monomial) -> Monomial:
     """A monomial with its tensors at averaged positions multiplied out."""
     exponents = dict(mono)
-    atoms = [*of_kind(exponents, Tensor), *of_kind(exponents, Weighting)]
+    atoms: list[Moving] = [*of_kind(exponents, Tensor), *of_kind(exponents, Weighting)]
     inside = {each: exponents[each] for each in atoms if _labels(each)}
     found: Monomial = frozenset(each for each in mono if each[0] not in inside)
     for group in _joined(inside):

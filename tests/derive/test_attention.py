@@ -72,3 +72,16 @@ def test_equations_that_are_none(line: str) -> None:
     made = ("q[i] = WQ[i,a] z[a]", "k[i] = WK[i,a] z[a]", "v[i] = WV[i,a] z[a]")
     with pytest.raises(InputError, match=r"^(layer|tables)"):
         layers.Layer(*made, "c[t,s] = q[a,t] k[a,s]/n", line, positions=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "attention(4, 8, skip=1, norm=rms, mask=causal, C=(1, 1, 2, 1), keys=2)",
+        "attention(H, 3, scores=1/sqrt(d), score=sigmoid, skip=0, tied=True)",
+        "transformer(4, 8, ratio=2, norm=rms, parallel=True, mask=3, key_norm=True)",
+    ],
+)
+def test_texts(text: str) -> None:
+    """A layer is read from the text that it shows."""
+    assert str(layers.read(text)) == text

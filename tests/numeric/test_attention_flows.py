@@ -8,9 +8,12 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+import sympy
+import xarray
 
 from derive import Network, layers
 from numeric import flow
@@ -58,93 +61,158 @@ def wishart(pairs: tuple[Pair, ...]) -> Series:
     return plus(*parts)
 
 
-def pairings(k: int) -> list[tuple[Pair, ...]]:
-    if k % 2:
-        return []
-    return {0: [()], 2: [((0, 1),)], 4: [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]}[k]
+@cache
+def matchings(points: tuple[int, ...]) -> list[tuple[Pair, ...]]:
+    """The ways to pair points."""
+    if not points:
+        return [()]
+    first, rest = points[0], points[1:]
+    return [
+        ((first, other), *pairs)
+        for k, other in enumerate(rest)
+        for pairs in matchings(rest[:k] + rest[k + 1 :])
+    ]
 
 
-def loops(p: Sequence[Pair], q: Sequence[Pair]) -> int:
-    return len(p) if set(p) == set(q) else 1
+def cycles(*pairings: Sequence[Pair]) -> int:
+    """The connected parts of the points that these pairs join."""
+    home = {point: point for pairs in pairings for pair in pairs for point in pair}
+    for a, b in (pair for pairs in pairings for pair in pairs):
+        home = {point: home[a] if at == home[b] else at for point, at in home.items()}
+    return len(set(home.values()))
 
 
 Terms = list[tuple[Fraction, int, tuple[Pair, ...]]]
 """A polynomial in S given S: coefficients, powers of 1/d, and the entries."""
+Row = tuple[int, int, int]
+"""t, s and the head of a score c_ts; heads differ in their queries alone."""
 
 
-def scores(at: Sequence[Pair]) -> Terms:
-    """E Π c_ts given S, of one head with d components."""
-    count = len(at)
-    return [
-        (
-            Fraction(1),
-            count - loops(p, q),
-            tuple((at[i][0], at[j][0]) for i, j in p) + tuple((at[i][1], at[j][1]) for i, j in q),
-        )
-        for p, q in product(pairings(count), repeat=2)
-    ]
-
-
-def weights(rows: Sequence[Pair], B: Sequence[Sequence[Fraction]]) -> Terms:
-    """E Π (c_ts + B_ts)."""
+def scores(rows: Sequence[Row], tied: bool) -> Terms:
+    """E Π c_ts given S, c = Σ_a q_a k_a / d."""
+    count = len(rows)
+    ends = [((2 * k, t), (2 * k + 1, s)) for k, (t, s, _) in enumerate(rows)]
+    at = dict(end for pair in ends for end in pair)
+    queries = {2 * k: head for k, (_, _, head) in enumerate(rows)}
     found: Terms = []
-    for chosen in product((True, False), repeat=len(rows)):
-        noisy = [row for row, on in zip(rows, chosen, strict=True) if on]
-        scale = prod((B[t][s] for (t, s), on in zip(rows, chosen, strict=True) if not on))
-        found += [(scale * c, power, own) for c, power, own in scores(noisy)]
+    for pairs in matchings(tuple(range(2 * count))):
+        kinds = [(queries.get(a, "key"), queries.get(b, "key")) for a, b in pairs]
+        if tied or all(one == other for one, other in kinds):
+            loops = cycles(pairs, [(2 * k, 2 * k + 1) for k in range(count)])
+            found.append((Fraction(1), count - loops, tuple((at[a], at[b]) for a, b in pairs)))
     return found
 
 
-def averaged(terms: Terms, H: int) -> Series:
-    """Over S."""
-    found: Series = Counter()
-    for scale, power, own in terms:
-        value = wishart(tuple(sorted((min(pair), max(pair)) for pair in own)))
-        for at, x in value.items():
-            found[at + power] += scale * x * H**power
-    return found
+class Case(NamedTuple):
+    """H heads in groups of `shared`, each of one set of keys and values; B; whether W_K = W_Q."""
 
+    H: int
+    shared: int = 1
+    tied: bool = False
+    bend: Fraction = Fraction(0)
 
-def head(t: int, u: int, B: Sequence[Sequence[Fraction]]) -> Terms:
-    """E (A S A^T)_tu."""
-    return [
-        (c, power, (*own, (s, r)))
-        for s, r in product(range(2), repeat=2)
-        for c, power, own in weights([(t, s), (u, r)], B)
-    ]
+    def taylor(self, x: Fraction) -> list[Fraction]:
+        """Of A = x + bend x² at x = B."""
+        return [x + self.bend * x * x, 1 + 2 * self.bend * x, self.bend]
 
+    def weights(self, rows: Sequence[Row]) -> Terms:
+        """E Π A_ts, A a function of c_ts + B_ts."""
+        found: Terms = []
+        series = [self.taylor(TABLE[t][s]) for t, s, _ in rows]
+        for powers in product(range(3 if self.bend else 2), repeat=len(rows)):
+            noisy = [row for row, k in zip(rows, powers, strict=True) for _ in range(k)]
+            scale = prod(own[k] for own, k in zip(series, powers, strict=True))
+            found += [(scale * c, power, own) for c, power, own in scores(noisy, self.tied)]
+        return found
 
-def two_heads(at: Sequence[int], B: Sequence[Sequence[Fraction]], H: int) -> Series:
-    """E R_tu R_vw, R the mean over heads of A Σ_a v v^T A^T / d."""
-    t, u, v, w = at
-    apart = [
-        (x * y, i + j, a + b) for (x, i, a), (y, j, b) in product(head(t, u, B), head(v, w, B))
-    ]
-    same: Terms = []
-    for s, r, p, q in product(range(2), repeat=4):
-        for c, power, own in weights([(t, s), (u, r), (v, p), (w, q)], B):
-            same.append((c, power, (*own, (s, r), (p, q))))
-            same.append((c, power + 1, (*own, (s, p), (r, q))))
-            same.append((c, power + 1, (*own, (s, q), (r, p))))
-    return plus((averaged(same, H), Fraction(1, H)), (averaged(apart, H), Fraction(H - 1, H)))
+    def averaged(self, terms: Terms) -> Series:
+        """Over S."""
+        found: Series = Counter()
+        for scale, power, own in terms:
+            value = wishart(tuple(sorted((min(pair), max(pair)) for pair in own)))
+            for at, x in value.items():
+                found[at + power] += scale * x * self.H**power
+        return found
+
+    def head(self, t: int, u: int) -> Terms:
+        """E (A S A^T)_tu."""
+        return [
+            (c, power, (*own, (s, r)))
+            for s, r in product(range(2), repeat=2)
+            for c, power, own in self.weights([(t, s, 0), (u, r, 0)])
+        ]
+
+    def together(self, at: Sequence[int], other: int) -> Terms:
+        """Of two heads with the same keys and values, the same head if `other` is 0."""
+        t, u, v, w = at
+        found: Terms = []
+        for s, r, p, q in product(range(2), repeat=4):
+            rows = [(t, s, 0), (u, r, 0), (v, p, other), (w, q, other)]
+            for c, power, own in self.weights(rows):
+                found.append((c, power, (*own, (s, r), (p, q))))
+                found.append((c, power + 1, (*own, (s, p), (r, q))))
+                found.append((c, power + 1, (*own, (s, q), (r, p))))
+        return found
+
+    def square(self, at: Sequence[int]) -> Series:
+        """E R_tu R_vw, R the mean over heads of A Σ_a v v^T A^T / d."""
+        heads = product(self.head(*at[:2]), self.head(*at[2:]))
+        apart = [(x * y, i + j, a + b) for (x, i, a), (y, j, b) in heads]
+        parts = [(self.averaged(self.together(at, 0)), Fraction(1, self.H))]
+        if self.shared > 1:
+            share = Fraction(self.shared - 1, self.H)
+            parts.append((self.averaged(self.together(at, 1)), share))
+        return plus(*parts, (self.averaged(apart), 1 - Fraction(self.shared, self.H)))
 
 
 TABLE = ((Fraction(1), Fraction(1, 3)), (Fraction(-1, 2), Fraction(2)))
 
 
-@pytest.mark.parametrize("H", [1, 2, 3])
-def test_linear_scores_at_every_width(H: int) -> None:
+@pytest.mark.parametrize("case", [Case(1), Case(3), Case(4, shared=2), Case(2, tied=True)], ids=str)
+def test_linear_scores_at_every_width(case: Case) -> None:
     """K, G1 and V against all moments of the conditional law, exact in 1/n: all queries, keys,
-    values and the layer below are averaged by partial integration, with fractions."""
-    bias = [[float(b) for b in row] for row in TABLE]
-    layer = layers.attention(H, 2, score="linear", bias=bias, skip=0)
-    table = flow(Network("linear", layer=layer), X, 2, ["K", "G1", "V"]).sel(layer=2)
-    assert abs(table["K"][0, 1] - float(averaged(head(0, 1, TABLE), H)[0])) < 1e-14
-    means = {pair: averaged(head(*pair, TABLE), H) for pair in product(range(2), repeat=2)}
-    for pair, own in means.items():
-        assert abs(table["G1"][pair] - float(own[1])) < 1e-13
-    for at in product(range(2), repeat=4):
-        apart = times(means[at[:2]], means[at[2:]])
-        exact = plus((two_heads(at, TABLE, H), Fraction(1)), (apart, Fraction(-1)))
+    values and the layer below are averaged with fractions, by pairings and partial integration."""
+    table = tensors(case, "linear", ["K", "G1", "V"])
+    means = check_means(case, table)
+    for flat in [(0, 1, 0, 1), (0, 0, 1, 1), (0, 1, 1, 1)][: 1 if case.tied else 3]:
+        apart = times(means[flat[:2]], means[flat[2:]])
+        exact = plus((case.square(flat), Fraction(1)), (apart, Fraction(-1)))
         assert exact[0] == 0
-        assert abs(table["V"][at] - float(exact[1])) < 1e-13
+        assert abs(table["V"][flat] / float(exact[1]) - 1.0) < 1e-12
+
+
+def test_quadratic_scores_at_every_width() -> None:
+    """K and G1 with a curvature of the weights, which G1 alone meets, as above."""
+    case = Case(2, bend=Fraction(1, 3))
+    check_means(case, tensors(case, "polynomial(0, 1, 1/3)", ["K", "G1"]))
+
+
+def tensors(case: Case, score: str, names: list[str]) -> xarray.Dataset:
+    bias = [[float(b) for b in row] for row in TABLE]
+    given = {"keys": case.H // case.shared, "tied": case.tied, "bias": bias}
+    layer = layers.attention(case.H, 2, score=score, skip=0, **given)
+    return flow(Network("linear", layer=layer), X, 2, names).sel(layer=2)
+
+
+def check_means(case: Case, table: xarray.Dataset) -> dict[Pair, Series]:
+    """E R, whose first terms are K and G1."""
+    means = {pair: case.averaged(case.head(*pair)) for pair in product(range(2), repeat=2)}
+    for pair, own in means.items():
+        assert abs(table["K"][pair] / float(own[0]) - 1.0) < 1e-13
+        assert abs(table["G1"][pair] / float(own[1]) - 1.0) < 1e-12
+    return means
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_derivatives_of_the_softmax(order: int) -> None:
+    """Joint cumulants of indicators are the derivatives, here against automatic ones."""
+    c = sympy.symbols("c:3")
+    table = [[0.0, 0.5, -np.inf]] * 3
+    at = np.array([[0.3, -0.2, 0.7]] * 3)
+    shipped = layers.attention(1, 3, bias=table).stages[-1].scores[0]
+    total = sum(sympy.exp(each + b) for each, b in zip(c, table[0][:2], strict=False))
+    for s, *others in product(range(3), repeat=order + 1):
+        weight = sympy.exp(c[s] + table[0][s]) / total if s < 2 else sympy.Integer(0)
+        wanted = sympy.diff(weight, *(c[r] for r in others)) if weight != 0 else weight
+        value = float(wanted.subs(dict(zip(c, at[0], strict=True))))
+        assert abs(shipped.weights(at, order)[(0, s, *others)] - value) < 1e-13

@@ -108,6 +108,8 @@ def _derived(
     if any(each.power != 1 for each in stage.scores):
         got = "scores over the root of the size of a head"
         raise InputError("scores", Words(got), "scores over the size itself, for recursions")
+    if stage.scores and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
     if stage.batch and power > 1:
         raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
     if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
@@ -147,8 +149,9 @@ def _pooled(expansion: Expansion) -> Expansion:
     found: Expansion = {}
     for (mono, at), value in expansion.items():
         exponents = dict(mono)
-        moving = {each: exponents[each] for each in of_kind(exponents, Tensor)}
-        moving |= {each: exponents[each] for each in of_kind(exponents, Weighting)}
+        atoms: list[Tensor | Weighting] = [*of_kind(exponents, Tensor)]
+        atoms += of_kind(exponents, Weighting)
+        moving = {each: exponents[each] for each in atoms}
         labels = sorted({each for atom in moving for each in atom.samples if each >= POOLED})
         ways = (_numbered([*moving.items()], order) for order in _orders(labels))
         best = min(ways, key=lambda made: sorted(map(repr, made)))
