@@ -90,15 +90,10 @@ def attention(
     given = Norm(norm, 0 if norm is None and key_norm else eps)
     table = _table(T, mask, bias)
     groups = _groups(H, keys)
-    lines, rows = _equations(
-        groups,
-        _OVER[scores],
-        str(score) if plain else "phi",
-        table is not None,
-        tied,
-        key_norm,
-        H / groups,
-    )
+    if tied and groups > 1:
+        raise InputError("tied", tied, "False, where heads share keys")
+    weight = f"{score if plain else 'phi'}_s({{}}[t,s]{'' if table is None else ' + B[t,s]'})"
+    lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, H / groups)
     ratio = {name: sympy.Rational(1, groups) for name in rows} if groups > 1 else {}
     extra: dict[str, Any] = {"eps_k": eps} if key_norm else {}
     block = Layer(
@@ -147,7 +142,7 @@ def as_sigma(given: Sigmas) -> dict[str, Activation | str]:
 
 
 def _equations(
-    groups: int, over: str, score: str, tabled: bool, tied: bool, normed: bool, H: sympy.Expr
+    groups: int, over: str, weight: str, tied: bool, normed: bool, H: sympy.Expr
 ) -> tuple[list[str], list[str]]:
     """The equations, and the variables whose widths are n over the number of groups."""
     names = [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
@@ -166,8 +161,7 @@ def _equations(
         key = f"{mark}{'q' if tied else 'k'}"
         made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
         share = "" if groups == 1 else f"/sqrt({groups})"
-        weight = f"{score}_s(c{k}[t,s]{' + B[t,s]' if tabled else ''})"
-        addends.append(f"WO{k}[i,a] {weight} v[a,s]{share}")
+        addends.append(f"WO{k}[i,a] {weight.format(f'c{k}')} v[a,s]{share}")
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
 
 
