@@ -15,7 +15,7 @@ import pytest
 import sympy
 import xarray
 
-from derive import Network, layers
+from derive import InputError, Network, layers
 from numeric import flow
 
 Pair = tuple[int, int]
@@ -216,3 +216,97 @@ def test_derivatives_of_the_softmax(order: int) -> None:
         wanted = sympy.diff(weight, *(c[r] for r in others)) if weight != 0 else weight
         value = float(wanted.subs(dict(zip(c, at[0], strict=True))))
         assert abs(shipped.weights(at, order)[(0, s, *others)] - value) < 1e-13
+
+
+def test_heads_enter_g1_alone() -> None:
+    """V does not contain H, and G1 is linear in it."""
+    tables = [
+        flow(net_of(layers.attention(H, 3, mask="causal", norm="rms")), TOKENS, 3, NAMES)
+        for H in (1, 2, 4)
+    ]
+    one, two, four = tables
+    np.testing.assert_allclose(one["V"], four["V"], rtol=1e-12)
+    np.testing.assert_allclose(four["G1"] - two["G1"], 2 * (two["G1"] - one["G1"]), rtol=1e-9)
+    assert abs(two["G1"] - one["G1"]).max() > 0.1
+
+
+def test_permuted_tokens() -> None:
+    """Without a mask, tensors are permuted as tokens are; with one they are not."""
+    order = [2, 0, 1]
+    for mask, alike in ((None, True), ("causal", False)):
+        net = net_of(layers.transformer(2, 3, mask=mask))
+        plain, permuted = (flow(net, tokens, 3, NAMES) for tokens in (TOKENS, TOKENS[:, order]))
+        moved = plain["V"].to_numpy()[np.ix_(range(3), *[order] * 4)]
+        assert np.allclose(moved, permuted["V"], rtol=1e-10, atol=1e-12) == alike
+
+
+def test_sequences_share_matrices() -> None:
+    """Each sequence has the tensors that it has alone, and equal ones are equal together."""
+    net = net_of(layers.attention(2, 3, mask=2, norm="rms"))
+    alone = flow(net, TOKENS[0], 2, ["K", "G1", "V"])
+    both = flow(net, np.concatenate([TOKENS, TOKENS, 1 - TOKENS]), 2, NAMES)
+    for name in ("K", "G1", "V"):
+        own, every = alone[name].to_numpy(), both[name].to_numpy()
+        rank = own.ndim - 1
+        for signals in product(range(2), repeat=rank):
+            at = [range(3 * k, 3 * k + 3) for k in signals]
+            np.testing.assert_allclose(every[np.ix_(range(2), *at)], own, rtol=1e-10)
+
+
+def test_equal_tokens_have_no_attention() -> None:
+    """Weights that sum to 1 do nothing to equal tokens: two matrices are left, linear ones."""
+    tokens = np.repeat(TOKENS[:, :1], 3, axis=1)
+    linear = layers.sequence(*[layers.dense(activations="linear")] * 2)
+    found = flow(net_of(layers.attention(2, 3, skip=0), C_b=0), tokens, 2, NAMES)
+    wanted = flow(net_of(linear, C_b=0), TOKENS[0, 0], 2, NAMES)
+    for name in ("K", "G1", "V"):
+        first = found[name].to_numpy().reshape(2, -1)[:, 0]
+        np.testing.assert_allclose(first, wanted[name], atol=1e-13)
+
+
+def test_no_scores_are_a_mix() -> None:
+    """With C_Q = 0 attention is a fixed sum over positions, behind a linear layer."""
+    A = np.tri(3) / np.tri(3).sum(axis=1, keepdims=True)
+    linear = layers.dense(activations="linear")
+    fixed = layers.sequence(linear, layers.mix(A, activations="linear"))
+    attention = layers.attention(2, 3, mask="causal", skip=0, C=(0, 1, "6/5", "6/5"))
+    found, wanted = (flow(net_of(layer, C_b=0), TOKENS, 3, NAMES) for layer in (attention, fixed))
+    for name in ("K", "V", "G1"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-12, atol=1e-13)
+
+
+def test_grouped_keys_of_every_head() -> None:
+    """As many groups as heads are heads; fewer change V by the values that they share."""
+    own = layers.attention(4, 3, keys=4, mask="causal")
+    assert own.stages == layers.attention(4, 3, mask="causal").stages
+    tables = [flow(net_of(layers.attention(4, 3, keys=k)), TOKENS, 2, NAMES) for k in (4, 2)]
+    np.testing.assert_allclose(tables[0]["K"], tables[1]["K"], rtol=1e-13)
+    assert abs(tables[0]["V"] - tables[1]["V"]).max() > 0.1
+
+
+def test_parallel_blocks() -> None:
+    """Without scores or an MLP, a parallel block is the other half."""
+    both = layers.transformer(2, 3, ratio=1, parallel=True, mask="causal", C=(1, 1, 1, 0))
+    alone = layers.sequence(layers.residual(norm="rms"))
+    found = flow(net_of(both), TOKENS, 2, NAMES)
+    wanted = flow(net_of(alone), TOKENS[0], 2, NAMES)
+    for name in ("K", "V", "G1"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-12, atol=1e-13)
+
+
+def test_a_kink_below_the_scores() -> None:
+    """Scores that are 0 in the limit are on the kink of ReLU; a table moves them off it."""
+    with pytest.raises(InputError, match="kink"):
+        flow(net_of(layers.attention(2, 3, score="relu")), TOKENS, 2, ["G1"])
+    moved = layers.attention(2, 3, score="relu", bias=np.ones((3, 3)))
+    linear = layers.attention(2, 3, score="linear", bias=np.ones((3, 3)))
+    found, wanted = (flow(net_of(layer), TOKENS, 2, NAMES) for layer in (moved, linear))
+    np.testing.assert_allclose(found["V"], wanted["V"], rtol=1e-13)
+
+
+NAMES = ["K", "G1", "V"]
+TOKENS = np.random.default_rng(3).normal(size=(1, 3, 5))
+
+
+def net_of(layer: layers.Layer, C_b: float = 0.1) -> Network:
+    return Network("tanh", "gaussian(C_W=6/5)", layer=layer, C_b=C_b)
