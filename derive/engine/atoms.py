@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from ..arithmetic.parameters import Parameter, Value
 from ..gaussian.brackets import Bracket
+from .score_averages import ScoreAverage
 from .tensors import Tensor
 from .through import Response, Weighting
 
 T = TypeVar("T")
 
 _KINDS = Parameter, Value, Tensor, Bracket, Response, Weighting
-_PLACES = {kind: place for place, kind in enumerate(_KINDS)}
+_PLACES = {kind: place for place, kind in enumerate(_KINDS)} | {ScoreAverage: len(_KINDS) - 1}
 """Of the kinds among the functions that `read` is given, which it is called with very often."""
 
 
@@ -30,7 +31,7 @@ def read(
     tensor: Callable[[Tensor], T] | None = None,
     bracket: Callable[[Bracket], T] | None = None,
     response: Callable[[Response], T] | None = None,
-    weighting: Callable[[Weighting], T] | None = None,
+    weighting: Callable[[Any], T] | None = None,
     other: Callable[[Any], T] | None = None,
 ) -> T:
     """The function for this atom's kind at the atom; `other` for a kind without a function.
@@ -53,7 +54,7 @@ def relabelled(atom: object, label: Callable[[int], int]) -> Any:
     """The atom with these labels of its samples; representatives stay what they are if the labels
     keep their order."""
 
-    def moved(own: Tensor | Bracket | Response | Weighting) -> object:
+    def moved(own: Tensor | Bracket | Response | Weighting | ScoreAverage) -> object:
         return own.relabelled(label)
 
     of = {"tensor": moved, "bracket": moved, "response": moved, "weighting": moved}

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..activations.functions import Activation, as_activation
 from ..errors import InputError, Words
 from ..groups.pairings import mobius, set_partitions
-from ..symbols import z
+from ..symbols import n, z
 from ..work.caches import cache
 from .trees import Kind
 
@@ -51,6 +51,25 @@ class Scores(NamedTuple):
     power: Fraction = Fraction(1)
     function: Activation | None = None
     table: Table = ()
+
+    @property
+    def size(self) -> int | None:
+        """d, the neurons of a head, where there are n/d heads; None for a number of heads."""
+        found = sympy.sympify(n / self.sets)
+        return int(found) if found.is_Integer else None
+
+    def heads(self, width: int) -> int:
+        """The number of heads of so many neurons.
+
+        Raises InputError for neurons that do not fall into heads of one size, and for a symbol.
+        """
+        found = sympy.sympify(width / sympy.Integer(self.size) if self.size else self.sets)
+        if not found.is_number:
+            raise InputError("heads", found, "a number of heads, not a symbol, to be sampled")
+        if not found.is_Integer or width % int(found):
+            own = f"heads of {self.size} neurons" if self.size else f"{found} heads"
+            raise InputError("width", width, f"a multiple, for {own}")
+        return int(found)
 
     @property
     def is_tied(self) -> bool:

@@ -306,7 +306,7 @@ class Stage:
         atoms += [ratio for _, ratio in self.ratios]
         atoms += self.masks
         values = [value.expr for value in of_kind(atoms, Value)]
-        values += [sympy.sympify(each.sets) for each in self.scores]
+        values += [sympy.sympify(each.sets) for each in self.scores if each.size is None]
         free = {symbol for function in self.functions for symbol in function.free_symbols}
         free -= {mean.symbol for mean in self.means}
         free |= self.batch.free_symbols if self.batch else set()

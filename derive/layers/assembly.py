@@ -43,6 +43,7 @@ from ..engine.taps import ALONE, Taps
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError, Words
 from ..expressions import FUNCTIONS
+from ..symbols import n
 from ..weights import WeightEnsemble
 from .notation import (
     SIGMA,
@@ -250,6 +251,8 @@ class Assembly:
 
     def heads(self, sets: str) -> int | sympy.Expr:
         """The number of heads, in the text a number or a name."""
+        if sets.startswith("n/"):  # heads of a fixed size
+            return n / sympy.Integer(sets[2:])
         found = sympy.Integer(sets) if sets.isdigit() else self.resolved(scalar(sets))
         if found.is_number and not (found.is_Integer and found > 0):
             raise self.wrong(f"a number of heads, 1 or more, not {found}")

@@ -6,6 +6,7 @@ blocks and readouts apply as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
-from ..symbols import C_W
+from ..symbols import C_W, n
 from ..weights import WeightEnsemble
 from .composed import around
 from .layer import Layer
@@ -54,7 +55,7 @@ def attention(
     normalized z, and the scores c^h_ts = q^h_t·k^h_s/d, or over √d.
 
     Arguments:
-        heads: H, a number or a symbol such as "H".
+        heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
         positions: T, of a signal; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP, or "1/sqrt(d)".
         score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
@@ -74,11 +75,15 @@ def attention(
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
-    wanted = "a number of heads, 1 or more, or a symbol"
+    wanted = 'a number of heads, 1 or more, a symbol, or "n/16" for heads of 16 neurons'
     named = isinstance(heads, str) and heads.isidentifier()
-    given_heads = sympy.Symbol(str(heads), positive=True) if named else heads
+    size = re.fullmatch(r"n/(\d+)", heads) if isinstance(heads, str) else None
+    if size and int(size[1]) > 1:
+        given_heads: Any = n / int(size[1])
+    else:
+        given_heads = sympy.Symbol(heads, positive=True) if named else heads
     H, T = as_expression("heads", given_heads, wanted), as_integer("positions", positions, 1)
-    if not (H.is_Symbol or (H.is_Integer and H > 0)) or (key_norm and H.is_Symbol):
+    if not (H.is_Symbol or size or (H.is_Integer and H > 0)) or (key_norm and H.free_symbols):
         raise InputError(
             "heads", heads, "a number, for a norm in each head" if key_norm else wanted
         )

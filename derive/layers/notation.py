@@ -189,8 +189,8 @@ def _scores(text: str, table: re.Match[str]) -> ScoreTable:
     """Scores of two positions, c[t,s] = q[a,t] k[a,s]/n."""
     name, t, s, right = table.groups()
     pattern = (
-        rf"\s*(?P<q>\w+)\s*\[\s*(?P<a>\w+)\s*,\s*{t}\s*(?::\s*(?P<sets>\w+)\s*)?\]\s*\*?"
-        rf"\s*(?P<k>\w+)\s*\[\s*(?P=a)\s*,\s*{s}\s*(?::\s*(?P<same>\w+)\s*)?\]"
+        rf"\s*(?P<q>\w+)\s*\[\s*(?P<a>\w+)\s*,\s*{t}\s*(?::\s*(?P<sets>n/\d+|\w+)\s*)?\]\s*\*?"
+        rf"\s*(?P<k>\w+)\s*\[\s*(?P=a)\s*,\s*{s}\s*(?::\s*(?P<same>n/\d+|\w+)\s*)?\]"
         rf"\s*/\s*(?P<over>n|sqrt\(\s*n\s*\))\s*"
     )
     match = re.fullmatch(pattern, right)

@@ -17,16 +17,18 @@ import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
 from derive.display.labels import POOLED
+from derive.engine.score_averages import ScoreAverage
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
 from derive.engine.through import Weighting
 
 from ..arrays import Array
+from .scores import at_kernels
 
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
 
 
-Factor: TypeAlias = Name | Weighting
+Factor: TypeAlias = Name | Weighting | ScoreAverage
 
 
 class Pooled(NamedTuple):
@@ -45,7 +47,8 @@ class Pooled(NamedTuple):
         letter = dict(zip((*range(self.rank), *pooled), _LETTERS, strict=False))
         mean = np.kron(np.eye(m // positions), np.full((positions,) * 2, 1.0 / positions))
         parts = ["z" + "".join(letter[at] for at in labels) for _, labels in self.factors]
-        summed = {at for of, labels in self.factors if isinstance(of, Weighting) for at in labels}
+        given = (labels for of, labels in self.factors if not isinstance(of, Name))
+        summed = {at for labels in given for at in labels}
         averaged = [at for at in pooled if at not in summed]
         parts += [letter[at % POOLED] + letter[at] for at in averaged]
         arrays += [mean] * len(averaged)
@@ -55,6 +58,8 @@ class Pooled(NamedTuple):
 
 def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
     """A tensor, or weights over all samples, 0 between different signals."""
+    if isinstance(of, ScoreAverage):
+        return at_kernels(of, tensors, m, positions)
     if not isinstance(of, Weighting):
         return tensors[of]
     signals, order = m // positions, of.order
@@ -79,7 +84,7 @@ def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) ->
     return found
 
 
-Moving: TypeAlias = Tensor | Weighting
+Moving: TypeAlias = Tensor | Weighting | ScoreAverage
 
 
 class At(NamedTuple):
@@ -124,8 +129,9 @@ class Gathered:
 def _gathered(mono: Monomial) -> Monomial:
     """A monomial with its tensors at averaged positions multiplied out."""
     exponents = dict(mono)
-    atoms: list[Moving] = [*of_kind(exponents, Tensor), *of_kind(exponents, Weighting)]
-    inside = {each: exponents[each] for each in atoms if _labels(each)}
+    moving: list[Moving] = [*of_kind(exponents, Tensor), *of_kind(exponents, Weighting)]
+    moving = [each for each in moving if _labels(each)] + [*of_kind(exponents, ScoreAverage)]
+    inside = {each: exponents[each] for each in moving}
     found: Monomial = frozenset(each for each in mono if each[0] not in inside)
     for group in _joined(inside):
         found = times(found, power(_product({each: inside[each] for each in group}), 1))
@@ -157,7 +163,7 @@ def _product(exponents: Mapping[Moving, int]) -> At:
 
 def _identified(atom: Moving) -> tuple[Factor, tuple[int, ...]]:
     """What an array is of, and the label of each of its axes."""
-    if isinstance(atom, Weighting):
+    if not isinstance(atom, Tensor):
         return atom._replace(samples=tuple(range(len(atom.samples)))), atom.samples
     return identify(atom)
 

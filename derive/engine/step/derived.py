@@ -25,6 +25,7 @@ from ..cumulants import Work, work
 from ..factored import polynomial
 from ..fields import Field
 from ..scheme import Layered
+from ..score_averages import ScoreAverage, averaged, is_averaged
 from ..stages import DENSE, Stage
 from ..taps import Taps, Ties, moved
 from ..tensors import (
@@ -41,7 +42,7 @@ from ..tensors import (
 from ..through import Response, Weighting
 from .coefficients import coefficient
 
-Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response, Weighting)
+Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response, Weighting, ScoreAverage)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +87,9 @@ class Step(Shown):
     def _tied(self, ties: Ties | None) -> Expansion:
         """The terms, in a convolution with a matrix for each block of these pairs."""
         stage = self.through if ties is None else self.through.alone
+        if is_averaged(stage):
+            given = self.target.fields, self._labels, self.target.pairing, self.weights
+            return averaged(stage, *given)
         found = coefficient(
             self.target.fields,
             self._labels,
@@ -339,7 +343,8 @@ class Step(Shown):
             return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
         atoms = self.atoms(Tensor)
         atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
-        atoms |= {limit for atom in self.atoms(Weighting) for limit in atom.limits}
+        weights = self.atoms(Weighting) | self.atoms(ScoreAverage)
+        atoms |= {limit for atom in weights for limit in atom.limits}
         found = {name.label: name for name, _ in map(identify, atoms)}
         kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
         for kernel in map(kernel_name, self.through.argument_kinds):
