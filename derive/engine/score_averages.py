@@ -87,6 +87,7 @@ def averaged(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
     pairing: Blocks,
+    order: int,
     weights: WeightEnsemble,
 ) -> Expansion:
     """K, or V, of variables behind a stage with scores over √d, {(monomial, 0): coefficient}.
@@ -94,7 +95,7 @@ def averaged(
     Raises InputError for a fixed number of heads, for other tensors, laws other than Gaussian, and
     for queries, keys and values that are not rows of n neurons.
     """
-    _check(stage, fields, pairing, weights)
+    _check(stage, fields, pairing, order, weights)
     kinds = [each.kind(0) for each in fields]
     made = [(stage.equation(kind), [*_addends(stage, stage.equation(kind))]) for kind in kinds]
     if len(kinds) == 2:
@@ -106,12 +107,16 @@ def averaged(
 
 
 def _check(
-    stage: Stage, fields: tuple[AnyField, ...], pairing: Blocks, weights: WeightEnsemble
+    stage: Stage,
+    fields: tuple[AnyField, ...],
+    pairing: Blocks,
+    order: int,
+    weights: WeightEnsemble,
 ) -> None:
     if any(each.size is None for each in stage.scores):
         raise InputError("heads", Words("a fixed number of heads"), FIXED_HEADS)
     plain = all(isinstance(each, Field) and each.nodes == 1 for each in fields)
-    if not plain or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
+    if not plain or order or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
         got = f"kappa({', '.join(map(str, fields))}) behind scores over the root of d"
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
     laws = [each.law or weights for each in stage.matrices]

@@ -88,8 +88,8 @@ class Step(Shown):
         """The terms, in a convolution with a matrix for each block of these pairs."""
         stage = self.through if ties is None else self.through.alone
         if is_averaged(stage):
-            given = self.target.fields, self._labels, self.target.pairing, self.weights
-            return averaged(stage, *given)
+            given = self.target.fields, self._labels, self.target.pairing, self.target.order
+            return averaged(stage, *given, self.weights)
         found = coefficient(
             self.target.fields,
             self._labels,

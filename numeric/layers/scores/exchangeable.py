@@ -20,13 +20,13 @@ from derive.errors import InputError
 from ...arrays import Array
 from .nodes import chi_square, few_of_chi_square, normal
 
-_STEPS = ((0.3, 0.36), (0.24, 0.3))
+_STEPS = ((0.45, 0.5), (0.36, 0.42))
 """Of two rules: steps of normal variables and of log λ."""
 
 _FINE = 4
 """Nodes of each part of a Gram matrix that the finer rule has more."""
 
-_LEAST, _NEAR = 1e-12, 0.9
+_LEAST, _NEAR = 1e-11, 0.9
 """Weights below this, relative to all, are left out; correlations from which on x and y are
 integrated one after the other."""
 
@@ -85,7 +85,7 @@ def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[fl
     if size is None:
         yield 1.0, np.array([[q, p], [p, q]])
         return
-    count = more + 8 + int(32 / np.sqrt(size))
+    count = more + 4 + int(14 / np.sqrt(size))
     first, second = few_of_chi_square(size, count), few_of_chi_square(size - 1, count)
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     rest = max(0.0, q - p * p / q)
@@ -101,7 +101,7 @@ def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[fl
 
 def _logs(tokens: int, deviation: float, step: float) -> Array:
     """Nodes of log λ."""
-    low, high = -26.0 - deviation**2 - np.log(tokens), 4.5 + 6.5 * deviation
+    low, high = -23.0 - deviation**2 - np.log(tokens), 4.5 + 6.5 * deviation
     return np.arange(low, high, step)
 
 

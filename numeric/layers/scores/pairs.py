@@ -17,10 +17,10 @@ from ...arrays import Array
 from .moments import Moments, Scores
 from .nodes import chi_square, normal
 
-_COUNTS, _STEPS = (64, 96), (0.62, 0.5)
+_COUNTS, _STEPS = (64, 96), (0.5, 0.4)
 """Nodes of χ², and steps of normal variables, of two rules that tell the error."""
 
-_POLE = 2.6
+_POLE = 2.0
 """Steps times the deviation of Δ at most: p has a pole at distance π."""
 
 
