@@ -127,9 +127,10 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        alone = () if positions is None else ((self.matrix_names[:1], each_alone(positions)),)
-        own = {name: each for names, each in alone for name in names}
-        object.__setattr__(self, "tapped", _taps(own | dict(taps or {}), self.matrix_names))
+        given = taps or {}
+        if positions is not None and isinstance(given, Mapping):
+            given = dict.fromkeys(self.matrix_names[:1], each_alone(positions)) | dict(given)
+        object.__setattr__(self, "tapped", _taps(given, self.matrix_names))
         found = ((name, as_table(each)) for name, each in sorted((tables or {}).items()))
         object.__setattr__(self, "tables", tuple(found))
         object.__setattr__(self, "readouts", () if readout is None else (readout,))
