@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..activations.functions import Activation
 from ..engine.scores import as_score
+from ..engine.taps import each_alone
 from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
 from ..symbols import C_W
@@ -34,7 +35,7 @@ _OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
 
 def attention(
     heads: int | str | sympy.Expr,
-    positions: int,
+    positions: int | Sequence[int],
     scores: str = "1/d",
     score: str | Activation = "softmax",
     mask: str | int | ArrayLike | None = None,
@@ -55,7 +56,7 @@ def attention(
 
     Arguments:
         heads: H, a number or a symbol such as "H".
-        positions: T, of a signal; inputs are (m, T, n_0), or one of m.
+        positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP, or "1/sqrt(d)".
         score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
@@ -77,7 +78,7 @@ def attention(
     wanted = "a number of heads, 1 or more, or a symbol"
     named = isinstance(heads, str) and heads.isidentifier()
     given_heads = sympy.Symbol(str(heads), positive=True) if named else heads
-    H, T = as_expression("heads", given_heads, wanted), as_integer("positions", positions, 1)
+    H, T = as_expression("heads", given_heads, wanted), each_alone(positions).positions
     if not (H.is_Symbol or (H.is_Integer and H > 0)) or (key_norm and H.is_Symbol):
         raise InputError(
             "heads", heads, "a number, for a norm in each head" if key_norm else wanted
@@ -103,10 +104,10 @@ def attention(
         activations=functions,
         ratio=ratio,
         tables={} if table is None else {"B": table},
-        positions=T,
+        positions=positions,
         **extra,
     )
-    shown = [str(H), str(T), *shown_as(scores=None if scores == "1/d" else scores)]
+    shown = [str(H), str(positions), *shown_as(scores=None if scores == "1/d" else scores)]
     shown += shown_as(score=None if function is None else score, skip=skip)
     shown += [
         *given.shown("norm="),

@@ -270,7 +270,7 @@ def gated(
 
 def transformer(
     heads: int | str | sympy.Expr,
-    positions: int,
+    positions: int | Sequence[int],
     ratio: object = 4,
     norm: str | None = "rms",
     eps: object = 0,

@@ -79,6 +79,7 @@ def test_equations_that_are_none(line: str) -> None:
     [
         "attention(4, 8, skip=1, norm=rms, mask=causal, C=(1, 1, 2, 1), keys=2)",
         "attention(H, 3, scores=1/sqrt(d), score=sigmoid, skip=0, tied=True)",
+        "attention(4, (2, 3), skip=1, norm=layer)",
         "transformer(4, 8, ratio=2, norm=rms, parallel=True, mask=3, key_norm=True)",
     ],
 )

@@ -292,6 +292,15 @@ def test_no_queries_and_keys_leave_the_tower_of_a_mix() -> None:
 TOWER = ["Theta", "Theta1", *"DFABPQRSTU"]
 
 
+def test_patches_of_an_image() -> None:
+    """Tokens of an image are numbered row by row, here behind a convolution of patches."""
+    patches = layers.convolution(2, (4, 2), stride=2, padding=0, activations="linear")
+    image = layers.by_depth(stem=patches, block=layers.attention(2, (2, 1)))
+    found = flow(net_of(image), np.eye(8).reshape(4, 2, 8), 3, ["V"])
+    assert found["V"].shape == (2, 2, 2, 2, 2)
+    assert layers.sequence(patches, layers.attention(2, (2, 1))).output_axes == (2, 1)
+
+
 def test_grouped_keys_of_every_head() -> None:
     """As many groups as heads are heads; fewer change V by the values that they share."""
     own = layers.attention(4, 3, keys=4, mask="causal")
