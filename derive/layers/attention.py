@@ -22,7 +22,7 @@ from ..symbols import C_W
 from ..weights import WeightEnsemble
 from .composed import around
 from .layer import Layer
-from .norms import Norm, shown_as
+from .norms import Norm, named_text, shown_as
 from .notation import SIGMA
 
 Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
@@ -75,47 +75,47 @@ def attention(
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
-    wanted = "a number of heads, 1 or more, or a symbol"
-    named = isinstance(heads, str) and heads.isidentifier()
-    given_heads = sympy.Symbol(str(heads), positive=True) if named else heads
-    H, T = as_expression("heads", given_heads, wanted), each_alone(positions).positions
-    if not (H.is_Symbol or (H.is_Integer and H > 0)) or (key_norm and H.is_Symbol):
-        raise InputError(
-            "heads", heads, "a number, for a norm in each head" if key_norm else wanted
-        )
+    H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
-    function = as_score(score)
+    function, given = as_score(score), Norm(norm, 0 if norm is None and key_norm else eps)
     plain = isinstance(score, str) and score.isidentifier()
-    functions = {} if plain or function is None else {"phi": function}
-    given = Norm(norm, 0 if norm is None and key_norm else eps)
-    table = _table(T, mask, bias)
-    groups = _groups(H, keys)
-    if tied and groups > 1:
-        raise InputError("tied", tied, "False, where heads share keys")
+    table, groups = _table(T, mask, bias), _groups(H, keys, tied)
     weight = f"{score if plain else 'phi'}_s({{}}[t,s]{'' if table is None else ' + B[t,s]'})"
     lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, H / groups)
-    ratio = {name: sympy.Rational(1, groups) for name in rows} if groups > 1 else {}
-    extra: dict[str, Any] = {"eps_k": eps} if key_norm else {}
+    values: dict[str, Any] = {"eps_k": eps} if key_norm else {}
     block = Layer(
         *lines,
         C=_variances(C, groups, tied),
         weights=_laws(weights, groups, tied),
-        activations=functions,
-        ratio=ratio,
+        activations={} if plain or function is None else {"phi": function},
+        ratio=dict.fromkeys(rows, sympy.Rational(1, groups)) if groups > 1 else {},
         tables={} if table is None else {"B": table},
         positions=positions,
-        **extra,
+        **values,
     )
-    shown = [str(H), str(positions), *shown_as(scores=None if scores == "1/d" else scores)]
-    shown += shown_as(score=None if function is None else score, skip=skip)
-    shown += [
-        *given.shown("norm="),
-        *shown_as(mask=shown_table(mask), bias=shown_table(bias), C=C, keys=keys),
-    ]
-    shown += [name for name, on in (("tied=True", tied), ("key_norm=True", key_norm)) if on]
-    shown += shown_as(weights=None if weights is None else str(weights))
-    return around(block, skip, norm, given.eps, f"attention({', '.join(shown)})")
+    shown = shown_as(
+        scores=None if scores == "1/d" else scores,
+        score=None if function is None else score,
+        skip=skip,
+    )
+    shown += [*given.shown("norm="), *shown_as(mask=shown_table(mask), bias=shown_table(bias))]
+    shown += shown_as(C=C, keys=keys, tied=tied or None, key_norm=key_norm or None)
+    shown += shown_as(weights=named_text(weights))
+    label = f"attention({', '.join([str(H), str(positions), *shown])})"
+    return around(block, skip, norm, given.eps, label)
+
+
+def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:
+    """H, a symbol or a number."""
+    wanted = "a number of heads, 1 or more, or a symbol"
+    named = isinstance(given, str) and given.isidentifier()
+    H = as_expression("heads", sympy.Symbol(str(given)) if named else given, wanted)
+    if H.is_Symbol and key_norm:
+        raise InputError("heads", given, "a number, for a norm in each head")
+    if not (H.is_Symbol or (H.is_Integer and H > 0)):
+        raise InputError("heads", given, wanted)
+    return H
 
 
 def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
@@ -166,13 +166,15 @@ def _equations(
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
 
 
-def _groups(heads: sympy.Expr, keys: int | None) -> int:
+def _groups(heads: sympy.Expr, keys: int | None, tied: bool) -> int:
     """How many heads share keys and values."""
     if keys is None:
         return 1
     count = as_integer("keys", keys, 1)
     if not heads.is_Integer or int(heads) % count:
         raise InputError("keys", keys, f"a number that divides the heads, {heads}, a number too")
+    if tied and int(heads) > count:
+        raise InputError("tied", tied, "False, where heads share keys")
     return int(heads) // count
 
 
