@@ -94,10 +94,9 @@ class Scheme:
             raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
     def check_positions(self, function: str) -> None:
-        """Raise InputError for attention, and for several inputs with a norm over positions, which
-        flow alone runs."""
-        pools = not self.single and any(stage.pools > 1 for stage in self.stages)
-        if pools or any(stage.scores for stage in self.stages):
+        """Raise InputError for several inputs with attention or a norm over positions, which flow
+        alone runs."""
+        if not self.single and any(stage.pools > 1 or stage.scores for stage in self.stages):
             wanted = f"norms of each position by itself, and no attention, for {function}; those "
             wanted += "over positions are known to recursion, and to flow and simulate without this"
             raise InputError("layer", str(self.layer), wanted)

@@ -322,6 +322,24 @@ class Stage:
         """The same stage, but each sample is read by itself."""
         return replace(self, taps=ALONE)
 
+    @cached_property
+    def constant(self) -> Stage:
+        """The same for a signal that is the same at all positions: weights that sum to 1 are 1.
+
+        Raises InputError for scores of another function than the softmax.
+        """
+        if not self.scores:
+            return self
+        if any(each.function for each in self.scores):
+            got = f"attention over {self.positions} positions"
+            wanted = "several samples: weights of positions that do not sum to 1 tell them apart"
+            raise InputError("layer", Words(got), wanted)
+        equations = (
+            (kind, each._replace(right=tuple(map(_unattended, each.right))))
+            for kind, each in self.equations
+        )
+        return replace(self, equations=tuple(equations), scores=(), positions=1)
+
     @property
     def separates_equals(self) -> bool:
         """True if equal samples may differ behind it: by their masks, or by other positions."""
@@ -542,6 +560,16 @@ def _chosen(
     directions: tuple[Direction, ...], choice: tuple[int, ...], k: int
 ) -> tuple[Direction, ...]:
     return tuple(d for d, at in zip(directions, choice, strict=True) if at == k)
+
+
+def _unattended(term: Product) -> Product:
+    """A product with the weight 1 of one position in the place of attention."""
+    factors = (each for each in term.factors if not isinstance(each, Attended))
+    return term._replace(
+        factors=tuple(
+            each._replace(read=0) if isinstance(each, Variable) else each for each in factors
+        )
+    )
 
 
 def linear(kind: Kind) -> Product:

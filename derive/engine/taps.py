@@ -306,11 +306,13 @@ class Alone(Constant):
         return [body]
 
 
-def each_alone(positions: int) -> Taps:
-    """Each of so many positions by itself; InputError unless it is a number of 1 or more."""
-    count = as_integer("positions", positions, 1)
-    row = tuple(((p, 1.0),) for p in range(count))
-    return Taps((row,), (count,), (count,))
+def each_alone(positions: int | Sequence[int]) -> Taps:
+    """Each of so many positions by itself, along one axis or several; InputError unless they are
+    numbers of 1 or more."""
+    axes = positions if isinstance(positions, list | tuple) else (positions,)
+    shape = tuple(as_integer("positions", each, 1) for each in axes)
+    row = tuple(((p, 1.0),) for p in range(prod(shape)))
+    return Taps((row,), shape, shape)
 
 
 ALONE = Alone(((((0, 1.0),),),), (1,), ())

@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike
 
 from ..activations.functions import Activation
 from ..engine.scores import as_score
+from ..engine.taps import each_alone
 from ..errors import InputError, Words, as_integer
 from ..expressions import as_expression
 from ..symbols import C_W, n
 from ..weights import WeightEnsemble
 from .composed import around
 from .layer import Layer
-from .norms import Norm, shown_as
+from .norms import Norm, named_text, shown_as
 from .notation import SIGMA
 
 Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
@@ -35,7 +36,7 @@ _OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
 
 def attention(
     heads: int | str | sympy.Expr,
-    positions: int,
+    positions: int | Sequence[int],
     scores: str = "1/d",
     score: str | Activation = "softmax",
     mask: str | int | ArrayLike | None = None,
@@ -56,7 +57,7 @@ def attention(
 
     Arguments:
         heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
-        positions: T, of a signal; inputs are (m, T, n_0), or one of m.
+        positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP, or "1/sqrt(d)".
         score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
@@ -75,51 +76,50 @@ def attention(
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
-    wanted = 'a number of heads, 1 or more, a symbol, or "n/16" for heads of 16 neurons'
-    named = isinstance(heads, str) and heads.isidentifier()
-    size = re.fullmatch(r"n/(\d+)", heads) if isinstance(heads, str) else None
-    if size and int(size[1]) > 1:
-        given_heads: Any = n / int(size[1])
-    else:
-        given_heads = sympy.Symbol(heads, positive=True) if named else heads
-    H, T = as_expression("heads", given_heads, wanted), as_integer("positions", positions, 1)
-    if not (H.is_Symbol or size or (H.is_Integer and H > 0)) or (key_norm and H.free_symbols):
-        raise InputError(
-            "heads", heads, "a number, for a norm in each head" if key_norm else wanted
-        )
+    H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
-    function = as_score(score)
+    function, given = as_score(score), Norm(norm, 0 if norm is None and key_norm else eps)
     plain = isinstance(score, str) and score.isidentifier()
-    functions = {} if plain or function is None else {"phi": function}
-    given = Norm(norm, 0 if norm is None and key_norm else eps)
-    table = _table(T, mask, bias)
-    groups = _groups(H, keys)
-    if tied and groups > 1:
-        raise InputError("tied", tied, "False, where heads share keys")
+    table, groups = _table(T, mask, bias), _groups(H, keys, tied)
     weight = f"{score if plain else 'phi'}_s({{}}[t,s]{'' if table is None else ' + B[t,s]'})"
     lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, H / groups)
-    ratio = {name: sympy.Rational(1, groups) for name in rows} if groups > 1 else {}
-    extra: dict[str, Any] = {"eps_k": eps} if key_norm else {}
+    values: dict[str, Any] = {"eps_k": eps} if key_norm else {}
     block = Layer(
         *lines,
         C=_variances(C, groups, tied),
         weights=_laws(weights, groups, tied),
-        activations=functions,
-        ratio=ratio,
+        activations={} if plain or function is None else {"phi": function},
+        ratio=dict.fromkeys(rows, sympy.Rational(1, groups)) if groups > 1 else {},
         tables={} if table is None else {"B": table},
-        positions=T,
-        **extra,
+        positions=positions,
+        **values,
     )
-    shown = [str(H), str(T), *shown_as(scores=None if scores == "1/d" else scores)]
-    shown += shown_as(score=None if function is None else score, skip=skip)
-    shown += [
-        *given.shown("norm="),
-        *shown_as(mask=shown_table(mask), bias=shown_table(bias), C=C, keys=keys),
-    ]
-    shown += [name for name, on in (("tied=True", tied), ("key_norm=True", key_norm)) if on]
-    shown += shown_as(weights=None if weights is None else str(weights))
-    return around(block, skip, norm, given.eps, f"attention({', '.join(shown)})")
+    shown = shown_as(
+        scores=None if scores == "1/d" else scores,
+        score=None if function is None else score,
+        skip=skip,
+    )
+    shown += [*given.shown("norm="), *shown_as(mask=shown_table(mask), bias=shown_table(bias))]
+    shown += shown_as(C=C, keys=keys, tied=tied or None, key_norm=key_norm or None)
+    shown += shown_as(weights=named_text(weights))
+    label = f"attention({', '.join([str(H), str(positions), *shown])})"
+    return around(block, skip, norm, given.eps, label)
+
+
+def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:
+    """H, a symbol, a number, or n over the size of a head."""
+    wanted = 'a number of heads, 1 or more, a symbol, or "n/16" for heads of 16 neurons'
+    named = isinstance(given, str) and given.isidentifier()
+    size = re.fullmatch(r"n/([1-9]\d*)", given) if isinstance(given, str) else None
+    if size and int(size[1]) > 1 and not key_norm:
+        return n / sympy.Integer(size[1])
+    H = as_expression("heads", sympy.Symbol(str(given)) if named else given, wanted)
+    if H.is_Symbol and key_norm:
+        raise InputError("heads", given, "a number, for a norm in each head")
+    if not (H.is_Symbol or (H.is_Integer and H > 0)):
+        raise InputError("heads", given, wanted)
+    return H
 
 
 def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
@@ -170,13 +170,15 @@ def _equations(
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
 
 
-def _groups(heads: sympy.Expr, keys: int | None) -> int:
+def _groups(heads: sympy.Expr, keys: int | None, tied: bool) -> int:
     """How many heads share keys and values."""
     if keys is None:
         return 1
     count = as_integer("keys", keys, 1)
     if not heads.is_Integer or int(heads) % count:
         raise InputError("keys", keys, f"a number that divides the heads, {heads}, a number too")
+    if tied and int(heads) > count:
+        raise InputError("tied", tied, "False, where heads share keys")
     return int(heads) // count
 
 

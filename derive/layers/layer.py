@@ -74,7 +74,8 @@ class Layer:
         keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
         tables: fixed tables over positions that are added to scores, {"B": array}, −inf where a
             position is masked.
-        positions: of a signal, where neither taps say how many nor a convolution before it.
+        positions: of a signal, or along each axis of an image, where neither taps nor a
+            convolution before it say how many.
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -109,7 +110,7 @@ class Layer:
         readout: Layer | None = None,
         keep: Mapping[str, object] | None = None,
         tables: Mapping[str, ArrayLike] | None = None,
-        positions: int | None = None,
+        positions: int | Sequence[int] | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -127,9 +128,10 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        alone = () if positions is None else ((self.matrix_names[:1], each_alone(positions)),)
-        own = {name: each for names, each in alone for name in names}
-        object.__setattr__(self, "tapped", _taps(own | dict(taps or {}), self.matrix_names))
+        given = taps or {}
+        if positions is not None and isinstance(given, Mapping):
+            given = dict.fromkeys(self.matrix_names[:1], each_alone(positions)) | dict(given)
+        object.__setattr__(self, "tapped", _taps(given, self.matrix_names))
         found = ((name, as_table(each)) for name, each in sorted((tables or {}).items()))
         object.__setattr__(self, "tables", tuple(found))
         object.__setattr__(self, "readouts", () if readout is None else (readout,))

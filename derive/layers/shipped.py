@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import sympy
@@ -15,7 +15,7 @@ from .along import Along
 from .attention import Laws, Sigmas, attention, beside, shown_table
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .norms import WANTED, Norm, shown_as
+from .norms import WANTED, Norm, named_text, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 
@@ -270,7 +270,7 @@ def gated(
 
 def transformer(
     heads: int | str | sympy.Expr,
-    positions: int,
+    positions: int | Sequence[int],
     ratio: object = 4,
     norm: str | None = "rms",
     eps: object = 0,
@@ -348,13 +348,7 @@ _NUMBER = "a finite real number, or a symbol"
 
 def _own(weights: Laws, activations: Sigmas) -> list[str]:
     """The layer's own laws and activations, as its text shows them."""
-    return shown_as(weights=_text(weights), activations=_text(activations))
-
-
-def _text(given: object) -> str | None:
-    if isinstance(given, Mapping):
-        return f"({', '.join(f'{name}: {value}' for name, value in given.items())})"
-    return None if given is None else str(given)
+    return shown_as(weights=named_text(weights), activations=named_text(activations))
 
 
 def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:

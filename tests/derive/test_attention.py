@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 
-from derive import layers
-from derive.errors import InputError
+from derive import InputError, criticality, layers, recursion
 
 
 def test_equations_of_a_session() -> None:
@@ -79,9 +79,50 @@ def test_equations_that_are_none(line: str) -> None:
     [
         "attention(4, 8, skip=1, norm=rms, mask=causal, C=(1, 1, 2, 1), keys=2)",
         "attention(H, 3, scores=1/sqrt(d), score=sigmoid, skip=0, tied=True)",
+        "attention(4, (2, 3), skip=1, norm=layer)",
         "transformer(4, 8, ratio=2, norm=rms, parallel=True, mask=3, key_norm=True)",
     ],
 )
 def test_texts(text: str) -> None:
     """A layer is read from the text that it shows."""
     assert str(layers.read(text)) == text
+
+
+@pytest.mark.parametrize("name", ["K", "G1", "V", "Theta", "Theta1", "D", "B"])
+def test_equal_tokens_need_no_scores(name: str) -> None:
+    """One input stands for equal tokens: two matrices behind a norm are left of attention."""
+    plain = layers.Layer("v[i] = WV[i,a] z[a]", "z[i] = b[i] + WO[i,a] v[a]")
+    halves = layers.around(plain, skip=1, norm="rms"), layers.residual(norm="rms", ratio=4)
+    found, wanted = (
+        recursion(name, layer=layer).single_input()
+        for layer in (layers.transformer(4, 8, mask="causal"), layers.sequence(*halves))
+    )
+    assert found.expr == wanted.expr
+
+
+def test_depth_of_equal_tokens() -> None:
+    """Criticality and large depths are those of equal tokens."""
+    layer = layers.transformer(4, 8)
+    assert criticality("relu", layer=layer).points == ()
+    assert "linear growth" in str(criticality("relu", layer=layer))
+    with pytest.raises(InputError, match="do not sum to 1"):
+        recursion("K", layer=layers.attention(4, 8, score="sigmoid")).single_input()
+
+
+@pytest.mark.parametrize("heads", [2, "H"])
+def test_heads_are_symbols_or_numbers(heads: object) -> None:
+    """G1 is linear in H, and V does not contain it."""
+    G1, V = (recursion(name, layer=layers.attention(heads, 3, skip=0)) for name in ("G1", "V"))
+    H = sympy.Symbol("H", positive=True)
+    general = recursion("G1", layer=layers.attention("H", 3, skip=0)).expr
+    assert sympy.expand(G1.expr - general.subs(H, 2 if heads == 2 else H)) == 0
+    assert sympy.Poly(general, H).degree() == 1
+    assert H not in V.expr.free_symbols
+
+
+def test_scores_over_the_root_are_refused() -> None:
+    """Their limit is another one, and so are tensors of order 1/n²."""
+    with pytest.raises(InputError, match=r"^scores"):
+        str(recursion("K", layer=layers.attention(2, 3, scores="1/sqrt(d)")))
+    with pytest.raises(InputError, match="order 1/n"):
+        str(recursion("V2", layer=layers.attention(1, 3)))

@@ -15,7 +15,7 @@ import pytest
 import sympy
 import xarray
 
-from derive import InputError, Network, layers
+from derive import Exchangeable, InputError, Network, layers
 from numeric import flow
 
 Pair = tuple[int, int]
@@ -275,6 +275,32 @@ def test_no_scores_are_a_mix() -> None:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
+def test_no_queries_and_keys_leave_the_tower_of_a_mix() -> None:
+    """All tensors of order 1/n, where the derivatives by queries and keys vanish too."""
+    A = np.tri(2) / np.tri(2).sum(axis=1, keepdims=True)
+    linear = layers.dense(activations="linear")
+    fixed = layers.sequence(linear, layers.mix(A, activations="linear"))
+    attention = layers.attention(2, 2, mask="causal", skip=0, C=(0, 0, "6/5", "6/5"))
+    given = {"C_b": 0, "lambda_b": 0}
+    nets = (Network("linear", "gaussian(C_W=6/5)", layer=x, **given) for x in (attention, fixed))
+    found, wanted = (flow(net, TOKENS[:, :2], 3, [*NAMES, *TOWER]) for net in nets)
+    for name in (*NAMES, *TOWER):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-11, atol=1e-11)
+
+
+TOWER = ["Theta", "Theta1", *"DFABPQRSTU"]
+
+
+def test_patches_of_an_image() -> None:
+    """Tokens of an image are numbered row by row, here behind a convolution of patches."""
+    patches = layers.convolution(2, (4, 2), stride=2, padding=0, activations="linear")
+    image = layers.by_depth(stem=patches, block=layers.attention(2, (2, 1)))
+    found = flow(net_of(image), np.eye(8).reshape(4, 2, 8), 3, ["V"])
+    assert found["V"].shape == (2, 2, 2, 2, 2)
+    assert layers.sequence(patches, layers.attention(2, (2, 1))).output_axes == (2, 1)
+
+
 def test_grouped_keys_of_every_head() -> None:
     """As many groups as heads are heads; fewer change V by the values that they share."""
     own = layers.attention(4, 3, keys=4, mask="causal")
@@ -282,6 +308,26 @@ def test_grouped_keys_of_every_head() -> None:
     tables = [flow(net_of(layers.attention(4, 3, keys=k)), TOKENS, 2, NAMES) for k in (4, 2)]
     np.testing.assert_allclose(tables[0]["K"], tables[1]["K"], rtol=1e-13)
     assert abs(tables[0]["V"] - tables[1]["V"]).max() > 0.1
+
+
+def test_exchangeable_tokens() -> None:
+    """Tokens of equal lengths and angles: each orbit as it is without them."""
+    net = net_of(layers.attention(2, 3, norm="rms", C=(2, 2, 1, 1)))
+    found = flow(net, Exchangeable(3, 1, "3/10"), 3, NAMES).sel(layer=3)
+    kernel = np.where(np.eye(3) > 0, 1.0, 0.3)
+    wanted = flow(net, np.linalg.cholesky(kernel)[None] * 3**0.5, 3, NAMES).sel(layer=3)
+    for label, at in (
+        ("(11)(11)", (0,) * 4),
+        ("(11)(23)", (0, 0, 1, 2)),
+        ("(12)(13)", (1, 0, 1, 2)),
+    ):
+        assert abs(found["V"].sel(orbit=label) / wanted["V"][at] - 1.0) < 1e-11
+    for tokens, layer in ((Exchangeable(4, 1, 0), net.layer), (Exchangeable(3, 1, 0), MASKED)):
+        with pytest.raises(InputError, match=r"^inputs"):
+            flow(net_of(layer), tokens, 2)
+
+
+MASKED = layers.attention(2, 3, mask="causal")
 
 
 def test_parallel_blocks() -> None:

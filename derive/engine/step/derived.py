@@ -174,13 +174,17 @@ class Step(Shown):
 
     @property
     def through(self) -> Stage:
-        """The stage; the last one of a layer."""
-        return self.stage or self.layer_stages[-1]
+        """The stage; the last one of a layer. With one input it reads a constant signal."""
+        return self._read_by(self.stage or self.layer_stages[-1])
 
     @property
     def layer_stages(self) -> tuple[Stage, ...]:
         """The stages of the layer, of the dense one by default."""
-        return (DENSE,) if self.layer is None else self.layer.stages
+        stages = (DENSE,) if self.layer is None else self.layer.stages
+        return tuple(map(self._read_by, stages))
+
+    def _read_by(self, stage: Stage) -> Stage:
+        return stage.constant if self.is_single_input else stage
 
     def check_repeats(self, argument: str, got: object, wanted: str) -> None:
         """Raise InputError for layer 1, and for a tensor of a layer's own variable."""
@@ -358,12 +362,14 @@ class Step(Shown):
             stage.check_without_batch(wanted)
 
     def single_input(self) -> Self:
-        """The same with one input: every sample index equal.
+        """The same with one input: every sample index equal, and all positions of a signal.
 
-        Raises InputError for a function of all samples, of which one input is no batch.
+        Raises InputError for a function of all samples, of which one input is no batch, and for
+        attention whose weights do not sum to 1.
         """
-        self._check_without_batch("several samples, a batch")
-        return replace(self, samples=(1,) * len(self.samples))
+        found = replace(self, samples=(1,) * len(self.samples))
+        found._check_without_batch("several samples, a batch")
+        return found
 
     def specialise(self, activation: Activation | str) -> Self:
         """The same for a given activation, its brackets in closed form where there is one.
