@@ -160,12 +160,12 @@ class _Kernels(Arithmetic):
         size = self.ensemble.width // heads
         query, key, value = (each / np.sqrt(each.shape[-1]) for each in parts)
         m = query.shape[2]
-        keys = key @ self._wishart(heads, m, size)
+        roots = self._wishart(2 * heads, m, size)
+        keys, values = key @ roots[:, :heads], value @ roots[:, heads:]
         queries = keys
         if not scores.is_tied:
             queries = query @ self._normals(heads, m, keys.shape[-1])
         products = queries @ keys.swapaxes(-1, -2) / float(size) ** float(scores.power)
-        values = value @ self._wishart(heads, m, size)
         found = self._weighted(scores, products, values, positions)
         flat = found.swapaxes(1, 2).reshape(len(found), m, -1)
         kernel = flat @ flat.swapaxes(1, 2) / (heads * size)
@@ -204,10 +204,12 @@ class _Kernels(Arithmetic):
         rank = min(m, degrees)
         if rank == 0:
             return np.zeros((len(self._streams), count, m, 1))
-        F = np.tril(self._normals(count, m, rank), -1)
-        own = degrees - np.arange(rank)
-        lengths = [rng.chisquare(own, (count, rank)) for rng in self._streams]
-        F[..., np.arange(rank), np.arange(rank)] = np.sqrt(lengths)
+        F = np.zeros((len(self._streams), count, m, rank))
+        below = np.tril_indices(m, -1, rank)
+        F[..., *below] = self._normals(count, below[0].size)
+        halves = 0.5 * (degrees - np.arange(rank))
+        squares = [rng.standard_gamma(halves, (count, rank)) for rng in self._streams]
+        F[..., np.arange(rank), np.arange(rank)] = np.sqrt(2.0 * np.array(squares))
         return F
 
 

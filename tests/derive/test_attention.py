@@ -121,8 +121,8 @@ def test_heads_are_symbols_or_numbers(heads: object) -> None:
 
 
 def test_scores_over_the_root_are_refused() -> None:
-    """Their limit is another one, and so are tensors of order 1/n²."""
-    with pytest.raises(InputError, match=r"^scores"):
+    """With a fixed number of heads there is no limit; and tensors of order 1/n² have none."""
+    with pytest.raises(InputError, match=r"^heads"):
         str(recursion("K", layer=layers.attention(2, 3, scores="1/sqrt(d)")))
     with pytest.raises(InputError, match="order 1/n"):
         str(recursion("V2", layer=layers.attention(1, 3)))
