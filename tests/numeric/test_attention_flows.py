@@ -327,6 +327,15 @@ def test_exchangeable_tokens() -> None:
             flow(net_of(layer), tokens, 2)
 
 
+def test_tokens_become_alike() -> None:
+    """1 − ρ falls by γ⁴ + γ² χ/K_a in a block; χ = 1/2 of ReLU, K_a = γ² K* + 1 with K* = 4/5."""
+    layer = layers.transformer(2, 4, ratio=1, skip="1/2")
+    K = flow(Network("relu", layer=layer), Exchangeable(4, 1, 0), 12, ["K"])["K"]
+    apart = 1 - (K.sel(orbit="(12)") / K.sel(orbit="(11)")).to_numpy()
+    np.testing.assert_allclose(K.sel(orbit="(11)")[-1], 0.8, rtol=1e-6)
+    np.testing.assert_allclose(apart[-1] / apart[-2], 1 / 16 + 0.125 / 1.2, rtol=1e-3)
+
+
 MASKED = layers.attention(2, 3, mask="causal")
 
 
