@@ -195,8 +195,7 @@ def representatives(
         n_0: their size; by default as small as can be.
     """
     if net.layer.input_axes:
-        wanted = "inputs of layers without positions: signals at positions are not exchangeable"
-        raise InputError("inputs", Words(inputs), wanted)
+        samples = _tokens(inputs, net, depth)
     if isinstance(net.weights_at(1, depth=depth), PermutationInvariant):
         wanted = "vectors: behind independent weights layer 1 depends on more than q and p"
         raise InputError("inputs", Words(inputs), wanted)
@@ -209,6 +208,21 @@ def representatives(
     X = np.zeros((samples, n_0))
     X[:, :samples] = (axes * np.sqrt(np.maximum(n_0 * lengths, 0.0))) @ axes.T
     return replace(checked_inputs(X, net.layer, depth), exchangeable=inputs)
+
+
+def _tokens(inputs: Exchangeable, net: Network, depth: int) -> int:
+    """The positions of one signal, all of them; InputError unless a layer treats them alike."""
+    stages = [stage for each in net.schemes(depth, 2).distinct for stage in each.stages]
+    tables = any(scores.table for stage in stages for scores in stage.scores)
+    if tables or any(stage.taps.moves or stage.pools > 1 for stage in stages):
+        wanted = "inputs of layers without positions: signals at positions are not exchangeable, "
+        wanted += "but for tokens of attention without a mask and a bias"
+        raise InputError("inputs", Words(inputs), wanted)
+    positions = math.prod(net.layer.input_axes)
+    if inputs.m != positions:
+        wanted = f"{positions} inputs, the tokens of one sequence"
+        raise InputError("inputs", Words(inputs), wanted)
+    return positions
 
 
 def chosen_samples(

@@ -486,6 +486,8 @@ def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> 
         return "none, for a function of all samples"
     if samples > 1 and _closed_among(net, depth, samples, names):
         return "none, for what closes on sequences of several inputs"
+    if any(stage.scores for scheme in schemes for stage in scheme.stages):
+        return "none, for attention"
     taps = [stage.taps for scheme in schemes for stage in scheme.stages]
     if _closed_among(net, depth, samples, names) and not all(each.is_one_to_one for each in taps):
         return "none, for what closes on sequences of weighted positions"

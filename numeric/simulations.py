@@ -46,13 +46,15 @@ from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.explicit import ExplicitSampler
 from .samplers.innovations import InnovationSampler
+from .samplers.kernels import KernelSampler
 from .samplers.paths import PathSampler
 from .samplers.products import ProductSampler
 from .samplers.staged_forward import ForwardSampler
 from .tables import layout
 
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
-    "lazy": (PathSampler, ForwardSampler, ExplicitSampler),
+    "lazy": (KernelSampler, PathSampler, ForwardSampler, ExplicitSampler),
+    "kernels": (KernelSampler,),
     "paths": (PathSampler,),
     "probes": (ForwardSampler,),
     "products": (ProductSampler,),
@@ -120,6 +122,9 @@ def simulate(
             another: a fraction of the draws where n is large beside the depth. It applies to z of
             any inputs behind Gaussian or orthogonal weights, where `average_two` of σ has a closed
             form of ⟨σσ⟩ of two, as ReLU's, erf's, GELU's, sin's and polynomials'.
+            "kernels" draws attention, norms and skips by the kernels of the samples alone, from
+            Wishart matrices: exact in law, at a cost that does not grow with n. It is lazy where
+            it applies: Gaussian weights, and no activations.
             Networks of other layers than the dense one have "probes" and
             "explicit": the other estimators rest on one matrix per
             layer. The attribute `sampler` says which it was.

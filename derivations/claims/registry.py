@@ -91,9 +91,10 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.one_matrix",
         "derivations.layers.finite_width",
     ),
+    "attention": ("derivations.attention.limits",),
     "training": ("derivations.training.deep", "derivations.training.rates"),
 }
-"""The sources' chapters, and two beyond them, each a list of modules that register their claims."""
+"""The sources' chapters, and three beyond them: lists of modules that register their claims."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "derived here; at infinite width D. Doshi, T. He and A. Gromov (2021), "
         "G. Yang and S. S. Schoenholz (2017)",
     ),
+    "attention": (
+        "Attention",
+        "derived here; J. Hron et al. (2020), S. Sakai et al., A. Cowsik et al. (2024), "
+        "B. Bordelon et al. (2024)",
+    ),
     "training": ("Trained networks at order 1/n", "derived here; the questions are source 000's"),
 }
 """Titles and authors."""

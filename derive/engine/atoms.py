@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from ..arithmetic.parameters import Parameter, Value
 from ..gaussian.brackets import Bracket
+from .score_averages import ScoreAverage
 from .tensors import Tensor
-from .through import Response
+from .through import Response, Weighting
 
 T = TypeVar("T")
 
-_PLACES = {kind: place for place, kind in enumerate((Parameter, Value, Tensor, Bracket, Response))}
+_KINDS = Parameter, Value, Tensor, Bracket, Response, Weighting
+_PLACES = {kind: place for place, kind in enumerate(_KINDS)} | {ScoreAverage: len(_KINDS) - 1}
 """Of the kinds among the functions that `read` is given, which it is called with very often."""
 
 
@@ -29,13 +31,14 @@ def read(
     tensor: Callable[[Tensor], T] | None = None,
     bracket: Callable[[Bracket], T] | None = None,
     response: Callable[[Response], T] | None = None,
+    weighting: Callable[[Any], T] | None = None,
     other: Callable[[Any], T] | None = None,
 ) -> T:
     """The function for this atom's kind at the atom; `other` for a kind without a function.
 
     Raises TypeError if there is none.
     """
-    functions = parameter, value, tensor, bracket, response, None
+    functions = parameter, value, tensor, bracket, response, weighting, None
     function: Callable[[Any], T] | None = functions[_PLACES.get(type(atom), -1)] or other
     if function is None:
         raise TypeError(f"an atom of another kind: {atom!r}")
@@ -51,7 +54,8 @@ def relabelled(atom: object, label: Callable[[int], int]) -> Any:
     """The atom with these labels of its samples; representatives stay what they are if the labels
     keep their order."""
 
-    def moved(own: Tensor | Bracket | Response) -> object:
+    def moved(own: Tensor | Bracket | Response | Weighting | ScoreAverage) -> object:
         return own.relabelled(label)
 
-    return read(atom, tensor=moved, bracket=moved, response=moved, other=lambda own: own)
+    of = {"tensor": moved, "bracket": moved, "response": moved, "weighting": moved}
+    return read(atom, **of, other=lambda own: own)  # type: ignore[arg-type]

@@ -94,14 +94,16 @@ class Scheme:
             raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
     def check_positions(self, function: str) -> None:
-        """Raise InputError for several inputs with a norm over positions, which flow alone runs."""
-        if not self.single and any(stage.pools > 1 for stage in self.stages):
-            wanted = f"norms of each position by itself, for {function}; those over positions are "
-            wanted += "known to recursion, and to flow and simulate without this"
+        """Raise InputError for several inputs with attention or a norm over positions, which flow
+        alone runs."""
+        if not self.single and any(stage.pools > 1 or stage.scores for stage in self.stages):
+            wanted = f"norms of each position by itself, and no attention, for {function}; those "
+            wanted += "over positions are known to recursion, and to flow and simulate without this"
             raise InputError("layer", str(self.layer), wanted)
 
     def check_without_batch(self, wanted: str) -> None:
-        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        """Raise InputError, with what is wanted instead, for a function of all samples, or of
+        all positions."""
         for stage in self.stages:
             stage.check_without_batch(wanted)
 

@@ -24,10 +24,11 @@ from ..activations.batches import OPEN, BatchFunction
 from ..activations.functions import Activation
 from ..arithmetic.parameters import C_B, C_W, R_IN, R_OUT, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, of_kind, times
-from ..errors import InputError
+from ..errors import InputError, Words
 from ..groups.pairings import set_partitions
 from ..weights import WeightEnsemble
 from ..work.caches import cache
+from .scores import Scores
 from .taps import ALONE, Taps
 from .tensors import kernel_label
 from .trees import ABOVE, STREAM, Kind
@@ -42,12 +43,16 @@ Direction = int
 
 
 class Variable(NamedTuple):
-    """v[a], differentiated along these edges; if `pooled`, at a position that is averaged over."""
+    """v[a], differentiated along these edges; if `pooled`, at a position that is averaged over.
+
+    With a `read` other than 0 it is at the position of this number, which attention sums over.
+    """
 
     kind: Kind
     at: int
     edges: tuple[int, ...] = ()
     pooled: bool = False
+    read: int = 0
 
 
 class Function(NamedTuple):
@@ -66,12 +71,23 @@ class Collective(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limit c* of the collective variable of this number."""
+    """The limit c* of the collective variable of this number, or, with a `read`, of a score."""
 
     variable: int
+    read: int = 0
 
 
-Factor = Variable | Function | Collective | Limit
+class Attended(NamedTuple):
+    """A[t,s], t the sample's own position, or its derivative by scores c[t,r], …
+
+    `scores` is the number of the stage's scores, `reads` the numbers of s, r, …
+    """
+
+    scores: int
+    reads: tuple[int, ...]
+
+
+Factor = Variable | Function | Collective | Limit | Attended
 
 
 class Product(NamedTuple):
@@ -201,6 +217,8 @@ class Stage:
             else 0, one μ for each neuron and sample.
         activations: the activation of each argument; None, or () for all, is the network's.
         batch: the function of all samples at a neuron that stands in the place of σ.
+        scores: of attention: where some are, there are no other collective variables.
+        positions: T of a signal, where it has scores.
         below: `NEURONS`, or `INPUTS` of layer 1.
 
     `derive.layers` makes them, and checks that they are invariant.
@@ -217,6 +235,8 @@ class Stage:
     activations: tuple[Activation | None, ...] = ()
     below: Below = NEURONS
     batch: BatchFunction | None = None
+    scores: tuple[Scores, ...] = ()
+    positions: int = 1
 
     def __hash__(self) -> int:
         return self._hash
@@ -224,7 +244,8 @@ class Stage:
     @cached_property
     def _hash(self) -> int:
         parts = self.equations, self.matrices, self.arguments, self.means, self.functions
-        return hash((*parts, self.taps, self.masks, self.activations, self.below, self.batch))
+        own = self.taps, self.masks, self.activations, self.below, self.batch
+        return hash((*parts, *own, self.scores, self.positions))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:
@@ -235,12 +256,24 @@ class Stage:
         return self._equations[kind.everywhere]
 
     @cached_property
-    def sets(self) -> int:
-        """The number of sets of neurons that it reads, each normalized by itself; 1 without."""
+    def sets(self) -> int | sympy.Expr:
+        """The number of sets of neurons that it reads, each normalized by itself, or heads; 1
+        without."""
         sums = [*(equation.right for _, equation in self.equations), *self.arguments]
         factors = [each for terms in sums for term in terms for each in term.factors]
         kinds = [each.kind for each in factors if isinstance(each, Variable)]
-        return max([1, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)])
+        heads = (each.sets for each in self.scores)
+        found = {*heads, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)} - {1}
+        return next(iter(found), 1)  # assembly allows one number
+
+    @property
+    def spaces_of_sets(self) -> set[str]:
+        """The spaces whose neurons are in these sets."""
+        found = {mean.space for mean in self.means if mean.sets != 1}
+        if self.scores and self.sets != 1:
+            found |= {each.query.space for each in self.scores}
+            found |= {matrix.into for matrix in self.matrices}
+        return found
 
     @cached_property
     def pools(self) -> int:
@@ -257,7 +290,7 @@ class Stage:
     def of_one_set(self, equal_widths: bool) -> Stage:
         """The same for the neurons of one set alone, the width over the number of sets."""
         ratios = dict(self.ratios)
-        for space in {mean.space for mean in self.means if mean.sets > 1}:
+        for space in self.spaces_of_sets:
             whole = self.ratio(space, equal_widths)
             ratios[space] = Value((sympy.Integer(1) if whole is None else whole.expr) / self.sets)
         return replace(self, ratios=tuple(sorted(ratios.items())))
@@ -273,6 +306,7 @@ class Stage:
         atoms += [ratio for _, ratio in self.ratios]
         atoms += self.masks
         values = [value.expr for value in of_kind(atoms, Value)]
+        values += [sympy.sympify(each.sets) for each in self.scores if each.size is None]
         free = {symbol for function in self.functions for symbol in function.free_symbols}
         free -= {mean.symbol for mean in self.means}
         free |= self.batch.free_symbols if self.batch else set()
@@ -288,10 +322,28 @@ class Stage:
         """The same stage, but each sample is read by itself."""
         return replace(self, taps=ALONE)
 
+    @cached_property
+    def constant(self) -> Stage:
+        """The same for a signal that is the same at all positions: weights that sum to 1 are 1.
+
+        Raises InputError for scores of another function than the softmax.
+        """
+        if not self.scores:
+            return self
+        if any(each.function for each in self.scores):
+            got = f"attention over {self.positions} positions"
+            wanted = "several samples: weights of positions that do not sum to 1 tell them apart"
+            raise InputError("layer", Words(got), wanted)
+        equations = (
+            (kind, each._replace(right=tuple(map(_unattended, each.right))))
+            for kind, each in self.equations
+        )
+        return replace(self, equations=tuple(equations), scores=(), positions=1)
+
     @property
     def separates_equals(self) -> bool:
         """True if equal samples may differ behind it: by their masks, or by other positions."""
-        return bool(self.masks) or self.taps.moves
+        return bool(self.masks or self.scores) or self.taps.moves
 
     @property
     def carries(self) -> bool:
@@ -341,9 +393,13 @@ class Stage:
         return tuple(dict.fromkeys(self.sigma(k, default) for k in range(len(self.arguments))))
 
     def check_without_batch(self, wanted: str) -> None:
-        """Raise InputError, with what is wanted instead, for a function of all samples."""
+        """Raise InputError, with what is wanted instead, for a function of all samples, or of
+        all positions of a signal."""
         if self.batch is not None:
             raise InputError("layer", f"a function of all samples, {self.batch}", wanted)
+        if self.scores:
+            got = f"attention over {self.positions} positions"
+            raise InputError("layer", Words(got), wanted)
 
     @property
     def is_bound(self) -> bool:
@@ -415,6 +471,24 @@ class Stage:
                         orders[variable] += 1
                     outer = Product((factor._replace(orders=tuple(orders)),))
                     yield prod((fresh(each) for _, each in means), start=outer)
+        elif isinstance(factor, Attended):
+            for blocks in set_partitions(directions):
+                reads = tuple(next(numbers) for _ in blocks)
+                scores = (self.score(factor.scores, read) for read in reads)
+                changed = (
+                    tuple(self.differentiated(each, block))
+                    for each, block in zip(scores, blocks, strict=True)
+                )
+                outer = Product((factor._replace(reads=factor.reads + reads),))
+                for chosen in product(*changed):
+                    yield prod(chosen, start=outer)
+
+    def score(self, number: int, read: int) -> Product:
+        """c[t,r] of the scores of this number, r the position with the number `read`."""
+        scores, at = self.scores[number], next(numbers)
+        factors = Variable(scores.query, at), Variable(scores.key, at, read=read)
+        space = scores.query.space
+        return Product(factors, ((at, space),), (space,))
 
     def _means(self, directions: tuple[Direction, ...]) -> Iterator[tuple[int, Product]]:
         """Which collective variable, and its derivative."""
@@ -428,6 +502,8 @@ class Stage:
 
     def expanded(self, term: Product, degree: int) -> tuple[Product, ...]:
         """The terms of this degree in the expansion in c − c*."""
+        if self.scores:
+            return tuple(self._in_scores(term, degree))
         found = []
         variables = range(len(self.means))
         for chosen in combinations_with_replacement(variables, degree):
@@ -440,6 +516,25 @@ class Stage:
                     ):
                         found.append(self._power(each, counts, kept))
         return tuple(found)
+
+    def _in_scores(self, term: Product, degree: int) -> Iterator[Product]:
+        """Σ_r ∂^k A[t,s]/∂c[t,r_1]… Π (c[t,r] − c*[t,r]) / k!, the r at positions of their own."""
+        own = [each for each in term.factors if isinstance(each, Attended)]
+        if not own or not degree:
+            yield from () if degree else (term,)
+            return
+        (attended,) = own
+        tied, reads = self.scores[attended.scores].is_tied, [next(numbers) for _ in range(degree)]
+        factors = tuple(
+            each._replace(reads=(*each.reads, *reads)) if isinstance(each, Attended) else each
+            for each in term.factors
+        )
+        for kept in range(0 if tied else degree, degree + 1):
+            scores = (self.score(attended.scores, read) for read in reads[:kept])
+            limits = tuple(Limit(attended.scores, read) for read in reads[kept:])
+            scale = Fraction((-1) ** (degree - kept) * comb(degree, kept), factorial(degree))
+            rest = term._replace(factors=factors) * Product(limits, coefficient=scale)
+            yield prod(scores, start=rest)
 
     def _power(self, term: Product, counts: list[int], kept: tuple[int, ...]) -> Product:
         """term · Π_v (c_v − c_v*)^k / k!, the part with so many c_v."""
@@ -465,6 +560,16 @@ def _chosen(
     directions: tuple[Direction, ...], choice: tuple[int, ...], k: int
 ) -> tuple[Direction, ...]:
     return tuple(d for d, at in zip(directions, choice, strict=True) if at == k)
+
+
+def _unattended(term: Product) -> Product:
+    """A product with the weight 1 of one position in the place of attention."""
+    factors = (each for each in term.factors if not isinstance(each, Attended))
+    return term._replace(
+        factors=tuple(
+            each._replace(read=0) if isinstance(each, Variable) else each for each in factors
+        )
+    )
 
 
 def linear(kind: Kind) -> Product:

@@ -33,6 +33,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from ..errors import as_integer
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
 from ..work.caches import cache
@@ -303,6 +304,15 @@ class Alone(Constant):
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
         return [body]
+
+
+def each_alone(positions: int | Sequence[int]) -> Taps:
+    """Each of so many positions by itself, along one axis or several; InputError unless they are
+    numbers of 1 or more."""
+    axes = positions if isinstance(positions, list | tuple) else (positions,)
+    shape = tuple(as_integer("positions", each, 1) for each in axes)
+    row = tuple(((p, 1.0),) for p in range(prod(shape)))
+    return Taps((row,), shape, shape)
 
 
 ALONE = Alone(((((0, 1.0),),),), (1,), ())

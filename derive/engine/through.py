@@ -21,7 +21,19 @@ from ..display.labels import POOLED, SLOPES
 from ..gaussian.brackets import by_samples
 from ..groups.pairings import MOST_POINTS, compositions
 from ..work.caches import cache
-from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
+from .scores import Scores
+from .stages import (
+    LEFT,
+    Attended,
+    Collective,
+    Function,
+    Limit,
+    Product,
+    Stage,
+    Variable,
+    fresh,
+    numbers,
+)
 from .tensors import Tensor, tensor
 from .trees import STREAM, Field, Kind, Placed, Term, components
 
@@ -49,6 +61,41 @@ class Response(NamedTuple):
     def at_limits(self, value: Callable[[Tensor], sympy.Expr]) -> sympy.Expr:
         """The function with these values of the limits."""
         return self.value.subs({symbol: value(limit) for symbol, limit in self.limits})
+
+
+class Weighting(NamedTuple):
+    """A[t,s], or its derivative by scores c[t,r], …, at the limits of the scores.
+
+    `samples` are those of t, s, r, …; of s and r they are positions that are summed over.
+    """
+
+    scores: Scores
+    samples: tuple[int, ...]
+
+    @property
+    def order(self) -> int:
+        """How often it is differentiated."""
+        return len(self.samples) - 2
+
+    @property
+    def label(self) -> str:
+        """Its name, such as softmax_c'[1,p1,p'1] of the first derivative."""
+        function = "softmax" if self.scores.function is None else self.scores.function.name
+        return f"{function}_{self.scores.symbol}{chr(39) * self.order}"
+
+    @property
+    def limits(self) -> tuple[Tensor, ...]:
+        """K of the query and the key, which the scores are in the limit; none if that is 0."""
+        return (score_limit(self.scores, self.samples[0], 0),) if self.scores.is_tied else ()
+
+    def at(self, samples: tuple[int, ...]) -> Weighting:
+        """The same at these samples; derivatives commute."""
+        t, s, *others = samples
+        return self._replace(samples=(t, s, *sorted(others)))
+
+    def relabelled(self, label: Callable[[int], int]) -> Weighting:
+        """With other labels of its samples."""
+        return self.at(tuple(label(at % POOLED) + at // POOLED * POOLED for at in self.samples))
 
 
 class Summand(NamedTuple):
@@ -148,6 +195,18 @@ class Part:
         return any(self.stage.derivative(*each) == 0 for each in derivatives)
 
 
+class _Reads:
+    """The positions that attention reads at a node: labels of its sample by their numbers."""
+
+    def __init__(self, sample: int, first: int) -> None:
+        self._sample, self._first, self._known = sample, first, dict[int, int]()
+
+    def label(self, read: int) -> int:
+        """The label of a position."""
+        place = self._known.setdefault(read, len(self._known))
+        return self._sample + POOLED * (self._first + place)
+
+
 @dataclass(eq=False)
 class Line:
     """One product of a field's equation, to be expanded in the stage's collective variables.
@@ -197,6 +256,7 @@ class Line:
             means += term.means
             sample, slot = self.samples[part.node], self.slots[part.node]
             first, any_samples = 1 + _PLACES * slot, _any_samples(slot)
+            reads = _Reads(sample, first + _PLACES // 2)
             moved: list[int] = []
             for each in term.factors:
                 if isinstance(each, Variable):
@@ -208,12 +268,19 @@ class Line:
                         own = next(any_samples)
                         moved.append(own)
                     own += POOLED * (first + at) if each.pooled else 0
+                    own = reads.label(each.read) if each.read else own
                     copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
+                elif isinstance(each, Attended):
+                    at_reads = (sample, *map(reads.label, each.reads))
+                    atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
+                elif isinstance(each, Limit) and each.read:
+                    scores = self.stage.scores[each.variable]
+                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
                 else:
-                    place = first + _PLACES // 2 + len(atoms)
+                    place = first + _PLACES // 4 + len(atoms)
                     atoms.append(at_limit(self.stage, each, sample, place))
             if moved:  # a function of all samples stands alone at its node
                 factors[-1] = (*factors[-1][:2], by_samples(moved), factors[-1][3])
@@ -251,9 +318,16 @@ def at_limit(stage: Stage, factor: Collective | Limit, sample: int, place: int =
     return Response(value, tuple(found))
 
 
-_PLACES = 64
-"""Numbers of averaged positions at a slot: half are its neurons', half those of limits. Slots have
-their own, as the moments that a cumulant multiplies have different ones."""
+_PLACES = 128
+"""Numbers of averaged positions at a slot: a quarter are its neurons', a quarter those of limits,
+and half those that attention reads. Slots have their own, as the moments that a cumulant multiplies
+have different ones."""
+
+
+def score_limit(scores: Scores, sample: int, read: int) -> Tensor:
+    """K of a query at a sample and of a key at the position that it reads."""
+    fields = tuple(Field(1, (), (kind,)) for kind in (scores.query, scores.key))
+    return tensor(fields, 0, ((0, 1),), (sample, read or sample))
 
 
 def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:

@@ -5,6 +5,7 @@
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
+from .attention import attention
 from .by_depth import as_period, by_depth
 from .convolutions import convolution, flattening, mix, pooling
 from .layer import Layer
@@ -20,6 +21,7 @@ from .shipped import (
     residual,
     sequence,
     skip,
+    transformer,
 )
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "around",
     "as_layer",
     "as_period",
+    "attention",
     "batchnorm",
     "by_depth",
     "convolution",
@@ -41,6 +44,7 @@ __all__ = [
     "residual",
     "sequence",
     "skip",
+    "transformer",
 ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, product
 from math import prod
@@ -22,9 +22,11 @@ from ..activations.batches import MEAN, BatchFunction, parse_batch_function
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import C_B, C_W, Value
 from ..arithmetic.polynomials import UNIT, Monomial, power
+from ..engine.scores import SOFTMAX, Scores, Table
 from ..engine.stages import (
     HERE,
     LEFT,
+    Attended,
     Collective,
     Equation,
     Factor,
@@ -41,8 +43,22 @@ from ..engine.taps import ALONE, Taps
 from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError, Words
 from ..expressions import FUNCTIONS
+from ..symbols import n
 from ..weights import WeightEnsemble
-from .notation import SIGMA, WIDTH, Addend, Batch, Bias, Entry, Sigma, Statement, Weight
+from .notation import (
+    SIGMA,
+    WIDTH,
+    Addend,
+    Attention,
+    Batch,
+    Bias,
+    Entry,
+    ScoreTable,
+    Sigma,
+    Statement,
+    Weight,
+    scalar,
+)
 
 NOT_INVARIANT = (
     "{what} of {variable} is summed over while {carried} is carried past: it is no function of "
@@ -56,7 +72,8 @@ class Line:
     """One product of a definition: carried, entries = (v,), or with a matrix; v by its number.
 
     `at` is a variable at the neuron that is summed over, and `sigmas` are σ's arguments: a
-    variable, the mean taken off it, and the function's name.
+    variable, the mean taken off it, and the function's name. `attention` are the names of its
+    function, of its scores and of a table.
     """
 
     matrix: str | None
@@ -64,6 +81,7 @@ class Line:
     entries: tuple[int, ...]
     sigmas: tuple[tuple[int, sympy.Expr, str], ...]
     scale: sympy.Expr
+    attention: tuple[str, str, str] | None = None
 
 
 @dataclass
@@ -89,7 +107,7 @@ class Assembly:
 
     def __init__(
         self,
-        statements: Sequence[Statement | Batch],
+        statements: Sequence[Statement | Batch | ScoreTable],
         values: Mapping[str, sympy.Expr],
         variances: Mapping[str, sympy.Expr],
         ratios: Mapping[str, sympy.Expr],
@@ -97,6 +115,7 @@ class Assembly:
         activations: Mapping[str, Activation] | None = None,
         keep: Mapping[str, sympy.Expr] | None = None,
         taps: Mapping[str, Taps] | None = None,
+        tables: Mapping[str, Table] | None = None,
         *,
         opened: bool = False,
     ) -> None:
@@ -106,6 +125,8 @@ class Assembly:
         self.laws, self.activations = dict(laws or {}), dict(activations or {})
         self.keep = dict(keep or {})
         self.taps = dict(taps or {})
+        self.tables = dict(tables or {})
+        self.scores: dict[str, tuple[int, int, int | sympy.Expr, str]] = {}  # q, k, heads, over
         self.shape: tuple[int, ...] | None = None  # of the positions, where that is known
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
@@ -117,11 +138,13 @@ class Assembly:
         self.pooled: set[sympy.Symbol] = set()  # the means over positions, too
         self.text = ""
         self.asymmetries: list[InputError] = []
-        self.unused = set(self.values)
+        self.unused = {*self.values, *self.tables}
         for statement in statements:
             self.text = statement.text
             if isinstance(statement, Batch):
                 self.define_batch(statement)
+            elif isinstance(statement, ScoreTable):
+                self.define_scores(statement)
             elif statement.left is None:
                 self.collect(statement)
             else:
@@ -208,6 +231,48 @@ class Assembly:
         if any(value.free_symbols & self.means.keys() for value in values.values()):
             raise self.wrong("no mean over neurons in a function of all samples")
         self.batches[name] = of.variable, parse_batch_function(statement.function, values)
+
+    # attention
+
+    def define_scores(self, statement: ScoreTable) -> None:
+        """c[t,s] = q[a,t] k[a,s]/n."""
+        name = statement.name
+        if name in {*self.variables, *self.collective, *self.batches, *self.scores}:
+            raise self.wrong(f"another name than {name}, which is taken")
+        query, key = (self.made_by_matrix(each) for each in (statement.query, statement.key))
+        self.scores[name] = query, key, self.heads(statement.sets), statement.over
+
+    def made_by_matrix(self, name: str) -> int:
+        """The number of a variable, without a mean taken off."""
+        found = self.variables.get(name)
+        if found is None or found.centre or not found.variable:
+            raise self.wrong(f"variables defined above by matrices, not {name}")
+        return found.variable
+
+    def heads(self, sets: str) -> int | sympy.Expr:
+        """The number of heads, in the text a number or a name."""
+        if sets.startswith("n/"):  # heads of a fixed size
+            return n / sympy.Integer(sets[2:])
+        found = sympy.Integer(sets) if sets.isdigit() else self.resolved(scalar(sets))
+        if found.is_number and not (found.is_Integer and found > 0):
+            raise self.wrong(f"a number of heads, 1 or more, not {found}")
+        return int(found) if found.is_Integer else found
+
+    def attended(self, factors: Sequence[object]) -> tuple[str, str, str] | None:
+        """The attention in W[i,a] softmax_s(c[t,s]) v[a,s]; InputError for other products."""
+        found = [each for each in factors if isinstance(each, Attention)]
+        if not found:
+            return None
+        entries = [each for each in factors if isinstance(each, Entry)]
+        if len(found) > 1 or len(entries) != 1 or len(factors) != 3:
+            raise self.wrong("W[i,a] softmax_s(c[t,s]) v[a,s], without other factors")
+        self.made_by_matrix(entries[0].variable)
+        name, scores, table, _ = found[0]
+        if scores not in self.scores or (table and table not in self.tables):
+            missing = table if scores in self.scores else scores
+            raise self.wrong(f"scores that are defined above, and tables that are given: {missing}")
+        self.unused.discard(table)
+        return name, scores, table
 
     def batch(self, factor: object) -> tuple[int, sympy.Expr, str] | None:
         """As one of a line's functions: y[a], or σ of it, if y is a function of all samples."""
@@ -300,7 +365,7 @@ class Assembly:
 
     def check_weights(self, each: Addend, weights: list[Weight], index: str) -> None:
         """Raise InputError unless it is W[i,a] times what is at a."""
-        rest = [factor for factor in each.factors if not isinstance(factor, Weight)]
+        rest = [each for each in each.factors if not isinstance(each, Weight | Attention)]
         at = {f.at if isinstance(f, Entry | Sigma) else f.row for f in rest}
         if len(weights) > 1:
             raise self.wrong("one matrix in a product; a second one acts on a variable of its own")
@@ -321,6 +386,7 @@ class Assembly:
                 raise self.wrong("a function of all samples alone with its matrix")
             yield Line(weight.matrix, batches[0][0], (), tuple(batches), scale)
             return
+        attention = self.attended(factors)
         entries = [self.entry(each) for each in factors if isinstance(each, Entry)]
         found = [each for each in factors if isinstance(each, Sigma)]
         sigmas = tuple((*self.argument(each), each.name) for each in found)
@@ -329,7 +395,7 @@ class Assembly:
         for parts in product(*entries):
             numbers = tuple(v for _, v in parts if v is not None)
             whole = scale * sympy.prod([c for c, _ in parts])
-            yield Line(weight.matrix, at, numbers, sigmas, whole)
+            yield Line(weight.matrix, at, numbers, sigmas, whole, attention)
 
     def entry(self, factor: Entry) -> list[tuple[sympy.Expr, int | None]]:
         """v[a] as (1, v), and (−its mean, None) where that was taken off."""
@@ -390,6 +456,7 @@ class Assembly:
         found: set[int] = set()
         for line in lines:
             found |= {line.at, *line.entries, *(v for v, *_ in line.sigmas)}
+            found |= set(self.scores[line.attention[1]][:2]) if line.attention else set()
             for each in (line.scale, *(offset for _, offset, _ in line.sigmas)):
                 for symbol in each.free_symbols & self.means.keys():
                     found |= set(self.means[symbol])
@@ -400,7 +467,8 @@ class Assembly:
         first = next((taps.shape for taps in self.taps.values()), None)
         shape = first if self.shape is None else self.shape
         if shape is None:
-            raise self.wrong("a convolution in a layer with a norm over positions, to say how many")
+            wanted = "a convolution, or positions, in a layer with a norm over positions or scores"
+            raise self.wrong(wanted)
         return prod(shape)
 
     def sigma(self, name: str) -> Activation | None:
@@ -473,7 +541,20 @@ class Assembly:
             if len({joined.of(v) for v in numbers}) > 1:
                 raise self.wrong(f"{symbol.name} of one variable: its limit vanishes otherwise")
 
+    def _check_attention(self, line: Line, carried: set[int]) -> None:
+        """Raise InputError unless queries, keys and values have rotations of their own."""
+        assert line.attention
+        query, key, *_ = self.scores[line.attention[1]]
+        inside = {self.groups.of(v) for v in (query, key, line.at)}
+        past = {self.groups.of(u) for u in carried} | {self.groups.of(0)}
+        alone = {query, key, line.at}
+        if inside & past or len(inside) < len(alone):
+            wanted = "queries, keys and values that matrices of their own have made, and that no "
+            raise self.wrong(wanted + "skip carries on")
+
     def _check_sum(self, line: Line, carried: set[int]) -> None:
+        if line.attention:
+            self._check_attention(line, carried)
         inside = [*line.entries, *(v for v, *_ in line.sigmas)]
         if len(inside) < 2 and not line.sigmas:
             return
@@ -510,6 +591,8 @@ class Assembly:
                     same.join(number, line.at)
                 for v in (*line.entries, *(v for v, *_ in line.sigmas)):
                     same.join(v, line.at)
+                if line.attention:
+                    same.join(*self.scores[line.attention[1]][:2])
         self.spaces = same
         last = same.of(self.variables["z"].variable)
         self.names_of_spaces = {last: ABOVE, same.of(0): STREAM.space}
@@ -576,6 +659,7 @@ class _StageMaker:
         self.matrices: dict[str, Matrix] = {}
         self.arguments: dict[tuple[int, sympy.Expr, str], int] = {}
         self.functions: list[sympy.Expr] = []
+        self.scores: list[Scores] = []
         self.own = [
             number
             for number, made in enumerate(assembly.definitions)
@@ -618,7 +702,13 @@ class _StageMaker:
         if batches and (len(self.arguments) > 1 or means):
             wanted = "one function of all samples alone between two matrices"
             raise whole.wrong(wanted)
+        if self.scores and (means or batches or len({each.sets for each in self.scores}) > 1):
+            wanted = (
+                "scores of one number of heads between two matrices, and norms in front of them"
+            )
+            raise whole.wrong(wanted)
         names = {space for matrix in self.matrices.values() for space in matrix[1:3]}
+        names |= {each.query.space for each in self.scores}
         names |= {kind.space for kind, _ in equations} | {mean.space for mean in means}
         ratios = {
             whole.kinds[v].space: Value(ratio)
@@ -636,6 +726,8 @@ class _StageMaker:
             masks=self.masks([equation for _, equation in equations]),
             activations=sigmas if any(sigmas) else (),
             batch=next(iter(batches), None),
+            scores=tuple(self.scores),
+            positions=whole.positions() if self.scores else 1,
         )
 
     def taps(self, equations: Sequence[Equation]) -> Taps:
@@ -700,12 +792,36 @@ class _StageMaker:
         matrix = Matrix(C_W if variance is None else Value(variance), into, out, law)
         if self.matrices.setdefault(line.matrix, matrix) != matrix:
             raise self.whole.wrong(f"{line.matrix} between the same two widths everywhere")
-        factors: list[Factor] = [Variable(self.whole.kinds[v], 0) for v in line.entries]
+        read = 1 if line.attention else 0  # a position that is summed over
+        factors: list[Factor] = [Variable(self.whole.kinds[v], 0, read=read) for v in line.entries]
+        if line.attention:
+            factors.append(Attended(self.attention(*line.attention), (read,)))
         for argument in line.sigmas:
             number = self.arguments.setdefault(argument, len(self.arguments))
             factors.append(Function(number, 0, 0))
         weight = list(self.matrices).index(line.matrix), 0
         return Product(tuple(factors), ((0, into),), (), weight) * scaled
+
+    def attention(self, function: str, scores: str, table: str) -> int:
+        """The number of the scores, with their function."""
+        whole = self.whole
+        query, key, heads, over = whole.scores[scores]
+        rows = whole.tables.get(table, ())
+        if rows and len(rows) != whole.positions():
+            got = f"a table of {len(rows)} positions for a signal of {whole.positions()}"
+            raise InputError("tables", Words(got), "as many as the signal has")
+        made = Scores(
+            sympy.Symbol(scores, real=True),
+            whole.kinds[query],
+            whole.kinds[key],
+            heads,
+            Fraction(1) if over == "n" else Fraction(1, 2),
+            None if function == SOFTMAX else whole.sigma(function),
+            rows,
+        )
+        if made not in self.scores:
+            self.scores.append(made)
+        return self.scores.index(made)
 
     def scaled(self, scale: sympy.Expr) -> Product:
         """A number, symbols, and a function of collective variables."""
@@ -773,7 +889,7 @@ def _collected(lines: Sequence[Line]) -> list[Line]:
     """Equal products added up."""
     found: dict[tuple[object, ...], Line] = {}
     for line in lines:
-        key = line.matrix, line.at, tuple(sorted(line.entries)), line.sigmas
+        key = line.matrix, line.at, tuple(sorted(line.entries)), line.sigmas, line.attention
         before = found[key].scale if key in found else sympy.S.Zero
-        found[key] = Line(line.matrix, line.at, line.entries, line.sigmas, before + line.scale)
+        found[key] = replace(line, scale=before + line.scale)
     return [line for line in found.values() if line.scale != 0]

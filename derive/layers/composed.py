@@ -20,7 +20,7 @@ from .notation import PARAMETER
 
 _NAME = re.compile(r"\[[^\]]*\]|[A-Za-z_]\w*")
 _OF_Z = re.compile(r"\bs\s*\[([^\]]*)\]")
-_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*(?:\s*;\s*s)?)\s*\])?\s*=")
+_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*(?:\s*[;,]\s*\w+)?)\s*\])?\s*=")
 
 
 _SKIP = "g"
@@ -40,6 +40,7 @@ class _Equations:
         self.functions: dict[str, Any] = {}
         self.keep: dict[str, object] = {}
         self.taps: dict[str, Taps] = {}
+        self.tables: dict[str, Any] = {}
         self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -65,6 +66,7 @@ class _Equations:
         self.functions |= dict(renamed(block.functions))
         self.keep |= dict(renamed(block.keep))
         self.taps |= dict(renamed(block.tapped))
+        self.tables |= dict(renamed(block.tables))
         return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
@@ -84,13 +86,14 @@ class _Equations:
             activations=self.functions,
             keep=self.keep,
             taps=self.taps,
+            tables=self.tables,
             readout=next(iter(readouts), None),
             label=label,
             **self.values,
         )
 
 
-def joined(blocks: Sequence[Layer]) -> Layer:
+def joined(blocks: Sequence[Layer], label: str | None = None) -> Layer:
     """The layers one after another, as one layer; see `layers.sequence`."""
     *before, last = blocks
     if not before:
@@ -101,7 +104,7 @@ def joined(blocks: Sequence[Layer]) -> Layer:
     for block in blocks:
         made.lines += made.take(block)
     readouts = [joined([*before, readout]) for readout in last.readouts]
-    return made.layer(f"sequence({', '.join(map(str, blocks))})", readouts)
+    return made.layer(label or f"sequence({', '.join(map(str, blocks))})", readouts)
 
 
 def around(
@@ -150,7 +153,8 @@ def _lines(block: Layer) -> list[str]:
 def _own(block: Layer) -> list[str]:
     """The names that a block defines, or gives a value, a law or an activation."""
     defined = [_left(line)[0] for line in block.lines]
-    given = (*dict(block.values), *dict(block.functions), *block.parameter_names)
+    given = (*dict(block.values), *dict(block.functions), *dict(block.tables))
+    given = (*given, *block.parameter_names)
     return [name for name in dict.fromkeys((*defined, *given)) if name != "z"]
 
 

@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import TypeVar
 
 import sympy
+from numpy.typing import ArrayLike
 
 from ..activations.functions import Activation, as_activation
+from ..engine.scores import Table, as_table
 from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
-from ..engine.taps import Taps
+from ..engine.taps import Taps, each_alone
 from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
@@ -50,6 +52,8 @@ class Layer:
     | tanh(h[a]) | an activation, by its name |
     | a letter in brackets that is not on the left | is summed over |
     | a name without brackets | a collective variable (a mean over neurons), or another symbol |
+    | c[t,s] = q[a,t] k[a,s]/n | scores of positions t and s; q[a,t:4] and k[a,s:4] of 4 heads |
+    | softmax_s(c[t,s] + B[t,s]) v[a,s] | a sum over positions s, B a table; other functions too |
     | y[i;s] = … mean_s(…) | a function of all samples at a neuron; mean_s is their mean |
     | z | the input of the layer, and its output |
 
@@ -68,6 +72,10 @@ class Layer:
         readout: the layer that is measured in place of this one, as with `layers.pooling`.
         tapped, readouts: taps in pairs, and readout as a tuple of one or none.
         keep: chances p, by matrices: dropout of the σ that a matrix multiplies (`layers.dropout`).
+        tables: fixed tables over positions that are added to scores, {"B": array}, −inf where a
+            position is masked.
+        positions: of a signal, or along each axis of an image, where neither taps nor a
+            convolution before it say how many.
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -88,6 +96,7 @@ class Layer:
     keep: Values
     laws: tuple[tuple[str, WeightEnsemble], ...]
     functions: tuple[tuple[str, Activation], ...]
+    tables: tuple[tuple[str, Table], ...]
 
     def __init__(
         self,
@@ -100,6 +109,8 @@ class Layer:
         taps: Mapping[str, Taps] | None = None,
         readout: Layer | None = None,
         keep: Mapping[str, object] | None = None,
+        tables: Mapping[str, ArrayLike] | None = None,
+        positions: int | Sequence[int] | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -117,7 +128,12 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        object.__setattr__(self, "tapped", _taps(taps or {}, self.matrix_names))
+        given = taps or {}
+        if positions is not None and isinstance(given, Mapping):
+            given = dict.fromkeys(self.matrix_names[:1], each_alone(positions)) | dict(given)
+        object.__setattr__(self, "tapped", _taps(given, self.matrix_names))
+        found = ((name, as_table(each)) for name, each in sorted((tables or {}).items()))
+        object.__setattr__(self, "tables", tuple(found))
         object.__setattr__(self, "readouts", () if readout is None else (readout,))
         object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
@@ -245,7 +261,7 @@ class Layer:
         numbers = self.values, self.variances, self.ratios, functions, self.keep
         exact = [[(name, sympy.srepr(each)) for name, each in given] for given in numbers]
         readout = next((each.identity for each in self.readouts), None)
-        return f"{self.lines} {exact} {self.laws!r} {self.tapped!r} {readout}"
+        return f"{self.lines} {exact} {self.laws!r} {self.tapped!r} {readout}{self.tables or ''}"
 
     def __str__(self) -> str:
         return self.label or repr(self)
@@ -262,6 +278,7 @@ class Layer:
             ("activations", self.functions),
             ("keep", self.keep),
             ("taps", self.tapped),
+            ("tables", self.tables),
         )
         for name, given in pairs:
             if given:
@@ -285,7 +302,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
-    of_layer = dict(layer.keep), dict(layer.tapped)
+    of_layer = dict(layer.keep), dict(layer.tapped), dict(layer.tables)
     given = statements, dict(layer.values), *of_matrices, functions, *of_layer
     wrong: list[InputError] = []
     for opened in (False, True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
@@ -65,3 +66,10 @@ def shown_as(**given: object) -> list[str]:
         if value is not None
     }
     return [f"{name}={text}" for name, text in texts.items()]
+
+
+def named_text(given: object) -> str | None:
+    """Laws or activations as a layer's text shows them: one, or several by their names."""
+    if isinstance(given, Mapping):
+        return f"({', '.join(f'{name}: {value}' for name, value in given.items())})"
+    return None if given is None else str(given)

@@ -7,6 +7,8 @@
     h[i] = W1[i,a] y[a]                      a matrix, its column summed over
     z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
     y[i;s] = z[i;s]/sqrt(mean_s(z[i;s]^2) + eps)         a function of all samples at a neuron
+    c[t,s] = q[a,t:4] k[a,s:4]/n             scores of positions t and s, in each of 4 heads
+    z[i] = W4[i,a] softmax_s(c[t,s] + B[t,s]) v[a,s]     attention: a sum over positions s
 
 An index ;s for the sample may be left out where there is no mean over samples. Equations may
 contain numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of terms without an index,
@@ -24,6 +26,7 @@ import sympy
 from ..activations.batches import MEAN
 from ..activations.batches import WANTED as BATCH_WANTED
 from ..activations.functions import names
+from ..engine.scores import SOFTMAX
 from ..errors import InputError
 from ..expressions import MAX_EXPONENT, MAX_LENGTH
 
@@ -84,11 +87,31 @@ class Batch(NamedTuple):
     text: str
 
 
+class Attention(NamedTuple):
+    """softmax_s(c[t,s] + B[t,s]), or another function of scores; B is a table, or ""."""
+
+    name: str
+    scores: str
+    table: str
+    position: str
+
+
+class ScoreTable(NamedTuple):
+    """c[t,s] = query[a,t:sets] key[a,s:sets]/n, or over sqrt(n)."""
+
+    name: str
+    query: str
+    key: str
+    sets: str
+    over: str
+    text: str
+
+
 class Addend(NamedTuple):
     """A product: what has no index, and what has."""
 
     scale: sympy.Expr
-    factors: tuple[Weight | Bias | Entry | Sigma, ...] = ()
+    factors: tuple[Weight | Bias | Entry | Sigma | Attention, ...] = ()
 
 
 class Statement(NamedTuple):
@@ -117,7 +140,12 @@ def scalar(name: str) -> sympy.Symbol:
     return WIDTH if name == "n" else sympy.Symbol(name, real=True)
 
 
-def parse(text: str, functions: Collection[str] = ()) -> Statement | Batch:
+_NAME = r"([A-Za-z_]\w*)"
+_TABLE = re.compile(rf"\s*{_NAME}\s*\[\s*{_NAME}\s*,\s*{_NAME}\s*\]\s*=(.*)", re.DOTALL)
+_ATTENTION = re.compile(rf"{_NAME}_([A-Za-z]\w*)")
+
+
+def parse(text: str, functions: Collection[str] = ()) -> Statement | Batch | ScoreTable:
     """Read one equation; InputError if the text is none.
 
     Arguments:
@@ -127,6 +155,8 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement | Batch:
         raise InputError("layer", text, WANTED)
     if MEAN in text:
         return _batch(text)
+    if table := _TABLE.fullmatch(text):
+        return _scores(text, table)
     left, equals, right = _SAMPLE.sub("]", text).partition("=")
     match = _LEFT.fullmatch(left)
     if match is None or not equals or match[1] in {"n", "s", "b", *_FUNCTIONS}:
@@ -137,16 +167,50 @@ def parse(text: str, functions: Collection[str] = ()) -> Statement | Batch:
     if match[2] and ":" in right:
         wanted = "groups of neurons in a mean over each, as in q = z[a:4] z[a:4]/n"
         raise InputError("layer", text, wanted)
-    reader = _Reader(text, right, functions, is_mean=match[2] is None)
-    return Statement(match[1], match[2], reader.sum(), text)
+    found = Statement(match[1], match[2], _Reader(text, right, functions).sum(), text)
+    if match[2]:
+        _check_positions(found)
+    return found
 
 
-def functions_in(statement: Statement | Batch) -> set[str]:
+def _check_positions(statement: Statement) -> None:
+    """Raise InputError for a position that no attention sums over."""
+    for addend in statement.right:
+        read = {each.position for each in addend.factors if isinstance(each, Attention)}
+        for each in addend.factors:
+            if isinstance(each, Entry) and {each.position} - {""} != read:
+                count = (
+                    f"{each.variable}[{each.at},{min(read)}]"
+                    if read
+                    else f"one index on {each.variable}"
+                )
+                raise InputError("layer", statement.text, count)
+
+
+def _scores(text: str, table: re.Match[str]) -> ScoreTable:
+    """Scores of two positions, c[t,s] = q[a,t] k[a,s]/n."""
+    name, t, s, right = table.groups()
+    pattern = (
+        rf"\s*(?P<q>\w+)\s*\[\s*(?P<a>\w+)\s*,\s*{t}\s*(?::\s*(?P<sets>n/\d+|\w+)\s*)?\]\s*\*?"
+        rf"\s*(?P<k>\w+)\s*\[\s*(?P=a)\s*,\s*{s}\s*(?::\s*(?P<same>n/\d+|\w+)\s*)?\]"
+        rf"\s*/\s*(?P<over>n|sqrt\(\s*n\s*\))\s*"
+    )
+    match = re.fullmatch(pattern, right)
+    if match is None or t == s or match["sets"] != match["same"]:
+        wanted = "scores of two positions, c[t,s] = q[a,t] k[a,s]/n, or over sqrt(n)"
+        raise InputError("layer", text, wanted)
+    return ScoreTable(name, match["q"], match["k"], match["sets"] or "1", match["over"], text)
+
+
+def functions_in(statement: Statement | Batch | ScoreTable) -> set[str]:
     """The names of the activations in an equation."""
+    if isinstance(statement, ScoreTable):
+        return set()
     if isinstance(statement, Batch):
         return {SIGMA} if re.search(r"\bs\s*\(", statement.function) else set()
-    factors = (each for addend in statement.right for each in addend.factors)
-    return {each.name for each in factors if isinstance(each, Sigma)}
+    factors = [each for addend in statement.right for each in addend.factors]
+    scores = {each.name for each in factors if isinstance(each, Attention)} - {SOFTMAX}
+    return scores | {each.name for each in factors if isinstance(each, Sigma)}
 
 
 def _batch(text: str) -> Batch:
@@ -165,10 +229,8 @@ def _batch(text: str) -> Batch:
 class _Reader:
     """Recursive descent: a sum of products of powers."""
 
-    def __init__(
-        self, text: str, right: str, functions: Collection[str], *, is_mean: bool = False
-    ) -> None:
-        self.text, self.functions, self.is_mean = text, functions, is_mean
+    def __init__(self, text: str, right: str, functions: Collection[str]) -> None:
+        self.text, self.functions = text, functions
         self.tokens = list(self._tokens(right.rstrip()))
         self.at = 0
 
@@ -255,6 +317,8 @@ class _Reader:
         if inside is not None:
             indices = [index.strip() for index in inside.split(",")]
             return (self.indexed(name, indices, int(token["sets"] or 1)),)
+        if (attention := _ATTENTION.fullmatch(name)) and self.is_score(attention[1]):
+            return (Addend(sympy.S.One, (self.attention(*attention.groups()),)),)
         if name in {SIGMA, *_FUNCTIONS}:
             if not self.next_sign("("):
                 raise InputError("layer", self.text, f"{name}(…)")
@@ -270,6 +334,24 @@ class _Reader:
         """True for the name of an activation, or a name that the layer defines for one."""
         return name in self.functions or name in names()
 
+    def is_score(self, name: str) -> bool:
+        """True for the name of a function of scores, before parentheses."""
+        called = self.at < len(self.tokens) and self.tokens[self.at]["sign"] == "("
+        return called and (name == SOFTMAX or self.is_function(name))
+
+    def attention(self, name: str, s: str) -> Attention:
+        """(c[t,s]) or (c[t,s] + B[t,s]), behind the function's name."""
+        inside = "".join(token[0] for token in self.tokens[self.at :]).partition(")")[0] + ")"
+        of = rf"\s*{_NAME}\s*\[\s*{_NAME}\s*,\s*{s}\s*\]"
+        rest = rf"(?:\s*\+\s*{_NAME}\s*\[\s*\2\s*,\s*{s}\s*\])?"
+        match = re.fullmatch(rf"\s*\({of}{rest}\s*\)", inside)
+        if match is None:
+            wanted = f"{name}_{s}(c[t,{s}] + B[t,{s}]) of scores c and of a table B, or of c alone"
+            raise InputError("layer", self.text, wanted)
+        while not self.next_sign(")"):
+            self.at += 1
+        return Attention(name, match[1], match[3] or "", s)
+
     def closed(self) -> tuple[Addend, ...]:
         """The terms before a closing parenthesis."""
         found = self.addends()
@@ -280,7 +362,7 @@ class _Reader:
     def indexed(self, name: str, indices: list[str], sets: int) -> Addend:
         """W[i,a], b[i], s[a] or v[a]."""
         matrix = re.fullmatch(r"W\w*", name) is not None
-        summed = self.is_mean and not re.fullmatch(r"b(\d\w*)?|s", name)
+        summed = not re.fullmatch(r"b(\d\w*)?|s", name)
         if len(indices) not in {1 + matrix, 1 + (matrix or summed)} or not all(
             index.isidentifier() for index in indices
         ):

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import sympy
 
-from ..activations.functions import Activation
 from ..errors import InputError, as_sequence
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
-from ..weights import WeightEnsemble
 from . import composed
 from .along import Along
+from .attention import Laws, Sigmas, attention, beside, shown_table
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .norms import WANTED, Norm, shown_as
+from .norms import WANTED, Norm, named_text, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
-Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
-Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
-"""Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
 
 def dense(weights: Laws = None, activations: Sigmas = None) -> Layer:
@@ -273,6 +269,51 @@ def gated(
     return around(block, gamma, norm, eps, f"gated({', '.join(shown)})")
 
 
+def transformer(
+    heads: int | str | sympy.Expr,
+    positions: int | Sequence[int],
+    ratio: object = 4,
+    norm: str | None = "rms",
+    eps: object = 0,
+    skip: object = 1,
+    activations: Sigmas = None,
+    weights: Laws = None,
+    parallel: bool = False,
+    **given: Any,
+) -> Layer:
+    """A block of a transformer: `attention` and then `residual`, with norms before both.
+
+    Arguments:
+        heads, positions: as of `attention`.
+        ratio: the width of the hidden layer over n.
+        norm, eps, skip: of both halves.
+        activations: σ of the second half; by default the network's.
+        weights: the law of all matrices; by default the network's.
+        parallel: whether both halves read the same normalized z, and are added to it together.
+        given: the other arguments of `attention`.
+
+    By definition. Raises InputError as `attention` and `residual` do.
+
+    >>> transformer(4, 8)
+    transformer(4, 8, norm=rms)
+    """
+    if not isinstance(parallel, bool):
+        raise InputError("parallel", parallel, "True or False")
+    shown = [str(heads), str(positions), *shown_as(ratio=None if ratio == 4 else ratio)]
+    shown += [*Norm(norm, eps).shown("norm="), *shown_as(skip=None if skip == 1 else skip)]
+    shown += [*_own(weights, activations), *(["parallel=True"] if parallel else [])]
+    shown += shown_as(**{name: shown_table(each) for name, each in given.items()})
+    label = f"transformer({', '.join(shown)})"
+    if parallel:
+        block = attention(heads, positions, skip=0, weights=weights, **given)
+        return around(beside(block, ratio, activations), skip, norm, eps, label)
+    halves = (
+        attention(heads, positions, skip=skip, norm=norm, eps=eps, weights=weights, **given),
+        residual(skip, norm, eps, ratio, weights=weights, activations=activations),
+    )
+    return composed.joined(halves, label)
+
+
 def skip(
     gamma: object,
     norm: str | None = None,
@@ -308,13 +349,7 @@ _NUMBER = "a finite real number, or a symbol"
 
 def _own(weights: Laws, activations: Sigmas) -> list[str]:
     """The layer's own laws and activations, as its text shows them."""
-    return shown_as(weights=_text(weights), activations=_text(activations))
-
-
-def _text(given: object) -> str | None:
-    if isinstance(given, Mapping):
-        return f"({', '.join(f'{name}: {value}' for name, value in given.items())})"
-    return None if given is None else str(given)
+    return shown_as(weights=named_text(weights), activations=named_text(activations))
 
 
 def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
@@ -327,6 +362,8 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
     return {f"W{k}": value for k, value in enumerate(values, start=1)}
 
 
+_HEADS = "heads", "positions"
+_OTHERS = "scores", "score", "mask", "C", "keys", "tied", "key_norm"
 _OWN, _LAW = ("weights", "activations"), ("law", "activations")
 _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "dense": (dense, _OWN),
@@ -343,6 +380,11 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
             *("stride", "padding", "dilation"),
         ),
     ),
+    "attention": (attention, (*_HEADS, "skip", "norm", "eps", *_OTHERS, "weights")),
+    "transformer": (
+        transformer,
+        (*_HEADS, "ratio", "norm", "eps", "skip", *_OWN, "parallel", *_OTHERS),
+    ),
     "around": (around, ("block", "skip", "norm", "eps", "projected")),
     "pooling": (pooling, ("positions", "size", "stride")),
     "flattening": (flattening, ("positions",)),
@@ -354,6 +396,8 @@ _NEEDED = {
     "normalized": ("norm",),
     "skip": ("gamma",),
     "around": ("block",),
+    "attention": _HEADS,
+    "transformer": _HEADS,
     "convolution": ("size", "positions"),
     "pooling": ("positions",),
     "flattening": ("positions",),
@@ -364,6 +408,8 @@ _EXAMPLES = {
     "normalized": "normalized(rms)",
     "skip": "skip(1/2)",
     "around": "around(gated, norm=rms)",
+    "attention": "attention(4, 8)",
+    "transformer": "transformer(4, 8)",
     "convolution": "convolution(3, 8)",
     "pooling": "pooling(8)",
     "flattening": "flattening(8)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from derive.activations.functions import Activation
@@ -89,9 +90,8 @@ def check_all_finite(steps: Mapping[str, Step], sigma: Callable[[str], Activatio
         smooth = not any(sigma(kernel).kinks for kernel in kernels)
         if smooth or step.through.batch is not None:  # by parts, those have no derivative of σ
             continue
-        found = sorted(
-            step.single_input().atoms(Bracket), key=lambda each: (len(each.factors), each)
-        )
+        equal = replace(step, samples=(1,) * len(step.samples))
+        found = sorted(equal.atoms(Bracket), key=lambda each: (len(each.factors), each))
         for kernel in sorted(kernels):
             own = (shape_of(each) for each in found if each.kernel == kernel)
             check_finite(tensor, sigma(kernel), own)

@@ -120,7 +120,7 @@ def _stays(
     """True if z is 0 behind a layer; `zero` says whether z is 0 in front of it."""
     from .precise.dependence import behind  # noqa: PLC0415  (python-flint)
 
-    if any(stage.batch for stage in stages):
+    if any(stage.batch or stage.scores for stage in stages):
         return False
     known: dict[Kind, Rows] = {STREAM: ((Fraction(int(not zero)),),)}
     for stage in stages:

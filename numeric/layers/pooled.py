@@ -1,8 +1,9 @@
-"""Tensors at positions that are averaged over, multiplied out before a stage's monomials.
+"""Tensors at positions that are averaged or summed over, multiplied out before the monomials.
 
-A norm over positions reads means over the positions of a signal. In a recursion such a position has
-the label of the sample plus a multiple of `derive.display.labels.POOLED`. A product of all tensors
-that share such labels is an array over the samples alone.
+A norm over positions reads means over the positions of a signal, and attention sums over them with
+its weights. In a recursion such a position has the label of the sample plus a multiple of
+`derive.display.labels.POOLED`. A product of all tensors and weights that share such labels is an
+array over the samples alone.
 """
 
 from __future__ import annotations
@@ -10,38 +11,80 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
 from derive.display.labels import POOLED
+from derive.engine.score_averages import ScoreAverage
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
+from derive.engine.through import Weighting
 
 from ..arrays import Array
+from .scores import at_kernels
 
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
 
 
-class Pooled(NamedTuple):
-    """A product of tensors, each as often as it occurs; its samples have the labels 0, 1, …"""
+Factor: TypeAlias = Name | Weighting | ScoreAverage
 
-    factors: tuple[tuple[Name, tuple[int, ...]], ...]
+
+class Pooled(NamedTuple):
+    """A product of tensors and weights of attention; its samples have the labels 0, 1, …"""
+
+    factors: tuple[tuple[Factor, tuple[int, ...]], ...]
     rank: int
 
     def value(self, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
-        """The product, (copies, m, …), of tensors (copies, m, …); of scalars where m is 1."""
+        """The product, (copies, m, …), of tensors (copies, m, …); of scalars where m is 1. The last
+        copy holds sizes."""
+        arrays = [_array(of, tensors, m, positions) for of, _ in self.factors]
         if m == 1:
-            return np.asarray(np.multiply.reduce([tensors[name] for name, _ in self.factors]))
+            return np.asarray(np.multiply.reduce(arrays))
         pooled = sorted({at for _, labels in self.factors for at in labels if at >= POOLED})
         letter = dict(zip((*range(self.rank), *pooled), _LETTERS, strict=False))
         mean = np.kron(np.eye(m // positions), np.full((positions,) * 2, 1.0 / positions))
         parts = ["z" + "".join(letter[at] for at in labels) for _, labels in self.factors]
-        parts += [letter[at % POOLED] + letter[at] for at in pooled]
-        arrays = [*(tensors[name] for name, _ in self.factors), *[mean] * len(pooled)]
+        given = (labels for of, labels in self.factors if not isinstance(of, Name))
+        summed = {at for labels in given for at in labels}
+        averaged = [at for at in pooled if at not in summed]
+        parts += [letter[at % POOLED] + letter[at] for at in averaged]
+        arrays += [mean] * len(averaged)
         to = "z" + _LETTERS[: self.rank]
         return np.asarray(np.einsum(f"{','.join(parts)}->{to}", *arrays, optimize=True))
+
+
+def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
+    """A tensor, or weights over all samples, 0 between different signals."""
+    if isinstance(of, ScoreAverage):
+        return at_kernels(of, tensors, m, positions)
+    if not isinstance(of, Weighting):
+        return tensors[of]
+    signals, order = m // positions, of.order
+    limits = np.zeros((1, signals, positions, positions))
+    if of.limits:
+        name, _ = identify(of.limits[0])
+        own = tensors[name].reshape(-1, signals, positions, signals, positions)
+        limits = np.moveaxis(own[:, range(signals), :, range(signals)], 0, 1)
+        limits = np.concatenate([limits[:-1], limits[:1]])
+    weights = of.scores.weights(limits, order)
+    weights = np.broadcast_to(weights, (len(next(iter(tensors.values()))), *weights.shape[1:]))
+    if m == 1:
+        found = weights.reshape(-1)
+    else:
+        found = np.zeros((len(weights), *(signals, positions) * (2 + order)))
+        every = np.arange(signals)
+        at = (slice(None), *(every, slice(None)) * (2 + order))
+        found[at] = np.moveaxis(weights, 1, 0)
+        found = found.reshape(len(weights), *(m,) * (2 + order))
+    found = found.copy()
+    found[-1] = np.abs(found[-1])
+    return found
+
+
+Moving: TypeAlias = Tensor | Weighting | ScoreAverage
 
 
 class At(NamedTuple):
@@ -86,14 +129,16 @@ class Gathered:
 def _gathered(mono: Monomial) -> Monomial:
     """A monomial with its tensors at averaged positions multiplied out."""
     exponents = dict(mono)
-    inside = {each: exponents[each] for each in of_kind(exponents, Tensor) if _labels(each)}
+    moving: list[Moving] = [*of_kind(exponents, Tensor), *of_kind(exponents, Weighting)]
+    moving = [each for each in moving if _labels(each)] + [*of_kind(exponents, ScoreAverage)]
+    inside = {each: exponents[each] for each in moving}
     found: Monomial = frozenset(each for each in mono if each[0] not in inside)
     for group in _joined(inside):
         found = times(found, power(_product({each: inside[each] for each in group}), 1))
     return found
 
 
-def _joined(atoms: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+def _joined(atoms: Iterable[Moving]) -> Iterator[list[Moving]]:
     """The atoms in groups that share such positions."""
     left = sorted(atoms, key=repr)
     while left:
@@ -105,8 +150,8 @@ def _joined(atoms: Iterable[Tensor]) -> Iterator[list[Tensor]]:
         yield group
 
 
-def _product(exponents: Mapping[Tensor, int]) -> At:
-    every = [identify(each) for each, count in exponents.items() for _ in range(count)]
+def _product(exponents: Mapping[Moving, int]) -> At:
+    every = [_identified(each) for each, count in exponents.items() for _ in range(count)]
     samples = tuple(sorted({at % POOLED for _, labels in every for at in labels}))
 
     def own(labels: Sequence[int]) -> tuple[int, ...]:
@@ -116,7 +161,14 @@ def _product(exponents: Mapping[Tensor, int]) -> At:
     return At(Pooled(tuple(factors), len(samples)), samples)
 
 
-def _labels(atom: Tensor) -> set[int]:
+def _identified(atom: Moving) -> tuple[Factor, tuple[int, ...]]:
+    """What an array is of, and the label of each of its axes."""
+    if not isinstance(atom, Tensor):
+        return atom._replace(samples=tuple(range(len(atom.samples)))), atom.samples
+    return identify(atom)
+
+
+def _labels(atom: Moving) -> set[int]:
     """The averaged positions of a tensor."""
     return {at for at in atom.samples if at >= POOLED}
 

@@ -40,7 +40,7 @@ Derivatives = Callable[[Orders, Array], Sequence[Array]]
 
 Counts = NDArray[np.int64]
 
-FEW = 8
+FEW = 7
 """Of more samples than these the sets are summed by `many_inputs`, and not each to all digits."""
 
 ROUGH = 5.0

@@ -225,7 +225,8 @@ def _passage(
             apart=apart,
             exchangeable=exchangeable,
             keep=stage.keep,
-            positions=stage.pools,
+            positions=max(stage.pools, stage.positions),
+            gathers=stage.pools > 1 or bool(stage.scores),
             batch=stage.batch,
         )
     )

@@ -6,6 +6,7 @@ from .base import Sampler
 from .ensemble import Ensemble, checked_ensemble
 from .explicit import ExplicitSampler
 from .innovations import InnovationSampler
+from .kernels import KernelSampler
 from .paths import PathSampler
 from .staged import Parts, ProbeSampler
 from .staged_forward import ForwardSampler
@@ -16,6 +17,7 @@ __all__ = [
     "ExplicitSampler",
     "ForwardSampler",
     "InnovationSampler",
+    "KernelSampler",
     "Parts",
     "PathSampler",
     "ProbeSampler",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from derive.activations import Activation
 from derive.activations.batches import BatchFunction
 from derive.arithmetic.parameters import Value
+from derive.engine.scores import Scores
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 from derive.errors import InputError
@@ -120,6 +121,24 @@ class Arithmetic:
             wanted = "an eps: at a neuron of a network all samples have one value"
             raise InputError("layer", str(function), wanted)
         return found
+
+    def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
+        """Σ_s A[t,s] v[s] of queries, keys and values, head by head."""
+        if self.probes.order:
+            wanted = "tensors of z alone, such as K, G1 and V, of layers with attention"
+            raise InputError("tensors", "derivatives by parameters", wanted)
+        query, key, value = (self._in_heads(each, scores, positions) for each in parts)
+        size = query.shape[-1]
+        products = query @ key.swapaxes(-1, -2) / float(size) ** float(scores.power)
+        found = scores.weights(products) @ value
+        return np.ascontiguousarray(found.swapaxes(2, 3)).reshape(parts[2].shape)
+
+    def _in_heads(self, x: Array, scores: Scores, positions: int) -> Array:
+        """(draws, signals, heads, positions, size) of (draws, 1, samples, n)."""
+        draws, _, samples, n = x.shape
+        heads = scores.heads(n)
+        shape = draws, samples // positions, positions, heads, n // heads
+        return x.reshape(shape).swapaxes(2, 3)
 
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
         """A jet times μ/p, with μ = 1 with chance p, else 0, for each sample and neuron."""

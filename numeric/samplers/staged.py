@@ -25,6 +25,7 @@ from derive.engine.fields import Field
 from derive.engine.stages import (
     HERE,
     LEFT,
+    Attended,
     Collective,
     Equation,
     Function,
@@ -418,6 +419,8 @@ class Evaluated:
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""
+        if any(isinstance(each, Attended) for each in term.factors):
+            return self._attended(term)
         groups: dict[int | None, list[Array]] = {at: []}
         for factor in term.factors:
             place, value = self._factor(factor)
@@ -428,9 +431,7 @@ class Evaluated:
         for values in groups.values():
             scalars.append(self._summed(values))
         n = {kind.space: jet.shape[3] for kind, jet in self._state.items()}
-        scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
-        for atom, power in term.parameters:
-            scale *= number_at(self._values, atom) ** power
+        scale = self._scale(term) / math.prod(n[space] for space in spaces)
         result = None
         for value in sorted(scalars + own, key=lambda each: each.shape[3]):
             result = value if result is None else self._arithmetic.times(result, value)
@@ -438,6 +439,23 @@ class Evaluated:
         if not own and at in dict(term.neurons):
             result = self._arithmetic.spread(result, n[dict(term.neurons)[at]])
         return result if scale == 1.0 else self._arithmetic.scaled(result, scale)
+
+    def _attended(self, term: Product) -> Array:
+        """Σ_s A[t,s] v[s], times the term's numbers."""
+        scores = next(
+            self._stage.scores[each.scores] for each in term.factors if isinstance(each, Attended)
+        )
+        value = next(each.kind for each in term.factors if isinstance(each, Variable))
+        own = [self._state[kind] for kind in (scores.query, scores.key, value)]
+        found = self._arithmetic.attended(own, scores, self._stage.positions)
+        return self._arithmetic.scaled(found, self._scale(term))
+
+    def _scale(self, term: Product) -> float:
+        """The term's coefficient and parameters."""
+        scale = float(term.coefficient)
+        for atom, power in term.parameters:
+            scale *= number_at(self._values, atom) ** power
+        return scale
 
     def _summed(self, values: Sequence[Array]) -> Array:
         first, *others = values

@@ -78,6 +78,7 @@ MISPRINTS = {
     },
     "004": {"3.43"},
     "layers": set[str](),
+    "attention": set[str](),
     "training": set[str](),
 }
 DOUBTFUL = {
@@ -87,6 +88,7 @@ DOUBTFUL = {
     "003": {"C.4 (sum)"},
     "004": set[str](),
     "layers": set[str](),
+    "attention": set[str](),
     "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""

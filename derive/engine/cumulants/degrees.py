@@ -46,7 +46,7 @@ def _more(stage: Stage, plain: Sequence[Summand], found: Expansion, order: int, 
     E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on. E[X] may also vanish for
     its parity, which means, odd themselves, make up for; −1 where nothing matters, X included.
     """
-    if not stage.means or not plain:
+    if not (stage.means or stage.scores) or not plain:
         return -1
     if found:
         return 2 * (order - min(at for _, at in found))

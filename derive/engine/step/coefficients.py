@@ -7,13 +7,13 @@ variances of their matrices alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import permutations
+from collections.abc import Iterator, Sequence
+from itertools import groupby, permutations, product
 
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, times
 from ...arithmetic.polynomials import power as power_of
 from ...display.labels import POOLED, SUMMED
-from ...errors import InputError
+from ...errors import InputError, Words
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
@@ -25,6 +25,7 @@ from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor, tensor
+from ..through import Weighting
 from ..variances import general, multiplied_out, unbound
 from .summed import numbered_alike
 
@@ -90,7 +91,7 @@ def _derived(
     of two pairs is linear in what the sets fluctuate by, and enters sums over neurons as its mean
     over sets: there K K/n of two neurons of one set, of which each has n/sets, is as without sets.
     """
-    if alone := stage.sets > 1 and power > 0:
+    if alone := stage.sets != 1 and power > 0:
         _check_sets(fields, power)
         kinds = (field.kind(node) for field in fields for node in range(field.nodes))
         alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
@@ -104,6 +105,11 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
+    if any(each.power != 1 for each in stage.scores):
+        got = "scores over the root of the size of a head"
+        raise InputError("scores", Words(got), "scores over the size itself, for recursions")
+    if stage.scores and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
     averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
     count = f"{averages} averages over the weights"
     check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
@@ -122,7 +128,7 @@ def _derived(
             group=group,
         )[pairing]
     found = multiplied_out(cumulant, {})
-    if stage.pools > 1:
+    if stage.pools > 1 or stage.scores:
         found = _pooled(found)
     if stage.batch is not None:
         found = numbered_alike(found)
@@ -133,30 +139,50 @@ def _derived(
 
 
 def _pooled(expansion: Expansion) -> Expansion:
-    """With positions that are averaged over numbered alike in products that are alike."""
+    """With positions that are averaged or summed over numbered alike in products that are alike."""
     found: Expansion = {}
     for (mono, at), value in expansion.items():
         exponents = dict(mono)
-        tensors = {each: exponents[each] for each in of_kind(exponents, Tensor)}
-        labels = sorted({each for atom in tensors for each in atom.samples if each >= POOLED})
-        ways = (_numbered([*tensors.items()], order) for order in permutations(labels))
+        atoms: list[Tensor | Weighting] = [*of_kind(exponents, Tensor)]
+        atoms += of_kind(exponents, Weighting)
+        moving = {each: exponents[each] for each in atoms}
+        labels = sorted({each for atom in moving for each in atom.samples if each >= POOLED})
+        ways = (_numbered([*moving.items()], order) for order in _orders(labels))
         best = min(ways, key=lambda made: sorted(map(repr, made)))
-        others = frozenset(each for each in mono if each[0] not in tensors)
+        others = frozenset(each for each in mono if each[0] not in moving)
         add(found, {(times(others, best), at): value})
     return found
 
 
-def _numbered(tensors: Sequence[tuple[Tensor, int]], labels: Sequence[int]) -> Monomial:
+def _orders(labels: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The orders of the labels that differ in those of one sample."""
+    signals = [list(own) for _, own in groupby(sorted(labels, key=_signal), key=_signal)]
+    for parts in product(*map(permutations, signals)):
+        yield tuple(label for part in parts for label in part)
+
+
+def _signal(label: int) -> int:
+    return label % POOLED
+
+
+def _numbered(atoms: Sequence[tuple[Tensor | Weighting, int]], labels: Sequence[int]) -> Monomial:
     """The product with these labels numbered from 1 on for each sample."""
     taken: Counter[int] = Counter()
     to: dict[int, int] = {}
     for each in labels:
         taken[each % POOLED] += 1
         to[each] = each % POOLED + POOLED * taken[each % POOLED]
-    made = UNIT
-    for own, exponent in tensors:
+
+    def of_tensor(own: Tensor) -> Atom:
         at = tuple(to.get(each, each) for each in own.samples)
-        made = times(made, power_of(tensor(own.fields, own.order, own.pairing, at), exponent))
+        return tensor(own.fields, own.order, own.pairing, at)
+
+    def of_weighting(own: Weighting) -> Atom:
+        return own.at(tuple(to.get(each, each) for each in own.samples))
+
+    made = UNIT
+    for own, exponent in atoms:
+        made = times(made, power_of(read(own, tensor=of_tensor, weighting=of_weighting), exponent))
     return made
 
 

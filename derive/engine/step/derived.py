@@ -25,6 +25,7 @@ from ..cumulants import Work, work
 from ..factored import polynomial
 from ..fields import Field
 from ..scheme import Layered
+from ..score_averages import ScoreAverage, averaged, is_averaged
 from ..stages import DENSE, Stage
 from ..taps import Taps, Ties, moved
 from ..tensors import (
@@ -38,10 +39,10 @@ from ..tensors import (
     spell,
     tensor,
 )
-from ..through import Response
+from ..through import Response, Weighting
 from .coefficients import coefficient
 
-Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
+Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response, Weighting, ScoreAverage)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +87,9 @@ class Step(Shown):
     def _tied(self, ties: Ties | None) -> Expansion:
         """The terms, in a convolution with a matrix for each block of these pairs."""
         stage = self.through if ties is None else self.through.alone
+        if is_averaged(stage):
+            given = self.target.fields, self._labels, self.target.pairing, self.target.order
+            return averaged(stage, *given, self.weights)
         found = coefficient(
             self.target.fields,
             self._labels,
@@ -170,13 +174,17 @@ class Step(Shown):
 
     @property
     def through(self) -> Stage:
-        """The stage; the last one of a layer."""
-        return self.stage or self.layer_stages[-1]
+        """The stage; the last one of a layer. With one input it reads a constant signal."""
+        return self._read_by(self.stage or self.layer_stages[-1])
 
     @property
     def layer_stages(self) -> tuple[Stage, ...]:
         """The stages of the layer, of the dense one by default."""
-        return (DENSE,) if self.layer is None else self.layer.stages
+        stages = (DENSE,) if self.layer is None else self.layer.stages
+        return tuple(map(self._read_by, stages))
+
+    def _read_by(self, stage: Stage) -> Stage:
+        return stage.constant if self.is_single_input else stage
 
     def check_repeats(self, argument: str, got: object, wanted: str) -> None:
         """Raise InputError for layer 1, and for a tensor of a layer's own variable."""
@@ -280,6 +288,7 @@ class Step(Shown):
             tensor=self._component,
             bracket=self._bracket,
             response=lambda function: function.at_limits(self._component),
+            weighting=lambda weights: Component(weights.label, weights.samples),
         )
 
     def _parameter(self, atom: Parameter) -> sympy.Expr:
@@ -338,6 +347,8 @@ class Step(Shown):
             return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
         atoms = self.atoms(Tensor)
         atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
+        weights = self.atoms(Weighting) | self.atoms(ScoreAverage)
+        atoms |= {limit for atom in weights for limit in atom.limits}
         found = {name.label: name for name, _ in map(identify, atoms)}
         kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
         for kernel in map(kernel_name, self.through.argument_kinds):
@@ -351,12 +362,14 @@ class Step(Shown):
             stage.check_without_batch(wanted)
 
     def single_input(self) -> Self:
-        """The same with one input: every sample index equal.
+        """The same with one input: every sample index equal, and all positions of a signal.
 
-        Raises InputError for a function of all samples, of which one input is no batch.
+        Raises InputError for a function of all samples, of which one input is no batch, and for
+        attention whose weights do not sum to 1.
         """
-        self._check_without_batch("several samples, a batch")
-        return replace(self, samples=(1,) * len(self.samples))
+        found = replace(self, samples=(1,) * len(self.samples))
+        found._check_without_batch("several samples, a batch")
+        return found
 
     def specialise(self, activation: Activation | str) -> Self:
         """The same for a given activation, its brackets in closed form where there is one.
@@ -438,6 +451,9 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         opened: keep brackets of the layer's own activations as brackets, named by their kernels.
     """
     stages = step.layer_stages
+    if sum(bool(stage.scores) for stage in stages) > 1:
+        wanted = "one attention in a layer, for one expression; those of its stages are in `stages`"
+        raise InputError("layer", str(step.layer), wanted)
     named: dict[str, tuple[sympy.Expr, Activation | None]] = {}
     pair = (1, 1) if step.is_single_input else (1, 2)
     plain = symbols.K if step.is_single_input else Component("K", pair)

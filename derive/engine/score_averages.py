@@ -1,0 +1,227 @@
+r"""Attention with scores over √d and heads of a fixed size d, of which there are H = n/d.
+
+Given the tokens, heads are independent. With S the kernel of the values, B = A S Aᵀ for the A of
+one head, and z = γ x + W_O (A v), the kernel of z given x is γ² x x + C_O R, where
+
+    E R_tu = E B_tu,    n Cov(R_tu, R_vw | S) = d Cov(B_tu, B_vw) + E(B_tv B_uw + B_tw B_uv),
+
+so K and V follow from three averages over scores: E B, its slopes ∂E B/∂S, through which
+fluctuations of S pass, and that covariance. With H fixed R itself would not tend to its mean.
+Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import product
+from typing import NamedTuple
+
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monomial, times
+from ..display.labels import POOLED
+from ..errors import InputError, Words
+from ..groups.pairings import Blocks
+from ..weights import Gaussian, WeightEnsemble
+from .fields import AnyField, Field
+from .scores import Scores
+from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
+from .tensors import Tensor, tensor
+from .trees import Kind
+
+MEAN, SLOPE, SOURCE = "mean", "slope", "source"
+
+FIXED_HEADS = (
+    'heads of a fixed size, such as heads="n/16": with a fixed number H of heads and scores over '
+    "the root of their size, K of the next layer is random at order one. simulate draws such "
+    'networks exactly, and scores="1/d" has an expansion'
+)
+
+
+class ScoreAverage(NamedTuple):
+    """An average over the scores of one head at these samples.
+
+    Attributes:
+        what: E B_tu, ∂E B_tu/∂S_ab, or n Cov(R_tu, R_vw | S).
+        samples: t, u; and a, b, or v, w. Of a and b they are summed over all samples.
+    """
+
+    scores: Scores
+    what: str
+    value: Kind
+    samples: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name, such as slope_c."""
+        return f"{self.what}_{self.scores.symbol}"
+
+    @property
+    def limits(self) -> tuple[Tensor, ...]:
+        """K of the queries, of the keys and of the values."""
+        kinds = self.scores.query, self.scores.key, self.value
+        return tuple(_kernel(kind, kind, self.samples[:1] * 2) for kind in kinds)
+
+    def relabelled(self, label: Callable[[int], int]) -> ScoreAverage:
+        """With other labels of its samples."""
+        moved = (label(at % POOLED) + at // POOLED * POOLED for at in self.samples)
+        return self._replace(samples=tuple(moved))
+
+
+class _Addend(NamedTuple):
+    """c·v, or, with scores, c·W_O Σ_s A v: a product of numbers, and a variable."""
+
+    numbers: Monomial
+    coefficient: Fraction
+    kind: Kind
+    scores: Scores | None = None
+    matrix: Matrix | None = None
+
+
+def is_averaged(stage: Stage) -> bool:
+    """True if the stage has scores over the root of the size of its heads."""
+    return any(each.power != 1 for each in stage.scores)
+
+
+def averaged(
+    stage: Stage,
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Blocks,
+    order: int,
+    weights: WeightEnsemble,
+) -> Expansion:
+    """K, or V, of variables behind a stage with scores over √d, {(monomial, 0): coefficient}.
+
+    Raises InputError for a fixed number of heads, for other tensors, laws other than Gaussian, and
+    for queries, keys and values that are not rows of n neurons.
+    """
+    _check(stage, fields, pairing, order, weights)
+    kinds = [each.kind(0) for each in fields]
+    made = [(stage.equation(kind), [*_addends(stage, stage.equation(kind))]) for kind in kinds]
+    if len(kinds) == 2:
+        return _kernels(made, samples)
+    found: Expansion = {}
+    for chosen in product(*(addends for _, addends in made)):
+        _add_product(found, chosen, samples, pairing)
+    return found
+
+
+def _check(
+    stage: Stage,
+    fields: tuple[AnyField, ...],
+    pairing: Blocks,
+    order: int,
+    weights: WeightEnsemble,
+) -> None:
+    if any(each.size is None for each in stage.scores):
+        raise InputError("heads", Words("a fixed number of heads"), FIXED_HEADS)
+    plain = all(isinstance(each, Field) and each.nodes == 1 for each in fields)
+    if not plain or order or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
+        got = f"kappa({', '.join(map(str, fields))}) behind scores over the root of d"
+        raise InputError("tensors", Words(got), "K and V; simulate estimates others")
+    laws = [each.law or weights for each in stage.matrices]
+    if any(not isinstance(law, Gaussian) for law in laws):
+        raise InputError("weights", laws[0], "Gaussian weights, for scores over the root of d")
+    sizes = dict(stage.ratios)
+    several = len(stage.scores) > 1 or any(each.is_tied for each in stage.scores)
+    if several or any(each.query.sets != 1 or each.query.space in sizes for each in stage.scores):
+        got = "queries that share keys, are keys, or are normalized in each head"
+        wanted = "n of each for recursions with scores over the root of d; simulate draws others"
+        raise InputError("layer", Words(got), wanted)
+
+
+def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
+    """The terms of an equation."""
+    for term in equation.right:
+        numbers, factors = term.parameters, term.factors
+        variables = [each for each in factors if isinstance(each, Variable)]
+        attended = [each for each in factors if isinstance(each, Attended)]
+        if len(variables) != 1 or len(factors) != 1 + len(attended):
+            raise InputError("layer", str(term), "variables, or attention to them, one by one")
+        (variable,) = variables
+        if term.weight is None and variable.at == LEFT and not attended:
+            yield _Addend(numbers, term.coefficient, variable.kind)
+        else:
+            scores = stage.scores[attended[0].scores] if attended else None
+            matrix = stage.matrices[term.weight[0]] if term.weight else None
+            yield _Addend(numbers, term.coefficient, variable.kind, scores, matrix)
+
+
+def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...]) -> Expansion:
+    """K of two variables."""
+    (one, first), (other, second) = made
+    found: Expansion = {}
+    if one is other and one.bias:
+        add(found, {(monomial([one.variance]), 0): Fraction(1)})
+    for a, b in product(first, second):
+        known = _paired(a, b, samples)
+        if known is not None:
+            numbers = times(times(a.numbers, b.numbers), known)
+            add(found, {(numbers, 0): a.coefficient * b.coefficient})
+    return found
+
+
+def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None:
+    """The mean of two terms at one neuron; None if it is 0."""
+    if a.matrix is None and b.matrix is None:
+        return monomial([_kernel(a.kind, b.kind, samples)])
+    if a.matrix is None or a.matrix is not b.matrix:
+        return None
+    if a.scores is None:
+        return monomial([a.matrix.variance, _kernel(a.kind, b.kind, samples)])
+    return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
+
+
+def _add_product(
+    found: Expansion, chosen: tuple[_Addend, ...], samples: tuple[int, ...], pairing: Blocks
+) -> None:
+    """Add n times the covariance of two products of two terms, each pair at one neuron."""
+    numbers, coefficient = UNIT, Fraction(1)
+    for each in chosen:
+        numbers, coefficient = times(numbers, each.numbers), coefficient * each.coefficient
+    pairs = [[(chosen[slot], samples[slot]) for slot in block] for block in pairing]
+    known = [_moved(pair, number) for number, pair in enumerate(pairs)]
+    moved = [each for each in known if each is not None]
+    if len(moved) < len(known):
+        return
+    passed = numbers
+    for move in moved:
+        passed = times(passed, move.numbers)
+    kinds = [kind for each in moved for kind in each.kinds]
+    fields = tuple(Field(1, (), (kind,)) for kind in kinds)
+    labels = tuple(label for each in moved for label in each.labels)
+    below = monomial([tensor(fields, 0, ((0, 1), (2, 3)), labels)])
+    add(found, {(times(passed, below), 0): coefficient})
+    if all(each.attends for each in moved):
+        first = pairs[0][0][0]
+        at = tuple(sample for pair in pairs for _, sample in pair)
+        atoms: list[Atom] = [pair[0][0].matrix.variance for pair in pairs]  # type: ignore[union-attr]
+        atoms.append(ScoreAverage(first.scores, SOURCE, first.kind, at))  # type: ignore[arg-type]
+        add(found, {(times(numbers, monomial(atoms)), 0): coefficient})
+
+
+class _Moved(NamedTuple):
+    """What a pair moves with: numbers and slopes, the variables, and their samples."""
+
+    numbers: Monomial
+    kinds: tuple[Kind, Kind]
+    labels: tuple[int, int]
+    attends: bool = False
+
+
+def _moved(pair: list[tuple[_Addend, int]], number: int) -> _Moved | None:
+    """How a product of two terms at one neuron follows the layer below; None if its mean is 0."""
+    (a, s), (b, t) = pair
+    kinds = a.kind, b.kind
+    if a.matrix is None and b.matrix is None:
+        return _Moved(UNIT, kinds, (s, t))
+    if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
+        return None
+    labels = s + POOLED * (1 + 2 * number), s + POOLED * (2 + 2 * number)
+    slope = ScoreAverage(a.scores, SLOPE, a.kind, (s, t, *labels))
+    return _Moved(monomial([a.matrix.variance, slope]), kinds, labels, attends=True)
+
+
+def _kernel(one: Kind, other: Kind, samples: tuple[int, ...]) -> Tensor:
+    fields = tuple(Field(1, (), (kind,)) for kind in (one, other))
+    return tensor(fields, 0, ((0, 1),), samples)

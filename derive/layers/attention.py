@@ -1,0 +1,241 @@
+"""Attention over the positions of a signal.
+
+Tokens are positions and sequences are samples, as of convolutions: norms at each position, residual
+blocks and readouts apply as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike
+
+from ..activations.functions import Activation
+from ..engine.scores import as_score
+from ..engine.taps import each_alone
+from ..errors import InputError, Words, as_integer
+from ..expressions import as_expression
+from ..symbols import C_W, n
+from ..weights import WeightEnsemble
+from .composed import around
+from .layer import Layer
+from .norms import Norm, named_text, shown_as
+from .notation import SIGMA
+
+Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
+Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
+"""Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
+
+_MATRICES = ("Q", "K", "V", "O")
+_OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
+
+
+def attention(
+    heads: int | str | sympy.Expr,
+    positions: int | Sequence[int],
+    scores: str = "1/d",
+    score: str | Activation = "softmax",
+    mask: str | int | ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    skip: object = 1,
+    norm: str | None = None,
+    eps: object = 0,
+    C: Sequence[object] | None = None,
+    keys: int | None = None,
+    tied: bool = False,
+    key_norm: bool = False,
+    weights: Laws = None,
+) -> Layer:
+    """z'_t = γ z_t + b + Σ_h W_O^h Σ_s A^h_ts v^h_s, with A^h_ts = softmax_s(c^h_ts + B_ts).
+
+    Each of H heads has d = n/H components of q = W_Q y, k = W_K y and v = W_V y, y = z or the
+    normalized z, and the scores c^h_ts = q^h_t·k^h_s/d, or over √d.
+
+    Arguments:
+        heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
+        positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
+        scores: "1/d", as in muP, or "1/sqrt(d)".
+        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
+        mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
+            that is True where t reads s.
+        bias: B, a table (T, T), such as that of ALiBi; by default 0.
+        skip, norm, eps: as of `layers.residual`.
+        C: (C_Q, C_K, C_V, C_O), the variances of the matrices; by default the network's C_W.
+        keys: how many heads of keys and values there are, by default H. Heads share them in groups
+            of H/keys (grouped queries).
+        tied: whether the keys are the queries, W_K = W_Q.
+        key_norm: whether queries and keys are divided by their root mean square in each head.
+        weights: the law of all matrices, or a mapping from "Q", "K", "V" and "O".
+
+    Derived here. Raises InputError for sizes, texts and tables that are none of these.
+
+    >>> attention(4, 8, mask="causal")
+    attention(4, 8, skip=1, mask=causal)
+    """
+    H, T = _heads(heads, key_norm), each_alone(positions).positions
+    if scores not in _OVER:
+        raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
+    function, given = as_score(score), Norm(norm, 0 if norm is None and key_norm else eps)
+    plain = isinstance(score, str) and score.isidentifier()
+    table, groups = _table(T, mask, bias), _groups(H, keys, tied)
+    weight = f"{score if plain else 'phi'}_s({{}}[t,s]{'' if table is None else ' + B[t,s]'})"
+    lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, H / groups)
+    values: dict[str, Any] = {"eps_k": eps} if key_norm else {}
+    block = Layer(
+        *lines,
+        C=_variances(C, groups, tied),
+        weights=_laws(weights, groups, tied),
+        activations={} if plain or function is None else {"phi": function},
+        ratio=dict.fromkeys(rows, sympy.Rational(1, groups)) if groups > 1 else {},
+        tables={} if table is None else {"B": table},
+        positions=positions,
+        **values,
+    )
+    shown = shown_as(
+        scores=None if scores == "1/d" else scores,
+        score=None if function is None else score,
+        skip=skip,
+    )
+    shown += [*given.shown("norm="), *shown_as(mask=shown_table(mask), bias=shown_table(bias))]
+    shown += shown_as(C=C, keys=keys, tied=tied or None, key_norm=key_norm or None)
+    shown += shown_as(weights=named_text(weights))
+    label = f"attention({', '.join([str(H), str(positions), *shown])})"
+    return around(block, skip, norm, given.eps, label)
+
+
+def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:
+    """H, a symbol, a number, or n over the size of a head."""
+    wanted = 'a number of heads, 1 or more, a symbol, or "n/16" for heads of 16 neurons'
+    named = isinstance(given, str) and given.isidentifier()
+    size = re.fullmatch(r"n/([1-9]\d*)", given) if isinstance(given, str) else None
+    if size and int(size[1]) > 1 and not key_norm:
+        return n / sympy.Integer(size[1])
+    H = as_expression("heads", sympy.Symbol(str(given)) if named else given, wanted)
+    if H.is_Symbol and key_norm:
+        raise InputError("heads", given, "a number, for a norm in each head")
+    if not (H.is_Symbol or (H.is_Integer and H > 0)):
+        raise InputError("heads", given, wanted)
+    return H
+
+
+def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
+    """The attention with an MLP that reads the same z, and is added to it."""
+    *lines, last = block.lines
+    return Layer(
+        *lines,
+        "h[i] = W1[i,a] z[a]",
+        f"{last} + W2[i,a] s(h[a])",
+        C=dict.fromkeys(dict(block.laws), C_W) | dict(block.variances),
+        weights=dict(block.laws),
+        activations=dict(block.functions) | as_sigma(activations),
+        ratio={**dict(block.ratios), "h": ratio},
+        taps=dict(block.tapped),
+        tables=dict(block.tables),
+        **dict(block.values),
+    )
+
+
+def as_sigma(given: Sigmas) -> dict[str, Activation | str]:
+    """Activations by their names in the equations."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    return {SIGMA: given}
+
+
+def _equations(
+    groups: int, over: str, weight: str, tied: bool, normed: bool, H: sympy.Expr
+) -> tuple[list[str], list[str]]:
+    """The equations, and the variables whose widths are n over the number of groups."""
+    names = [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
+    made = [f"q{k}[i] = WQ{k}[i,a] z[a]" for k in names]
+    made += [*([] if tied else ["k[i] = WK[i,a] z[a]"]), "v[i] = WV[i,a] z[a]"]
+    rows = [*(f"q{k}" for k in names), *([] if tied else ["k"]), "v"]
+    normalized = [*rows[:-1]] if normed else []
+    for name in normalized:
+        made += [
+            f"m{name} = {name}[a:{H}] {name}[a:{H}]/n",
+            f"r{name}[i] = {name}[i]/sqrt(m{name} + eps_k)",
+        ]
+    mark = "r" if normed else ""
+    addends = []
+    for k in names:
+        key = f"{mark}{'q' if tied else 'k'}"
+        made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
+        share = "" if groups == 1 else f"/sqrt({groups})"
+        addends.append(f"WO{k}[i,a] {weight.format(f'c{k}')} v[a,s]{share}")
+    return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
+
+
+def _groups(heads: sympy.Expr, keys: int | None, tied: bool) -> int:
+    """How many heads share keys and values."""
+    if keys is None:
+        return 1
+    count = as_integer("keys", keys, 1)
+    if not heads.is_Integer or int(heads) % count:
+        raise InputError("keys", keys, f"a number that divides the heads, {heads}, a number too")
+    if tied and int(heads) > count:
+        raise InputError("tied", tied, "False, where heads share keys")
+    return int(heads) // count
+
+
+def _variances(C: Sequence[object] | None, groups: int, tied: bool) -> dict[str, object]:
+    """C by the names of the matrices."""
+    if C is None:
+        return {}
+    if not isinstance(C, list | tuple) or len(C) != len(_MATRICES):
+        raise InputError("C", C, "the variances of W_Q, W_K, W_V and W_O")
+    return _named(dict(zip(_MATRICES, C, strict=True)), groups, tied)
+
+
+def _laws(weights: Laws, groups: int, tied: bool) -> Any:
+    """The laws by the names of the matrices."""
+    if not isinstance(weights, Mapping):
+        return weights
+    if unknown := sorted(set(weights) - {*_MATRICES}):
+        raise InputError("weights", unknown, "laws by Q, K, V and O")
+    return _named(weights, groups, tied)
+
+
+def _named(given: Mapping[str, Any], groups: int, tied: bool) -> dict[str, Any]:
+    numbers = range(1, groups + 1) if groups > 1 else [""]
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        several = name in ("Q", "O")
+        if not (tied and name == "K"):
+            found |= {f"W{name}{k}": value for k in (numbers if several else [""])}
+    return found
+
+
+def _table(T: int, mask: Any, bias: ArrayLike | None) -> Any:
+    """B with −inf where a position is masked; None for 0 everywhere."""
+    if mask is None and bias is None:
+        return None
+    found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    if found.shape != (T, T):
+        raise InputError("bias", Words(f"shape {found.shape}"), f"a table ({T}, {T})")
+    return found if mask is None else np.where(_open(T, mask), found, -np.inf)
+
+
+def _open(T: int, mask: Any) -> Any:
+    """True where position t reads s."""
+    t, s = np.indices((T, T))
+    if isinstance(mask, str):
+        if mask != "causal":
+            raise InputError("mask", mask, '"causal", a window, or a table')
+        return s <= t
+    if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
+        return (s <= t) & (s > t - as_integer("mask", mask, 1))
+    found = np.asarray(mask)
+    if found.shape != (T, T) or found.dtype != bool:
+        raise InputError("mask", Words(f"shape {found.shape}"), f"a table ({T}, {T}) of booleans")
+    return found
+
+
+def shown_table(given: Any) -> Any:
+    """Itself where a text can show it, else that it is a table."""
+    plain = given is None or isinstance(given, str | int | float | sympy.Expr)
+    return given if plain or isinstance(given, tuple) else "table"

@@ -1,0 +1,8 @@
+"""Averages over the scores of attention whose heads have a fixed size."""
+
+from .atoms import at_kernels
+from .exchangeable import alike_mean
+from .moments import Moments, Scores
+from .rule import moments
+
+__all__ = ["Moments", "Scores", "alike_mean", "at_kernels", "moments"]

@@ -1,0 +1,74 @@
+"""Averages over scores where the recursions of a network ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isqrt
+
+import numpy as np
+
+from derive.activations.functions import Activation
+from derive.engine.score_averages import MEAN, SLOPE, ScoreAverage
+from derive.engine.scores import Scores as Attention
+from derive.engine.tensors import Name, identify
+from derive.errors import InputError, Words
+from derive.work.caches import cache
+
+from ...arrays import Array
+from .moments import Moments, Scores
+from .rule import moments
+
+_SHOWN = 0.125
+"""How far an average of a copy is moved, in units of its error: a flow multiplies departures of
+copies by 16 (`accuracy`)."""
+
+
+def at_kernels(of: ScoreAverage, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
+    """An average over scores, at the first copy's kernels; those of the other copies are moved by
+    their estimated errors, and means follow their kernels."""
+    query, key, S = (tensors[identify(limit)[0]].reshape(-1, m, m) for limit in of.limits)
+    found, size = _moments(of.scores, (query[0], key[0], S[0]), positions)
+    if of.what == MEAN:
+        moved = np.einsum("tuab,zab->ztu", found.slopes, S[:-1] - S[0])
+        values, error = found.mean + moved, found.errors[0]
+    else:
+        value, error = found.source(size), found.error_of_source(size)
+        if of.what == SLOPE:
+            value, error = found.slopes, found.errors[2]
+        values = np.broadcast_to(value, (len(S) - 1, *value.shape))
+    amounts = np.random.default_rng(0).uniform(-_SHOWN, _SHOWN, (len(values), *error.shape))
+    amounts[0] = 0.0
+    return np.concatenate([values + amounts * error, np.abs(values[:1])])
+
+
+def _moments(
+    attention: Attention, kernels: tuple[Array, ...], positions: int
+) -> tuple[Moments, int]:
+    """The averages at these kernels of queries, keys and values, and the size of a head."""
+    query, key, S = kernels
+    ratios = [np.trace(each) / np.trace(S) for each in (query, key)]
+    alike = (np.allclose(a * S, each, 1e-9, 0.0) for a, each in zip(ratios, kernels, strict=False))
+    if not all(alike):
+        got = Words("queries, keys and values of other variables")
+        wanted = "those of one variable, such as q, k and v of y, for scores over the root of d"
+        raise InputError("layer", got, wanted)
+    signals = len(S) // positions
+    table = np.array(attention.table or np.zeros((positions, positions)))
+    bias = np.full(S.shape, -np.inf)
+    for k in range(signals):
+        own = slice(k * positions, (k + 1) * positions)
+        bias[own, own] = table
+    assert attention.size is not None
+    gain = ratios[0] * ratios[1]
+    return _known(
+        bias.tobytes(), S.tobytes(), gain, attention.size, attention.function
+    ), attention.size
+
+
+@cache(entries=16, most_bytes=1 << 26)
+def _known(
+    bias: bytes, kernel: bytes, gain: float, size: int, function: Activation | None
+) -> Moments:
+    tokens = isqrt(len(kernel) // 8)
+    B, S = (np.frombuffer(each).reshape(tokens, tokens) for each in (bias, kernel))
+    return moments(S, Scores(B, gain, size, function))

@@ -1,0 +1,140 @@
+r"""The mean over scores of softmax when all tokens are alike: S_tt = q, S_st = p.
+
+Parts of a score that all keys share drop out of softmax. Given two queries, (s_ts, s_us) are
+independent over s, with covariance gain·(q − p) G, G their Gram matrix over d. So
+
+    E B_tu = p + (q − p) T E e^{x + y}/(Σ e^{x_s} Σ e^{y_s}),    1/Z = ∫ e^{−λ Z} dλ,
+
+are integrals over λ and μ of ψ₁ ψ₀^{T−1} with ψ_k = E e^{k(x+y)} exp(−λ e^x − μ e^y). On the
+diagonal x = y, and 1/Z² = ∫ λ e^{−λZ} dλ. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from derive.errors import InputError
+
+from ...arrays import Array
+from .nodes import chi_square, few_of_chi_square, normal
+
+_STEPS = ((0.45, 0.5), (0.36, 0.42))
+"""Of two rules: steps of normal variables and of log λ."""
+
+_FINE = 4
+"""Nodes of each part of a Gram matrix that the finer rule has more."""
+
+_LEAST, _NEAR = 1e-11, 0.9
+"""Weights below this, relative to all, are left out; correlations from which on x and y are
+integrated one after the other."""
+
+
+def alike_mean(
+    tokens: int, q: float, p: float, gain: float, size: int | None = None
+) -> tuple[Array, Array]:
+    """E B on and off the diagonal, and the estimated errors of the two.
+
+    Arguments:
+        tokens: T, all of which every token sees.
+        q, p: the kernel, q > 0 and −q/(T − 1) ≤ p ≤ q.
+        gain: C_Q C_K.
+        size: d; None for infinitely large heads.
+
+    Raises InputError for other kernels, and for p < 0 at finite d.
+    """
+    if not (q > 0.0 and -q / max(1, tokens - 1) <= p * (1.0 + 1e-12) <= q * (1.0 + 1e-12)):
+        raise InputError("kernel", f"q = {q}, p = {p}", "q > 0 and -q/(T - 1) <= p <= q")
+    if tokens == 1 or gain == 0.0:
+        value = p + (q - p) / tokens
+        return np.full(2, value), np.zeros(2)
+    rules = [(*steps, _FINE * k) for k, steps in enumerate(_STEPS)]
+    coarse, fine = (_by_rule(tokens, (q, p), gain, size, rule) for rule in rules)
+    return fine, np.abs(fine - coarse) + 4.0 * np.finfo(float).eps * q
+
+
+def _by_rule(
+    tokens: int,
+    kernel: tuple[float, float],
+    gain: float,
+    size: int | None,
+    rule: tuple[float, float, int],
+) -> Array:
+    (q, p), steps = kernel, rule[:2]
+    apart = max(0.0, q - p)
+    own, both = 0.0, 0.0
+    for weight, x in _lengths(q, size, 64 + 8 * rule[2]):
+        own += weight * _diagonal(tokens, np.sqrt(gain * apart * x), steps)
+    for weight, gram in _grams(q, p, size, rule[2]):
+        both += weight * _off_diagonal(tokens, gain * apart * gram, steps)
+    return p + apart * np.array([own, both])
+
+
+def _lengths(q: float, size: int | None, count: int) -> Iterator[tuple[float, float]]:
+    """|q_t|²/d over C_Q."""
+    if size is None:
+        yield 1.0, q
+        return
+    for x, weight in zip(*chi_square(size, count), strict=True):
+        yield float(weight), q * float(x) / size
+
+
+def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[float, Array]]:
+    """The Gram matrix over d of two queries, over C_Q: of u and (p/q) u + v, v independent."""
+    if size is None:
+        yield 1.0, np.array([[q, p], [p, q]])
+        return
+    count = more + 4 + int(14 / np.sqrt(size))
+    first, second = few_of_chi_square(size, count), few_of_chi_square(size - 1, count)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    rest = max(0.0, q - p * p / q)
+    for a, wa in zip(*first, strict=True):
+        for c, wc in zip(*second, strict=True):
+            for g, wg in zip(nodes, weights / weights.sum(), strict=True):
+                if wa * wc * wg > _LEAST:
+                    along = p * np.sqrt(a / q) + np.sqrt(rest) * g
+                    off = np.sqrt(q * a) * along
+                    gram = np.array([[q * a, off], [off, along**2 + rest * c]])
+                    yield float(wa * wc * wg), gram / size
+
+
+def _logs(tokens: int, deviation: float, step: float) -> Array:
+    """Nodes of log λ."""
+    low, high = -23.0 - deviation**2 - np.log(tokens), 4.5 + 6.5 * deviation
+    return np.arange(low, high, step)
+
+
+def _diagonal(tokens: int, deviation: float, steps: tuple[float, float]) -> float:
+    """T E e^{2x}/(Σ e^{x_s})²."""
+    nodes, weights = normal(steps[0] / max(1.0, deviation))
+    log = _logs(tokens, deviation, steps[1])
+    x = log[:, None] + deviation * nodes
+    damped = np.exp(-np.exp(x))
+    one, two = damped @ weights, (damped * np.exp(2.0 * x)) @ weights
+    return float(tokens * steps[1] * (two * one ** (tokens - 1)).sum())
+
+
+def _off_diagonal(tokens: int, gram: Array, steps: tuple[float, float]) -> float:
+    """T E e^{x + y}/(Σ e^{x_s} Σ e^{y_s}) for one covariance of x and y."""
+    deviations = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
+    along = float(np.clip(gram[0, 1] / deviations.prod(), -1.0, 1.0))
+    nodes, weights = normal(steps[0] / max(1.0, deviations.max()))
+    logs = [_logs(tokens, each, steps[1]) for each in deviations]
+    x = logs[0][:, None] + deviations[0] * nodes
+    damped = np.exp(-np.exp(x))
+    if abs(along) < _NEAR:
+        rest = 1.0 - along**2
+        joint = np.exp(-0.5 * (nodes[:, None] ** 2 - 2.0 * along * np.outer(nodes, nodes)) / rest)
+        joint *= np.exp(-0.5 * nodes**2 / rest)
+        y = logs[1][:, None] + deviations[1] * nodes
+        other = np.exp(-np.exp(y)) @ joint.T, np.exp(y - np.exp(y)) @ joint.T
+        other = other[0] / joint.sum(), other[1] / joint.sum()
+        psi0, psi1 = damped @ other[0].T, np.exp(x) * damped @ other[1].T
+    else:  # y = b (r g + √(1 − r²) h) at each x = a g
+        rest = np.sqrt(1.0 - along**2)
+        h, of_h = normal(steps[0] / max(0.6, rest * deviations[1]))
+        y = logs[1][:, None, None] + deviations[1] * (along * nodes[:, None] + rest * h)
+        zero, one = np.exp(-np.exp(y)) @ of_h, np.exp(y - np.exp(y)) @ of_h
+        psi0, psi1 = (damped * weights) @ zero.T, (np.exp(x) * damped * weights) @ one.T
+    return float(tokens * steps[1] ** 2 * (psi1 * psi0 ** (tokens - 1)).sum())

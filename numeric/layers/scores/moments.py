@@ -1,0 +1,89 @@
+r"""What a layer of attention adds up over its heads, at one kernel S of its tokens.
+
+A head draws scores s_ts = q_t·k_s/√d, q and k with covariances C_Q S and C_K S at each of d
+components. A is a function of the scores, B = A S Aᵀ. With H = n/d heads, and values of covariance
+C_V S, z has the kernel R = (C_O/H) Σ_h A^h V^h A^hᵀ, V^h the mean of v vᵀ over d components:
+
+    E R = C_O C_V E B,      n Cov(R_tu, R_vw) = (C_O C_V)² [d Cov(B_tu, B_vw)
+                                                         + E(B_tv B_uw + B_tw B_uv)].
+
+The first part is of the scores, the second of the values. Derived here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from derive.activations.functions import Activation
+
+from ...arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How a head reads its tokens.
+
+    Arguments:
+        bias: what is added to each score, (tokens, tokens); −∞ where t does not see s.
+        gain: β² = C_Q C_K.
+        size: d; None for infinitely large heads, whose scores are Gaussian.
+        function: f, of each score; None for the softmax over s.
+    """
+
+    bias: Array
+    gain: float
+    size: int | None = None
+    function: Activation | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return len(self.bias)
+
+    @property
+    def seen(self) -> Array:
+        """1 where t sees s, else 0."""
+        return np.isfinite(self.bias).astype(float)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if every token sees all, with no bias."""
+        return not self.bias.any()
+
+
+class Moments(NamedTuple):
+    """Averages at a kernel S of N tokens, and their estimated errors.
+
+    Attributes:
+        mean: E B, (N, N).
+        covariance: Cov(B_tu, B_vw), (N, N, N, N).
+        slopes: ∂E B_tu/∂S_ab, (N, N, N, N), symmetric in a and b, of which all N² are moved.
+        errors: of the three.
+    """
+
+    mean: Array
+    covariance: Array
+    slopes: Array
+    errors: tuple[Array, Array, Array]
+
+    def source(self, size: float) -> Array:
+        """n Cov(R_tu, R_vw) at this S and C_O = 1, (N, N, N, N), with heads of this size."""
+        return size * self.covariance + self.of_values
+
+    @property
+    def of_values(self) -> Array:
+        """The part of the values: E(B_tv B_uw + B_tw B_uv)."""
+        return _crossed(self.covariance + np.multiply.outer(self.mean, self.mean))
+
+    def error_of_source(self, size: float) -> Array:
+        """The estimated error of `source`."""
+        of_means = np.multiply.outer(2.0 * np.abs(self.mean), self.errors[0])
+        return size * self.errors[1] + _crossed(self.errors[1] + of_means)
+
+
+def _crossed(products: Array) -> Array:
+    """The products at tv, uw and at tw, uv."""
+    return products.transpose(0, 2, 1, 3) + products.transpose(0, 2, 3, 1)

@@ -1,0 +1,56 @@
+"""Rules for normal and for χ² variables."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize, special
+
+from derive.work.caches import cache
+
+from ...arrays import Array
+
+_REACH = 8.5
+"""How far a normal variable goes."""
+
+_TAIL = 1e-15
+"""The chance beyond the last nodes of a χ² variable."""
+
+
+@cache(entries=64)
+def normal(step: float) -> tuple[Array, Array]:
+    """Nodes and weights of the trapezoidal rule for N(0, 1): exponentially accurate."""
+    count = int(np.ceil(_REACH / step))
+    x = step * np.arange(-count, count + 1, dtype=float)
+    weights = np.exp(-0.5 * x**2)
+    return x, weights / weights.sum()
+
+
+@cache(entries=64)
+def chi_square(degrees: int, count: int) -> tuple[Array, Array]:
+    """Nodes and weights of a χ² variable, in ascending order, for any smooth functions.
+
+    The trapezoidal rule for w in χ² = degrees · exp(1 + w − e^{−w}): the left tail falls doubly
+    exponentially, the right one by itself.
+    """
+    half = 0.5 * degrees
+    ends = (f(half, _TAIL) for f in (special.gammaincinv, special.gammainccinv))
+    low, high = (_before(float(max(2.0 * end, 1e-30) / degrees)) for end in ends)
+    w = np.linspace(low, high, count)
+    log = 1.0 + w - np.exp(-w)
+    weights = np.exp(half * (log - np.exp(log) + 1.0)) * (1.0 + np.exp(-w))
+    return degrees * np.exp(log), weights / weights.sum()
+
+
+def _before(ratio: float) -> float:
+    """The w of this χ²/degrees."""
+    found = optimize.brentq(lambda w: 1.0 + w - np.exp(-w) - np.log(ratio), -9.0, 99.0)
+    return float(found)
+
+
+@cache(entries=64)
+def few_of_chi_square(degrees: int, count: int) -> tuple[Array, Array]:
+    """Gauss's nodes and weights of a χ² variable, for functions near polynomials; 0 has none."""
+    if degrees == 0:
+        return np.zeros(1), np.ones(1)
+    nodes, weights = special.roots_genlaguerre(count, 0.5 * degrees - 1.0)
+    return 2.0 * nodes, weights / weights.sum()

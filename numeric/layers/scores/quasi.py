@@ -1,0 +1,111 @@
+r"""Averages over scores by quasi-Monte Carlo: any function, kernel, mask and number of tokens.
+
+With S = L Lᵀ and keys' Wishart matrix F Fᵀ (Bartlett), scores are √(gain/d) L Z Fᵀ Lᵀ, Z standard
+normal. A change dS moves L by ½ dS S⁻¹ L, up to rotations, which keep the law of Z and F: so
+
+    ds = ½ (D s + s Dᵀ),  D = dS S⁻¹,
+
+and slopes are averages at the same points. Where S is singular its pseudoinverse is taken: tokens
+that are linear combinations of others stay so. The points are scrambled Sobol sequences, and errors
+are those of their mean. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import special
+from scipy.stats import qmc
+
+from derive.work.caches import cache
+
+from ...arrays import Array
+from .. import sigma
+from .moments import Moments, Scores
+
+REPEATS = 8
+"""Scrambled sequences, whose means differ by the error."""
+
+_POINTS, _FEWEST, _NUMBERS = 12, 8, 1 << 23
+"""log₂ of points in a sequence, most and least; numbers held at a time."""
+
+_RANK = 1e-12
+"""The least variance of a direction, relative to the largest."""
+
+
+def moments(S: Array, scores: Scores) -> Moments:
+    """The averages at this kernel."""
+    found = [_at_points(S, scores, *part) for part in _points(scores.tokens, scores.size)]
+    values = [np.array(each) for each in zip(*found, strict=True)]
+    mean, covariance, slopes = (each.mean(axis=0) for each in values)
+    errors = [each.std(axis=0, ddof=1) / np.sqrt(REPEATS) for each in values]
+    return Moments(mean, covariance, slopes, (errors[0], errors[1], errors[2]))
+
+
+@cache(entries=8, most_bytes=1 << 28)
+def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
+    """Z and F/√d, (points, tokens, rank) each, of every sequence."""
+    rank = tokens if size is None else min(tokens, size)
+    below = [(t, a) for a in range(rank) for t in range(a + 1, tokens)]
+    normals = tokens * rank
+    dimension = normals if size is None else normals + len(below) + rank
+    held = REPEATS * 2 * normals
+    log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, _POINTS))
+    made = []
+    for seed in range(REPEATS):
+        uniform = qmc.Sobol(dimension, rng=seed).random_base2(log_points)
+        uniform = np.clip(uniform, 2.0**-50, 1.0 - 2.0**-50)
+        normal = special.ndtri(uniform)
+        Z = normal[:, :normals].reshape(-1, tokens, rank)
+        F = np.zeros_like(Z)
+        if size is None:
+            F[:] = np.eye(tokens)
+        else:
+            for a in range(rank):  # χ² of size − a degrees
+                half = 0.5 * (size - a)
+                F[:, a, a] = np.sqrt(2.0 * special.gammaincinv(half, uniform[:, normals + a]))
+            for number, (t, a) in enumerate(below):
+                F[:, t, a] = normal[:, normals + rank + number]
+            F /= np.sqrt(size)
+        made.append((Z, F))
+    return tuple(made)
+
+
+def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Array, Array]:
+    """Means over the points of one sequence: B, its covariance, and its slopes."""
+    tokens = len(S)
+    variances, axes = np.linalg.eigh(S)
+    kept = variances > _RANK * variances[-1]
+    L = np.linalg.cholesky(S) if kept.all() else axes * np.sqrt(np.where(kept, variances, 0.0))
+    inverse = (axes[:, kept] / variances[kept]) @ axes[:, kept].T
+    s = np.sqrt(scores.gain) * (L @ Z) @ (L @ F).swapaxes(1, 2)
+    A, moved = attended(s, scores)
+    B = A @ S @ A.swapaxes(1, 2)
+    flat = B.reshape(len(B), -1)
+    flat = flat - flat.mean(axis=0)
+    covariance = (flat.T @ flat / len(B)).reshape((tokens,) * 4)
+    # dB_tu = Σ_r ds_tr U_tru + (dA S Aᵀ)_tu's counterpart + A dS Aᵀ, ds = ½ (D s + s Dᵀ)
+    U = moved(S @ A.swapaxes(1, 2))
+    own = np.einsum("npr,ntru->tup", s, U, optimize=True) / len(B)  # times D_tp/2
+    others = np.einsum("ntp,ntru->turp", s, U, optimize=True) / len(B)  # times D_rp/2
+    slopes = np.zeros((tokens,) * 4)
+    for t in range(tokens):  # D_tp = Σ_b dS_tb S⁻¹_bp
+        slopes[t, :, t, :] += 0.5 * own[t] @ inverse
+    slopes += 0.5 * others @ inverse
+    slopes = slopes + slopes.swapaxes(0, 1)
+    slopes += np.einsum("nta,nub->tuab", A, A, optimize=True) / len(B)
+    return B.mean(axis=0), covariance, 0.5 * (slopes + slopes.swapaxes(2, 3))
+
+
+def attended(s: Array, scores: Scores) -> tuple[Array, Callable[[Array], Array]]:
+    """A of scores s, (…, tokens, tokens), and Σ_s ∂A_ts/∂s_tr M_su of a matrix M, (…, t, r, u)."""
+    seen = scores.seen
+    given = s + np.where(seen > 0.0, scores.bias, 0.0)
+    if scores.function is None:
+        given = np.where(seen > 0.0, given, -np.inf)
+        A = np.exp(given - given.max(axis=-1, keepdims=True))
+        A /= A.sum(axis=-1, keepdims=True)
+        return A, lambda M: A[..., None] * (M[..., None, :, :] - (A @ M)[..., :, None, :])
+    value, slope = sigma.derivatives(scores.function, (0, 1))(given)
+    return seen * value, lambda M: (seen * slope)[..., None] * M[..., None, :, :]
