@@ -82,15 +82,20 @@ class Theory(NamedTuple):
     below: xarray.Dataset | None = None
 
 
-def theory(description: Description, X: Array) -> Theory:
-    """Of a model at these inputs, (m, n_0), or signals."""
+def theory(description: Description, X: Array, orders: int = 2) -> Theory:
+    """Of a model at these inputs, (m, n_0), or signals.
+
+    Arguments:
+        orders: 0 for K, V and Θ alone; 1 with corrections and the spread of Θ; 2 with what takes
+            longer, V2, and V of signals.
+    """
     net, depth = description.network, description.depth
     n = float(net.width or 1)
     X = description.samples(X)
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled = np.zeros(())
-    for names, draws in _wanted(description, X):
+    for names, draws in _wanted(description, X, orders):
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
@@ -256,20 +261,26 @@ def _by_layer(relative: Array, values: Array) -> Array:
     return np.asarray((relative * largest).reshape(-1, *[1] * (values.ndim - 1)))
 
 
-def _wanted(description: Description, X: Array) -> Iterator[tuple[tuple[str, ...], int | None]]:
+def _wanted(
+    description: Description, X: Array, orders: int
+) -> Iterator[tuple[tuple[str, ...], int | None]]:
     """What is asked for, the tensors of one tuple together, and the draws for V.
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     if description.positions:
         yield ("K", "Theta"), None
-        yield ("V",), _DRAWS
+        if orders > 1:
+            yield ("V",), _DRAWS
         return
-    yield from ((each, None) for each in (("K", "V", "Theta"), ("G1",), ("Theta1",)))
+    yield ("K", "V", "Theta"), None
+    if not orders:
+        return
+    yield from ((each, None) for each in (("G1",), ("Theta1",)))
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
         yield ("A", "B", *own), None
-        if len(X) == 1 or (len(X) == 2 and _is_quick(description)):
+        if orders > 1 and (len(X) == 1 or (len(X) == 2 and _is_quick(description))):
             yield ("V2",), None
 
 
@@ -323,6 +334,14 @@ def susceptibilities(
         (grown,) = over_positions(start, x[None], int(at) + 1, "Theta")[:, :, 0, 0]
         perpendicular[at] = grown[at] / grown[at - 1]
     return parallel, perpendicular
+
+
+def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
+    """K and χ_⊥ of the layers 1 … depth at one input; χ_⊥ is NaN at layer 1."""
+    first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+    K, theta = over_positions(first, x[None], depth, "K", "Theta")[:, :, 0, 0]
+    with np.errstate(all="ignore"):
+        return K, np.concatenate([[np.nan], theta[1:] / theta[:-1]])
 
 
 def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
