@@ -86,7 +86,7 @@ def is_read_right(
             n = int(each.widths[0])
             told.append(f"V/(nK²) to {fluctuations(each, derived.second, n)[1]:.1g}")
         elif name != "spread":
-            told.append(f"{name.replace('Theta', 'Θ')} to {_share(each.resolution)}")
+            told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
         values[name] = {"agrees": each.agrees, "resolution": each.resolution}
     rate = f"false alarms: {one_in(alarms)}"
     values |= {"agrees": not wrong, "initializations": draws, "false_alarms": alarms}
@@ -102,6 +102,15 @@ def is_read_right(
         f"initializations, which is {abs(row.z):.2g} standard errors apart ({rate})."
     )
     return Finding(question, said, values)
+
+
+def _resolved(comparison: Comparison, depth: int) -> str:
+    """To what K and Θ are known: of few outputs K is known less well than of hidden layers."""
+    ends = [max((row.share for row in comparison.rows if (row.layer == depth) == end), default=0.0)
+            for end in (False, True)]  # fmt: skip
+    if ends[1] <= 2 * ends[0] or not ends[0]:
+        return f"to {_share(max(ends))}"
+    return f"of hidden layers to {_share(ends[0])}, of outputs to {_share(ends[1])}"
 
 
 def _share(resolution: float) -> str:
@@ -263,7 +272,9 @@ def to_change(
                 told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
         lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
     needed = [] if wide else ["more width"]
-    needed += ["another gain or residual scale"] if unstable else []
+    needed += ["another gain"] if unstable and "gain" in values else []
+    needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
+    needed += ["another layer, as with a norm"] if unstable and not needed else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     return Finding(question, answer, values, tuple(lines))
 

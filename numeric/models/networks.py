@@ -133,7 +133,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
-        Laws.by_depth(given[:1], given[1]) if len(set(given[1:])) == 1 else given,
+        Laws.by_depth(given[:1], given[-1]) if len(set(given[1:])) < 2 else given,
         C_b=biases if any(biases) else 0,
         lambda_W=[_rate(made, number, laws) for number in range(1, len(blocks) + 1)],
         lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],

@@ -22,7 +22,7 @@ from .description import Description, read
 from .drawn import Drawn
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
-from .resolution import limits
+from .resolution import Limits, limits
 from .sequential import FALSE_ALARMS, in_looks, looks
 from .theory import Theory, by_readings, deeper, rates, theory, with_reading
 
@@ -110,7 +110,7 @@ def report(
     wanted = [each for each in comparisons if thorough or is_of_means(each)]
     tensors = truncation.TENSORS if thorough else ("K", "Theta")
     if draws is not None or any(
-        each.weak and limits(each, sampled.table_of(each)).theory > WEAK for each in wanted
+        each.weak and _is_limited(limits(each, sampled.table_of(each))) for each in wanted
     ):
         own = planned._replace(groups=ensemble.groups)
         derived, before = _bounded(description, derived, X, own, seed, tensors), derived
@@ -148,6 +148,11 @@ def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bo
         return True
     asked = [each for each in comparisons if each.weak and (thorough or is_of_means(each))]
     return all(limits(each, sampled.table_of(each)).draws <= WEAK for each in asked)
+
+
+def _is_limited(found: Limits) -> bool:
+    """Whether what theory leaves out keeps a verdict weak, more than the draws."""
+    return found.theory > max(WEAK, found.draws)
 
 
 def _bounded(
