@@ -140,10 +140,14 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
             range(1, first), {"K": (of_below, _by_layer(share, of_below) + 0 * of_below)}
         )
     V = {"V": values["V"]} if "V" in values else {}
+    chi = np.full((2, depth), np.nan)
+    until = depth if orders > 1 or first == 1 else first - 1  # behind these takes as long again
+    chi[:, :until] = susceptibilities(_cut(net, until, depth), X[0], until, K[:until, 0, 0])
     return Theory(
         _table(layers, arrays),
         _table(layers, {**V, "K": (known["K"], 0 * known["K"])}),
-        *susceptibilities(net, X[0], depth, K[:, 0, 0]),
+        chi[0],
+        chi[1],
         missing,
         np.zeros(depth),
         K[:, 0, 0],
