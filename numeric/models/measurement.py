@@ -101,7 +101,7 @@ def enough(description: Description, share: float = 1.0) -> int:
     if description.positions:
         size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
     count = share * _PARAMETERS / (description.reading.overhead + size)
-    fewest = _FEWEST if share == 1 else _FEWEST_AT_ALL
+    fewest = _FEWEST if share >= 1 else _FEWEST_AT_ALL
     return int(np.clip(count, fewest, share * _MOST))
 
 

@@ -30,8 +30,8 @@ _INPUTS = 2
 _MOST_INPUTS = 8
 _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
-_QUICK = 0.25
-"""Of the initializations that are measured by default, if no more is asked for."""
+_QUICK, _THOROUGH = 0.25, 2.5
+"""Initializations at most, in units of what takes some seconds: by default, and with `more`."""
 
 
 def report(
@@ -97,7 +97,7 @@ def report(
     if say is not None:
         for finding in findings if description.positions else findings[2:]:
             say(str(finding))
-    planned = plan(description, draws or enough(description, 1 if more else _QUICK))
+    planned = plan(description, draws or enough(description, _THOROUGH if more else _QUICK))
     at = looks(planned.groups) if draws is None else (planned.groups,)
     with telling("initializing the model", total=planned.total) as progress:
         ensemble = Ensemble(description, X, planned, seed + 1000)
