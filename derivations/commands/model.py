@@ -29,7 +29,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--inputs", metavar="FILE", help="a .npy or .csv file, a row each; two normal ones else"
     )
     command.add_argument(
-        "--draws", type=int, help="initializations that are measured; some seconds' worth else"
+        "--draws", type=int, help="initializations that are measured; else until it is decided"
     )
     command.add_argument("--seed", type=int, default=0, help="of the initializations")
     command.add_argument(
@@ -38,12 +38,21 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--html", metavar="FILE", help="write the report there as a page; - is stdout"
     )
+    command.add_argument("--json", metavar="FILE", help="write it there as JSON; - is stdout")
+    command.add_argument(
+        "--details", action="store_true", help="also how it was read, what follows, each verdict"
+    )
+    command.add_argument(
+        "--more", action="store_true", help="resolve V and the spread of Theta, in up to a minute"
+    )
     command.add_argument("--read", action="store_true", help="say what it is, and measure nothing")
 
 
 def run(given: argparse.Namespace) -> int:
     """Print the report; 1 where what was measured disagrees with theory."""
-    check_file("--html", given.html)
+    pages = {"--html": given.html, "--json": given.json}
+    for option, path in pages.items():
+        check_file(option, path)
     inputs = None
     if given.inputs is not None:
         wanted = "a .npy or .csv file of numbers, a row for each input"
@@ -56,11 +65,24 @@ def run(given: argparse.Namespace) -> int:
     if given.read:
         print(models.read(model, inputs, output=given.output))
         return 0
-    found = models.report(model, inputs, draws=given.draws, seed=given.seed, output=given.output)
-    print(found)
-    if given.html is not None:
-        write_text(found.html(), given.html, "--html")
-        tell(given.html)
+    is_shown = "-" not in pages.values()
+    found = models.report(
+        model,
+        inputs,
+        draws=given.draws,
+        more=given.more,
+        seed=given.seed,
+        output=given.output,
+        say=(lambda line: print(line, flush=True)) if is_shown else None,
+    )
+    if is_shown:
+        print(found.rest)
+        if given.details:
+            print(f"\n{found.details}")
+    for option, path in pages.items():
+        if path is not None:
+            write_text(found.html() if option == "--html" else found.json(), path, option)
+            tell(path)
     return 0 if found.agrees else 1
 
 

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import combinations, permutations, product
+from itertools import combinations, groupby, pairwise, permutations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -199,25 +199,24 @@ def of_several(
         how = {"apart": apart, "exchangeable": exchangeable}
         return _of_sets(activation, list(brackets), m, **how)
     wanted: dict[Placed, int] = {}
-    ordered = _up_to_permutations if exchangeable else _ordered
+    numbered = _numbered_up_to_permutations if exchangeable else _numbered
 
     def places(bracket: Bracket) -> Places:
         labels = bracket.samples
         shape = (m,) * len(labels)
-        tuples = list(product(range(m), repeat=len(labels)))
+        grid = np.indices(shape).reshape(len(labels), -1).T
         if exchangeable:
-            tuples = list(map(pattern_of, tuples))
+            grid = np.array([pattern_of(tuple(each)) for each in grid.tolist()]).reshape(grid.shape)
+        counted = np.ones(len(grid), bool)
+        if distinct:
+            counted = (np.diff(np.sort(grid, axis=1), axis=1) != 0).all(axis=1)
         parts = []
         for each, positions in positions_of(bracket):
-            at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
-            found = [
-                wanted.setdefault(ordered(each, tuple(row)), len(wanted))
-                if not distinct or len(set(at)) == len(at)
-                else _NOWHERE
-                for at, row in zip(tuples, at_each, strict=True)
-            ]
-            parts.append(np.array(found).reshape(shape))
-        return np.array(parts)
+            columns = np.array([labels.index(label) for label in positions], np.int64)
+            rows = grid[counted][:, columns]
+            parts.append(np.full(len(grid), _NOWHERE))
+            parts[-1][counted] = numbered(each, rows, wanted)
+        return np.reshape(parts, (-1, *shape))
 
     found = {each: places(each) for each in brackets}
     zero = len(wanted)  # behind the averages stands a 0
@@ -365,6 +364,31 @@ def _apart(
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
     return [analytic.Shared(shapes, float(times)) for shapes, times in found.items()]
+
+
+def _numbered(shape: Shape, rows: Places, wanted: dict[Placed, int]) -> Places:
+    """The numbers of averages with these samples, (tuples, positions); new ones join `wanted`, in
+    the order in which they come."""
+    kinds = list(zip(shape.orders, (-outer for outer in shape.outer), strict=True))
+    rows = rows[:, sorted(range(len(kinds)), key=kinds.__getitem__)]
+    ends = np.cumsum([0, *(len(list(alike)) for _, alike in groupby(sorted(kinds)))])
+    for start, end in pairwise(ends.tolist()):
+        rows[:, start:end] = np.sort(rows[:, start:end], axis=1)
+    codes = rows @ (1 + rows.max(initial=0)) ** np.arange(rows.shape[1])
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), np.int64)
+    for at in np.argsort(first).tolist():
+        placed = shape, tuple(rows[first[at]].tolist())
+        numbers[at] = wanted.setdefault(placed, len(wanted))
+    return numbers[inverse]
+
+
+def _numbered_up_to_permutations(
+    shape: Shape, rows: Places, wanted: dict[Placed, int]
+) -> list[int]:
+    """The same of exchangeable samples."""
+    each = (_up_to_permutations(shape, tuple(row)) for row in rows.tolist())
+    return [wanted.setdefault(placed, len(wanted)) for placed in each]
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:

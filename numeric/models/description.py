@@ -21,7 +21,7 @@ from ..arrays import Array
 from .frameworks.base import Reading
 from .graph import Linear
 from .laws import Law, of_biases, of_matrix
-from .networks import Structure, decimal, live_taps, network, structure
+from .networks import Structure, decimal, live_taps, network, readable, structure
 from .signals import patches
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
@@ -33,6 +33,9 @@ _FEWEST, _MOST = 8, 200
 """The least and the most initializations, unless more are needed to decide on an initializer."""
 _PARAMETERS = 3e8
 """The most parameters that are drawn in all initializations, which takes some seconds."""
+_AT_FIRST = 1e8
+"""The most parameters that are drawn before laws are told; more only where these leave them open.
+"""
 _FEW_PAIRS, _CORRELATED = 20, 8.0
 """Initializations in which two matrices are compared, and beyond how many standard deviations they
 are not independent."""
@@ -130,7 +133,7 @@ class Description:
         graph, found = self.structure.graph, []
         for number, block in enumerate(self.structure.blocks, start=1):
             parts = [f"{block.norm} norm"] if block.norm else []
-            parts += [str(block.function)] if block.function else []
+            parts += [readable(str(block.function))] if block.function else []
             parts += ["gate"] if block.gated else []
             parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
             nodes = [graph.nodes[at] for at in block.matrices]
@@ -151,7 +154,7 @@ class Description:
         lines = [f"{self.name} of {self.framework}, initialized again: {self.reading.how}"]
         lines += [f"  layer {what}, {sizes}\n    {laws}" for what, sizes, laws in self.rows()]
         lines += [f"  {remark}" for remark in self.remarks]
-        return "\n".join([*lines, f"  {self.network}"])
+        return "\n".join([*lines, f"  {readable(str(self.network))}"])
 
     def __repr__(self) -> str:
         return str(self)
@@ -313,15 +316,18 @@ def _laws(reading: Reading, draws: int | None, depths: Sequence[int] = ()) -> di
         _check_apart(matrices, {path: [value] for path, value in given.items()}, laws)
         reading.settle(laws)
         return laws
-    count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
+    size = sum(each.fan_in * each.fan_out for each in matrices)
+    most = min(_MOST, max(_FEWEST, int(_AT_FIRST // max(1, size))))
+    count = min(max(_ENTRIES // least, _FEWEST), most) if draws is None else draws
     samples: dict[str, list[Array]] = {}
     _draw(reading, samples, range(count), {})
     own = reading.own()
-    laws = _of_samples(matrices, samples, depths)
+    known: dict[tuple[str, int], Law] = {}
+    laws = _of_samples(matrices, samples, depths, known)
     while draws is None and (more := _wanted(reading, laws, count)):
         wanted = {path: law.wanted for path, law in laws.items()}
         _draw(reading, samples, range(count, more), wanted)
-        count, laws = more, _of_samples(matrices, samples, depths)
+        count, laws = more, _of_samples(matrices, samples, depths, known)
     _check_apart(matrices, samples, laws)
     if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
         laws = _of_one(matrices, own, depths)
@@ -362,12 +368,15 @@ def _check_apart(
     refused for that.
     """
     paths = dict.fromkeys(each.weight for each in matrices)
-    for one, other in combinations([path for path in paths if laws[path].kind != "unknown"], 2):
-        A, B = (np.array(samples[path][:_FEW_PAIRS]) for path in (one, other))
-        if A.shape != B.shape or not A.any() or not B.any():
+    known = [path for path in paths if laws[path].kind != "unknown"]
+    drawn = {path: np.array(samples[path][:_FEW_PAIRS]) for path in known}
+    lengths = {path: float(np.linalg.norm(value)) for path, value in drawn.items()}
+    for one, other in combinations(known, 2):
+        A, B = drawn[one], drawn[other]
+        if A.shape != B.shape or not lengths[one] or not lengths[other]:
             continue
-        expected = np.sqrt(A.size * (A**2).mean() * (B**2).mean())
-        if abs((A * B).sum()) > _CORRELATED * expected:
+        expected = lengths[one] * lengths[other] / np.sqrt(A.size)
+        if abs(np.vdot(A, B)) > _CORRELATED * expected:
             wanted = (
                 "matrices drawn independently of each other, each with a key or seed of its own"
             )
@@ -411,9 +420,18 @@ def _of_filter(node: Linear, samples: Sequence[Array], depths: Sequence[int]) ->
 
 
 def _of_samples(
-    matrices: list[Linear], samples: Mapping[str, list[Array]], depths: Sequence[int] = ()
+    matrices: list[Linear],
+    samples: Mapping[str, list[Array]],
+    depths: Sequence[int] = (),
+    known: dict[tuple[str, int], Law] | None = None,
 ) -> dict[str, Law]:
-    laws = {each.weight: _of_filter(each, samples[each.weight], depths) for each in matrices}
+    """The laws of all; `known` has those of matrices, by the number of their samples."""
+    known, laws = {} if known is None else known, dict[str, Law]()
+    for each in matrices:
+        key = each.weight, len(samples[each.weight])
+        if key not in known:
+            known[key] = _of_filter(each, samples[each.weight], depths)
+        laws[each.weight] = known[key]
     laws = _together(laws, samples, depths)
     for each in matrices:
         if each.bias is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import html as escaping
 import io
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any
 
 import xarray
 
@@ -16,11 +18,14 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
+from .advice import Finding, short
 from .description import Description
 from .drawn import Drawn
+from .jacobian import Jacobian, jacobian
 from .measurement import Sample
+from .networks import readable
 from .resolution import Limits, limits, of_fluctuations
-from .theory import SAMPLED_FROM, Depth, Rates, Theory, best_fluctuation
+from .theory import SAMPLED_FROM, Depth, Rates, Theory, best_fluctuation, deeper
 from .truncation import Omission
 
 _COLUMNS = (
@@ -45,30 +50,6 @@ _BATCHED = "batch normalization leaves no input a function by itself"
 _FEW = f"behind batch normalization it has no variance below {SAMPLED_FROM} inputs, so no error"
 
 
-class Jacobian(NamedTuple):
-    """Singular values of ∂z^{(L)}/∂x, and of ∂z^{(L−1)}/∂z^{(1)} between hidden layers.
-
-    Attributes:
-        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥; like all of
-            ∂z^{(L)}/∂x NaN where something behind layer L was not read.
-        size_error: by the errors of measured variances.
-        measured, error: the same over initializations, with its standard error.
-        largest, least: means of the extreme singular values of ∂z^{(L)}/∂x.
-        hidden_largest, hidden_least: those between hidden layers; NaN where there are none.
-        edges: the ends of their spectrum by theory, for hidden layers of one width.
-    """
-
-    size: float = math.nan
-    measured: float = math.nan
-    error: float = math.nan
-    largest: float = math.nan
-    least: float = math.nan
-    hidden_largest: float = math.nan
-    hidden_least: float = math.nan
-    edges: tuple[float, float] | None = None
-    size_error: float = 0.0
-
-
 @dataclass(frozen=True, repr=False)
 class Report:
     """The result of `report`.
@@ -79,8 +60,10 @@ class Report:
         comparisons: of K and Theta; of V; and of the spread of Theta; `limits` has for each how far
             draws and theory let it resolve.
         table: a row for each layer, an xarray.Dataset.
-        jacobian, depths, rates: as they are named.
+        rates: the learning rates.
+        findings: what the report says first, question by question.
         omissions: of tensors whose theory is bounded by an ensemble, what that says.
+        jacobian, depths: as they are named; computed when asked for.
     """
 
     description: Description
@@ -89,10 +72,20 @@ class Report:
     sample: Sample
     comparisons: tuple[Comparison, ...]
     table: xarray.Dataset
-    jacobian: Jacobian
-    depths: tuple[Depth, ...]
     rates: Rates
+    findings: tuple[Finding, ...] = ()
     omissions: tuple[Omission, ...] = ()
+    seed: int = 0
+
+    @cached_property
+    def jacobian(self) -> Jacobian:
+        """Singular values at the first input."""
+        return jacobian(self.description, self.theory, self.inputs[0], self.seed)
+
+    @cached_property
+    def depths(self) -> tuple[Depth, ...]:
+        """The model's last hidden layer repeated, as it is and otherwise made."""
+        return tuple(deeper(self.description, self.inputs[0]))
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -101,10 +94,7 @@ class Report:
         falls = Drawn(self.description.structure.graph, self.description.laws).is_known
         for each in self.comparisons:
             of_V = any(row.tensor == "V" for row in each.rows)
-            table = self.sample.second if of_V else self.sample.first
-            if each.rows and each.rows[0].layer < self.description.first:
-                table = self.sample.below
-            assert table is not None
+            table = self.sample.table_of(each)
             told = limits(each, table, falls)
             if of_V:
                 n = self.description.widths[1]
@@ -141,6 +131,20 @@ class Report:
     def __repr__(self) -> str:
         return str(self)
 
+    @property
+    def rest(self) -> str:
+        """What `say` was not told: the first finding, which takes draws, and the table."""
+        return f"{self.findings[0]}\n\n{table(self)}"
+
+    @property
+    def details(self) -> str:
+        """How the model was read, what follows from theory, and each verdict, as text."""
+        return details(self)
+
+    def json(self) -> str:
+        """The findings, the table and the verdicts, as a JSON document."""
+        return json.dumps(document(self), ensure_ascii=False, indent=2, allow_nan=False)
+
     def html(self) -> str:
         """A page that stands alone."""
         return html(self)
@@ -150,13 +154,26 @@ class Report:
 
 
 def text(report: Report) -> str:
-    """All of it, in lines."""
+    """The findings, the table, and what is not known."""
+    told = report.description
+    name = f"{told.name} of {told.framework}"
+    return "\n".join([name, *map(str, report.findings), "", table(report)])
+
+
+def table(report: Report) -> str:
+    """The numbers by layer, and what is not known."""
     heads, rows = _cells(report)
     widths = [max(len(line[k]) for line in [heads, *rows]) for k in range(len(heads))]
-    lines = [str(report.description), ""]
-    for line in [heads, *rows]:
-        lines.append("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
-    lines += ["", *facts(report), ""]
+    lines = [
+        "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True))
+        for line in [heads, *rows]
+    ]
+    return "\n".join([*lines, *_withheld(report.withheld)])
+
+
+def details(report: Report) -> str:
+    """How the model was read, what follows, and each verdict, in lines."""
+    lines = [str(report.description), "", *facts(report), ""]
     for each, its in zip(report.comparisons, report.limits, strict=True):
         names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         lines.append(f"{names}: {each.summary}")
@@ -179,16 +196,16 @@ def facts(report: Report) -> list[str]:
     jacobian, found = report.jacobian, []
     if not math.isnan(jacobian.size):
         found.append(
-            f"Jacobian ∂z/∂x: Σ_k (∂z_i/∂x_k)² is {_known(jacobian.size, jacobian.size_error)} by "
-            f"theory, {_short(jacobian.measured)} ± {jacobian.error:.1g} measured; singular values "
-            f"{_short(jacobian.least)} to {_short(jacobian.largest)}"
+            f"Jacobian ∂z/∂x: Σ_k (∂z_i/∂x_k)² is {short(jacobian.size, jacobian.size_error)} by "
+            f"theory, {short(jacobian.measured, jacobian.error)} measured; singular values "
+            f"{short(jacobian.least)} to {short(jacobian.largest)}"
         )
     if not math.isnan(jacobian.hidden_largest):
         edges = jacobian.edges
-        told = "" if edges is None else f", {_short(edges[0])} to {_short(edges[1])} by theory"
+        told = "" if edges is None else f", {short(edges[0])} to {short(edges[1])} by theory"
         found.append(
-            f"between the first and the last hidden layer {_short(jacobian.hidden_least)} to "
-            f"{_short(jacobian.hidden_largest)} measured{told}"
+            f"between the first and the last hidden layer {short(jacobian.hidden_least)} to "
+            f"{short(jacobian.hidden_largest)} measured{told}"
         )
     rates = report.rates
     if not math.isnan(rates.stable):
@@ -197,7 +214,7 @@ def facts(report: Report) -> list[str]:
         held = ", ".join(dict.fromkeys(report.description.structure.graph.gains))
         found.append(
             f"learning rate of full-batch descent on ½Σ(z − y)² at these inputs: stable below "
-            f"{_short(rates.stable)}{spread}, fastest at {_short(rates.fastest)}{by_laws}"
+            f"{short(rates.stable)}{spread}, fastest at {short(rates.fastest)}{by_laws}"
             + (f", with {held} held" if held else "")
         )
     if not report.depths and not report.description.batch:
@@ -219,14 +236,14 @@ def _withheld(numbers: Mapping[str, str]) -> Iterator[str]:
 def _depth(each: Depth) -> str:
     if each.why:
         return f"{each.name}: not known ({each.why})"
-    told = [f"V/(nK²) = {_short(each.at_model)} at the last hidden layer"]
-    told.append(f"χ⊥ = {_short(each.chi)}")
+    told = [f"V/(nK²) = {short(each.at_model)} at the last hidden layer"]
+    told.append(f"χ⊥ = {short(each.chi)}")
     reached = [("0.1", each.tenth), ("1", each.one)]
     told += [f"{value} at depth {depth}" for value, depth in reached if depth]
     if each.one is None:
         limit = "0.1" if each.tenth is None else "1"
         told.append(
-            f"at rest at {_short(each.settled)}"
+            f"at rest at {short(each.settled)}"
             if each.settled is not None
             else f"below {limit} to depth {each.reached}"
         )
@@ -247,25 +264,59 @@ def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
     for at, layer in enumerate(table["layer"].to_numpy()):
         row = [str(int(layer)), str(report.description.widths[int(layer)])]
         for _, derived, measured in used:
-            row.append(_known(float(table[derived][at]), float(table[f"{derived}_error"][at])))
+            row.append(short(float(table[derived][at]), float(table[f"{derived}_error"][at])))
             if measured and measured in table:
                 value, error = (float(table[f"{measured}{end}"][at]) for end in ("", "_se"))
-                row.append(_with_error(value, error))
+                row.append(short(value, error))
         rows.append(row)
     return heads, rows
 
 
-def _short(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4g}"
+# JSON
 
 
-def _known(value: float, error: float) -> str:
-    """A number from theory, with its error from measured variances, if there is one."""
-    return _with_error(value, error) if error else _short(value)
+def document(report: Report) -> dict[str, Any]:
+    """All that is computed without further cost, as JSON has it: what is not known is null."""
+    described, table = report.description, report.table
+    rows = [
+        {"layer": int(layer), "width": described.widths[int(layer)]}
+        | {str(name): float(table[name][at]) for name in table}
+        for at, layer in enumerate(table["layer"].to_numpy())
+    ]
+    verdicts = [
+        {
+            "tensors": list(dict.fromkeys(row.tensor for row in each.rows)),
+            "agrees": each.agrees,
+            "resolution": each.resolution,
+            "largest_z": abs(each.worst.z),
+            "bound": each.bound,
+            "false_alarms": each.false_alarms,
+        }
+        for each in report.comparisons
+    ]
+    found = {
+        "model": described.name,
+        "framework": described.framework,
+        "network": readable(str(described.network)),
+        "widths": list(described.widths),
+        "findings": [
+            {"question": f.question, "answer": f.answer, "more": list(f.more), **f.values}
+            for f in report.findings
+        ],
+        "layers": rows,
+        "verdicts": verdicts,
+        "withheld": report.withheld,
+        "remarks": list(described.remarks),
+    }
+    return dict(_finite(found))
 
 
-def _with_error(value: float, error: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4g} ± {error:.1g}"
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # HTML
@@ -302,12 +353,13 @@ def body(report: Report) -> str:
         f"{report.sample.first.attrs['draws']} times in it "
         f"({escaping.escape(description.reading.how)}). "
         f"What was measured {told} theory.</p>",
-        "<h2>Layers</h2>",
-        _table(["layer", "sizes", "laws"], [list(each) for each in description.rows()], "text"),
-        _items(description.remarks),
-        f"<p><code>{escaping.escape(str(description.network))}</code></p>",
+        _answers(report.findings),
         "<h2>By layer</h2>",
         _table(*_cells(report)),
+        "<h2>How the model was read</h2>",
+        _table(["layer", "sizes", "laws"], [list(each) for each in description.rows()], "text"),
+        _items(description.remarks),
+        f"<p><code>{escaping.escape(readable(str(description.network)))}</code></p>",
         "<h2>What follows</h2>",
         _items(facts(report)),
         "<h2>Theory and measurement</h2>",
@@ -315,6 +367,15 @@ def body(report: Report) -> str:
     for each, its in zip(report.comparisons, report.limits, strict=True):
         parts += [_figure(each), each._repr_html_(), _items(_beside(report, each, its))]
     return "\n".join(parts)
+
+
+def _answers(findings: Sequence[Finding]) -> str:
+    """A question, its answer and further lines, one after another."""
+    return "".join(
+        f"<p><b>{escaping.escape(each.question)}</b> {escaping.escape(each.answer)}</p>"
+        f"{_items(each.more)}"
+        for each in findings
+    )
 
 
 def _items(lines: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..tables import layout
+from ..tables.compare import Comparison
 from .description import Description
 from .graph import Linear
 from .independence import Rows, Tests
@@ -53,7 +54,7 @@ _BYTES = 2.0**28
 _PILOT, _CHANGE = 8, 0.1
 """Initializations, and a change of K in them, that say by how much a fluctuation of it is carried
 on."""
-_FEWEST, _MOST = 96, 1500
+_FEWEST, _FEWEST_AT_ALL, _MOST = 96, 20, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
 measured, at all layers."""
@@ -82,14 +83,26 @@ class Sample(NamedTuple):
     rows: tuple[Rows | Centred, ...] = ()
     below: xarray.Dataset | None = None
 
+    def table_of(self, comparison: Comparison) -> xarray.Dataset:
+        """The table that a comparison is with."""
+        first = comparison.rows[0]
+        if any(row.tensor == "V" for row in comparison.rows):
+            found = self.second
+        else:
+            found = self.below if first.layer < int(self.first["layer"][0]) else self.first
+        assert found is not None
+        return found
 
-def enough(description: Description) -> int:
-    """How many initializations are measured by default: as many as take some seconds."""
+
+def enough(description: Description, share: float = 1.0) -> int:
+    """How many initializations are measured by default: as many as take some seconds, or a share
+    of them."""
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
     if description.positions:
         size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
-    count = _PARAMETERS / (description.reading.overhead + size)
-    return int(np.clip(count, _FEWEST, _MOST))
+    count = share * _PARAMETERS / (description.reading.overhead + size)
+    fewest = _FEWEST if share >= 1 else _FEWEST_AT_ALL
+    return int(np.clip(count, fewest, share * _MOST))
 
 
 class Plan(NamedTuple):
@@ -161,94 +174,147 @@ def measure(
         by: instead of the model's own framework.
         with_networks: K and V, too.
     """
-    reading, blocks = by or description.reading, description.structure.blocks
-    first, m = description.first - 1, len(X)
-    nodes, depth = [block.node for block in blocks], len(blocks)
-    widths = np.array([block.width for block in blocks])
-    (groups, per_group, own), n = planned, blocks[0].width
-    steps = _steps(description, planned, m) if with_networks else []
-    tests, centring = None, None
-    if steps and not reading.has_free_rows:
-        numbers = [at for at, step in enumerate(steps) if step.is_one]
-        tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
-        skips = {at: step.skip for at, step in enumerate(steps) if step.skip}
-        centring = Centring(skips)
-    H, found = np.empty((groups, own, depth - first, m, m)), []
-    for group in range(groups):
-        made = _initialized(reading, planned, seed, group)
-        H[group] = reading.tangents(reading.first(made, own), X, nodes[first:])
-        if tests is not None:
-            tests.add(reading.values(made))
-        if centring is not None:
-            centring.add(reading.values(made))
-        if steps:
-            found.append(_group(reading, made, X, steps, per_group, (seed, group)))
-        advance(per_group)
-    rows, unseen, again = list[Rows](), np.zeros(depth), False
-    centred = [] if centring is None else centring.tests()
-    for test in (each for each in centred if not each.is_used):
-        at = test.layer - 1
-        steps[at] = steps[at]._replace(skip=None)
-        again = True
-    if tests is not None:
-        variances = np.einsum("laa->la", np.mean([each.K for each in found], axis=0))
-        rows = tests.rows(variances)
-        bad = {each.layer - 1 for each in rows if not each.are_free}
-        steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
-        again = again or bool(bad)
-        pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
-        free = [each for each in rows if each.are_free]
-        unseen = _unseen(reading, pilot, X, nodes, free)
-    if again:
-        found = []
-        for group in range(groups):
-            made = _initialized(reading, planned, seed, group)
-            found.append(_group(reading, made, X, steps, per_group, (seed, group)))
-    about: dict[str, int | float | str] = {
-        "width": n,
-        "draws": planned.total,
-        "blocks": groups,
-        "network": str(description.network),
-    }
-    layers = range(first + 1, depth + 1)
-    single, precision = m == 1, reading.precision
-    spread = _left_out(lambda kept: _deviation(H[kept]), groups)
-    tangents = layout.averaged(H.mean(axis=1))
-    floor = precision * _largest(tangents[0])
-    arrays = {"Theta": _shaped(tangents, single), "spread": _shaped(spread, single)}
-    floors = {"Theta_floor": floor, "spread_floor": floor}
-    if not steps:
-        table = layout.table(layers, about, **arrays, **floors)
-        return Sample(table, None, np.zeros(depth - first, np.int64))
-    V = _left_out(lambda kept: n * _covariance([found[at] for at in kept], steps), groups)
-    K, counts = np.array([each.K for each in found]), np.array([each.networks for each in found])
-    means = layout.averaged(K)
-    shaped, floor = _shaped(means, single), precision * _largest(means[0])
-    below = None
-    if first:
-        K_below = shaped[0][:first], shaped[1][:first]
-        below = layout.table(range(1, first + 1), about, K=K_below, K_floor=floor[:first])
-    arrays["K"], floors["K_floor"] = (shaped[0][first:], shaped[1][first:]), floor[first:]
-    table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)[first:]
-    wide = first + np.flatnonzero(widths[first:] > 1)
-    if not len(wide):
-        return Sample(table, None, networks, (*rows, *centred), below)
-    K_aa = np.sqrt(np.einsum("laa->la", means[0]))
-    sizes = np.einsum("la,lb,lc,ld->labcd", K_aa, K_aa, K_aa, K_aa)
-    joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
-    values, errors = _shaped((V[0], joined), single)
-    second = layout.table(
-        [int(at) + 1 for at in wide],
-        about,
-        V=(values[wide], errors[wide]),
-        V_floor=n * precision * _largest(means[0] ** 2)[wide],
-    )
-    return Sample(table, second, networks, (*rows, *centred), below)
+    ensemble = Ensemble(description, X, planned, seed, by, with_networks)
+    ensemble.extend(planned.groups, advance)
+    return ensemble.sample()
 
 
-def _initialized(reading: Initialized, planned: Plan, seed: int, group: int) -> Any:
-    first = seed + group * planned.per_group
-    return reading.initialize(range(first, first + planned.per_group))
+class Ensemble:
+    """Initializations of a model, measured group by group; see `measure`."""
+
+    def __init__(
+        self,
+        description: Description,
+        X: Array,
+        planned: Plan,
+        seed: int,
+        by: Initialized | None = None,
+        with_networks: bool = True,
+    ) -> None:
+        self._description, self._X, self._plan, self._seed = description, X, planned, seed
+        self._reading = by or description.reading
+        self._nodes = [block.node for block in description.structure.blocks]
+        self._steps = _steps(description, planned, len(X)) if with_networks else []
+        self._tangents: list[Array] = []
+        self._means: list[_Means] = []
+        self._tests: Tests | None = None
+        self._centring: Centring | None = None
+        if self._steps and not self._reading.has_free_rows:
+            numbers = [at for at, step in enumerate(self._steps) if step.is_one]
+            self._tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
+            self._centring = Centring(
+                {at: step.skip for at, step in enumerate(self._steps) if step.skip}
+            )
+
+    @property
+    def groups(self) -> int:
+        """How many were measured."""
+        return len(self._tangents)
+
+    @property
+    def draws(self) -> int:
+        """Initializations so far."""
+        return self.groups * self._plan.per_group
+
+    def extend(
+        self, groups: int, advance: Callable[[int], object] = lambda count: None
+    ) -> Ensemble:
+        """The same with more groups, so many in all."""
+        reading, first = self._reading, self._description.first - 1
+        for group in range(self.groups, groups):
+            made = self._initialized(group)
+            few = reading.first(made, self._plan.tangents)
+            self._tangents.append(reading.tangents(few, self._X, self._nodes[first:]))
+            for tests in (self._tests, self._centring):
+                if tests is not None:
+                    tests.add(reading.values(made))
+            if self._steps:
+                self._means.append(self._networks(made, group))
+            advance(self._plan.per_group)
+        return self
+
+    def sample(self) -> Sample:
+        """What was measured so far."""
+        X, first, depth = self._X, self._description.first - 1, len(self._nodes)
+        H, single, precision = np.array(self._tangents), len(X) == 1, self._reading.precision
+        n = self._description.structure.blocks[0].width
+        layers = range(first + 1, depth + 1)
+        about: dict[str, int | float | str] = {
+            "width": n,
+            "draws": self.draws,
+            "blocks": self.groups,
+            "network": str(self._description.network),
+        }
+        spread = _left_out(lambda kept: _deviation(H[kept]), self.groups)
+        tangents = layout.averaged(H.mean(axis=1))
+        floor = precision * _largest(tangents[0])
+        arrays = {"Theta": _shaped(tangents, single), "spread": _shaped(spread, single)}
+        floors = {"Theta_floor": floor, "spread_floor": floor}
+        if not self._steps:
+            table = layout.table(layers, about, **arrays, **floors)
+            return Sample(table, None, np.zeros(depth - first, np.int64))
+        tested, unseen = self._tested()
+        found, steps = self._means, self._steps
+        V = _left_out(lambda kept: n * _covariance([found[at] for at in kept], steps), self.groups)
+        K = np.array([each.K for each in found])
+        counts = np.array([each.networks for each in found])
+        means = layout.averaged(K)
+        shaped, floor = _shaped(means, single), precision * _largest(means[0])
+        below = None
+        if first:
+            K_below = shaped[0][:first], shaped[1][:first]
+            below = layout.table(range(1, first + 1), about, K=K_below, K_floor=floor[:first])
+        arrays["K"], floors["K_floor"] = (shaped[0][first:], shaped[1][first:]), floor[first:]
+        table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
+        widths = np.array([block.width for block in self._description.structure.blocks])
+        wide = first + np.flatnonzero(widths[first:] > 1)
+        if not len(wide):
+            return Sample(table, None, networks[first:], tested, below)
+        K_aa = np.sqrt(np.einsum("laa->la", means[0]))
+        sizes = np.einsum("la,lb,lc,ld->labcd", K_aa, K_aa, K_aa, K_aa)
+        joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
+        values, errors = _shaped((V[0], joined), single)
+        second = layout.table(
+            [int(at) + 1 for at in wide],
+            about,
+            V=(values[wide], errors[wide]),
+            V_floor=n * precision * _largest(means[0] ** 2)[wide],
+        )
+        return Sample(table, second, networks[first:], tested, below)
+
+    def _initialized(self, group: int) -> Any:
+        first = self._seed + group * self._plan.per_group
+        return self._reading.initialize(range(first, first + self._plan.per_group))
+
+    def _networks(self, made: Any, group: int) -> _Means:
+        per_group, seed = self._plan.per_group, (self._seed, group)
+        return _group(self._reading, made, self._X, self._steps, per_group, seed)
+
+    def _tested(self) -> tuple[tuple[Rows | Centred, ...], Array]:
+        """The tests of what is assumed, and what they might not have seen in V/(nK²). Where one
+        fails, all groups are measured anew without that assumption."""
+        centred = [] if self._centring is None else self._centring.tests()
+        bad_skips = {each.layer - 1 for each in centred if not each.is_used}
+        rows, bad, unseen = list[Rows](), set[int](), np.zeros(len(self._nodes))
+        if self._tests is not None:
+            K = np.mean([each.K for each in self._means], axis=0)
+            rows = self._tests.rows(np.einsum("laa->la", K))
+            bad = {each.layer - 1 for each in rows if not each.are_free}
+            pilot = range(self._seed, self._seed + min(_PILOT, self.draws))
+            made, free = self._reading.initialize(pilot), [each for each in rows if each.are_free]
+            unseen = _unseen(self._reading, made, self._X, self._nodes, free)
+        before = self._steps
+        self._steps = [
+            step._replace(
+                skip=None if at in bad_skips else step.skip, is_free=step.is_free and at not in bad
+            )
+            for at, step in enumerate(before)
+        ]
+        if self._steps != before:
+            self._means = [
+                self._networks(self._initialized(group), group) for group in range(self.groups)
+            ]
+        return (*rows, *centred), unseen
 
 
 class _Step(NamedTuple):

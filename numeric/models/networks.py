@@ -9,6 +9,7 @@ C λ_W/f.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -132,7 +133,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
-        Laws.by_depth(given[:1], given[1]) if len(set(given[1:])) == 1 else given,
+        Laws.by_depth(given[:1], given[-1]) if len(set(given[1:])) < 2 else given,
         C_b=biases if any(biases) else 0,
         lambda_W=[_rate(made, number, laws) for number in range(1, len(blocks) + 1)],
         lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],
@@ -224,6 +225,20 @@ def _part(graph: Graph, at: int) -> str:
 def decimal(number: sympy.Expr) -> str:
     """A number to six digits."""
     return str(number) if number.is_Integer else f"{float(number):.6g}"
+
+
+def readable(text: str) -> str:
+    """Text whose fractions of long integers and long decimals are given to six digits.
+
+    >>> readable("tanh(1767766952966369*z/5000000000000000), 17/40, 1.0507009873554805")
+    'tanh(0.353553*z), 17/40, 1.0507'
+    """
+    text = _FRACTION.sub(lambda at: f"{int(at[1]) / int(at[3]):.6g}{at[2]}", text)
+    return _DECIMAL.sub(lambda at: f"{float(at[0]):.6g}", text)
+
+
+_FRACTION = re.compile(r"(?<![\w.])(\d{7,})((?:\*[^\W\d]\w*)?)/(\d+)(?![\w.])")
+_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{7,}")
 
 
 def law_of_weights(node: Linear, laws: Mapping[str, Law]) -> Law:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,24 @@ from derive.work.progress import telling
 
 from .. import checks
 from ..arrays import Array
-from ..spectra import layered
 from ..tables import layout
-from ..tables.compare import FALSE_ALARMS, Comparison, compare
+from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
+from .advice import is_learning, is_read_right, is_stable, is_wide, to_change
 from .description import Description, read
 from .drawn import Drawn
-from .html import Jacobian, Report
-from .measurement import Plan, Sample, enough, fewer, measure, plan
-from .networks import law_of_weights
-from .theory import Theory, by_readings, deeper, is_plain, rates, theory, with_reading
+from .html import Report
+from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
+from .resolution import Limits, limits
+from .sequential import FALSE_ALARMS, in_looks, looks
+from .theory import Theory, by_readings, deeper, rates, theory, with_reading
 
 _INPUTS = 2
 _MOST_INPUTS = 8
-_JACOBIANS = 20
+_LARGE = 1e6
+"""Parameters from which on one input is measured by default."""
+_QUICK, _THOROUGH = 0.25, 2.5
+"""Initializations at most, in units of what takes some seconds: by default, and with `more`."""
 
 
 def report(
@@ -36,29 +39,36 @@ def report(
     inputs: ArrayLike | None = None,
     *,
     draws: int | None = None,
+    more: bool = False,
     seed: int = 0,
     output: str | int | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> Report:
     """Judge a model of another framework at initialization, layer by layer.
 
     Arguments:
         model: as that of `read`, or what it gave.
-        inputs: (n_0,) or (m, n_0), m = 8 at most; two normal ones by default. Learning rates are
-            for these as the training set.
+        inputs: (n_0,) or (m, n_0), m = 8 at most; two normal ones by default, or one if the model
+            has more than a million parameters. Learning rates are for these as the training set.
         draws: initializations of the model in its own framework that are measured, 4 or more, and
-            some more where groups of equal size need them; as many as take some seconds by default.
+            some more where groups of equal size need them. By default the model is drawn until the
+            verdict is known, for some seconds at most.
+        more: also resolve V and the spread of Θ, which takes up to a minute.
         seed: of the first of them.
         output: of several outputs, as that of `read`.
+        say: called with the first lines, as soon as theory has them.
 
     Returns:
-        A `Report`: by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its spread by theory and as measured, with
-        z-scores; singular values of the Jacobian; depths at which fluctuations are 0.1 and 1; what
-        other weights, another C_W, a norm or a skip would change; the largest stable learning rate.
+        A `Report`: `findings` first, with what to change; by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its
+        spread by theory and as measured, with z-scores; the largest stable learning rate. On
+        request singular values of the Jacobian; depths at which fluctuations are 0.1 and 1; what
+        other weights, another C_W, a norm or a skip would change.
         Θ is the tangent kernel of descent on the model's own matrices and biases.
 
-    Theory is as far as it is known in 1/n at the model's width, and z-scores count in what the next
-    term may be (`numeric.compare`); where that is coarse, by how much an ensemble of the network
-    as it was read differs from it. Derived here.
+    The chance of a false alarm is `sequential.FALSE_ALARMS`, whenever drawing stops. Theory is as
+    far as it is known in 1/n at the model's width, and z-scores count in what the next term may be
+    (`numeric.compare`); where that is coarse, by how much an ensemble of the network as it was read
+    differs from it. Derived here.
 
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
@@ -71,49 +81,108 @@ def report(
     if description.batch not in (0, len(X)):
         wanted = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", wanted)
-    derived = theory(description, X)
-    planned = plan(description, enough(description) if draws is None else draws)
-    what = f"initializing the model {planned.total} times"
-    with telling(what, total=planned.total) as progress:
-        sampled = measure(description, X, planned, seed + 1000, progress.advance)
-    bounded = _bounded(description, derived, X, planned, seed)
-    told = tuple(truncation.omitted(derived, bounded))
-    derived = with_reading(description, bounded)
-    comparisons = tuple(_compared(derived, sampled))
+    thorough = more or draws is not None
+    if say is not None and not (description.positions or description.batch):
+        at_once = theory(description, X, 0)
+        for finding in (is_stable(description, at_once), is_wide(description, at_once)):
+            say(str(finding))
+    derived = theory(description, X, 2 if thorough else 1)
+    known = with_reading(description, derived)
+    learning = rates(description, X, known)
+    deep = None if description.positions else next(deeper(description, X[0]), None)
+    held = list(dict.fromkeys(description.structure.graph.gains))
+    findings = [
+        is_stable(description, known),
+        is_wide(description, known),
+        is_learning(learning, description.structure.ending, held),
+        to_change(description, X, known, deep),
+    ]
+    if say is not None:
+        for finding in findings if description.positions or description.batch else findings[2:]:
+            say(str(finding))
+    planned = plan(description, draws or enough(description, _THOROUGH if more else _QUICK))
+    at = looks(planned.groups) if draws is None else (planned.groups,)
+    with telling("initializing the model", total=planned.total) as progress:
+        ensemble = Ensemble(description, X, planned, seed + 1000)
+
+        def look(groups: int, alarms: float) -> tuple[Sample, list[Comparison]]:
+            sampled = ensemble.extend(groups, progress.advance).sample()
+            return sampled, list(_compared(known, sampled, alarms))
+
+        sampled, comparisons = in_looks(at, look, lambda found: _is_decided(*found, thorough))
+    wanted = [each for each in comparisons if thorough or is_of_means(each)]
+    tensors = truncation.TENSORS if thorough else ("K", "Theta")
+    if draws is not None or any(
+        each.weak and _is_limited(limits(each, sampled.table_of(each))) for each in wanted
+    ):
+        own = planned._replace(groups=ensemble.groups)
+        derived, before = _bounded(description, derived, X, own, seed, tensors), derived
+        told = tuple(truncation.omitted(before, derived))
+        known = with_reading(description, derived)
+        comparisons = list(_compared(known, sampled, FALSE_ALARMS / len(at)))
+    else:
+        told = ()
+    right = is_read_right(comparisons, known, ensemble.draws, FALSE_ALARMS)
+    if "V" not in known.second:
+        findings[1] = is_wide(description, known, sampled)
     return Report(
         description,
         X,
-        derived,
+        known,
         sampled,
-        comparisons,
-        _by_layer(description, derived, sampled),
-        _jacobian(description, derived, X[0], seed),
-        tuple(deeper(description, X[0])),
-        rates(description, X, derived),
+        tuple(comparisons),
+        _by_layer(description, known, sampled),
+        learning,
+        (right, *findings),
         told,
+        seed,
     )
 
 
+def is_of_means(comparison: Comparison) -> bool:
+    """Whether it is of K and Θ, which are what a short report decides on."""
+    return all(row.tensor in {"K", "Theta"} for row in comparison.rows)
+
+
+def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bool) -> bool:
+    """Whether draws can say no more: something disagrees, or all that is asked is resolved as far
+    as draws go."""
+    if any(not each.agrees for each in comparisons):
+        return True
+    asked = [each for each in comparisons if each.weak and (thorough or is_of_means(each))]
+    return all(limits(each, sampled.table_of(each)).draws <= WEAK for each in asked)
+
+
+def _is_limited(found: Limits) -> bool:
+    """Whether what theory leaves out keeps a verdict weak, more than the draws."""
+    return found.theory > max(WEAK, found.draws)
+
+
 def _bounded(
-    description: Description, derived: Theory, X: Array, planned: Plan, seed: int
+    description: Description,
+    derived: Theory,
+    X: Array,
+    planned: Plan,
+    seed: int,
+    tensors: Sequence[str],
 ) -> Theory:
     """With what theory leaves out by an ensemble of the network as it was read, where the estimate
     of it is coarse."""
     drawn = Drawn(description.structure.graph, description.laws)
-    if not truncation.is_coarse(derived) or not drawn.is_known:
+    if not truncation.is_coarse(derived, tensors) or not drawn.is_known:
         return derived
     own = fewer(description, planned, len(X))
     with telling("drawing the network as it was read", total=own.total) as progress:
         own = own._replace(tangents=own.per_group)
-        networks = truncation.is_coarse(derived, ("K", "V"))
+        networks = truncation.is_coarse(derived, [each for each in ("K", "V") if each in tensors])
         given = description.by_positions(X)
         ensemble = measure(description, given, own, seed, progress.advance, drawn, networks)
     return truncation.bounded(derived, ensemble)
 
 
-def _compared(derived: Theory, sampled: Sample) -> Iterator[Comparison]:
+def _compared(derived: Theory, sampled: Sample, alarms: float) -> Iterator[Comparison]:
     """A verdict for each group: each resolves what its theory and its samples let it."""
-    share = FALSE_ALARMS / (3 if derived.below is None else 4)
+    share = alarms / (3 if derived.below is None else 4)
     if derived.below is not None:
         assert sampled.below is not None
         yield compare(derived.below, sampled.below, share)
@@ -138,7 +207,9 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
         )
         raise InputError("model", "delta-orthogonal filters", wanted)
     if given is None:
-        return np.random.default_rng(0).standard_normal((_INPUTS, *axes))
+        size = sum(map(np.size, description.reading.graph.parameters.values()))
+        count = _INPUTS if size <= _LARGE else 1
+        return np.random.default_rng(0).standard_normal((count, *axes))
     if description.positions:
         description.samples(given)
         return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
@@ -197,59 +268,3 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
         for name in [each for each in columns if "measured" not in each]:
             columns[f"{name}_error"] = by_readings(derived.uncertain, name) * abs(columns[name])
     return layout.table(layers, {"width": n}, **columns)
-
-
-def _jacobian(description: Description, derived: Theory, x: Array, seed: int) -> Jacobian:
-    reading, blocks = description.reading, description.structure.blocks
-    if description.positions or description.batch:
-        return Jacobian()
-    last, hidden = blocks[-1].node, len(blocks) - 1
-    made = reading.initialize(range(seed + 1000, seed + 1000 + _JACOBIANS))
-    extremes = Jacobian()
-    if description.structure.ending is None:
-        found = reading.jacobian(made, x, last, 0)
-        sizes = (found**2).sum(axis=(1, 2)) / found.shape[1]
-        values = np.linalg.svd(found, compute_uv=False)
-        first = float(description.network.weights_at(1).C_W)
-        size = first * float(np.prod(derived.perpendicular[1:]))
-        extremes = Jacobian(
-            size,
-            float(sizes.mean()),
-            float(sizes.std(ddof=1) / math.sqrt(len(sizes))),
-            float(values[:, 0].mean()),
-            float(values[:, -1].mean()),
-            size_error=2 * float(derived.uncertain[-1]) * size,
-        )
-    if hidden < 2:
-        return extremes
-    inner = reading.jacobian(made, x, blocks[hidden - 1].node, blocks[0].node)
-    between = np.linalg.svd(inner, compute_uv=False)
-    return extremes._replace(
-        hidden_largest=float(between[:, 0].mean()),
-        hidden_least=float(between[:, -1].mean()),
-        edges=_edges(description, derived, hidden),
-    )
-
-
-def _edges(description: Description, derived: Theory, hidden: int) -> tuple[float, float] | None:
-    """The ends of the spectrum between hidden layers of one width, by free probability."""
-    net, blocks = description.network, description.structure.blocks[:hidden]
-    plain = all(is_plain(description, number) for number in range(2, hidden + 1))
-    if len({block.width for block in blocks}) > 1 or not plain:
-        return None
-    K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
-    parts: list[tuple[Any, Any, Any]] = []
-    for number in range(2, hidden + 1):
-        (at,) = blocks[number - 1].matrices
-        node: Any = description.structure.graph.nodes[at]
-        C_W = law_of_weights(node, description.laws).C
-        ensemble = net.weights_at(number)
-        own = type(ensemble)(C_W) if ensemble.group == "O" else None
-        sigma = net.activation_at(number - 1)
-        parts.append((sigma, own or "gaussian", float(K[number - 2])))
-    try:
-        spectrum = layered(parts)
-        edges = [*np.asarray(spectrum.edges, float).ravel(), *map(float, spectrum.atoms)]
-    except InputError:
-        return None
-    return math.sqrt(max(min(edges), 0.0)), math.sqrt(max(edges))

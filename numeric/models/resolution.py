@@ -79,10 +79,15 @@ def limits(comparison: Comparison, sampled: xarray.Dataset, falls: bool = False)
 def of_fluctuations(
     found: Limits, comparison: Comparison, derived: xarray.Dataset, n: int
 ) -> Limits:
-    """The same with V/(nK²), K of these layers by theory: V_(ab)(cd) over n √(K_aa K_bb K_cc K_dd).
+    """The same with V/(nK²): V may be small beside 2K², which a layer's length fluctuates by with n
+    independent neurons."""
+    at_most, off_by = fluctuations(comparison, derived, n)
+    return found._replace(at_most=at_most, off_by=off_by)
 
-    V may be small beside 2K², which a layer's length fluctuates by with n independent neurons.
-    """
+
+def fluctuations(comparison: Comparison, derived: xarray.Dataset, n: int) -> tuple[float, float]:
+    """The largest |V|/(nK²) by theory, and the largest error of it that draws would not have shown:
+    of V_(ab)(cd) over n √(K_aa K_bb K_cc K_dd), K of these layers by theory."""
     K = derived["K"].to_numpy()
     variances = np.einsum("laa->la", K) if K.ndim == 3 else K[:, None]
     at = {int(layer): place for place, layer in enumerate(derived["layer"].to_numpy())}
@@ -94,7 +99,7 @@ def of_fluctuations(
             continue
         at_most = max(at_most, abs(row.theory) / size)
         off_by = max(off_by, (comparison.bound * row.se + abs(row.within)) / size)
-    return found._replace(at_most=at_most, off_by=off_by)
+    return at_most, off_by
 
 
 def _error(row: Row, sampled: xarray.Dataset) -> float:

@@ -85,15 +85,20 @@ class Theory(NamedTuple):
     below: xarray.Dataset | None = None
 
 
-def theory(description: Description, X: Array) -> Theory:
-    """Of a model at these inputs, (m, n_0), or signals."""
+def theory(description: Description, X: Array, orders: int = 2) -> Theory:
+    """Of a model at these inputs, (m, n_0), or signals.
+
+    Arguments:
+        orders: 0 for K, V and Θ alone; 1 with corrections and the spread of Θ; 2 with what takes
+            longer, V2, and V of signals.
+    """
     net, depth = description.network, description.depth
     n = float(net.width or 1)
     X = description.samples(X)
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled = np.zeros(())
-    for names, draws in _wanted(description, X):
+    for names, draws in _wanted(description, X, orders):
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
@@ -139,10 +144,15 @@ def theory(description: Description, X: Array) -> Theory:
             range(1, first), {"K": (of_below, _by_layer(share, of_below) + 0 * of_below)}
         )
     V = {"V": values["V"]} if "V" in values else {}
+    chi = np.full((2, depth), np.nan)
+    until = depth if orders > 1 or first == 1 else first - 1  # behind these takes as long again
+    if not description.batch:  # where samples depend on each other
+        chi[:, :until] = susceptibilities(_cut(net, until, depth), X[0], until, K[:until, 0, 0])
     return Theory(
         _table(layers, arrays),
         _table(layers, {**V, "K": (known["K"], 0 * known["K"])}),
-        *_by_length(description, X[0], K[:, 0, 0]),
+        chi[0],
+        chi[1],
         missing,
         np.zeros(depth),
         K[:, 0, 0],
@@ -260,25 +270,33 @@ def _by_layer(relative: Array, values: Array) -> Array:
     return np.asarray((relative * largest).reshape(-1, *[1] * (values.ndim - 1)))
 
 
-def _wanted(description: Description, X: Array) -> Iterator[tuple[tuple[str, ...], int | None]]:
+def _wanted(
+    description: Description, X: Array, orders: int
+) -> Iterator[tuple[tuple[str, ...], int | None]]:
     """What is asked for, the tensors of one tuple together, and the draws for V.
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     if description.batch:
-        yield from ((each, None) for each in (("K", "V"), ("G1",)))
+        yield ("K", "V"), None
+        if orders:
+            yield ("G1",), None
         if len(X) >= SAMPLED_FROM:
             yield ("Theta",), None
         return
     if description.positions:
         yield ("K", "Theta"), None
-        yield ("V",), _DRAWS
+        if orders > 1:
+            yield ("V",), _DRAWS
         return
-    yield from ((each, None) for each in (("K", "V", "Theta"), ("G1",), ("Theta1",)))
+    yield ("K", "V", "Theta"), None
+    if not orders:
+        return
+    yield from ((each, None) for each in (("G1",), ("Theta1",)))
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
         yield ("A", "B", *own), None
-        if len(X) == 1 or (len(X) == 2 and _is_quick(description)):
+        if orders > 1 and (len(X) == 1 or (len(X) == 2 and _is_quick(description))):
             yield ("V2",), None
 
 
@@ -303,13 +321,6 @@ def _table(layers: range, arrays: dict[str, tuple[Array, Array]]) -> xarray.Data
     values: dict[str, Any] = {name: value for name, (value, _) in arrays.items()}
     values |= {f"{name}_error": error for name, (_, error) in arrays.items()}
     return layout.table(layers, **values)
-
-
-def _by_length(description: Description, x: Array, K: Array) -> tuple[Array, Array]:
-    """`susceptibilities`; NaN where samples of a batch depend on each other."""
-    if description.batch:
-        return (np.full(len(K), np.nan),) * 2
-    return susceptibilities(description.network, x, len(K), K)
 
 
 def susceptibilities(
@@ -339,6 +350,14 @@ def susceptibilities(
         (grown,) = over_positions(start, x[None], int(at) + 1, "Theta")[:, :, 0, 0]
         perpendicular[at] = grown[at] / grown[at - 1]
     return parallel, perpendicular
+
+
+def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
+    """K and χ_⊥ of the layers 1 … depth at one input; χ_⊥ is NaN at layer 1."""
+    first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+    K, theta = over_positions(first, x[None], depth, "K", "Theta")[:, :, 0, 0]
+    with np.errstate(all="ignore"):
+        return K, np.concatenate([[np.nan], theta[1:] / theta[:-1]])
 
 
 def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:

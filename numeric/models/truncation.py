@@ -22,15 +22,15 @@ _BOUND = 6.0
 """Standard errors that verdicts here allow for, about."""
 
 
-_TENSORS = ("K", "Theta", "spread", "V")
+TENSORS = ("K", "Theta", "spread", "V")
 
 
-def is_coarse(derived: Theory, tensors: Sequence[str] = _TENSORS) -> bool:
+def is_coarse(derived: Theory, tensors: Sequence[str] = TENSORS) -> bool:
     """Whether the estimate of what is left out of these keeps a verdict from resolving a quarter of
     `WEAK`."""
     K = np.square(_largest(derived.second["K"]))  # of the layers that have V
-    tables = [(derived.first, _TENSORS[:-1]), (derived.second, _TENSORS[-1:])]
-    tables += [] if derived.below is None else [(derived.below, _TENSORS[:1])]
+    tables = [(derived.first, TENSORS[:-1]), (derived.second, TENSORS[-1:])]
+    tables += [] if derived.below is None else [(derived.below, TENSORS[:1])]
     for table, names in tables:
         for name in (each for each in names if each in tensors and each in table):
             errors, sizes = (_largest(table[each]) for each in (f"{name}_error", name))
@@ -92,7 +92,7 @@ def omitted(before: Theory, after: Theory) -> Iterator[Omission]:
     """Of each tensor, from theory without and with what `bounded` adds."""
     tables = ((before.first, after.first), (before.second, after.second))
     for estimated, known in tables:
-        for name in (each for each in _TENSORS if f"{each}_within" in known):
+        for name in (each for each in TENSORS if f"{each}_within" in known):
             gap, se = (abs(known[f"{name}{end}"].to_numpy()) for end in ("_within", "_error"))
             if not gap.any():
                 continue

@@ -505,7 +505,7 @@ def test_a_model_of_one_hidden_layer():
     K = found.table["K"].to_numpy()
     se = found.table["K_measured_se"].to_numpy()
     assert (abs(found.table["K_measured"].to_numpy() - K) < 5 * se + 0.1 * K).all()
-    assert "nothing to repeat" in str(found)
+    assert "nothing to repeat" in found.details
 
 
 @pytest.mark.parametrize("draws", [4, 5, 6, 7])
@@ -589,7 +589,7 @@ def test_progress_is_told_of_all_that_is_drawn(monkeypatch):
     models.report(described(Perceptron((6, 8, 2))), np.ones(6), draws=5)
     total = sum(advanced) // 2
     assert told == [
-        (f"initializing the model {total} times", total),
+        ("initializing the model", total),
         ("drawing the network as it was read", total),
     ]
 
@@ -762,8 +762,8 @@ def test_depths_and_rates(judged):
 def test_the_page(judged):
     weak = [each.weak for each in judged.comparisons]
     assert any(weak)
-    assert str(judged).count("by the draws alone") == sum(weak)
-    text, page = str(judged), judged.html()
+    assert judged.details.count("by the draws alone") == sum(weak)
+    text, page = f"{judged}\n{judged.details}", judged.html()
     assert "V/(nK²) measured" in text
     assert "orthogonal weights" in text
     assert page.startswith("<!doctype html>")

@@ -187,7 +187,7 @@ def test_a_report_of_signals():
     assert (abs(table.K_measured - table.K) < BOUND * table.K_measured_se + 0.05 * table.K).all()
     assert np.isnan(table.ratio[:2]).all()
     assert found.depths[0].at_model == pytest.approx(float(table.ratio[2]), rel=0.15)
-    assert "below" in str(found) or "at depth" in str(found)
+    assert "below" in found.details or "at depth" in found.details
 
 
 @pytest.mark.parametrize(

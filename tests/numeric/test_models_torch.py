@@ -702,10 +702,14 @@ def test_measured_tensors_agree_with_theory(make):
 @pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     page = tmp_path / "report.html"
-    assert cli.main(["model", f"{POLICY}:net", "--draws", "100", "--html", str(page)]) == 0
+    options = ["--draws", "100", "--html", str(page), "--details"]
+    assert cli.main(["model", f"{POLICY}:net", *options]) == 0
     shown = capsys.readouterr().out
     assert "orthogonal, C_W = 2 (gain² 2)" in shown
     assert "stable below" in shown
+    assert (
+        shown.index("stable with depth") < shown.index("read right") < shown.index("V/(nK²) meas")
+    )
     assert "<table>" in page.read_text(encoding="utf-8")
     assert cli.main(["model", f"{POLICY}:net", "--read"]) == 0
 

@@ -781,6 +781,10 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "numeric.init.jax_initializer": ({}, Apart("a framework; tests/init/test_jax.py")),
     "numeric.init.torch_": ({}, Apart("a framework; tests/init/test_torch.py")),
+    "numeric.models.coordinate_check": (
+        {},
+        Apart("a framework; tests/numeric/test_models_coordinates.py"),
+    ),
     "numeric.models.read": ({}, Apart("a framework; tests/numeric/test_models.py")),
     "numeric.models.report": ({}, Apart("a framework; tests/numeric/test_models.py")),
     # numeric.spectra

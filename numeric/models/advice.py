@@ -1,0 +1,377 @@
+"""What a report says first: five questions, each with its answer and the numbers in it.
+
+What to change is found by changing it: the variances of the model's matrices are scaled, the
+network is read anew, and its theory computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+import xarray
+
+from derive.errors import InputError
+
+from ..arrays import Array
+from ..tables.compare import Comparison, percent
+from .description import Description
+from .measurement import Sample
+from .networks import network
+from .resolution import fluctuations
+from .sequential import one_in
+from .theory import Depth, Rates, Theory, propagation
+
+FLUCTUATES = 0.1
+"""The |V|/(nK²) up to which one network is much like another, so that theory describes each."""
+_STABLE = 10.0
+"""The factor over all hidden layers up to which signals and gradients count as stable."""
+_NEAR = 0.02
+"""A relative change of a gain that is not worth while."""
+_GROWTH = math.e
+"""The factor by which K may grow over all residual blocks when a branch is scaled."""
+_TRIES, _EXACT, _LARGEST = 12, 1e-3, 100.0
+"""Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
+
+
+class Finding(NamedTuple):
+    """An answer of the report.
+
+    Attributes:
+        question: what it answers.
+        answer: in words.
+        values: the numbers in it, by names.
+        more: further lines.
+    """
+
+    question: str
+    answer: str
+    values: Mapping[str, Any] = {}
+    more: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.question} {self.answer}", *self.more])
+
+
+def short(value: float, error: float = 0.0) -> str:
+    """A number to four digits; with an error of two digits, to as many as that.
+
+    >>> short(0.123456), short(1.23456, 0.0123), short(17000.4, 260), short(math.nan)
+    ('0.1235', '1.235 ± 0.012', '17000 ± 260', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    if not error or not math.isfinite(error):
+        return f"{value:.4g}"
+    places = 1 - math.floor(math.log10(error))
+    rounded = f"{round(value, places):.{max(places, 0)}f}"
+    if places > 5 or abs(value) >= 1e6:
+        return f"{value:.4g} ± {error:.2g}"
+    return f"{rounded} ± {round(error, places):.{max(places, 0)}f}"
+
+
+def is_read_right(
+    comparisons: Sequence[Comparison], derived: Theory, draws: int, alarms: float
+) -> Finding:
+    """By the model's own draws: what agrees, and the error that would have been seen."""
+    question, told, values = "Is the model read right?", [], dict[str, Any]()
+    wrong = [each for each in comparisons if not each.agrees]
+    for each in comparisons:
+        name = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
+        if name == "V":
+            n = int(each.widths[0])
+            told.append(f"V/(nK²) to {fluctuations(each, derived.second, n)[1]:.1g}")
+        elif name != "spread":
+            told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
+        values[name] = {"agrees": each.agrees, "resolution": each.resolution}
+    rate = f"false alarms: {one_in(alarms)}"
+    values |= {"agrees": not wrong, "initializations": draws, "false_alarms": alarms}
+    if not wrong:
+        return Finding(
+            question,
+            f"Yes: {draws} initializations agree with theory, {', '.join(told)} ({rate}).",
+            values,
+        )
+    row = max((each.worst for each in wrong), key=lambda row: abs(row.z))
+    said = (
+        f"NO: {row.place} is {short(row.theory)} by theory and {short(row.sample)} in {draws} "
+        f"initializations, which is {abs(row.z):.2g} standard errors apart ({rate})."
+    )
+    return Finding(question, said, values)
+
+
+def _resolved(comparison: Comparison, depth: int) -> str:
+    """To what K and Θ are known: of few outputs K is known less well than of hidden layers."""
+    ends = [max((row.share for row in comparison.rows if (row.layer == depth) == end), default=0.0)
+            for end in (False, True)]  # fmt: skip
+    if ends[1] <= 2 * ends[0] or not ends[0]:
+        return f"to {_share(max(ends))}"
+    return f"of hidden layers to {_share(ends[0])}, of outputs to {_share(ends[1])}"
+
+
+def _share(resolution: float) -> str:
+    return percent(resolution) if resolution <= 1 else f"a factor of {1 + resolution:.2g}"
+
+
+def is_stable(description: Description, derived: Theory) -> Finding:
+    """By what factor a hidden layer changes signals and gradients."""
+    question = "Are signals and gradients stable with depth?"
+    if description.depth < 3:
+        return Finding(question, "There is one hidden layer, so nothing is repeated.")
+    signals, gradients = _factors(derived)
+    count = description.depth - 2
+    values = {"signals": signals, "gradients": gradients, "layers": count}
+    if math.isnan(gradients):
+        return Finding(question, "Not known for such layers.", values)
+    faults = [
+        f"{name} {'explode' if total > 1 else 'vanish'}"
+        for name, total in (("signals", signals**count), ("gradients", gradients**count))
+        if not 1 / _STABLE <= total <= _STABLE
+    ]
+    answer = f"No: {' and '.join(faults)}." if faults else "Yes, at this depth."
+    told = (
+        f"From one hidden layer to the next the variance K of signals is multiplied by "
+        f"{short(signals)}, the square of gradients by {short(gradients)} (χ⊥){_tenfold(gradients)}"
+    )
+    return Finding(question, f"{answer} {told}.", values)
+
+
+def _tenfold(factor: float) -> str:
+    change = abs(math.log(factor)) if 0 < factor < math.inf else 0.0
+    if change < 0.01:
+        return ""
+    return f": a factor of 10 in {math.log(10) / change:.2g} layers"
+
+
+def _factors(derived: Theory) -> tuple[float, float]:
+    """Of K and of gradients, per hidden layer: geometric means, without the first layer and the
+    head."""
+    return _per_layer(derived.variances, derived.perpendicular)
+
+
+def _per_layer(K: Array, chi: Array) -> tuple[float, float]:
+    count = len(K) - 2
+    if count < 1:
+        return math.nan, math.nan
+    with np.errstate(all="ignore"):
+        signals = float((K[-2] / K[0]) ** (1 / count))
+        return signals, float(np.exp(np.log(chi[1:-1]).mean()))
+
+
+def is_wide(description: Description, derived: Theory, sampled: Sample | None = None) -> Finding:
+    """V/(nK²): how much initializations differ; as measured where theory does not have it."""
+    question, n = "How far is it from its infinite-width limit?", description.widths[1]
+    ratios, error = ratios_of(description, derived), 0.0
+    if sampled is not None and sampled.second is not None:
+        ratios, errors = (
+            by_layer(description, derived, sampled.second[name]) for name in ("V", "V_se")
+        )
+        error = float(np.nanmax(errors))
+    if not np.isfinite(ratios).any():
+        return Finding(question, f"V is not known here ({_missing(derived)}).")
+    at = int(np.nanargmax(abs(ratios)))
+    ratio = float(ratios[at])
+    spread = percent(math.sqrt(abs(ratio)))
+    told = f"{short(ratio, error)} as measured" if error else f"{ratio:.2g} at most"
+    said = f"V/(nK²) is {told} (layer {at + 1})"
+    if ratio < 0:
+        said += ": initializations differ less than with independent weights"
+    else:
+        said += f": between initializations the variance of a layer's neurons differs by {spread}"
+    judged = (
+        "Close: infinite-width theory describes each network."
+        if abs(ratio) < FLUCTUATES
+        else "Far: initializations differ visibly."
+        if abs(ratio) < 1
+        else "Beyond it: each network is unlike the others."
+    )
+    return Finding(question, f"{judged} {said}.", {"ratio": ratio, "layer": at + 1, "n": n})
+
+
+def ratios_of(description: Description, derived: Theory) -> Array:
+    """V/(nK²) at the first input by layer, NaN where it is not known."""
+    if "V" not in derived.second:
+        return np.full(description.depth, np.nan)
+    return by_layer(description, derived, derived.second["V"])
+
+
+def by_layer(description: Description, derived: Theory, V: xarray.DataArray) -> Array:
+    """V of the first input over nK²."""
+    found, rows = np.full(description.depth, np.nan), V["layer"].to_numpy() - 1
+    with np.errstate(all="ignore"):
+        own = V.to_numpy().reshape(len(V), -1)[:, 0] / derived.variances[rows] ** 2
+    found[rows] = own / description.widths[1]
+    return found
+
+
+def _missing(derived: Theory) -> str:
+    return derived.missing.get("V", "it takes longer: use --more, or more=True")
+
+
+def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Finding:
+    """The largest stable learning rate."""
+    question = "What is the largest stable learning rate?"
+    values = {"stable": rates.stable, "fastest": rates.fastest, "spread": rates.spread}
+    if math.isnan(rates.stable):
+        why = f"{ending} behind the last layer was not read" if ending else "theory has no Θ here"
+        return Finding(question, f"Not known: {why}.", values)
+    spread = 0.0 if math.isnan(rates.spread) else rates.spread
+    told = f"{short(rates.stable, spread)}"
+    told += " (standard deviation over initializations)" if spread else ""
+    told += f", fastest at {short(rates.fastest)}"
+    if rates.error:
+        told += f", both ± {percent(rates.error)} by the measured variances"
+    said = f"{told}: gradient descent on ½ Σ (z − y)² over all these inputs"
+    said += f", with {', '.join(held)} not trained" if held else ""
+    return Finding(question, f"{said}.", values)
+
+
+# what to change
+
+
+def to_change(
+    description: Description, X: Array, derived: Theory, as_it_is: Depth | None
+) -> Finding:
+    """Gain, residual scale, width and depth, each with the number that it gives."""
+    question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
+    signals, gradients = _factors(derived)
+    count = description.depth - 2
+    unstable = any(
+        not 1 / _STABLE <= factor**count <= _STABLE
+        for factor in (signals, gradients)
+        if math.isfinite(factor)
+    )
+    alone = not (description.positions or description.batch)
+    if count > 0 and alone and 0 < min(signals, gradients) < math.inf:
+        for own in (_of_gain, _of_branches):
+            found = own(description, X, derived)
+            if found is not None:
+                lines.append(found.answer)
+                values |= found.values
+    ratios = ratios_of(description, derived)
+    wide = True
+    if np.isfinite(ratios).any():
+        ratio, n = float(np.nanmax(abs(ratios))), description.widths[1]
+        width = math.ceil(n * ratio / FLUCTUATES)
+        values["width"] = width
+        wide = ratio < FLUCTUATES
+        if width > 1:
+            told = "may be as small as" if wide else "has to be"
+            lines.append(
+                f"Width: layer 1 {told} {width} (now {n}, the others in proportion) for "
+                f"|V|/(nK²) = {FLUCTUATES}."
+            )
+    if as_it_is is not None and not as_it_is.why:
+        values["depth"] = as_it_is.tenth
+        told = f"reaches {FLUCTUATES} at depth {as_it_is.tenth}"
+        if as_it_is.tenth is None:
+            told = f"is below {FLUCTUATES} to depth {as_it_is.reached}"
+            if as_it_is.settled is not None:
+                told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
+        lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
+    needed = [] if wide else ["more width"]
+    needed += ["another gain"] if unstable and "gain" in values else []
+    needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
+    needed += ["another layer, as with a norm"] if unstable and not needed else []
+    answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
+    return Finding(question, answer, values, tuple(lines))
+
+
+def _hidden(description: Description) -> list[str]:
+    """The paths of matrices between the first layer and the head."""
+    nodes: list[Any] = description.structure.graph.nodes
+    blocks = description.structure.blocks[1:-1]
+    return list(dict.fromkeys(nodes[at].weight for block in blocks for at in block.matrices))
+
+
+def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | None:
+    """The gain at which gradients neither grow nor fall from one hidden layer to the next."""
+    paths = _hidden(description)
+
+    def change(factor: float) -> float:
+        return math.log(_changed(description, X, paths, factor)[1])
+
+    factor = _root(change, 0.0, math.log(_factors(derived)[1]))
+    if factor is None:
+        return None
+    gain = math.sqrt(factor)
+    if abs(gain - 1) < _NEAR:
+        return Finding("gain", "Gain: as it should be, gradients keep their size.", {"gain": 1.0})
+    signals, gradients = _changed(description, X, paths, factor)
+    told = (
+        f"Gain: times {short(gain)} for the hidden matrices{_gains(description, paths, gain)}: "
+        f"gradients × {short(gradients)} a layer, K × {short(signals)}."
+    )
+    return Finding("gain", told, {"gain": gain, "gradients": gradients, "signals": signals})
+
+
+def _gains(description: Description, paths: Sequence[str], gain: float) -> str:
+    """The new standard deviation over 1/√fan-in, where it is one number."""
+    variances = {description.laws[path].C for path in paths}
+    if len(variances) > 1:
+        return ""
+    return f", to {short(gain * math.sqrt(float(variances.pop())))}/√fan-in"
+
+
+def _of_branches(description: Description, X: Array, derived: Theory) -> Finding | None:
+    """The factor of all residual branches at which K grows by e over the blocks."""
+    nodes: list[Any] = description.structure.graph.nodes
+    blocks = [block for block in description.structure.blocks[1:-1] if block.skip]
+    paths = [nodes[block.matrices[-1]].weight for block in blocks]
+    count = description.depth - 2
+    signals = _factors(derived)[0]
+    if not paths or signals**count <= _GROWTH * (1 + _NEAR):
+        return None
+
+    def change(factor: float) -> float:
+        found = _changed(description, X, paths, factor)[0]
+        return count * math.log(found) - math.log(_GROWTH)
+
+    factor = _root(change, math.log(1 / count), change(1 / count))
+    if factor is None:
+        return None
+    scale = math.sqrt(factor)
+    own, gradients = _changed(description, X, paths, factor)
+    told = (
+        f"Residual branches: times {short(scale)}: K grows × {short(own**count)} over all blocks "
+        f"(now × {short(signals**count)}), gradients × {short(gradients)} a layer."
+    )
+    return Finding("branches", told, {"branch_scale": scale})
+
+
+def _root(change: Callable[[float], float], start: float, value: float) -> float | None:
+    """The factor f of a variance where a function of it is 0, by secants in log f from a known
+    point; None where there is none, or it is out of reach."""
+    if not math.isfinite(value):
+        return None
+    here, there = start, start - value
+    most = math.log(_LARGEST)
+    for _ in range(_TRIES):
+        if abs(there - here) < _EXACT:
+            return math.exp(there)
+        there = min(max(there, -most), most)
+        try:
+            found = change(math.exp(there))
+        except (InputError, ValueError):
+            return None
+        if not math.isfinite(found) or found == value:
+            return None
+        here, there, value = there, there - found * (there - here) / (found - value), found
+    return None
+
+
+def _changed(
+    description: Description, X: Array, paths: Sequence[str], factor: float
+) -> tuple[float, float]:
+    """`_factors` with the variances of these matrices times a factor."""
+    made, by = description.structure, sympy.Float(factor, 15)
+    laws = {
+        path: replace(law, C=by * law.C, error=0.0) if path in paths else law
+        for path, law in description.laws.items()
+    }
+    net, _ = network(made, laws)
+    return _per_layer(*propagation(net, description.samples(X[:1])[0], description.depth))
