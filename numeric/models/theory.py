@@ -396,7 +396,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     if hidden < 2:
         return
     n, judged = description.widths[hidden], _judged_signal if description.positions else _judged
-    x = description.samples(x)[0] if description.positions else x
+    x = description.samples(x[None])[0]
     as_it_is = _repeated(description)
     yield judged("as it is", lambda: as_it_is, x, hidden, n)
     if not all(isinstance(net.weights_at(at), Orthogonal) for at in range(2, hidden + 1)):

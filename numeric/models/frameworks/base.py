@@ -45,6 +45,13 @@ class Reading(ABC):
         """Signals (m, …) with their channels as the first axis behind m."""
         return np.moveaxis(X, -1, 1) if self.channels_last else X
 
+    takes: tuple[int, ...] | None = None
+    """The shape of one input, if it is changed before the first matrix."""
+
+    def prepare(self, X: Array) -> Array:
+        """Inputs as the first matrix or filter takes them: what no parameter enters is done."""
+        return X
+
     @abstractmethod
     def draw(self, seed: int) -> Mapping[str, Array]:
         """The matrices, (out, in), and biases of one initialization, by their paths.

@@ -279,13 +279,14 @@ def _matrix(value: Array) -> Array:
     return moved.reshape(len(moved), -1)
 
 
-def _parameter(variable: Any, turned: bool = False) -> Parameter:
-    return Parameter(variable.path, np.asarray(variable.value, float), turned)
+def _parameter(variable: Any) -> Parameter:
+    return Parameter(variable.path, np.asarray(variable.value, float))
 
 
 def _dense(tracer: Tracer, layer: Any, u: Value) -> Value:
     bias = None if layer.bias is None else _parameter(layer.bias)
-    z = tracer.linear(u, _parameter(layer.kernel, turned=True), bias)
+    kernel = _parameter(layer.kernel)
+    z = tracer.linear(u, replace(kernel, value=kernel.value.T), bias)
     return _activated(tracer, layer.activation, z)
 
 

@@ -135,7 +135,8 @@ def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[st
     shape = equation.invars[operands.index(u)].aval.shape
     if (left if u is operands[0] else right) != _channels(_places(tracer, u, shape), shape):
         raise UnreadableError("a product over an axis of positions")
-    return tracer.linear(u, Parameter(W.path, W.value, is_turned), None)
+    value = W.value.T if is_turned else W.value
+    return tracer.linear(u, replace(W, value=value, turned=False), None)
 
 
 def _convolved(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, Any]) -> Any:
