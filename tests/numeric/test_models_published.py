@@ -167,6 +167,16 @@ class TwoArguments(nn.Module):
         return self.net(torch.cat([(x - self.mean) / 2, y.cos()], dim=-1))
 
 
+class Centred(nn.Sequential):
+    """Inputs less their mean over the batch."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(3, 4))
+
+    def forward(self, x):
+        return super().forward(x - x.mean(0))
+
+
 def test_what_is_done_to_the_inputs_is_done_to_them():
     random = np.random.default_rng(1)
     X, Y = random.standard_normal((2, 3)), random.standard_normal((2, 2))
@@ -180,6 +190,8 @@ def test_what_is_done_to_the_inputs_is_done_to_them():
     np.testing.assert_allclose(
         found.reading.propagate(made, 0, both[None], last)[0], own, atol=1e-6
     )
+    with pytest.raises(InputError, match="inputs of a batch depend on each other"):
+        models.read(Centred, X)
     with pytest.raises(InputError, match="as many rows of each"):
         models.read(TwoArguments, (X, Y[:1]))
 

@@ -193,10 +193,11 @@ def test_a_report_of_signals():
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        (nn.MaxPool1d(2), "largest of several positions"),
+        (nn.Sequential(nn.Conv1d(2, 2, 1), nn.MaxPool1d(2)), "largest of several positions"),
         (nn.BatchNorm1d(2), "inputs of a batch depend on each other"),
         (nn.GroupNorm(1, 2), "GroupNorm of inputs"),
-        (nn.InstanceNorm1d(2), "one neuron in each group"),
+        (nn.Sequential(nn.Conv1d(2, 2, 1), nn.InstanceNorm1d(2)), "one neuron in each group"),
+        (nn.BatchNorm1d(2, affine=False), "inputs of a batch depend on each other"),
         (nn.Conv1d(2, 2, 3, groups=2), "2 groups of channels"),
     ],
 )

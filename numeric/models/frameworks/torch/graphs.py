@@ -242,6 +242,9 @@ def prepared(graph: fx.Graph, module: nn.Module, given: Sequence[Any]) -> Prepar
     first.output(copies[end])
     made = fx.GraphModule(module, first)
     used = [places[node] for node in arguments if node in _above(end)]
+    alone = made(*(given[at][:1] for at in used))
+    if alone.shape != values[end][:1].shape or not torch.allclose(alone, values[end][:1]):
+        raise UnreadableError(f"{end.name}: it makes the inputs of a batch depend on each other")
     with graph.inserting_before(arguments[0]):
         argument = graph.placeholder(f"{end.name}_given")
     end.replace_all_uses_with(argument)
@@ -260,7 +263,8 @@ def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
         return name not in dict(module.get_submodule(owner).named_parameters(recurse=False))
     if node.op == "call_module":
         called = module.get_submodule(str(node.target))
-        return not (list(called.parameters()) or called._forward_hooks)
+        batch = isinstance(called, nn.modules.batchnorm._BatchNorm)
+        return not (batch or list(called.parameters()) or called._forward_hooks)
     if node.op == "output":
         return False
     name = str(getattr(node.target, "__name__", node.target))

@@ -332,11 +332,11 @@ def _read(
 
     try:
         out_of_place(graph, model)
+        only(graph, output)
+        without_tables(graph, model)
+        first = None if given is None else prepared(graph, model, given)
     except UnreadableError as error:
         raise refused(model, [("model", str(error))]) from None
-    only(graph, output)
-    without_tables(graph, model)
-    first = None if given is None else prepared(graph, model, given)
     if given is not None:
         tracer.given = (len(given[0]), *(first.shape if first else given[0].shape[1:]))
     tracer.graph.lines = {node.name: _line(node) for node in graph.nodes}
