@@ -92,6 +92,8 @@ def without(graph: Graph, is_zero: Callable[[str], bool]) -> bool:
         assert isinstance(node, Sum)
         kept = tuple(term for term in node.terms if term[1] not in dead) or node.terms[:1]
         nodes[at] = Sum(kept)
+        if len(kept) == 1 and kept[0][0] == 1:
+            graph.origins[kept[0][1]] = graph.origins[at]  # what is behind takes the whole sum
     for at in graph.between(0, graph.output):
         nodes[at] = _joined(graph, nodes[at])
     absorb(graph)

@@ -395,7 +395,9 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     net, hidden = description.network, description.depth - 1
     if hidden < 2:
         return
-    n, judged = description.widths[hidden], _judged_signal if description.positions else _judged
+    first = description.structure.blocks[0].node
+    has_positions = bool(description.structure.graph.shapes[first])
+    n, judged = description.widths[hidden], _judged_signal if has_positions else _judged
     x = description.samples(x[None])[0]
     as_it_is = _repeated(description)
     yield judged("as it is", lambda: as_it_is, x, hidden, n)

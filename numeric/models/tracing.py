@@ -8,6 +8,7 @@ in the arithmetic that a model spells out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -242,7 +243,7 @@ class Tracer:
             return kept[0] if len(kept) == 1 else Beside(tuple(kept))  # type: ignore[arg-type]
         if not isinstance(u, Neurons) or u.expr.has(_MEAN, _SQUARE):
             raise UnreadableError("some neurons of what is no layer")
-        is_last = u.form == "turned" or not self.graph.shapes[u.node]
+        is_last = not self.graph.shapes[u.node] or self.channels_last != (u.form == "turned")
         return replace(u, node=self._rows(u.node, low, high, is_last))
 
     def _rows(self, node: int, low: int, high: int, is_last: bool) -> int:
@@ -408,6 +409,18 @@ class Tracer:
         if not np.any(bias.value):
             self.graph.gains.append(bias.path)
             return u
+        if isinstance(node, Sum) and u.expr == z:
+            return replace(u, node=self._shifted_sum(node, bias))
+        raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
+
+    def _shifted_sum(self, node: Sum, bias: Parameter) -> int:
+        """b + Σ_k c_k u_k, with b beside the first matrix that has no biases."""
+        for at, (factor, source) in enumerate(node.terms):
+            own = self.graph.nodes[source]
+            if isinstance(own, Linear) and own.bias is None and factor != 0:
+                moved = self.shifted(Neurons(source), bias.times(1 / factor))
+                terms = (*node.terms[:at], (factor, moved.node), *node.terms[at + 1 :])
+                return self.graph.add(Sum(terms), own.fan_out, self.origin)
         raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
 
     def apply(self, function: Callable[..., sympy.Expr], u: Value, *given: object) -> Value:
@@ -570,6 +583,10 @@ class Tracer:
             (node, *_) = (self.graph.nodes[at] for at in sorted(both))
             told = getattr(node, "weight", "a layer")
             raise UnreadableError(f"{told}, whose neurons are used together and in parts")
+        live = [self.graph.nodes[at] for at in self.graph.between(0, self.graph.output)]
+        used = Counter(each.weight for each in live if isinstance(each, Linear))
+        for path in (path for path, count in used.items() if count > 1):
+            raise UnreadableError(f"{path}, which is used with its biases and without them")
         absorb(self.graph)
         self.graph.join_pools()
         return self.graph

@@ -75,7 +75,6 @@ class TorchReading(Reading):
             )
         self._shapes = _shapes(self._traced, self.graph, self.axes)
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
-        self._paths = self.graph.wholes
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
         if make:
