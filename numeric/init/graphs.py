@@ -107,10 +107,16 @@ class Graph(Tracer):
         feeds = (self._feed(at) for at in range(len(self.graph.nodes)))
         return next((feed for feed in feeds if feed.kind in {"sum", "product"}), None)
 
-    def linear(self, u: Value, weight: Parameter, bias: Parameter | None) -> Neurons:
+    def linear(self, u: Value, weight: Value, bias: Parameter | None) -> Neurons:
         """A matrix, whatever its shape and its other uses."""
         del bias
+        if not isinstance(weight, Parameter):
+            raise UnreadableError("a product of matrices")
         return self._matrix(u, weight.path)
+
+    def rows(self, u: Value, low: int, high: int) -> Value:
+        """Parts of a layer are what the layer is."""
+        raise UnreadableError("some neurons of a layer")
 
     def _matrix(self, u: Value, path: str) -> Neurons:
         source = self._source(u)

@@ -18,8 +18,9 @@ from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
+from .factors import without
 from .frameworks.base import Reading
-from .graph import Linear
+from .graph import Graph, Linear
 from .laws import Law, of_biases, of_matrix
 from .networks import Structure, decimal, live_taps, network, readable, structure
 from .signals import patches
@@ -95,7 +96,7 @@ class Description:
 
         Raises InputError for another shape.
         """
-        X = np.asarray(inputs, float)
+        X = self.reading.prepare(joined(inputs)[0])
         if not self.positions:
             return np.atleast_2d(X)
         wanted = self.reading.axes
@@ -190,7 +191,8 @@ def read(
             a function of no arguments that makes one, which is called again for each
             initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
         inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen; for
-            convolutions one or more signals as the model takes them, which tell their positions.
+            convolutions one or more signals as the model takes them, which tell their positions;
+            of a torch model whose `forward` takes several arguments, a tuple of arrays (m, …).
         draws: initializations that the laws are told from; by default as many as known initializers
             need to be told apart, as far as that takes seconds.
         output: of several outputs, as a policy and its value, the one that is meant: its key or
@@ -213,15 +215,14 @@ def read(
     equinox, or a function that makes one
     """
     made, make = _made(model)
-    X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
-    reading = _reading(made, make, X, None if output is None else str(output))
-    found = structure(reading.graph)
+    given, arguments = (None, ()) if inputs is None else joined(inputs)
+    X = None if given is None else np.atleast_2d(given)
+    reading = _reading(made, make, X, None if output is None else str(output), arguments)
+    X = None if X is None else reading.prepare(X)
     if X is not None and not reading.graph.shapes[0] and X.shape[-1] != reading.graph.widths[0]:
         wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
         raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
-    skips = sum(1 for block in found.blocks if block.skip)
-    laws = _laws(reading, draws, (skips,) if skips > 1 else ())
-    net, told = network(found, laws)
+    found, laws, (net, told) = _understood(reading, draws)
     remarks = [*reading.graph.remarks, *told]
     held = ", ".join(dict.fromkeys(reading.graph.gains))
     if held:
@@ -235,6 +236,58 @@ def read(
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
     return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
+
+
+def _understood(
+    reading: Reading, draws: int | None
+) -> tuple[Structure, dict[str, Law], tuple[Network, tuple[str, ...]]]:
+    """The layers, laws and network; without branches that are 0 where they cannot be read."""
+    try:
+        return _as_it_is(reading, draws)
+    except InputError:
+        graph = reading.graph
+        matrices = [own for own in graph.parameters.values() if np.ndim(own) > 1]
+        if all(map(np.any, matrices)):
+            raise
+        samples = [reading.draw(seed) for seed in range(2)]
+
+        def is_zero(path: str) -> bool:
+            return not any(np.any(each[graph.whole(path)]) for each in samples)
+
+        if not without(graph, is_zero):
+            raise
+    return _as_it_is(reading, draws)
+
+
+def _as_it_is(
+    reading: Reading, draws: int | None
+) -> tuple[Structure, dict[str, Law], tuple[Network, tuple[str, ...]]]:
+    found = structure(reading.graph)
+    skips = sum(1 for block in found.blocks if block.skip)
+    laws = _laws(reading, draws, (skips,) if skips > 1 else ())
+    return found, laws, network(found, laws)
+
+
+def joined(inputs: Any) -> tuple[Array, tuple[tuple[int, ...], ...]]:
+    """Inputs as one array, and the shapes of the arguments of which they were made, if several.
+
+    Several arguments are a tuple of arrays (m, …); they lie side by side, (m, numbers of all).
+
+    >>> joined((np.zeros((2, 3)), np.zeros((2, 1))))[1]
+    ((3,), (1,))
+    """
+    try:
+        several = isinstance(inputs, tuple) and len(inputs) > 1 and min(map(np.ndim, inputs)) > 1
+        arrays = [np.asarray(each, float) for each in (inputs if several else (inputs,))]
+    except (TypeError, ValueError):
+        raise InputError("inputs", inputs, "(n_0,) or (m, n_0) finite numbers") from None
+    if not several:
+        return arrays[0], ()
+    if len({len(each) for each in arrays}) > 1:
+        told = " and ".join(str(len(each)) for each in arrays)
+        raise InputError("inputs", f"arguments of {told} rows", "as many rows of each")
+    flat = [each.reshape(len(each), -1) for each in arrays]
+    return np.concatenate(flat, axis=1), tuple(each.shape[1:] for each in arrays)
 
 
 _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
@@ -286,14 +339,21 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def _reading(
-    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None
+    model: Any,
+    make: Callable[[int], Any] | None,
+    inputs: Array | None,
+    output: str | None,
+    arguments: Sequence[tuple[int, ...]],
 ) -> Reading:
     """By the framework's own reader, which imports what is already there."""
     framework = _framework(model)
+    if arguments and framework != "torch":
+        wanted = "one array: several arguments are read of torch"
+        raise InputError("inputs", f"{len(arguments)} arrays", wanted)
     if framework == "torch":
         from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
 
-        return torch.read(model, make, inputs, output)
+        return torch.read(model, make, inputs, output, arguments)
     if framework in {"flax", "equinox"}:
         from .frameworks import jax  # noqa: PLC0415
 
@@ -307,8 +367,30 @@ def _reading(
 
 
 def _laws(reading: Reading, draws: int | None, depths: Sequence[int] = ()) -> dict[str, Law]:
-    """Of every matrix and bias."""
-    matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
+    """Of every matrix and bias, and of parts of them."""
+    laws = _laws_of_wholes(reading, draws, depths)
+    parts = reading.graph.parts
+    return laws | {
+        name: laws[parts[name].path].of_part(np.shape(parts[name].of(np.empty(parts[name].whole))))
+        for name in reading.graph.parameters
+        if name in parts
+    }
+
+
+def _whole(graph: Graph, node: Linear) -> Linear:
+    """The whole matrix and biases of which a node has parts."""
+    if node.weight not in graph.parts:
+        return node
+    part = graph.parts[node.weight]
+    bias = None if node.bias is None else graph.whole(node.bias)
+    fan_out, fan_in = part.whole
+    return replace(node, weight=part.path, bias=bias, fan_in=fan_in, fan_out=fan_out, taps=None)
+
+
+def _laws_of_wholes(reading: Reading, draws: int | None, depths: Sequence[int]) -> dict[str, Law]:
+    own_nodes = [each for each in reading.graph.nodes if isinstance(each, Linear)]
+    used = [each for each in own_nodes if each.weight in reading.graph.parameters]
+    matrices = [_whole(reading.graph, each) for each in used]
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
     given = reading.own()
     if given is not None and not reading.again:

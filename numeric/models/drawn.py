@@ -44,7 +44,8 @@ class Drawn:
         self.graph, self._laws = graph, laws
         self._taps: dict[Taps, sparse.csr_array] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
-        for node in (each for each in graph.nodes if isinstance(each, Linear)):
+        live = (graph.nodes[at] for at in graph.between(0, graph.output))
+        for node in (each for each in live if isinstance(each, Linear)):
             self._shapes[node.weight] = node.fan_out, node.fan_in
             if node.bias is not None:
                 self._shapes[node.bias] = (node.fan_out,)

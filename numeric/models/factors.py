@@ -9,11 +9,15 @@ value that is also used without the factor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import sympy
 
-from .graph import Graph, Linear, Node, Norm, Sum
+from derive.symbols import z
+
+from .functions import activation
+from .graph import Applied, Graph, Linear, Node, Norm, Pooled, Product, Sum
 
 
 def absorb(graph: Graph) -> None:
@@ -40,6 +44,10 @@ def _step(graph: Graph) -> bool:
         if len(node.terms) > 1:
             for number, (factor, source) in enumerate(node.terms):
                 below = nodes[source]
+                if isinstance(below, Sum) and len(users[source]) == 1:
+                    inner = ((factor * own, at) for own, at in below.terms)
+                    nodes[at] = Sum((*node.terms[:number], *inner, *node.terms[number + 1 :]))
+                    return True
                 if factor != 1 and isinstance(below, Linear) and len(users[source]) == 1:
                     nodes[source] = below.times(factor)
                     terms = list(node.terms)
@@ -58,6 +66,67 @@ def _step(graph: Graph) -> bool:
                 nodes[user] = made
                 return True
     return False
+
+
+def without(graph: Graph, is_zero: Callable[[str], bool]) -> bool:
+    """Leave out matrices that are 0 from the sums that they end branches of, in place.
+
+    Arguments:
+        is_zero: of a path, whether the parameter is 0 in every initialization.
+
+    False if there are none. What then has one argument is joined to it: σ(σ'(u)) is one function.
+    """
+    nodes, live = graph.nodes, graph.between(0, graph.output)
+
+    def is_dead(at: int) -> bool:
+        node = nodes[at]
+        paths = [node.weight, node.bias] if isinstance(node, Linear) else []
+        return bool(paths) and all(is_zero(path) for path in paths if path is not None)
+
+    dead = {at for at in live if is_dead(at)}
+    sums = [
+        at for at in live if isinstance(nodes[at], Sum) and dead.intersection(nodes[at].sources)
+    ]
+    for at in sums:
+        node = nodes[at]
+        assert isinstance(node, Sum)
+        kept = tuple(term for term in node.terms if term[1] not in dead) or node.terms[:1]
+        nodes[at] = Sum(kept)
+        if len(kept) == 1 and kept[0][0] == 1:
+            graph.origins[kept[0][1]] = graph.origins[at]  # what is behind takes the whole sum
+    for at in graph.between(0, graph.output):
+        nodes[at] = _joined(graph, nodes[at])
+    absorb(graph)
+    used = [nodes[at] for at in graph.between(0, graph.output)]
+    paths = {path for e in used if isinstance(e, Linear) for path in (e.weight, e.bias)}
+    left = [path for path in graph.parameters if path not in paths]
+    graph.gains += [path for path in left if is_zero(path)]
+    graph.parameters = {path: own for path, own in graph.parameters.items() if path in paths}
+    return bool(sums)
+
+
+def _joined(graph: Graph, node: Node) -> Node:
+    """The node with its arguments in place of sums of them alone, and of functions of functions."""
+
+    def origin(at: int) -> int:
+        own = graph.nodes[at]
+        alone = isinstance(own, Sum) and len(own.terms) == 1 and own.terms[0][0] == 1
+        return origin(own.sources[0]) if alone else at
+
+    if isinstance(node, Linear | Norm | Pooled):
+        return replace(node, source=origin(node.source))
+    if isinstance(node, Applied):
+        source = origin(node.source)
+        below = graph.nodes[source]
+        if not isinstance(below, Applied):
+            return replace(node, source=source)
+        expr = node.function.expr.xreplace({z: below.function.expr})
+        return Applied(below.source, activation(sympy.simplify(expr), "a function of a function"))
+    if isinstance(node, Product):
+        return Product(origin(node.left), origin(node.right))
+    if isinstance(node, Sum):
+        return Sum(tuple((factor, origin(source)) for factor, source in node.terms))
+    return node
 
 
 def _taken(node: Node, at: int, factor: sympy.Expr, source: int) -> Node | None:

@@ -200,6 +200,24 @@ def multiple(expr: sympy.Expr, other: sympy.Expr) -> sympy.Expr | None:
     return factor if abs(float(factor) - ratio) <= 1e-9 * abs(ratio) else near
 
 
+def affine(expr: sympy.Expr, other: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
+    """The a ≠ 0 and b with expr = a + b·other, as functions of z; None if there are none.
+
+    >>> affine(1 - sympy.tanh(z), sympy.tanh(z))
+    (1, -1)
+    """
+    if not expr.free_symbols == other.free_symbols == {z}:
+        return None
+    ours, known = _on_grid(expr), _on_grid(other)
+    columns = np.stack([np.ones_like(known), known], axis=1)
+    if not np.isfinite(ours).all() or not np.isfinite(known).all() or not np.ptp(known):
+        return None
+    (a, b), *_ = np.linalg.lstsq(columns, ours)
+    shift, factor = (sympy.nsimplify(each, rational=True, tolerance=1e-9) for each in (a, b))
+    same = alike(expr, shift + factor * other)
+    return (shift, factor) if same and shift and factor else None
+
+
 @cache
 def _catalogue() -> dict[str, Activation]:
     slopes = ("0.01", "0.2", "0.1", "0.25", "0.3")

@@ -5,9 +5,9 @@ Every framework's reader makes one of these; nodes are numbered as they are comp
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 
@@ -140,6 +140,63 @@ class Pooled:
         return (self.source,)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Rows and columns of a matrix, or entries of biases, that are used by themselves.
+
+    Attributes:
+        path: of the whole.
+        whole: the shape of the whole, (out, in) or (out,).
+        rows, columns: from and to; None of biases for the latter.
+    """
+
+    path: str
+    whole: tuple[int, ...]
+    rows: tuple[int, int]
+    columns: tuple[int, int] | None
+
+    @property
+    def name(self) -> str:
+        """A path of its own."""
+        spans = [self.rows, *([self.columns] if self.columns else [])]
+        return f"{self.path}[{', '.join(f'{low}:{high}' for low, high in spans)}]"
+
+    def of(self, whole: Any) -> Any:
+        """Its entries, of arrays (…, out, in) or (…, out)."""
+        rows = slice(*self.rows)
+        return whole[..., rows] if self.columns is None else whole[..., rows, slice(*self.columns)]
+
+    def within(self, rows: tuple[int, int], columns: tuple[int, int] | None) -> Part:
+        """A part of the part, by its own rows and columns."""
+        own = None
+        if self.columns is not None and columns is not None:
+            own = (self.columns[0] + columns[0], self.columns[0] + columns[1])
+        return Part(self.path, self.whole, (self.rows[0] + rows[0], self.rows[0] + rows[1]), own)
+
+    def overlaps(self, other: Part) -> bool:
+        """True if they share entries."""
+        spans = [(self.rows, other.rows)]
+        if self.columns is not None and other.columns is not None:
+            spans.append((self.columns, other.columns))
+        return self.path == other.path and all(a[0] < b[1] and b[0] < a[1] for a, b in spans)
+
+
+class Rows(NamedTuple):
+    """Some neurons of a value, as the origin of a node.
+
+    Attributes:
+        origin: what the framework calls the value.
+        low, high, width: from and to, and of how many.
+        is_last: whether the neurons are its last axis, else the first behind the examples'.
+    """
+
+    origin: Hashable
+    low: int
+    high: int
+    width: int
+    is_last: bool
+
+
 Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product | Pooled
 
 
@@ -155,7 +212,11 @@ class Graph:
         output: the node that the model gives.
         remarks: what was passed over, in words.
         gains: paths of norms' gains and biases, at 1 and 0.
-        parameters: values of parameters in one initialization, by their paths.
+        parameters: values of parameters in one initialization, by their paths; of a part by
+            `Part.name`.
+        parts: the parts among them.
+        lines: of the user's code, by the origins of nodes, where they are known.
+        turned: paths of matrices that the model holds as (in, out).
         batch: the samples that a batch normalization takes together; 0 without one.
     """
 
@@ -168,6 +229,23 @@ class Graph:
     gains: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     batch: int = 0
+    parts: dict[str, Part] = field(default_factory=dict)
+    lines: dict[Hashable, str] = field(default_factory=dict)
+    turned: set[str] = field(default_factory=set)
+
+    def whole(self, path: str) -> str:
+        """The path of the whole parameter of which this is a part, or itself."""
+        return self.parts[path].path if path in self.parts else path
+
+    @property
+    def wholes(self) -> list[str]:
+        """The paths of the model's own parameters."""
+        return list(dict.fromkeys(map(self.whole, self.parameters)))
+
+    def with_parts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of whole parameters, as those of all that are used."""
+        parts = {name: part.of(values[part.path]) for name, part in self.parts.items()}
+        return dict(values) | {path: parts[path] for path in self.parameters if path in parts}
 
     def add(self, node: Node, width: int, origin: Hashable) -> int:
         """The number of a new node."""
@@ -191,7 +269,8 @@ class Graph:
             for source in node.sources:
                 below = self.nodes[source]
                 if isinstance(node, Pooled) and users.count(source) == 1:
-                    kept = isinstance(below, Pooled) or node.taps.is_full  # zeros have no biases
+                    unbiased = isinstance(below, Pooled) or getattr(below, "bias", 0) is None
+                    kept = unbiased or node.taps.is_full  # zeros have no biases
                     if isinstance(below, Linear | Pooled) and kept:
                         taps = composed(node.taps, below.taps) if below.taps else node.taps
                         self.nodes[at] = replace(below, taps=taps)

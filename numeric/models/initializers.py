@@ -53,6 +53,12 @@ class Measured(NamedTuple):
         return cls(value, error, value - within, value + within, entries.size, 2)
 
     @classmethod
+    def of_sizes(cls, squares: Array, size: int) -> Measured:
+        """Measure by the mean squares of matrices whose sizes differ."""
+        value, error = float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(len(squares))
+        return cls(value, error, value - _BOUND * error, value + _BOUND * error, size, 2)
+
+    @classmethod
     def of_bound(cls, largest: float, size: int, unit: float, edge: float) -> Measured:
         """Measure by the largest of `size` entries, if the law has a bound.
 

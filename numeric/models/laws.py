@@ -40,6 +40,12 @@ _ROWS = 128
 _SIMPLE = 10**7
 """The largest denominator of a square that is read as a fraction."""
 
+_INDEPENDENT = ("gaussian", "uniform", "truncated normal", "signs", "zero")
+"""Kinds whose entries are independent."""
+
+_MOST_SPREAD = 0.1
+"""Of a matrix's size between initializations, relative."""
+
 _CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
 _CUT_EDGE = 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1])
 """The density of |x|/bound at the bound; 1 of a uniform law."""
@@ -123,6 +129,17 @@ class Law:
             return Law("zero", self.shape, sympy.Integer(0))
         by = square(factor)
         return replace(self, C=by * self.C, error=float(by) * self.error)
+
+    def of_part(self, shape: tuple[int, ...]) -> Law:
+        """The law of some rows and columns of the matrix, (out, in).
+
+        Raises InputError unless the entries are independent, as those of parts then are.
+        """
+        if self.kind not in _INDEPENDENT or self.kept:
+            wanted = "one matrix for each part: parts of such a matrix depend on each other"
+            raise InputError("model", f"parts of a matrix, {self}", wanted)
+        ratio = sympy.Rational(shape[-1], self.shape[-1]) if len(shape) == 2 else sympy.S.One
+        return replace(self, shape=shape, C=self.C * ratio, error=float(ratio) * self.error)
 
     def fits(self, sample: Array) -> bool:
         """Whether one sample, (out, in) or (out,), can be of this law."""
@@ -223,6 +240,10 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
     if (W == 0).mean() < _SPARSE and (rank := _rank(W)) < min(shape):
         return _of_rank(W, rank)
     kind, density, measured, kurtosis = _entries(W)
+    spread = _spread(W) if kind == "unknown" else 0.0
+    if spread:
+        kind, kurtosis = _kind_of_sizes(W)
+        measured = Measured.of_sizes((W**2).mean(axis=(1, 2)), W.size)
     if kind != "unknown" and (fault := _dependent(W)):
         return Law("unknown", shape, _float(W.var() * fan_in), kurtosis=kurtosis, why=fault)
     if kind == "unknown":
@@ -243,6 +264,9 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
         C = C * thinned
         return Law(kind, shape, C, by_density, kurtosis, why, density, wanted=wanted)
     C = _float(measured.value * fan_in * share)
+    if spread:
+        told = f"of a size that differs by {100 * spread:.2g} % between initializations"
+        return Law(kind, shape, C, error, kurtosis, told, density)
     return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted=wanted)
 
 
@@ -331,6 +355,25 @@ def _of_rank(W: Array, rank: int) -> Law:
     else:
         told = f"{why}, with singular values of no law here"
     return Law("unknown", (o, i), C, spread, 0.0, told, density)
+
+
+def _kind_of_sizes(W: Array) -> tuple[str, float]:
+    """The kind and kurtosis of entries over the size of their own matrix."""
+    own = (W**4).mean(axis=(1, 2)) / (W**2).mean(axis=(1, 2)) ** 2 - 3
+    within = _BOUND * float(own.std(ddof=1)) / math.sqrt(len(W)) + _BOUND / W[0].size
+    laws = {"uniform": -1.2, "truncated normal": _CUT_KURTOSIS, "gaussian": 0.0}
+    near = [kind for kind, wanted in laws.items() if abs(own.mean() - wanted) <= within]
+    return near[0] if len(near) == 1 else "unknown", float(own.mean())
+
+
+def _spread(W: Array) -> float:
+    """By how much the size of a matrix differs between initializations, relative, if that is a
+    little and more than by chance: as under a spectral norm, where it falls faster than 1/√n."""
+    squares, size = (W**2).mean(axis=(1, 2)), W[0].size
+    if len(W) < 8 or not squares.all():
+        return 0.0
+    spread = float(squares.std(ddof=1) / squares.mean()) / 2
+    return spread if math.sqrt(0.5 / size) < spread < _MOST_SPREAD else 0.0
 
 
 def _rank(W: Array) -> int:

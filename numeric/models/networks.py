@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import sympy
@@ -77,12 +77,19 @@ class Structure:
 def structure(graph: Graph) -> Structure:
     """The layers of a graph. Raises InputError for what is no sequence of layers that are known."""
     cuts = graph.cuts()
-    places = [at for at in cuts if _is_place(graph.nodes[at])]
+    places = [at for at in cuts if _is_sum_of_layers(graph, at)]
     if not places:
         raise InputError("model", "no matrix on every path", "a matrix behind the inputs")
     first = graph.nodes[places[0]]
     if not isinstance(first, Linear) or not isinstance(graph.nodes[first.source], Inputs):
         wanted = "a first matrix that takes the inputs as they are; cannot read what comes before"
+        users = [at for at in graph.between(0, places[0]) if 0 in graph.nodes[at].sources]
+        if len(users) > 1:
+            told = ", ".join(_named(graph, at) for at in users)
+            wanted = (
+                f"inputs that one matrix takes; here {told} take them, one behind another or each "
+                "in a branch: read the part before the second, or each branch, by itself"
+            )
         raise InputError("model", _named(graph, places[0]), wanted)
     live = [at for at in graph.between(0, places[-1]) if isinstance(graph.nodes[at], Pooled)]
     if live:
@@ -177,8 +184,15 @@ def _check_taps(node: Linear, law: Law) -> None:
 
 
 def _is_place(node: Node) -> bool:
-    """Whether these are preactivations: a matrix's output, or a sum."""
+    """Whether these are preactivations: a matrix's output, or a sum that may be."""
     return isinstance(node, Linear) or (isinstance(node, Sum) and len(node.terms) > 1)
+
+
+def _is_sum_of_layers(graph: Graph, at: int) -> bool:
+    """True for preactivations: no term of a sum is a function of others, entry by entry."""
+    node = graph.nodes[at]
+    bent = (isinstance(graph.nodes[source], Applied | Product) for source in node.sources)
+    return _is_place(node) and (isinstance(node, Linear) or not any(bent))
 
 
 def _block(graph: Graph, before: int, behind: int) -> Block:
@@ -258,8 +272,8 @@ def _matrix(graph: Graph, at: int) -> Linear:
 
 
 def _named(graph: Graph, at: int) -> str:
-    node = graph.nodes[at]
-    return node.weight if isinstance(node, Linear) else str(graph.origins[at])
+    node, line = graph.nodes[at], graph.lines.get(graph.origins[at], "")
+    return f"{node.weight if isinstance(node, Linear) else graph.origins[at]}{line}"
 
 
 def _below(made: Structure, number: int) -> int:
@@ -346,6 +360,12 @@ def _layer(
                 "LayerNorm of one thing, as within a branch (pre-norm), not of a sum with a skip "
                 "(post-norm), where RMSNorm is read"
             )
+        if "in each product i once" in wanted:
+            wanted = (
+                "sums of preactivations: a function of neurons is added to them without a matrix, "
+                "as in relu(y + x) or x + relu(W x), so they are no longer Gaussian; put a matrix "
+                "behind the function, and none behind the sum: x + W relu(x) (pre-activation)"
+            )
         raise InputError("model", f"{where}, layer {number}: {error.got}", wanted) from None
 
 
@@ -404,7 +424,8 @@ class _Writer:
         They act at all positions, and where the branch reads others the skip follows it there.
         """
         node, nodes = self.graph.nodes[last], self.graph.nodes
-        ends = [at for _, at in node.terms] if isinstance(node, Sum) else []
+        terms = node.terms if isinstance(node, Sum) else ()
+        ends = [at for _, at in terms if at != self.below]
         lengths = {at: len(self.matrices_to(at)) for at in ends if isinstance(nodes[at], Linear)}
         if len(lengths) < 2 or not any(_matrix(self.graph, at).taps for at in lengths):
             return
@@ -459,7 +480,7 @@ class _Writer:
         self.matrices += 1
         name = f"W{self.matrices}"
         law = self.laws[node.weight]
-        inside = self.entry(node.source, "a")
+        inside = self.products(node.source)
         ratio = sympy.Rational(live_fan_in(node, self.laws), self.rate)
         scale = abs(node.scale)
         if self.is_plain:  # where λ_W has the factor
@@ -471,8 +492,29 @@ class _Writer:
         if (taps := live_taps(node, self.laws)) is not None:
             self.taps[name] = replace(taps, past=self.reads.get(at))
         factor = scale * sympy.sqrt(ratio)
-        shown = "" if factor == 1 else self.number("r", factor) + " "
-        return " + ".join(filter(None, (shift, f"{shown}{name}[i,a] {inside}")))
+        terms = []
+        for own, entries in inside:
+            shown = "" if factor * own == 1 else self.number("r", factor * own) + " "
+            terms.append(f"{shown}{name}[i,a] {' '.join(entries)}")
+        return " + ".join(filter(None, (shift, *terms)))
+
+    def products(self, at: int) -> list[tuple[sympy.Expr, list[str]]]:
+        """What a matrix multiplies, as a sum of products of functions, at the index a."""
+        node, nodes = self.graph.nodes[at], self.graph.nodes
+        if at in self.names or isinstance(node, Linear | Norm):
+            return [(sympy.S.One, [self.entry(at, "a")])]
+        if isinstance(node, Product):
+            pairs = product(self.products(node.left), self.products(node.right))
+            return [(a * b, [*one, *other]) for (a, one), (b, other) in pairs]
+        if isinstance(node, Sum) and any(
+            isinstance(nodes[e], Applied | Product) for e in node.sources
+        ):
+            return [
+                (factor * own, entries)
+                for factor, source in node.terms
+                for own, entries in self.products(source)
+            ]
+        return [(sympy.S.One, [self.entry(at, "a")])]
 
     def biases(self, node: Linear, at: int) -> str:
         """Biases times their factor over that of b[i] (λ_b has its square); empty if it is 0."""

@@ -18,7 +18,7 @@ from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
 from .advice import is_learning, is_read_right, is_stable, is_wide, to_change
-from .description import Description, read
+from .description import Description, joined, read
 from .drawn import Drawn
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
@@ -73,11 +73,11 @@ def report(
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
     draws, seed = None if draws is None else as_integer("draws", draws, 4), checks.seed(seed)
-    given = None if inputs is None else np.asarray(inputs)
+    given = None if inputs is None else inputs
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
     description = model if isinstance(model, Description) else read(model, given, output=output)
-    X = _inputs(description, given)
+    X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
         wanted = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", wanted)
@@ -206,6 +206,12 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
             "theirs, at other positions than the live taps read; `read` and `flow` have K and V"
         )
         raise InputError("model", "delta-orthogonal filters", wanted)
+    if description.reading.takes is not None:
+        if given is None:
+            wanted = "examples, as the model changes its inputs before the first matrix"
+            raise InputError("inputs", None, wanted)
+        axes = description.reading.takes
+        return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
     if given is None:
         size = sum(map(np.size, description.reading.graph.parameters.values()))
         count = _INPUTS if size <= _LARGE else 1

@@ -430,8 +430,10 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     net, hidden = description.network, description.depth - 1
     if hidden < 2 or description.batch:
         return
-    n, judged = description.widths[hidden], _judged_signal if description.positions else _judged
-    x = description.samples(x)[0] if description.positions else x
+    first = description.structure.blocks[0].node
+    has_positions = bool(description.structure.graph.shapes[first])
+    n, judged = description.widths[hidden], _judged_signal if has_positions else _judged
+    x = description.samples(x[None])[0]
     as_it_is = _repeated(description)
     yield judged("as it is", lambda: as_it_is, x, hidden, n)
     if not all(isinstance(net.weights_at(at), Orthogonal) for at in range(2, hidden + 1)):

@@ -8,8 +8,10 @@ in the arithmetic that a model spells out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +24,7 @@ from derive.symbols import z
 
 from . import functions, signals
 from .factors import absorb
-from .graph import Applied, Graph, Linear, Norm, Pooled, Product, Sum
+from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Part, Pooled, Product, Rows, Sum
 
 _MEAN = sympy.Symbol("_mean", real=True)
 _SQUARE = sympy.Symbol("_square", positive=True)
@@ -51,21 +53,78 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Values side by side, of which a matrix has columns for each."""
+
+    parts: tuple[Neurons, ...]
+
+
+@dataclass(frozen=True)
 class Parameter:
-    """A parameter by its path, with its value in one initialization; its matrix's axes are (out,
-    in), of a filter (out, in, *size), unless `turned`."""
+    """A parameter times a number.
+
+    Attributes:
+        path: its own.
+        value: in one initialization, without the number; of a matrix (out, in), of a filter (out,
+            in, *size).
+        turned: whether the model holds the matrix as (in, out).
+        scale: the number.
+        is_fixed: whether it is a buffer, the same in every initialization.
+    """
 
     path: str
     value: Any
     turned: bool = False
+    scale: sympy.Expr = sympy.S.One
+    is_fixed: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the value."""
         return tuple(np.shape(self.value))
 
+    @property
+    def T(self) -> Parameter:
+        """The transposed matrix."""
+        return replace(self, value=np.swapaxes(self.value, -1, -2), turned=not self.turned)
 
-Value: TypeAlias = Neurons | Collective | Parameter | sympy.Expr
+    def times(self, factor: sympy.Expr) -> Parameter:
+        """A multiple."""
+        return replace(self, scale=factor * self.scale)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Σ_k of products of matrices, as W + c B A is."""
+
+    terms: tuple[tuple[Parameter, ...], ...]
+
+    @property
+    def T(self) -> Matrices:
+        """The transposed matrix."""
+        return Matrices(tuple(tuple(each.T for each in reversed(term)) for term in self.terms))
+
+    def times(self, factor: sympy.Expr) -> Matrices:
+        """A multiple."""
+        return Matrices(tuple((first.times(factor), *rest) for first, *rest in self.terms))
+
+    def __add__(self, other: Matrices) -> Matrices:
+        return Matrices(self.terms + other.terms)
+
+    def __matmul__(self, other: Matrices) -> Matrices:
+        return Matrices(tuple(a + b for a in self.terms for b in other.terms))
+
+
+def as_matrices(value: object) -> Matrices:
+    """A matrix, as the only term of a sum. Raises UnreadableError for what is none."""
+    if isinstance(value, Matrices):
+        return value
+    if not isinstance(value, Parameter) or len(value.shape) != 2:
+        raise UnreadableError("a product of matrices that are no parameters")
+    return Matrices(((value,),))
+
+
+Value: TypeAlias = Neurons | Beside | Collective | Parameter | Matrices | sympy.Expr
 
 
 class UnreadableError(Exception):
@@ -81,16 +140,34 @@ class Tracer:
         self.where = "model"
         self.given: tuple[int, ...] = ()  # the shape of the inputs, channels before positions
         self.channels_last = False
+        self.rows_of_inputs = False  # whether inputs of a matrix have positions before neurons
+        self.inputs_last = False
         self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
         self._functions: list[Activation] = []
+        self._values: dict[str, Any] = {}
+        self._made_rows: dict[tuple[int, int, int], int] = {}
+        self._split: set[int] = set()
 
     # operations
 
-    def linear(self, u: Value, weight: Parameter, bias: Parameter | None) -> Neurons:
+    def linear(self, u: Value, weight: Value, bias: Parameter | None) -> Neurons:
         """W u, or b + W u."""
-        if weight.value.ndim != 2:
-            raise UnreadableError(f"a product with {weight.path}, of shape {weight.shape}")
-        fan_out, fan_in = weight.shape[::-1] if weight.turned else weight.shape
+        if isinstance(weight, Matrices):
+            return self._sum_of_products(u, weight, bias)
+        if not isinstance(weight, Parameter) or weight.value.ndim != 2:
+            told = (
+                f"{weight.path}, of shape {weight.shape}" if isinstance(weight, Parameter) else "it"
+            )
+            raise UnreadableError(f"a product with {told}")
+        if weight.is_fixed:
+            raise UnreadableError(
+                f"a matrix {weight.path} that is a buffer, and never drawn: make it a parameter, "
+                "or apply it to the inputs before the first matrix and give inputs="
+            )
+        fan_out, fan_in = weight.shape
+        if isinstance(u, Beside):
+            return self._by_columns(u, weight, bias)
+        u = self._by_rows(u)
         source, form = self.node(u), u.form if isinstance(u, Neurons) else ""
         shape, width = self.graph.shapes[source], self.graph.widths[source]
         taps = signals.flat(shape) if shape and form == "flat" else None
@@ -100,10 +177,140 @@ class Tracer:
         if source == 0:
             self.graph.widths[0] = width or fan_in
         self._keep(weight)
-        made = Linear(source, weight.path, None, fan_in, fan_out, taps=taps)
+        made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale, taps=taps)
         at = self.graph.add(made, fan_out, self.origin)
         found = Neurons(at, form="" if taps else form)
         return found if bias is None else self.shifted(found, bias)
+
+    def _sum_of_products(self, u: Value, weight: Matrices, bias: Parameter | None) -> Neurons:
+        """b + Σ_k A_k B_k … u."""
+        found: Value = sympy.S.Zero
+        for number, term in enumerate(weight.terms):
+            inner = u
+            for each in reversed(term):
+                own = bias if number == 0 and each is term[0] else None
+                inner = self.linear(inner, each, own)
+            found = self.add(inner, found) if number else inner
+        assert isinstance(found, Neurons)
+        return found
+
+    def _by_columns(self, u: Beside, weight: Parameter, bias: Parameter | None) -> Neurons:
+        """W u of values side by side: a matrix of its own for each of them."""
+        counts = [self._count(each) for each in u.parts]
+        ends = np.cumsum([0, *counts])
+        if ends[-1] != weight.shape[1]:
+            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {ends[-1]} neurons")
+        found: Value = sympy.S.Zero
+        for number, each in enumerate(u.parts):
+            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
+            made = self.linear(each, own, bias if number == 0 else None)
+            found = self.add(found, made) if number else made
+        assert isinstance(found, Neurons)
+        return found
+
+    def _count(self, u: Neurons) -> int:
+        """The columns that a matrix has for these values."""
+        shape, width = self.graph.shapes[u.node], self.graph.widths[u.node]
+        return width * (math.prod(shape) if u.form == "flat" else 1)
+
+    def _part(
+        self, whole: Parameter, rows: tuple[int, int] | None, columns: tuple[int, int] | None
+    ) -> Parameter:
+        """Rows or columns of a parameter, as one of its own; of a filter its channels."""
+        size = math.prod(whole.shape[2:])
+        own, spans = whole.value, [rows or (0, whole.shape[0])]
+        if own.ndim > 1:
+            spans.append(columns or (0, whole.shape[1]))
+        of_matrix = (spans[1][0] * size, spans[1][1] * size) if own.ndim > 1 else None
+        shape = (own.shape[0], math.prod(own.shape[1:]))[: min(own.ndim, 2)]
+        outer = self.graph.parts.get(whole.path, Part(whole.path, shape, (0, 0), (0, 0)))
+        part = outer.within(spans[0], of_matrix)
+        self.graph.parts[part.name] = part
+        if whole.turned:
+            self.graph.turned.add(part.path)
+        return replace(whole, path=part.name, value=own[tuple(slice(*span) for span in spans)])
+
+    def rows(self, u: Value, low: int, high: int) -> Value:
+        """Some of a layer's neurons, as those of a layer of its own."""
+        if isinstance(u, Beside):
+            ends = np.cumsum([0, *(self.graph.widths[each.node] for each in u.parts)])
+            spans = [(max(low, a) - a, min(high, b) - a) for a, b in pairwise(map(int, ends))]
+            kept = [
+                each if (a, b) == (0, self.graph.widths[each.node]) else self.rows(each, a, b)
+                for each, (a, b) in zip(u.parts, spans, strict=True)
+                if a < b
+            ]
+            return kept[0] if len(kept) == 1 else Beside(tuple(kept))  # type: ignore[arg-type]
+        if not isinstance(u, Neurons) or u.expr.has(_MEAN, _SQUARE):
+            raise UnreadableError("some neurons of what is no layer")
+        is_last = not self.graph.shapes[u.node] or self.channels_last != (u.form == "turned")
+        return replace(u, node=self._rows(u.node, low, high, is_last))
+
+    def _rows(self, node: int, low: int, high: int, is_last: bool) -> int:
+        """A node of some of the neurons of another."""
+        key = node, low, high
+        if key in self._made_rows:
+            return self._made_rows[key]
+        own, span = self.graph.nodes[node], (low, high, is_last)
+        if isinstance(own, Linear):
+            made: Node = self._linear_rows(own, (low, high))
+        elif isinstance(own, Applied | Pooled):
+            made = replace(own, source=self._rows(own.source, *span))
+        elif isinstance(own, Sum):
+            terms = ((factor, self._rows(source, *span)) for factor, source in own.terms)
+            made = Sum(tuple(terms))
+        elif isinstance(own, Product):
+            made = Product(*(self._rows(source, *span) for source in own.sources))
+        else:
+            raise UnreadableError(
+                "a part of the inputs: read the network that takes it by itself, as model.net"
+                if isinstance(own, Inputs)
+                else "a part of a norm's values: take the parts before it, or use two matrices"
+            )
+        origin = self.graph.origins[node]
+        whole = Rows(origin, low, high, self.graph.widths[node], is_last)
+        if isinstance(origin, Rows):
+            whole = origin._replace(low=origin.low + low, high=origin.low + high)
+        self._made_rows[key] = self.graph.add(made, high - low, whole)
+        self._split.add(node)
+        return self._made_rows[key]
+
+    def _linear_rows(self, own: Linear, rows: tuple[int, int]) -> Linear:
+        """W u with some of the rows of W, and its biases."""
+        bias = None if own.bias is None else self._some_of(own.bias, rows)
+        weight = self._some_of(own.weight, rows)
+        return replace(own, weight=weight, bias=bias, fan_out=rows[1] - rows[0])
+
+    def _some_of(self, path: str, rows: tuple[int, int]) -> str:
+        """The path of some rows of a parameter, which are used in place of all."""
+        part = self._part(Parameter(path, self._values[path]), rows, None)
+        self.graph.parameters.pop(path, None)
+        self._keep(part)
+        return part.path
+
+    def _by_parts(self, operation: Callable[..., Value], *values: Value) -> Value | None:
+        """An operation on values side by side, part by part; None if there are none."""
+        wide = [each for each in values if isinstance(each, Beside)]
+        if not wide:
+            return None
+        widths = {tuple(self.graph.widths[e.node] for e in each.parts) for each in wide}
+        if len(widths) > 1 or not all(isinstance(e, Beside | sympy.Expr) for e in values):
+            raise UnreadableError("values side by side with others that have other parts")
+        columns = [e.parts if isinstance(e, Beside) else [e] * len(wide[0].parts) for e in values]
+        made = [operation(*each) for each in zip(*columns, strict=True)]
+        return Beside(tuple(made))  # type: ignore[arg-type]
+
+    def _by_rows(self, u: Value) -> Value:
+        """The inputs of a matrix, if these are several rows: each is at a position."""
+        is_open = self.rows_of_inputs and len(self.given) > 2 and not self.graph.shapes[0]
+        if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
+            return u
+        self.inputs_last = True
+        self.graph.widths[0], self.graph.shapes[0] = self.given[-1], self.given[1:-1]
+        for at in range(len(self.graph.nodes)):
+            if self._base(at) == 0:
+                self.graph.widths[at], self.graph.shapes[at] = self.given[-1], self.given[1:-1]
+        return replace(u, form="turned")
 
     def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
         """The node of a signal and its positions along so many axes.
@@ -111,6 +318,10 @@ class Tracer:
         The positions of the inputs are those that were given.
         """
         source = self.node(u)
+        if source and self._base(source) == 0:  # a factor, as 1/255
+            self.signal(Neurons(0), axes)
+            self.graph.widths[source] = self.graph.widths[0]
+            self.graph.shapes[source] = self.graph.shapes[0]
         if source == 0 and not self.graph.shapes[0] and len(self.given) > axes:
             self.graph.widths[0] = self.given[-axes - 1]
             self.graph.shapes[0] = self.given[-axes:]
@@ -125,6 +336,8 @@ class Tracer:
     ) -> Neurons:
         """A convolution, with a filter (out, in, *size) and the window of `signals.filters`."""
         fan_out, channels, *size = weight.shape
+        if isinstance(u, Beside):
+            return self._filtered_beside(u, weight, bias, groups, **window)
         source, shape = self.signal(u, len(size))
         if groups != 1:
             wanted = "one group: else channels of a group meet no others, so that no rotation of"
@@ -135,9 +348,24 @@ class Tracer:
         taps = signals.filters(shape, size, **window)
         self._keep(weight)
         fan_in = channels * taps.count
-        made = Linear(source, weight.path, None, fan_in, fan_out, taps=taps, size=taps.count)
+        made = Linear(
+            source, weight.path, None, fan_in, fan_out, weight.scale, taps=taps, size=taps.count
+        )
         found = Neurons(self.graph.add(made, fan_out, self.origin))
         return found if bias is None else self.shifted(found, bias)
+
+    def _filtered_beside(
+        self, u: Beside, weight: Parameter, bias: Parameter | None, groups: int, **window: Any
+    ) -> Neurons:
+        """A convolution of channels side by side, by a filter for each of them."""
+        ends = np.cumsum([0, *(self.graph.widths[each.node] for each in u.parts)])
+        found: Value = sympy.S.Zero
+        for number, each in enumerate(u.parts):
+            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
+            made = self.filtered(each, own, bias if number == 0 else None, groups, **window)
+            found = self.add(found, made) if number else made
+        assert isinstance(found, Neurons)
+        return found
 
     def pooled(self, u: Value, make: Callable[[tuple[int, ...]], Taps], axes: int) -> Neurons:
         """Means over positions, by the taps that `make` has for those of u."""
@@ -171,21 +399,39 @@ class Tracer:
         node = self.graph.nodes[base]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
             if bias.value.size != node.fan_out:
+                if bias.value.size == 1 and not np.any(bias.value):
+                    self.graph.gains.append(bias.path)
+                    return u
                 raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
             self._keep(bias)
-            made = replace(node, bias=bias.path, scale=factor * node.scale)
+            made = replace(node, bias=bias.path, scale=factor * node.scale, bias_scale=bias.scale)
             return replace(u, node=self.graph.add(made, node.fan_out, self.origin))
         if not np.any(bias.value):
             self.graph.gains.append(bias.path)
             return u
+        if isinstance(node, Sum) and u.expr == z:
+            return replace(u, node=self._shifted_sum(node, bias))
+        raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
+
+    def _shifted_sum(self, node: Sum, bias: Parameter) -> int:
+        """b + Σ_k c_k u_k, with b beside the first matrix that has no biases."""
+        for at, (factor, source) in enumerate(node.terms):
+            own = self.graph.nodes[source]
+            if isinstance(own, Linear) and own.bias is None and factor != 0:
+                moved = self.shifted(Neurons(source), bias.times(1 / factor))
+                terms = (*node.terms[:at], (factor, moved.node), *node.terms[at + 1 :])
+                return self.graph.add(Sum(terms), own.fan_out, self.origin)
         raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
 
     def apply(self, function: Callable[..., sympy.Expr], u: Value, *given: object) -> Value:
         """f(u), entry by entry."""
         if isinstance(u, sympy.Expr):
             return function(u, *given)
-        if isinstance(u, Parameter):
-            raise UnreadableError(f"a function of the parameter {u.path}")
+        if isinstance(u, Beside):
+            return self._by_parts(lambda each: self.apply(function, each, *given), u) or u
+        if isinstance(u, Parameter | Matrices):
+            told = f"the parameter {u.path}" if isinstance(u, Parameter) else "matrices"
+            raise UnreadableError(f"a function of {told}")
         return self._made(replace(u, expr=function(u.expr, *given)))
 
     def norm(
@@ -245,6 +491,11 @@ class Tracer:
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:
         """left + sign·right."""
+        parts = self._by_parts(lambda a, b: self.add(a, b, sign), left, right)
+        if parts is not None:
+            return parts
+        if all(isinstance(each, Parameter | Matrices) for each in (left, right)):
+            return as_matrices(left) + as_matrices(right).times(sympy.Integer(sign))
         if isinstance(right, Parameter) and isinstance(left, Neurons) and sign == 1:
             return self.shifted(left, right)
         if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
@@ -257,10 +508,20 @@ class Tracer:
     def multiply(self, left: Value, right: Value) -> Value:
         """left·right, entry by entry."""
         for one, other in ((left, right), (right, left)):
+            if isinstance(one, Parameter | Matrices) and isinstance(other, sympy.Expr):
+                return one.times(other)
+        if (parts := self._by_parts(self.multiply, left, right)) is not None:
+            return parts
+        for one, other in ((left, right), (right, left)):
             if isinstance(one, Parameter):
                 return self.scaled(other, one)
         left, right = self.on_one_node(left, right)
         if _apart(left, right):
+            for one, other in ((left, right), (right, left)):
+                if (same := self._affine(one)) is not None:
+                    shift, factor, function = same
+                    inner = self.multiply(function, other)
+                    return self.add(self.multiply(shift, other), self.multiply(factor, inner))
             a, b = self.node(left), self.node(right)
             width = self.graph.widths[a]
             form = self._form(left, right)
@@ -269,6 +530,8 @@ class Tracer:
 
     def scaled(self, u: Value, factor: Parameter) -> Value:
         """u times a parameter: a norm's gain, or one number for all neurons."""
+        if isinstance(u, Parameter) and np.size(u.value) < np.size(factor.value):
+            u, factor = factor, u
         number = self.held(factor)
         return u if number == 1 else self.multiply(u, number)
 
@@ -277,11 +540,16 @@ class Tracer:
         values = np.asarray(factor.value)
         if values.size == 0 or not np.all(values == values.flat[0]):
             raise UnreadableError(f"{factor.path}, a factor of its own for each neuron")
-        self.graph.gains.append(factor.path)
-        return functions.exact(values.flat[0].item())
+        if not factor.is_fixed:
+            self.graph.gains.append(factor.path)
+        return factor.scale * functions.exact(values.flat[0].item())
 
     def divide(self, left: Value, right: Value) -> Value:
         """left/right."""
+        if isinstance(left, Parameter | Matrices) and isinstance(right, sympy.Expr):
+            return left.times(1 / right)
+        if (parts := self._by_parts(self.divide, left, right)) is not None:
+            return parts
         if isinstance(right, Parameter):
             number = self.held(right)
             if not number:
@@ -330,6 +598,8 @@ class Tracer:
     def node(self, u: Value) -> int:
         """The number of the node that has this value's entries."""
         u = self._made(u)
+        if isinstance(u, Beside):
+            raise UnreadableError("values side by side, which are read before a matrix or a filter")
         if not isinstance(u, Neurons):
             raise UnreadableError("a matrix applied to what is no layer")
         if u.expr == z:
@@ -345,6 +615,14 @@ class Tracer:
         Constant factors and means over positions are moved into the matrices next to them.
         """
         self.graph.output = self.node(u)
+        if both := self._split.intersection(self.graph.between(0, self.graph.output)):
+            (node, *_) = (self.graph.nodes[at] for at in sorted(both))
+            told = getattr(node, "weight", "a layer")
+            raise UnreadableError(f"{told}, whose neurons are used together and in parts")
+        live = [self.graph.nodes[at] for at in self.graph.between(0, self.graph.output)]
+        used = Counter(each.weight for each in live if isinstance(each, Linear))
+        for path in (path for path, count in used.items() if count > 1):
+            raise UnreadableError(f"{path}, which is used with its biases and without them")
         absorb(self.graph)
         self.graph.join_pools()
         return self.graph
@@ -420,6 +698,18 @@ class Tracer:
         self._functions.append(made)
         return made, factor
 
+    def _affine(self, u: Value) -> tuple[sympy.Expr, sympy.Expr, Neurons] | None:
+        """a, b and f, where u is a + b f with a function f of the same node that is used already.
+
+        An example is 1 − t beside t, as of a gate. A layer has one function of each variable.
+        """
+        if not isinstance(u, Neurons) or (u.node, u.expr) in self._made_nodes:
+            return None
+        for node, expr in [*self._made_nodes]:
+            if node == u.node and (found := functions.affine(u.expr, expr)) is not None:
+                return *found, replace(u, expr=expr)
+        return None
+
     def _sum(self, terms: tuple[tuple[sympy.Expr, Value], ...]) -> Neurons:
         found: list[tuple[sympy.Expr, int]] = []
         for sign, value in terms:
@@ -463,15 +753,35 @@ class Tracer:
         return made
 
     def _gain(self, parameter: Parameter, is_factor: bool) -> None:
-        if not np.all(np.asarray(parameter.value) == is_factor):
+        if parameter.scale != 1 or not np.all(np.asarray(parameter.value) == is_factor):
             wanted = f"{int(is_factor)} at the start"
             raise UnreadableError(f"{parameter.path}, which is not {wanted}")
         self.graph.gains.append(parameter.path)
 
     def _keep(self, parameter: Parameter) -> None:
-        if parameter.path in self.graph.parameters:
-            raise UnreadableError(f"{parameter.path}, which is used twice")
-        self.graph.parameters[parameter.path] = parameter.value
+        if parameter.is_fixed:
+            raise UnreadableError(f"{parameter.path}, which is no parameter, and never drawn")
+        path, parts = parameter.path, self.graph.parts
+        own = parts.get(path, _everything(path))
+        for other in self.graph.parameters:
+            if own.overlaps(parts.get(other, _everything(other))):
+                raise UnreadableError(
+                    f"{own.path}, which is used twice: matrices are independent here; read the "
+                    "model up to its second use"
+                )
+        if parameter.turned:
+            self.graph.turned.add(own.path)
+        self._values[path] = self.graph.parameters[path] = parameter.value
+
+    def _base(self, node: int) -> int:
+        """The node u of a node c u, or itself."""
+        return self._multiple(node)[1]
+
+
+def _everything(path: str) -> Part:
+    """All of a parameter."""
+    most = 2**62
+    return Part(path, (), (0, most), (0, most))
 
 
 def _factor(expr: sympy.Expr) -> sympy.Expr | None:

@@ -193,9 +193,9 @@ def test_a_report_of_signals():
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        (nn.MaxPool1d(2), "largest of several positions"),
+        (nn.Sequential(nn.Conv1d(2, 2, 1), nn.MaxPool1d(2)), "largest of several positions"),
         (nn.GroupNorm(1, 2), "GroupNorm of inputs"),
-        (nn.InstanceNorm1d(2), "one neuron in each group"),
+        (nn.Sequential(nn.Conv1d(2, 2, 1), nn.InstanceNorm1d(2)), "one neuron in each group"),
         (nn.Conv1d(2, 2, 3, groups=2), "2 groups of channels"),
     ],
 )

@@ -339,7 +339,7 @@ class Shaped(nn.Module):
         (lambda x, own: (1, -1), "view: a layer in 1 rows"),
         (lambda x, own: (5, -1), "view: a layer in 5 rows"),
         (lambda x, own: (x.size(1), -1), "view: a layer in a number of a shape rows"),
-        (lambda x, own: (own.b.weight.size(0), -1), "view: a layer in a number of a shape rows"),
+        (lambda x, own: (own.b.weight.size(0), -1), "view: a layer in 2 rows"),
         (lambda x, own: (-1, 2), "view: a layer in another shape"),
         (lambda x, own: (-1, x.size(0)), "view: a layer in another shape"),
         (lambda x, own: (x.size(0), 2), "view: a layer in another shape"),
@@ -534,7 +534,7 @@ class Tied(nn.Module):
 def test_one_fault_is_told_once():
     with pytest.raises(InputError) as caught:
         models.read(Tied)
-    assert caught.value.wanted.endswith("cannot read t: the operation t")
+    assert caught.value.wanted.count("a.weight, which is used twice (test_models_torch.py:") == 1
     several = nn.Sequential(nn.Conv1d(1, 2, 3), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(2, 2))
     with pytest.raises(
         InputError, match=r"0: .* inputs= tells .*; 1: no layer .* MaxPool1d: .* average"

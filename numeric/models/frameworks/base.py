@@ -41,9 +41,21 @@ class Reading(ABC):
         channels, positions = self.graph.widths[0], self.graph.shapes[0]
         return (*positions, channels) if self.channels_last else (channels, *positions)
 
+    @property
+    def _paths(self) -> list[str]:
+        """The paths of the parameters that the graph uses, as the model has them."""
+        return self.graph.wholes
+
     def in_front(self, X: Array) -> Array:
         """Signals (m, …) with their channels as the first axis behind m."""
         return np.moveaxis(X, -1, 1) if self.channels_last else X
+
+    takes: tuple[int, ...] | None = None
+    """The shape of one input, if it is changed before the first matrix."""
+
+    def prepare(self, X: Array) -> Array:
+        """Inputs as the first matrix or filter takes them: what no parameter enters is done."""
+        return X
 
     @abstractmethod
     def draw(self, seed: int) -> Mapping[str, Array]:

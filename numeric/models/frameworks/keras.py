@@ -21,7 +21,7 @@ from .. import functions
 from ..graph import Graph
 from ..outputs import chosen, named
 from ..signals import everywhere, windows
-from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
+from ..tracing import Beside, Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Reading
 
 Values = Mapping[str, Any]
@@ -53,7 +53,6 @@ class KerasReading(Reading):
         self.graph = self._read(tuple(given))
         self._shapes: dict[Any, tuple[int, ...]] = {}
         self._weights = {each.path: each for each in model.trainable_variables}
-        self._variables = [self._weights[path] for path in self.graph.parameters]
         self._programs: dict[Any, Any] = {}
         self.how = "made again" if make else "each layer's initializers"
 
@@ -71,14 +70,15 @@ class KerasReading(Reading):
         made = []
         for seed in seeds:
             self._initialize(seed)
-            made.append([np.array(self._weights[path].value) for path in self.graph.parameters])
+            made.append([np.array(self._weights[path].value) for path in self._paths])
         return made
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
-        columns = zip(self.graph.parameters, zip(*made, strict=True), strict=True)
+        columns = zip(self._paths, zip(*made, strict=True), strict=True)
         stacked = {path: np.array(each, float) for path, each in columns}
-        return {path: np.array([*map(_matrix, values)]) for path, values in stacked.items()}
+        own = {path: np.array([*map(_matrix, values)]) for path, values in stacked.items()}
+        return self.graph.with_parts(own)
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
@@ -123,6 +123,10 @@ class KerasReading(Reading):
 
         return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
 
+    @property
+    def _variables(self) -> list[Any]:
+        return [self._weights[path] for path in self._paths]
+
     def _shape(self, origin: Any) -> tuple[int, ...]:
         """The shape of a value, without the axis of the inputs."""
         if origin is None:
@@ -163,9 +167,7 @@ class KerasReading(Reading):
         return found
 
     def _values(self) -> dict[str, Array]:
-        found = {
-            path: np.asarray(self._weights[path].value, float) for path in self.graph.parameters
-        }
+        found = {path: np.asarray(self._weights[path].value, float) for path in self._paths}
         return {path: _matrix(value) for path, value in found.items()}
 
     def _initialize(self, seed: int) -> None:
@@ -279,13 +281,14 @@ def _matrix(value: Array) -> Array:
     return moved.reshape(len(moved), -1)
 
 
-def _parameter(variable: Any, turned: bool = False) -> Parameter:
-    return Parameter(variable.path, np.asarray(variable.value, float), turned)
+def _parameter(variable: Any) -> Parameter:
+    return Parameter(variable.path, np.asarray(variable.value, float))
 
 
 def _dense(tracer: Tracer, layer: Any, u: Value) -> Value:
     bias = None if layer.bias is None else _parameter(layer.bias)
-    z = tracer.linear(u, _parameter(layer.kernel, turned=True), bias)
+    kernel = _parameter(layer.kernel)
+    z = tracer.linear(u, replace(kernel, value=kernel.value.T), bias)
     return _activated(tracer, layer.activation, z)
 
 
@@ -376,6 +379,14 @@ def _merged(name: str) -> Callable[..., Value]:
     return done
 
 
+def _concatenated(tracer: Tracer, layer: Any, given: Any) -> Value:
+    """Neurons side by side; a layer's own values may be used by several."""
+    parts = [e for each in given for e in (each.parts if isinstance(each, Beside) else (each,))]
+    if layer.axis not in (-1, len(layer.output.shape) - 1):
+        raise UnreadableError("values side by side that are no neurons")
+    return Beside(tuple(parts))
+
+
 def _rescaled(tracer: Tracer, u: Value, scale: Any, offset: Any) -> Value:
     if np.ndim(scale) or np.ndim(offset):
         raise UnreadableError("factors or offsets of their own for each neuron")
@@ -430,5 +441,6 @@ _LAYERS: dict[str, Callable[..., Value]] = {
     "LayerNormalization": _norm("layer"),
     "RMSNormalization": _norm("rms"),
     "Add": _merged("add"),
+    "Concatenate": _concatenated,
     "Multiply": _merged("multiply"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,16 @@ from ....arrays import Array
 from ... import functions
 from ...graph import Graph
 from ...signals import everywhere, selected, windows
-from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
+from ...tracing import (
+    Beside,
+    Collective,
+    Neurons,
+    Parameter,
+    Tracer,
+    UnreadableError,
+    Value,
+    refused,
+)
 
 Place: TypeAlias = tuple[int, ...]
 """Where in a jaxpr: the numbers of equations, from the outermost."""
@@ -82,6 +92,8 @@ def traced(
             return [_product(tracer, equation, operands, turned)]
         if equation.primitive.name == "conv_general_dilated":
             return [_convolved(tracer, equation, operands, turned)]
+        if equation.primitive.name == "split":
+            return _cut(tracer, equation, operands[0])
         return [_apply(tracer, equation, operands)]
 
     try:
@@ -99,7 +111,7 @@ def traced(
 
 def _operand(value: Any) -> Any:
     """A number as an expression, other arrays by one value, where they have but one."""
-    if value is None or isinstance(value, Neurons | Collective | Parameter | sympy.Basic):
+    if value is None or isinstance(value, Neurons | Beside | Collective | Parameter | sympy.Basic):
         return value
     array = np.asarray(value)
     if array.dtype == bool:
@@ -126,16 +138,18 @@ def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[st
     u, W, axis = operands[0], operands[1], right
     if isinstance(u, Parameter):
         u, W, axis = operands[1], operands[0], left
-    if not isinstance(W, Parameter) or not isinstance(u, Neurons):
+    if not isinstance(W, Parameter) or not isinstance(u, Neurons | Beside):
         raise UnreadableError("a product of two layers, as in attention")
     if W.path == "a constant" or W.value.ndim != 2:
         raise UnreadableError(f"a product with {W.path} of shape {W.shape}")
     is_turned = axis == 0
     turned[W.path] = is_turned != W.turned
     shape = equation.invars[operands.index(u)].aval.shape
-    if (left if u is operands[0] else right) != _channels(_places(tracer, u, shape), shape):
+    places = () if isinstance(u, Beside) else _places(tracer, u, shape)
+    if (left if u is operands[0] else right) != _channels(places, shape):
         raise UnreadableError("a product over an axis of positions")
-    return tracer.linear(u, Parameter(W.path, W.value, is_turned), None)
+    value = W.value.T if is_turned else W.value
+    return tracer.linear(u, replace(W, value=value, turned=False), None)
 
 
 def _convolved(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, Any]) -> Any:
@@ -168,7 +182,7 @@ def _windowed(tracer: Tracer, equation: Any, u: Any) -> Any:
     return _summed(tracer, u, lambda at: windows(at, *window), int(np.prod(size)), len(places))
 
 
-def _placed(tracer: Tracer, equation: Any, operands: list[Any]) -> Neurons:
+def _placed(tracer: Tracer, equation: Any, operands: list[Any]) -> Value:
     """Some positions of a signal, or zeros beside them."""
     u, params, shape = operands[0], equation.params, equation.invars[0].aval.shape
     places = _places_of_inputs(tracer, u, shape)
@@ -186,6 +200,12 @@ def _placed(tracer: Tracer, equation: Any, operands: list[Any]) -> Neurons:
         if any(inside for *_, inside in params["padding_config"]):
             raise UnreadableError("zeros between positions")
     others = [axis for axis in range(len(shape)) if axis not in places]
+    if not places and equation.primitive.name == "slice" and isinstance(u, Neurons | Beside):
+        *whole, last = at
+        if last == list(range(last[0], last[-1] + 1)) and all(
+            each == list(range(n)) for each, n in zip(whole, shape, strict=False)
+        ):
+            return tracer.rows(u, last[0], last[-1] + 1)
     if not places or any(at[axis] != list(range(shape[axis])) for axis in others):
         raise UnreadableError("a part of the neurons")
     chosen = [at[axis] for axis in places]
@@ -202,13 +222,35 @@ def _places_of_inputs(tracer: Tracer, u: Any, shape: Sequence[int]) -> tuple[int
     return _places(tracer, u, shape)
 
 
-def _side_by_side(tracer: Tracer, equation: Any, operands: list[Any]) -> Neurons:
+def _side_by_side(tracer: Tracer, equation: Any, operands: list[Any]) -> Value:
     first, axis = operands[0], equation.params["dimension"]
     shape = equation.invars[0].aval.shape
     places = _places_of_inputs(tracer, first, shape)
+    if isinstance(first, Neurons | Beside) and axis == len(shape) - 1 and axis not in places:
+        return _beside(operands)
     if axis not in places or not all(isinstance(each, Neurons) for each in operands):
         raise UnreadableError("values side by side that are no parts of one signal")
     return replace(tracer.gathered(operands, places.index(axis)), form=first.form)
+
+
+def _beside(operands: list[Any]) -> Beside:
+    """Neurons side by side."""
+    parts = [e for each in operands for e in (each.parts if isinstance(each, Beside) else (each,))]
+    if not all(isinstance(each, Neurons) for each in parts):
+        raise UnreadableError("values side by side that are no layers")
+    return Beside(tuple(parts))
+
+
+def _cut(tracer: Tracer, equation: Any, u: Any) -> list[Any]:
+    """Some neurons after others, each as a layer of its own."""
+    params, ends = equation.params, [0, *np.cumsum(equation.params["sizes"]).tolist()]
+    if params["axis"] != len(equation.invars[0].aval.shape) - 1 or _has_places(tracer, u):
+        raise UnreadableError("a split that is not of the neurons")
+    return [tracer.rows(u, *pair) for pair in pairwise(ends)]
+
+
+def _has_places(tracer: Tracer, u: Any) -> bool:
+    return isinstance(u, Neurons) and bool(tracer.graph.shapes[u.node])
 
 
 def _summed(

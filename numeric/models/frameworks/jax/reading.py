@@ -13,7 +13,7 @@ from jax.interpreters import partial_eval
 from derive.errors import InputError
 
 from ....arrays import Array
-from ...graph import Graph, Linear
+from ...graph import Graph, Linear, Rows
 from ...laws import Law
 from ...outputs import chosen
 from ...tracing import refused
@@ -50,7 +50,6 @@ class JaxReading(Reading):
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
         self.graph.remarks += _dropped(model)
         self._biases = {each.bias for each in self.graph.nodes if isinstance(each, Linear)}
-        self._paths = list(self.graph.parameters)
         self._laws: Mapping[str, Law] = {}
         self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
         self._together: bool | None = None
@@ -147,7 +146,7 @@ class JaxReading(Reading):
         for path in self._paths:
             stacked = np.asarray(made[self._names.index(path)], float)
             found[path] = np.array([self._matrix(path, each) for each in stacked])
-        return found
+        return self.graph.with_parts(found)
 
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
         several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
@@ -248,15 +247,15 @@ class JaxReading(Reading):
         moves: Mapping[Any, Callable[[Any], Any]] | None = None,
     ) -> list[Any]:
         """The values at these places, where those at others are moved."""
-        wanted, found = set(places), {}
+        found: dict[Any, Any] = {}
 
         def handle(equation: Any, given: list[Any], place: Place) -> Any:
             done = equation.primitive.bind(*given, **equation.params)
             outs = list(done) if equation.primitive.multiple_results else [done]
-            if moves and place in moves:
-                outs[0] = moves[place](outs[0])
-            if place in wanted:
-                found[place] = outs[0]
+            for at, move in (moves or {}).items():
+                if _whole(at) == place:
+                    outs[0] = _with(outs[0], at, move(_some(outs[0], at)))
+            found.update({at: _some(outs[0], at) for at in places if _whole(at) == place})
             return outs
 
         walk(self._jaxpr.jaxpr, self._jaxpr.consts, [*leaves, x], handle)
@@ -324,6 +323,23 @@ def read(
             raise InputError("inputs", f"{inputs.shape[-1]} numbers each", wanted) from error
         return JaxReading(framework, made, _of_linen, again, inputs, output)
     return JaxReading(framework, model, _of_nnx, make, inputs, output)
+
+
+def _whole(place: Any) -> Any:
+    """The place of the value of which these are some neurons, or itself."""
+    return place.origin if isinstance(place, Rows) else place
+
+
+def _some(value: Any, place: Any) -> Any:
+    """The neurons that are meant."""
+    return value[..., place.low : place.high] if isinstance(place, Rows) else value
+
+
+def _with(value: Any, place: Any, moved: Any) -> Any:
+    """A value with other numbers in place of these neurons."""
+    if not isinstance(place, Rows):
+        return moved
+    return value.at[..., place.low : place.high].set(moved)
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from ...functions import TORCH, plain
 from ...outputs import chosen
@@ -38,7 +39,9 @@ def traced(module: nn.Module) -> fx.Graph:
     arguments = list(inspect.signature(module.forward).parameters.values())
     given = {each.name: each.default for each in arguments[1:] if _is_constant(each)}
     with torch.no_grad():
-        graph = fx.Tracer().trace(module, concrete_args=given or None)
+        tracer = fx.Tracer()
+        tracer.record_stack_traces = True
+        graph = tracer.trace(module, concrete_args=given or None)
     if given:
         _without_arguments(graph)
     return graph
@@ -131,3 +134,175 @@ def part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphM
             copies[node] = found.node_copy(node, lambda each: copies[each])
     found.output(tuple(copies[by_name[name]] for name in nodes))
     return fx.GraphModule(traced, found)
+
+
+# Parts of a model that are brought to the form that the reader knows.
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model with each reparametrized matrix in place of what makes it, as by weight or spectral
+    norm: as a parameter of its own, with the value that it has."""
+    for module in model.modules():
+        if hasattr(module, "parametrizations"):
+            for name in list(module.parametrizations):
+                with torch.enable_grad():  # else what is left in place is no parameter
+                    parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+        for hook in [*module._forward_pre_hooks.values()]:
+            if type(hook).__name__ in _UNDONE:
+                _UNDONE[type(hook).__name__](module, hook.name)
+    return model
+
+
+def reparametrized(model: nn.Module) -> list[str]:
+    """The paths of the matrices that `unwrapped` puts in place."""
+    return [
+        f"{path}.{name}".lstrip(".")
+        for path, module in model.named_modules()
+        for name in [
+            *getattr(module, "parametrizations", ()),
+            *(e.name for e in module._forward_pre_hooks.values() if type(e).__name__ in _UNDONE),
+        ]
+    ]
+
+
+_UNDONE = {
+    "WeightNorm": nn.utils.remove_weight_norm,
+    "SpectralNorm": nn.utils.remove_spectral_norm,
+}
+
+
+def one_hot(ids: torch.Tensor, count: int) -> torch.Tensor:
+    """Rows of a unit matrix, which a table of embeddings is multiplied by."""
+    return functional.one_hot(ids.long(), count).double()
+
+
+def without_tables(graph: fx.Graph, module: nn.Module) -> None:
+    """Write each table of embeddings as a matrix times unit vectors."""
+    for node in list(graph.nodes):
+        path = str(node.target)
+        if node.op == "call_module" and type(module.get_submodule(path)) is nn.Embedding:
+            table = module.get_submodule(path)
+            if table.max_norm is not None:
+                continue
+            with graph.inserting_before(node):
+                unit = graph.call_function(one_hot, (node.args[0], table.num_embeddings))
+                weight = graph.get_attr(f"{path}.weight")
+                made = graph.call_function(torch.matmul, (unit, weight))
+            node.replace_all_uses_with(made)
+            graph.erase_node(node)
+
+
+class Prepared(NamedTuple):
+    """What is done to the inputs before the first parameter.
+
+    Attributes:
+        run: of the arguments of `forward`, the value that the parameters meet.
+        shape: of that value, without the axis of the examples.
+    """
+
+    run: Callable[..., Any]
+    shape: tuple[int, ...]
+
+
+def prepared(graph: fx.Graph, module: nn.Module, given: Sequence[Any]) -> Prepared | None:
+    """Cut off what no parameter enters: the graph then takes what that makes of the inputs.
+
+    Arguments:
+        given: the arguments of `forward` at some examples.
+
+    None, and the graph as it is, where it only gives the inputs another shape, and where several
+    values enter the rest.
+    """
+    arguments = [node for node in graph.nodes if node.op == "placeholder"]
+    names = list(inspect.signature(module.forward).parameters)
+    places = {node: names.index(str(node.target)) for node in arguments if node.target in names}
+    values: dict[fx.Node, Any] = {}
+    run = fx.Interpreter(fx.GraphModule(module, graph))
+    run.env = values
+    of_inputs: set[fx.Node] = set()
+    for node in graph.nodes:
+        if node in arguments:
+            if places.get(node, len(given)) < len(given):
+                values[node] = given[places[node]]
+                of_inputs.add(node)
+        elif all(each in values for each in node.all_input_nodes) and _is_fixed(node, module):
+            values[node] = run.run_node(node)
+            if of_inputs.intersection(node.all_input_nodes) and torch.is_tensor(values[node]):
+                of_inputs.add(node)
+    ends = [e for e in graph.nodes if e in of_inputs and any(u not in values for u in e.users)]
+    if len(ends) != 1:
+        return None
+    (end,) = ends
+    if len(given) == 1 and all(_is_kept(each, module, values) for each in _above(end)):
+        return None
+    first, copies = fx.Graph(), dict[fx.Node, fx.Node]()
+    for node in graph.nodes:
+        if node in _above(end):
+            copies[node] = first.node_copy(node, lambda each: copies[each])
+    first.output(copies[end])
+    made = fx.GraphModule(module, first)
+    used = [places[node] for node in arguments if node in _above(end)]
+    alone = made(*(given[at][:1] for at in used))
+    if alone.shape != values[end][:1].shape or not torch.allclose(alone, values[end][:1]):
+        raise UnreadableError(f"{end.name}: it makes the inputs of a batch depend on each other")
+    with graph.inserting_before(arguments[0]):
+        argument = graph.placeholder(f"{end.name}_given")
+    end.replace_all_uses_with(argument)
+    for each in arguments:
+        each.replace_all_uses_with(argument)
+    for node in reversed(list(graph.nodes)):
+        if not node.users and node.op != "output" and node is not argument:
+            graph.erase_node(node)
+    return Prepared(lambda *given: made(*(given[at] for at in used)), tuple(values[end].shape[1:]))
+
+
+def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
+    """True if no parameter and nothing random enters in this operation."""
+    if node.op == "get_attr":
+        owner, _, name = str(node.target).rpartition(".")
+        return name not in dict(module.get_submodule(owner).named_parameters(recurse=False))
+    if node.op == "call_module":
+        called = module.get_submodule(str(node.target))
+        batch = isinstance(called, nn.modules.batchnorm._BatchNorm)
+        return not (batch or list(called.parameters()) or called._forward_hooks)
+    if node.op == "output":
+        return False
+    name = str(getattr(node.target, "__name__", node.target))
+    return not name.startswith(("rand", "normal", "bernoulli")) and name != "dropout"
+
+
+def _above(node: fx.Node) -> set[fx.Node]:
+    """The nodes that a node is computed from, and itself."""
+    found, todo = {node}, [node]
+    while todo:
+        for each in todo.pop().all_input_nodes:
+            if each not in found:
+                found.add(each)
+                todo.append(each)
+    return found
+
+
+def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) -> bool:
+    """True for what a reader follows itself before the first matrix: shapes, padding, a number."""
+    if node.op in {"placeholder"} or not torch.is_tensor(values[node]):
+        return True
+    if node.op == "call_module":
+        kind = type(module.get_submodule(str(node.target))).__name__
+        return (
+            kind in {"Identity", "Flatten"}
+            or kind.endswith("Pad1d")
+            or kind.endswith("Pad2d")
+            or kind.startswith("Dropout")
+        )
+    name = str(getattr(node.target, "__name__", node.target))
+    if name in {"mul", "truediv", "div"}:
+        return values[node].ndim == 2 and all(
+            not torch.is_tensor(values.get(each, each)) or values[each].ndim for each in node.args
+        )
+    return name in _KEPT
+
+
+_KEPT = frozenset(
+    {"view", "reshape", "flatten", "squeeze", "permute", "contiguous", "float", "double", "pad"}
+    | {"getitem", "transpose", "neg", "clone", "dropout"}
+)

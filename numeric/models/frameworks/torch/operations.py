@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,17 @@ from derive.errors import InputError
 
 from ... import functions
 from ...signals import everywhere, selected, windows
-from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value
+from ...tracing import (
+    Beside,
+    Collective,
+    Matrices,
+    Neurons,
+    Parameter,
+    Tracer,
+    UnreadableError,
+    Value,
+    as_matrices,
+)
 
 
 def evaluate(
@@ -64,7 +75,10 @@ def name_of(node: fx.Node) -> str:
 
 def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
     if not is_first:
-        raise UnreadableError("a second argument of forward")
+        raise UnreadableError(
+            "a second argument of forward: give inputs=(x, y) if both lie side by side before the "
+            "first matrix; else read the network of each by itself, as model.branch"
+        )
     tracer.graph.origins[0] = node.name
     return Neurons(0)
 
@@ -88,7 +102,8 @@ def _operation(
         value = operator.attrgetter(str(node.target))(module)
         if not isinstance(value, torch.Tensor):
             raise UnreadableError("an attribute that is no tensor")
-        return parameter(str(node.target), value)
+        is_fixed = not isinstance(value, nn.Parameter)
+        return replace(parameter(str(node.target), value), is_fixed=is_fixed)
     if node.op == "call_module":
         called = module.get_submodule(str(node.target))
         if called._forward_hooks or called._forward_pre_hooks:
@@ -192,12 +207,12 @@ def _of(
     def applied(tracer: Tracer, u: Value, *args: Any, **kwargs: Any) -> Value:
         kwargs.pop("inplace", None)
         given = [*args, *(kwargs.get(name, own) for name, own in [*options.items()][len(args) :])]
-        return tracer.apply(function, u, *given[: len(options)])
+        return tracer.apply(function, _value(u), *given[: len(options)])
 
     return applied
 
 
-def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None) -> Value:
+def _linear(tracer: Tracer, u: Value, weight: Value, bias: Parameter | None = None) -> Value:
     if not (isinstance(u, Neurons) and u.form == "flat"):
         _check_last(tracer, u)
     return tracer.linear(u, weight, bias)
@@ -205,8 +220,117 @@ def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None 
 
 def _check_last(tracer: Tracer, u: Value) -> None:
     """Raise UnreadableError unless the neurons are the last axis."""
-    if isinstance(u, Neurons) and tracer.graph.shapes[u.node] and u.form != "turned":
-        raise UnreadableError("the last axis is one of positions: permute the channels there first")
+    for each in u.parts if isinstance(u, Beside) else (u,):
+        if isinstance(each, Neurons) and tracer.graph.shapes[each.node] and not each.form:
+            raise UnreadableError(
+                "a random matrix over positions, which has no theory here: permute the channels to "
+                "the last axis, or mix positions by a fixed matrix, A @ x with a buffer A"
+            )
+
+
+def _matmul(tracer: Tracer, left: Value, right: Value) -> Value:
+    """u W, or A u with a fixed matrix A over positions, or a product of matrices."""
+    if isinstance(right, Parameter | Matrices) and isinstance(left, Neurons | Beside):
+        return _linear(tracer, left, right.T)
+    if isinstance(left, Parameter) and isinstance(right, Neurons):
+        return _over_places(tracer, left, right)
+    if isinstance(left, Neurons) and isinstance(right, Neurons):
+        raise UnreadableError("a product of two layers, summed over, as in attention")
+    return as_matrices(left) @ as_matrices(right)
+
+
+def _over_places(tracer: Tracer, A: Parameter, u: Neurons) -> Value:
+    """A u, sums over positions with the weights of a fixed matrix, as on a graph."""
+    shape = tracer.graph.shapes[u.node]
+    if u.form != "turned" or len(shape) != 1 or not A.is_fixed or A.value.ndim != 2:
+        raise UnreadableError(
+            f"{A.path} from the left: a parameter is read as x @ W.T, a buffer as A @ x over the "
+            "positions of x"
+        )
+    weights = float(A.scale) * A.value
+    rows = tuple(tuple((int(p), float(row[p])) for p in np.flatnonzero(row)) for row in weights)
+    return replace(
+        tracer.pooled(replace(u, form=""), lambda at: _mixing(rows, at), 1), form="turned"
+    )
+
+
+def _mixing(rows: tuple[Any, ...], shape: tuple[int, ...]) -> Taps:
+    return Taps((rows,), shape, (len(rows),))
+
+
+def _addmm(
+    tracer: Tracer, bias: Parameter, left: Value, right: Value, *, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    if beta != 1 or alpha != 1:
+        raise UnreadableError("addmm with beta or alpha")
+    return tracer.add(_matmul(tracer, left, right), bias)
+
+
+def _einsum(tracer: Tracer, spelled: str, *given: Value) -> Value:
+    """A matrix and a layer, the layer's last axis summed over: "bi,oi->bo", "...i,io->...o"."""
+    terms, _, into = spelled.replace(" ", "").partition("->")
+    names = terms.split(",")
+    told = f"einsum of {spelled}: read is a layer's last axis times a matrix, as bi,oi->bo"
+    if len(names) != 2 or len(given) != 2:
+        raise UnreadableError(told)
+    at = int(isinstance(given[0], Parameter | Matrices))
+    (u, of_u), (W, of_W) = (given[at], names[at]), (given[1 - at], names[1 - at])
+    if not isinstance(W, Parameter | Matrices) or not of_u or len(of_W) != 2:
+        raise UnreadableError(told)
+    if into != of_u[:-1] + of_W.replace(of_u[-1], "") or of_u[-1] not in of_W:
+        raise UnreadableError(told)
+    return _linear(tracer, u, W if of_W[1] == of_u[-1] else W.T)
+
+
+def _cat(tracer: Tracer, given: Any, dim: int = 0) -> Value:
+    """Values side by side, along the axis of the neurons."""
+    parts = [e for each in given for e in (each.parts if isinstance(each, Beside) else (each,))]
+    if not all(isinstance(each, Neurons) for each in parts):
+        raise UnreadableError("values side by side that are no layers")
+    first = parts[0]
+    axes = len(tracer.graph.shapes[first.node]) if first.form != "flat" else 0
+    neurons = axes + 1 if first.form == "turned" else 1
+    if {(e.form, tracer.graph.shapes[e.node]) for e in parts} != {
+        (first.form, tracer.graph.shapes[first.node])
+    }:
+        raise UnreadableError("values side by side whose positions differ")
+    if dim % (axes + 2) != neurons:
+        raise UnreadableError(f"values side by side along axis {dim}, which is not the neurons'")
+    return Beside(tuple(parts))
+
+
+def _chunk(tracer: Tracer, u: Value, chunks: int, dim: int = 0) -> Any:
+    count = _width(tracer, u)
+    return _split(tracer, u, -(-count // chunks), dim)
+
+
+def _split(tracer: Tracer, u: Value, sizes: Any, dim: int = 0) -> Any:
+    """Some neurons after others, each as a layer of its own."""
+    _check_neurons(tracer, u, dim)
+    count = _width(tracer, u)
+    if not count:
+        raise UnreadableError("a part of the inputs: read the network that takes it by itself")
+    if isinstance(sizes, int):
+        sizes = [min(sizes, count - at) for at in range(0, count, sizes)]
+    ends = [0, *np.cumsum(sizes).tolist()]
+    return tuple(tracer.rows(u, *pair) for pair in pairwise(ends))
+
+
+def _width(tracer: Tracer, u: Value) -> int:
+    parts = u.parts if isinstance(u, Beside) else (u,)
+    if not all(isinstance(each, Neurons) for each in parts):
+        raise UnreadableError("a part of what is no layer")
+    return sum(tracer.graph.widths[each.node] for each in parts if isinstance(each, Neurons))
+
+
+def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
+    """Raise UnreadableError unless the axis is the neurons'."""
+    first = u.parts[0] if isinstance(u, Beside) else u
+    if not isinstance(first, Neurons) or first.form == "flat":
+        raise UnreadableError("a part of what is no layer, or of positions that lie side by side")
+    axes = len(tracer.graph.shapes[first.node])
+    if dim % (axes + 2) != (axes + 1 if first.form == "turned" else 1):
+        raise UnreadableError(f"parts along axis {dim}, which is not the neurons'")
 
 
 def _each(given: Any, axes: int) -> tuple[Any, ...]:
@@ -260,21 +384,41 @@ def _padded(
     return tracer.pooled(u, taps, axes)
 
 
-def _part(tracer: Tracer, u: Neurons, at: Any) -> Value:
-    """Some positions of a signal."""
-    axes = len(tracer.graph.shapes[u.node])
+def _part(tracer: Tracer, u: Neurons | Beside, at: Any) -> Value:
+    """Some positions of a signal, or some neurons of a layer."""
+    first = u.parts[0] if isinstance(u, Beside) else u
+    axes = len(tracer.graph.shapes[first.node])
     given = list(at) if isinstance(at, tuple) else [at]
     if Ellipsis in given:
         place, missing = given.index(Ellipsis), 3 + axes - len(given)
         given[place : place + 1] = [slice(None)] * missing
     given += [slice(None)] * (2 + axes - len(given))
-    if given[:2] != [slice(None)] * 2 or not all(isinstance(each, slice) for each in given):
-        raise UnreadableError("an index: some neurons of a layer, or one position")
+    neurons = given.pop(-1 if first.form == "turned" else 1)
+    if given[0] != slice(None) or first.form == "flat" or not isinstance(neurons, slice):
+        raise UnreadableError("an index, but of positions or of a slice of neurons")
+    if neurons != slice(None):
+        count = _width(tracer, u)
+        low, high, step = neurons.indices(count)
+        if step != 1 or given[1:] != [slice(None)] * axes:
+            raise UnreadableError("neurons with a step, or of some positions")
+        return tracer.rows(u, low, high)
+    if given[1:] == [slice(None)] * axes:
+        return u
+    if isinstance(u, Beside):
+        raise UnreadableError("some positions of values side by side")
 
     def taps(shape: tuple[int, ...]) -> Taps:
-        return selected(shape, [range(P)[each] for P, each in zip(shape, given[2:], strict=True)])
+        single = [isinstance(each, int) for each in given[1:]]
+        at = [
+            [range(P)[e]] if isinstance(e, int) else range(P)[e]
+            for P, e in zip(shape, given[1:], strict=True)
+        ]
+        found = selected(shape, at)
+        into = tuple(P for P, is_one in zip(found.into, single, strict=True) if not is_one)
+        return replace(found, into=into)
 
-    return tracer.pooled(u, taps, axes)
+    made = tracer.pooled(replace(u, form=""), taps, axes)
+    return replace(made, form=u.form if tracer.graph.shapes[made.node] else "")
 
 
 def _averaged(axes: int) -> Callable[..., Value]:
@@ -336,7 +480,8 @@ def _binary(name: str, *extra: Any) -> Callable[..., Value]:
 
 
 def _value(given: Any) -> Value:
-    return functions.exact(given) if isinstance(given, int | float) else given
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return functions.exact(given) if is_number else given
 
 
 def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
@@ -345,12 +490,54 @@ def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_:
     given = dim if isinstance(dim, tuple | list) else (dim,)
     dims = {each % (axes + 2) for each in given if isinstance(each, int)}
     neurons = axes + 1 if turned else 1
-    if axes and dims == {*range(1, axes + 2)} - {neurons} and not turned:
+    if isinstance(u, Neurons) and axes and dims == {*range(1, axes + 2)} - {neurons}:
         mean = everywhere if not keepdim else (lambda shape: windows(shape, shape, shape))
-        return tracer.pooled(u, mean, axes)
+        made = tracer.pooled(replace(u, form=""), mean, axes)
+        return replace(made, form=u.form if keepdim else "")
     if dims != {neurons} or not keepdim or None in given:
         raise UnreadableError("a mean that is not mean(-1, keepdim=True), or of all positions")
     return tracer.mean(u)
+
+
+def _sum(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    """A sum over all positions, or over the neurons: the mean times their number."""
+    mean = _mean(tracer, u, dim, keepdim)
+    if isinstance(mean, Collective) and isinstance(u, Neurons):
+        return tracer.multiply(mean, sympy.Integer(_width(tracer, u)))
+    assert isinstance(u, Neurons)
+    return tracer.multiply(mean, sympy.Integer(math.prod(tracer.graph.shapes[u.node])))
+
+
+def _transposed(tracer: Tracer, u: Value, *given: Any, dim0: Any = None, dim1: Any = None) -> Value:
+    """A matrix with its axes exchanged, or a signal with its channels at the other end."""
+    if isinstance(u, Parameter | Matrices):
+        return u.T
+    one, other = given or (dim0, dim1)
+    axes = len(tracer.graph.shapes[u.node]) if isinstance(u, Neurons) else 0
+    if axes != 1 or {one % 3, other % 3} != {1, 2}:
+        raise UnreadableError("a transposition that is not of the positions and the neurons")
+    return _permuted(tracer, u, 0, 2, 1)
+
+
+def _upsampled(
+    tracer: Tracer,
+    u: Value,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    **_: Any,
+) -> Value:
+    """Each position repeated, as many times along each axis."""
+    if mode != "nearest" or size is not None or not isinstance(u, Neurons) or u.form:
+        raise UnreadableError(f"interpolation of mode {mode}: nearest with a scale_factor is read")
+    axes = len(tracer.graph.shapes[u.node])
+    times = [int(each) for each in _each(scale_factor, axes)]
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        at = [[p // k for p in range(P * k)] for P, k in zip(shape, times, strict=True)]
+        return selected(shape, at)
+
+    return tracer.pooled(u, taps, axes)
 
 
 def _layer_norm(
@@ -443,12 +630,27 @@ def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
 
 def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     """The values of a layer as they are: with start_dim = 0 inputs would be joined."""
+    if isinstance(u, Beside) and start_dim == 1:
+        parts = (_flat(tracer, each, start_dim, end_dim) for each in u.parts)
+        return Beside(tuple(parts))  # type: ignore[arg-type]
+    if isinstance(u, Neurons) and start_dim == 2 and end_dim == -1 and not u.form:
+        return _merged(tracer, u)
     if not isinstance(u, Neurons) or start_dim != 1 or end_dim not in (1, -1):
         raise UnreadableError(
             f"flatten with start_dim={start_dim}, end_dim={end_dim}: start_dim=1 keeps a row for "
             "each input"
         )
     return _laid_flat(tracer, u)
+
+
+def _merged(tracer: Tracer, u: Neurons) -> Value:
+    """A signal with its positions along one axis."""
+    axes = len(tracer.graph.shapes[u.node])
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        return replace(selected(shape, [range(P) for P in shape]), into=(math.prod(shape),))
+
+    return u if axes == 1 else tracer.pooled(u, taps, axes)
 
 
 def _laid_flat(tracer: Tracer, u: Neurons) -> Neurons:
@@ -464,19 +666,25 @@ _ROWS = _Size("the number of inputs", np.zeros(0))
 _OTHER = _Size("a number of a shape", np.zeros(0))
 
 
-def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Any:
+    if isinstance(u, Parameter):
+        return u.shape if dim is None else u.shape[dim]
     shape = _SHAPE if isinstance(u, Neurons) else _OTHER
     return shape if dim is None else _item(tracer, shape, dim)
 
 
-def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
+def _attribute(tracer: Tracer, u: Value, name: str) -> Any:
+    if name in {"T", "mT"}:
+        return _transposed(tracer, u, 1, 2)
     if name != "shape":
         raise UnreadableError(f"the attribute {name}")
     return _sized(tracer, u)
 
 
-def _item(tracer: Tracer, u: Value, at: Any) -> Value:
-    if isinstance(u, Neurons) and tracer.graph.shapes[u.node]:
+def _item(tracer: Tracer, u: Any, at: Any) -> Any:
+    if isinstance(u, tuple):
+        return u[at]
+    if isinstance(u, Neurons | Beside):
         return _part(tracer, u, at)
     if not isinstance(u, _Size):
         raise UnreadableError("an index: some neurons of a layer")
@@ -544,6 +752,19 @@ _ANY: dict[str, Any] = {
     "reshape": _reshaped,
     "squeeze": _squeezed,
     "permute": _permuted,
+    "transpose": _transposed,
+    "swapaxes": _transposed,
+    "t": _transposed,
+    "matmul": _matmul,
+    "mm": _matmul,
+    "addmm": _addmm,
+    "einsum": _einsum,
+    "cat": _cat,
+    "concat": _cat,
+    "chunk": _chunk,
+    "split": _split,
+    "sum": _sum,
+    "interpolate": _upsampled,
 }
 _METHODS = (
     _SPELLED
@@ -569,6 +790,7 @@ _FUNCTIONS: dict[Any, Any] = {
     operator.mul: _TIMES,
     operator.truediv: _OVER,
     operator.pow: _ANY["pow"],
+    operator.matmul: _matmul,
     operator.neg: _ANY["neg"],
     operator.getitem: _item,
     getattr: _attribute,

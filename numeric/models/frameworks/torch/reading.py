@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +18,21 @@ from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ....arrays import Array
-from ...graph import Graph, Inputs
+from ...graph import Graph, Inputs, Rows
 from ...laws import Law
 from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
-from .graphs import only, out_of_place, part, traced
+from .graphs import (
+    Prepared,
+    only,
+    out_of_place,
+    part,
+    prepared,
+    reparametrized,
+    traced,
+    unwrapped,
+    without_tables,
+)
 from .operations import evaluate, is_shape, reshapes
 
 
@@ -64,22 +76,49 @@ class TorchReading(Reading):
         make: Callable[[int], Any] | None,
         inputs: Array | None = None,
         output: str | None = None,
+        arguments: Sequence[tuple[int, ...]] = (),
     ) -> None:
-        self._make = make
+        self._make, self._arguments = make, arguments
         self._model = _settled(model)
-        shape = () if inputs is None else inputs.shape
-        self._traced, self.graph = _read(self._model, shape, output)
-        self._shapes = _shapes(self._traced, self.graph)
+        held = reparametrized(self._model)
+        unwrapped(self._model)
+        given = None if inputs is None else self._given_to(inputs)
+        found = _read(self._model, given, output, () if inputs is None else inputs.shape)
+        self._traced, self.graph, self.channels_last, self._prepared = found
+        if self._prepared is not None and inputs is not None:
+            self.takes = inputs.shape[1:]
+        if held:
+            self.graph.remarks.append(
+                f"{', '.join(held)}: read as the matrices that these are at the start, and trained "
+                "as such; how a norm changes them in training is left out"
+            )
+        self._shapes = _shapes(self._traced, self.graph, self.axes)
         for path, module in [*self._traced.named_modules()] if self.graph.batch else ():
             if isinstance(module, _BatchNorm) and module.running_mean is None:
                 self._traced.set_submodule(path, _OfBatches(module, self.graph.batch))
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
-        self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
         if make:
-            self._check_held(make(1))
+            self._check_held(unwrapped(make(1).eval()))
         self.how = "made again" if make else "each module's reset_parameters"
+
+    def _given_to(self, X: Array) -> list[Any]:
+        """Inputs, (m, …), as the arguments of `forward`."""
+        if not self._arguments:
+            return [torch.from_numpy(np.array(X, float))]
+        ends = np.cumsum([math.prod(shape) for shape in self._arguments])[:-1]
+        parts = np.split(np.asarray(X, float).reshape(len(X), -1), ends, axis=1)
+        pairs = zip(parts, self._arguments, strict=True)
+        return [torch.from_numpy(part.reshape(len(X), *shape).copy()) for part, shape in pairs]
+
+    def prepare(self, X: Array) -> Array:
+        """See `Reading`."""
+        if self._prepared is None or self.takes is None:
+            return X
+        with torch.no_grad(), _one_thread():
+            found = self._prepared.run(*self._given_to(X.reshape(-1, *self.takes)))
+        return np.asarray(found.double().numpy())
 
     def draw(self, seed: int) -> Mapping[str, Array]:
         """See `Reading`."""
@@ -106,12 +145,19 @@ class TorchReading(Reading):
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
-        return {path: _matrix(each.detach().numpy(), 1) for path, each in made.items()}
+        own = {path: self._matrix(path, each.detach().numpy(), 1) for path, each in made.items()}
+        return self.graph.with_parts(own)
 
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
-        own = self._shapes.get(str(self.graph.origins[source]), states.shape[2:])
+        if source == 0 and self._prepared is not None:
+            states = np.array([self.prepare(each) for each in states])
+        origin = self.graph.origins[source]
+        name = origin.origin if isinstance(origin, Rows) else origin
+        own = list(self._shapes.get(str(name), states.shape[2:]))
+        if isinstance(origin, Rows):
+            own[-1 if origin.is_last else 0] = origin.high - origin.low
         given = np.array(states).reshape(*states.shape[:2], *own)
         with torch.no_grad():
             (found,) = self._run(made, torch.from_numpy(given), source, (node,))
@@ -122,7 +168,7 @@ class TorchReading(Reading):
         """See `Reading`: an initialization's outputs depend on its own parameters alone, so that
         one gradient is that of all of them."""
         leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
-        parameters, m = list(leaves.values()), len(X)
+        parameters, m, X = list(leaves.values()), len(X), self.prepare(X)
         count = len(parameters[0])
         outputs = self._run(leaves, torch.from_numpy(X[None]), 0, tuple(nodes))
         grams = np.zeros((count, len(nodes), m, m))
@@ -146,7 +192,7 @@ class TorchReading(Reading):
     @_one_thread()
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
-        count = len(next(iter(made.values())))
+        count, x = len(next(iter(made.values()))), self.prepare(x[None])[0]
         given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, *x.shape))))
         if source:
             (given,) = self._run(made, given, 0, (source,))
@@ -159,10 +205,13 @@ class TorchReading(Reading):
     def _run(self, made: Any, states: Any, source: int, nodes: tuple[int, ...]) -> tuple[Any, ...]:
         """The values of nodes, (count, rows, …), with each initialization's own parameters, from
         states of its own, or from one."""
-        key = source, nodes
+        key, places = (source, nodes), [self.graph.origins[at] for at in (source, *nodes)]
         if key not in self._parts:
-            first, *origins = (str(self.graph.origins[at]) for at in (source, *nodes))
+            named = (each.origin if isinstance(each, Rows) else each for each in places)
+            first, *origins = map(str, named)
             self._parts[key] = part(self._traced, first, origins)
+        if isinstance(places[0], Rows):
+            states = _within(states, places[0])
         between = self._parts[key]
         needed = {name for name, _ in between.named_parameters()}
         own = {path: each for path, each in made.items() if path in needed}
@@ -173,7 +222,8 @@ class TorchReading(Reading):
         shared = len(states) == 1
         run = torch.func.vmap(one, (0, None if shared else 0))
         found: tuple[Any, ...] = run(own, states[0] if shared else states)
-        return found
+        pairs = zip(found, places[1:], strict=True)
+        return tuple(_some(u, place) if isinstance(place, Rows) else u for u, place in pairs)
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """See `Reading`: where reset_parameters has other laws than the model's."""
@@ -191,7 +241,15 @@ class TorchReading(Reading):
 
     def _values(self) -> dict[str, Array]:
         own = {path: self._parameter(path).detach().numpy() for path in self._paths}
-        return {path: _matrix(value.copy()) for path, value in own.items()}
+        return {path: self._matrix(path, value.copy()) for path, value in own.items()}
+
+    def _matrix(self, path: str, values: Any, leading: int = 0) -> Any:
+        """A filter (out, in, *size) behind so many axes as a matrix (out, in), its columns side by
+        side."""
+        if path in self.graph.turned:
+            return values.swapaxes(-1, -2)
+        flat = values.ndim > leading + 1
+        return values.reshape(*values.shape[: leading + 1], -1) if flat else values
 
     def _parameter(self, path: str) -> Any:
         return self._model.get_parameter(path)
@@ -200,7 +258,7 @@ class TorchReading(Reading):
         with torch.random.fork_rng(devices=[]), torch.no_grad(), _one_thread():
             torch.default_generator.manual_seed(seed)
             if self._make is not None:
-                fresh = dict(self._make(seed).named_parameters())
+                fresh = dict(unwrapped(self._make(seed).eval()).named_parameters())
                 for path, parameter in self._model.named_parameters():
                     parameter.copy_(fresh[path])
                 return
@@ -212,18 +270,27 @@ class TorchReading(Reading):
             random = np.random.default_rng(seed)
             for path, law in self._laws.items():
                 parameter = self._parameter(path)
-                values = torch.from_numpy(law.draw(_matrix(parameter).shape, random))
+                shape = self._matrix(path, parameter).shape
+                values = torch.from_numpy(law.draw(tuple(shape), random))
+                values = values.T if path in self.graph.turned else values
                 parameter.copy_(values.reshape(parameter.shape))
 
 
 def read(
-    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None = None
+    model: Any,
+    make: Callable[[int], Any] | None,
+    inputs: Array | None,
+    output: str | None = None,
+    arguments: Sequence[tuple[int, ...]] = (),
 ) -> TorchReading:
     """The model as nodes, to the output of this name.
 
+    Arguments:
+        arguments: the shapes of several arguments of `forward`, which lie side by side in inputs.
+
     Raises InputError for what cannot be read, by its path in the model.
     """
-    return TorchReading(model, make, inputs, output)
+    return TorchReading(model, make, inputs, output, arguments)
 
 
 def _settled(model: nn.Module) -> nn.Module:
@@ -237,9 +304,16 @@ def _settled(model: nn.Module) -> nn.Module:
     return found.eval()
 
 
-def _matrix(values: Any, leading: int = 0) -> Any:
-    """A filter (out, in, *size) behind so many axes as a matrix, its columns side by side."""
-    return values.reshape(*values.shape[: leading + 1], -1) if values.ndim > leading + 1 else values
+def _some(u: Any, rows: Rows) -> Any:
+    """Some neurons of values (count, rows, …)."""
+    return u.narrow(-1 if rows.is_last else 2, rows.low, rows.high - rows.low)
+
+
+def _within(u: Any, rows: Rows) -> Any:
+    """Values (count, rows, …) of some neurons among zeros, which others do not read."""
+    pads = rows.low, rows.width - rows.high
+    behind = 0 if rows.is_last else u.ndim - 3
+    return torch.nn.functional.pad(u, (0, 0) * behind + pads)
 
 
 class _Shapes(fx.Interpreter):
@@ -256,47 +330,58 @@ class _Shapes(fx.Interpreter):
         return made
 
 
-def _shapes(traced: fx.GraphModule, graph: Graph) -> dict[str, tuple[int, ...]]:
+def _shapes(
+    traced: fx.GraphModule, graph: Graph, axes: tuple[int, ...]
+) -> dict[str, tuple[int, ...]]:
     """The shapes of the values of a model of signals, by their names."""
     if not graph.shapes[0]:
         return {}
     run = _Shapes(traced)
     with torch.no_grad():
-        run.run(torch.zeros(2, graph.widths[0], *graph.shapes[0], dtype=torch.double))
+        run.run(torch.zeros(2, *axes, dtype=torch.double))
     return run.found
 
 
 def _read(
-    model: nn.Module, shape: tuple[int, ...], output: str | None
-) -> tuple[fx.GraphModule, Graph]:
+    model: nn.Module, given: Sequence[Any] | None, output: str | None, shape: tuple[int, ...]
+) -> tuple[fx.GraphModule, Graph, bool, Prepared | None]:
     try:
         graph = traced(model)
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
         raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
-    tracer.given = shape
+    tracer.rows_of_inputs, tracer.given = True, shape
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
         given = [each.node for each in args if isinstance(each, Neurons)]
         follows = unread.intersection(given) and node.op != "call_module"
-        if not follows and (tracer.where, why) not in faults:
-            faults.append((tracer.where, why))
+        if not follows and tracer.where not in dict(faults):
+            faults.append((tracer.where, f"{why}{_line(node)}"))
         at = tracer.graph.add(Inputs(), 0, node.name)
         unread.add(at)
         return Neurons(at)
 
     try:
         out_of_place(graph, model)
+        only(graph, output)
+        without_tables(graph, model)
+        first = None if given is None else prepared(graph, model, given)
     except UnreadableError as error:
         raise refused(model, [("model", str(error))]) from None
-    only(graph, output)
+    if given is not None:
+        tracer.given = (len(given[0]), *(first.shape if first else given[0].shape[1:]))
+    tracer.graph.lines = {node.name: _line(node) for node in graph.nodes}
     values = evaluate(graph, model, tracer, otherwise)
     if faults:
         raise refused(model, faults)
     (result,) = (values[node] for node in graph.nodes if node.op == "output")
-    found = tracer.finish(result)
-    return _without_shapes(fx.GraphModule(model, graph), values, bool(found.shapes[0])), found
+    try:
+        found = tracer.finish(result)
+    except UnreadableError as error:
+        raise refused(model, [("model", str(error))]) from None
+    made = _without_shapes(fx.GraphModule(model, graph), values, bool(found.shapes[0]))
+    return made, found, tracer.inputs_last, first
 
 
 def _place(error: Exception) -> str:
@@ -310,13 +395,20 @@ def _place(error: Exception) -> str:
     return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
 
 
+def _line(node: fx.Node) -> str:
+    """The line of the user's code that calls this, in brackets."""
+    frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', node.stack_trace or "")
+    own = [each for each in frames if not each[0].startswith(os.path.dirname(torch.__file__))]
+    return f" ({os.path.basename(own[-1][0])}:{own[-1][1]})" if own else ""
+
+
 def _without_shapes(
     traced: fx.GraphModule, values: Mapping[fx.Node, Any], flattens: bool
 ) -> fx.GraphModule:
     """The same without what only gives a layer's values another shape, which may take that shape
     from the inputs; signals are flattened in its place."""
     for node in reversed(list(traced.graph.nodes)):
-        if reshapes(node):
+        if reshapes(node) and (not flattens or getattr(values[node], "form", "flat") == "flat"):
             given = node.args[0] if node.args else node.kwargs["input"]
             if flattens:
                 with traced.graph.inserting_before(node):
