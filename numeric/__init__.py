@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from derive.work.faces import face
 
 if TYPE_CHECKING:
-    from . import batchnorm, init, models, spectra, training
+    from . import batchnorm, deep, init, models, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -18,6 +18,7 @@ __all__ = [
     "Comparison",
     "batchnorm",
     "compare",
+    "deep",
     "flow",
     "init",
     "models",

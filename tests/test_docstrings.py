@@ -34,6 +34,7 @@ FACES = (
     "derive.training",
     "numeric",
     "numeric.batchnorm",
+    "numeric.deep",
     "numeric.init",
     "numeric.propagation",
     "numeric.spectra",

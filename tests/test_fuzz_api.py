@@ -48,6 +48,7 @@ FACES = {
     "spectra": derive.spectra,
     "numeric": numeric,
     "numeric.batchnorm": numeric.batchnorm,
+    "numeric.deep": numeric.deep,
     "numeric.init": numeric.init,
     "numeric.models": numeric.models,
     "numeric.spectra": numeric.spectra,
@@ -69,6 +70,7 @@ def good():
     """An argument by its name, where a function has no default for it."""
     return {
         "activation": LINEAR,
+        "ratio": 1,
         "a": sympy.Symbol("a"),
         **dict.fromkeys(("fourth", "row", "column", "apart"), sympy.Symbol("n") ** -2),
         "around": 0,

@@ -117,6 +117,15 @@ def derived(name: str) -> Own:
     return Own(lambda _: recursion(name))
 
 
+def deep(name: str) -> Own:
+    return Own(lambda _: numeric.deep.law(Network.critical(name), X, 1))
+
+
+def sampled(width: int) -> Own:
+    return Own(lambda _: numeric.deep.simulate(RELU, X, 1, width, 8))
+
+
+RELU = Network("relu", C_W=2)
 KERNEL, VERTEX = (Own(lambda _, name=name: recursion(name).single_input()) for name in "KV")
 SPECTRUM, OTHER = (Own(lambda _, depth=depth: spectrum(depth)) for depth in (2, 3))
 POOL = ThreadPoolExecutor(2)
@@ -722,6 +731,27 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "progress": RUNS["progress"],
         },
     ),
+    # numeric.deep
+    "numeric.deep.compare": (
+        {"law": deep("relu"), "samples": sampled(4)},
+        {"law": deep("leaky_relu"), "samples": sampled(5), "alarm": 0.5},
+    ),
+    "numeric.deep.law": (
+        {"net": RELU, "inputs": X, "ratio": 1},
+        {"net": Network("linear"), "inputs": [1.0, 0.4], "ratio": 2},
+    ),
+    "numeric.deep.simulate": (
+        {"net": RELU, "inputs": X, "ratio": 1, "width": 4, "draws": 2},
+        {
+            "net": Network("tanh"),
+            "inputs": [1.0, 0.4],
+            "ratio": 2,
+            "width": 5,
+            "draws": 3,
+            "depth": 3,
+            "seed": 1,
+        },
+    ),
     # numeric.init
     "numeric.init.gain": (
         {"activation": "tanh"},
@@ -940,6 +970,9 @@ VIEWS = {
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
+    "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
+    "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
+    "numeric.deep.simulate": lambda made: made.values,
     "numeric.plot": figures,
     "numeric.write_c": lambda paths: [(each.name, each.read_text("utf-8")) for each in paths],
     "numeric.write_module": lambda path: (path.name, path.read_text("utf-8")),

@@ -1,0 +1,9 @@
+"""Depth in proportion to width: the walk of log K, and the diffusion of the Gram matrix."""
+
+from .walks import Walk, walk
+
+__all__ = ["Walk", "walk"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,17 @@
+"""Networks whose depth is in proportion to their width: the law of K, and ensembles beside it.
+
+found = deep.law(Network("relu", C_W=2), inputs, ratio=0.5)
+found.log_mean, found.log_variance, found.quantile(0.5), found.density(1.0)
+"""
+
+from __future__ import annotations
+
+from .ensembles import Samples, simulate
+from .laws import Law, law
+from .quantiles import Agreement, compare
+
+__all__ = ["Agreement", "Law", "Samples", "compare", "law", "simulate"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
