@@ -70,6 +70,7 @@ def good():
     """An argument by its name, where a function has no default for it."""
     return {
         "activation": LINEAR,
+        "diffusion": derive.recursion(["z", "z"]).diffusion("sqrt(n)*tanh(z/sqrt(n))"),
         "ratio": 1,
         "a": sympy.Symbol("a"),
         **dict.fromkeys(("fourth", "row", "column", "apart"), sympy.Symbol("n") ** -2),

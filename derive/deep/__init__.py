@@ -1,8 +1,9 @@
 """Depth in proportion to width: the walk of log K, and the diffusion of the Gram matrix."""
 
+from .diffusion import Diffusion, diffusion
 from .walks import Walk, walk
 
-__all__ = ["Walk", "walk"]
+__all__ = ["Diffusion", "Walk", "diffusion", "walk"]
 
 
 def __dir__() -> list[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from .ensembles import Samples, simulate
 from .laws import Law, law
+from .paths import Paths, paths
 from .quantiles import Agreement, compare
 
-__all__ = ["Agreement", "Law", "Samples", "compare", "law", "simulate"]
+__all__ = ["Agreement", "Law", "Paths", "Samples", "compare", "law", "paths", "simulate"]
 
 
 def __dir__() -> list[str]:

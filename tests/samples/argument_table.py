@@ -121,6 +121,10 @@ def deep(name: str) -> Own:
     return Own(lambda _: numeric.deep.law(Network.critical(name), X, 1))
 
 
+def shaped(law: str = "gaussian") -> Own:
+    return Own(lambda _: recursion(["z", "z"], law).diffusion("sqrt(n)*tanh(z/sqrt(n))"))
+
+
 def sampled(width: int) -> Own:
     return Own(lambda _: numeric.deep.simulate(RELU, X, 1, width, 8))
 
@@ -740,6 +744,17 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"net": RELU, "inputs": X, "ratio": 1},
         {"net": Network("linear"), "inputs": [1.0, 0.4], "ratio": 2},
     ),
+    "numeric.deep.paths": (
+        {"diffusion": shaped(), "kernel": np.eye(2), "ratio": 1, "draws": 2, "steps": 4},
+        {
+            "diffusion": shaped("orthogonal"),
+            "kernel": np.eye(2) + 0.1,
+            "ratio": 2,
+            "draws": 3,
+            "steps": 6,
+            "seed": 1,
+        },
+    ),
     "numeric.deep.simulate": (
         {"net": RELU, "inputs": X, "ratio": 1, "width": 4, "draws": 2},
         {
@@ -972,6 +987,7 @@ VIEWS = {
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
     "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
     "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
+    "numeric.deep.paths": lambda found: found.values,
     "numeric.deep.simulate": lambda made: made.values,
     "numeric.plot": figures,
     "numeric.write_c": lambda paths: [(each.name, each.read_text("utf-8")) for each in paths],
