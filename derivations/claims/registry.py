@@ -90,9 +90,14 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.one_matrix",
         "derivations.layers.finite_width",
     ),
+    "deep": (
+        "derivations.deep.laws",
+        "derivations.deep.covariance",
+        "derivations.deep.orders",
+    ),
     "training": ("derivations.training.deep", "derivations.training.rates"),
 }
-"""The sources' chapters, and two beyond them, each a list of modules that register their claims."""
+"""The sources' chapters, and three beyond them, each a list of modules with claims."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "derived here; at infinite width D. Doshi, T. He and A. Gromov (2021), "
         "G. Yang and S. S. Schoenholz (2017)",
     ),
+    "deep": (
+        "Depth in proportion to width",
+        "derived here; B. Hanin and M. Nica (2020), M. B. Li, M. Nica and D. M. Roy (2022)",
+    ),
     "training": ("Trained networks at order 1/n", "derived here; the questions are source 000's"),
 }
 """Titles and authors."""

@@ -7,11 +7,24 @@ found.log_mean, found.log_variance, found.quantile(0.5), found.density(1.0)
 from __future__ import annotations
 
 from .ensembles import Samples, simulate
-from .laws import Law, law
+from .laws import Law, half_dead, law
 from .paths import Paths, paths
 from .quantiles import Agreement, compare
+from .resummation import Resummed, resum
 
-__all__ = ["Agreement", "Law", "Paths", "Samples", "compare", "law", "paths", "simulate"]
+__all__ = [
+    "Agreement",
+    "Law",
+    "Paths",
+    "Resummed",
+    "Samples",
+    "compare",
+    "half_dead",
+    "law",
+    "paths",
+    "resum",
+    "simulate",
+]
 
 
 def __dir__() -> list[str]:

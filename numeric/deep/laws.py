@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +17,10 @@ from scipy import special
 
 from derive.citations import rests_on
 from derive.deep.walks import Walk, walk
-from derive.errors import InputError
+from derive.errors import InputError, as_integer
 from derive.expressions import parse_number
 from derive.layers import dense
-from derive.network import Network
+from derive.network import Network, dense_network
 
 from ..arrays import Array
 from ..flows import flow
@@ -174,6 +175,34 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     if not start > 0:
         raise InputError("inputs", inputs, "an input that is not 0")
     return Law(start, _ratio(ratio), steps)
+
+
+def half_dead(net: Network, width: int) -> float:
+    """The depth at which half of the networks are dead: in some layer σ(z) = 0 at all neurons.
+
+    Given that it lives, a layer behind Gaussian or orthogonal weights dies with the chance p^n,
+    where p is the part of the z at which σ vanishes: each sign of z is as likely. It is infinite
+    for an activation that vanishes on neither side of 0. At 1/2 this is far deeper than the depth
+    at which K is small in half of the networks (`Law.half_below`).
+
+    Arguments:
+        net: dense layers, σ(cz) = cσ(z), no biases, weights that rotations keep.
+        width: n.
+
+    Derived here. Raises InputError for other networks.
+
+    >>> half_dead(Network("relu"), 8).__round__(1)
+    178.1
+    """
+    n = as_integer("width", width, 1)
+    sigma = dense_network("net", net).one_activation("this depth")
+    if not sigma.is_scale_invariant or net.group != "O" or net.C_b_at(2) != 0:
+        wanted = "σ(cz) = cσ(z), no biases, and weights that rotations keep"
+        raise InputError("net", str(net), wanted)
+    part = sum(slope == 0 for slope in sigma.slopes) / 2
+    if part in {0, 1}:
+        return math.inf if not part else 2.0
+    return 1 + math.log(0.5) / math.log1p(-(part**n))
 
 
 _WIDE = 2**20

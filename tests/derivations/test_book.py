@@ -78,6 +78,7 @@ MISPRINTS = {
     },
     "004": {"3.43"},
     "layers": set[str](),
+    "deep": set[str](),
     "training": set[str](),
 }
 DOUBTFUL = {
