@@ -53,8 +53,8 @@ def shaped_relu() -> Verdict:
 @claim("deep", "8", "smooth shapes, with Gaussian and orthogonal weights")
 def smooth() -> Verdict:
     r"""$\sigma = z + \frac{s_2}{2\sqrt n}z^2 + \frac{s_3}{6n}z^3$: $b = \frac{s_2^2}4(K_{11}
-    K_{22} + K_{12}(2K_{12} - 3)) + \frac{s_3}2K_{12}(K_{11} + K_{22} - 2)$. With orthogonal weights the
-    drift is the same and $\Sigma = 0$: at $L \sim n$ all of their networks are alike."""
+    K_{22} + K_{12}(2K_{12} - 3)) + \frac{s_3}2K_{12}(K_{11} + K_{22} - 2)$. With orthogonal
+    weights the drift is the same and $\Sigma = 0$: at $L \sim n$ all networks are alike."""
     found, expected = [], []
     for two, three in ((0, -2), (1, -1)):
         shape = z + two * z**2 / (2 * sympy.sqrt(n)) + three * z**3 / (6 * n)

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Depth in proportion to width
 #
-# At $L/n = r$ fixed, each order in $1/n$ of $V/K^2$ is of order one, and $K$ differs from network to
-# network. For $\sigma(cz) = c\,\sigma(z)$ the logarithm of $K$ is a walk of independent
-# steps, with a mean and a variance that $K$'s, $G^{\{1\}}$'s and $V$'s recursions have.
+# At $L/n = r$ fixed, each order in $1/n$ of $V/K^2$ is of order one, and $K$ differs from network
+# to network. For $\sigma(cz) = c\,\sigma(z)$ the logarithm of $K$ is a walk of independent steps,
+# with a mean and a variance that $K$'s, $G^{\{1\}}$'s and $V$'s recursions have.
 
 # %%
 """The log-normal law of K: one input and scale-invariant activations."""

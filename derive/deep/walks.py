@@ -7,9 +7,7 @@ L − 1 = rn of them, log(K_L/K_1) becomes normal, with the mean (g − s/2)r an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
-from operator import mul
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -35,6 +33,7 @@ class Walk(Shown):
         period: of how many layers.
         drift: g, n times what the mean of K'/(fK) has beyond 1, a layer.
         spread: s, n times the variance of K'/(fK), a layer: the source of V/K².
+        offset: what log K gains in the first and the last layers, where those are others.
 
     With the symbol `symbols.L` in the layer's variances all of them depend on the depth.
 
@@ -47,6 +46,7 @@ class Walk(Shown):
     period: int
     drift: sympy.Expr
     spread: sympy.Expr
+    offset: sympy.Expr = sympy.S.Zero
 
     @property
     def growth(self) -> sympy.Expr:
@@ -59,7 +59,7 @@ class Walk(Shown):
     def deep(self) -> Walk:
         """The same with the limits L → ∞ of its spread and drift."""
         drift, spread = (sympy.limit(x, L, sympy.oo) for x in (self.drift, self.spread))
-        return Walk(self.factor, self.period, drift, spread)
+        return replace(self, drift=drift, spread=spread)
 
     @property
     def log_mean(self) -> sympy.Expr:
@@ -90,17 +90,20 @@ def walk(net: Network) -> Walk:
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     pattern = net.pattern(1)
-    first = 2 + len(pattern.stem)
-    steps = [
-        _step(net, pattern.distinct[number], layer)
-        for layer, number in enumerate(pattern.block, first)
-    ]
-    factors, *others = zip(*steps, strict=True)
-    drift, spread = (sympy.factor(sympy.Add(*each) / len(steps)) for each in others)
-    return Walk(sympy.factor(reduce(mul, factors)), len(steps), drift, spread)
+    all_layers = enumerate((*pattern.stem, *pattern.block, *pattern.head), 2)
+    depth = 1 + len(pattern.stem) + len(pattern.block) + len(pattern.head)
+    steps = [_step(net, pattern.distinct[number], layer, depth) for layer, number in all_layers]
+    stem, count = len(pattern.stem), len(pattern.block)
+    ends = [factor for factor, *_ in (*steps[:stem], *steps[stem + count :])]
+    factors, *others = zip(*steps[stem : stem + count], strict=True)
+    drift, spread = (sympy.factor(sympy.Add(*each) / count) for each in others)
+    offset = sympy.log(sympy.prod(ends))
+    return Walk(sympy.factor(sympy.prod(factors)), count, drift, spread, offset)
 
 
-def _step(net: Network, scheme: Scheme, layer: int) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
+def _step(
+    net: Network, scheme: Scheme, layer: int, depth: int
+) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
     """f, g and s of one layer."""
     _check(net, scheme, layer)
 
@@ -118,7 +121,7 @@ def _step(net: Network, scheme: Scheme, layer: int) -> tuple[sympy.Expr, sympy.E
     if not (spread.free_symbols | drift.free_symbols).isdisjoint({K, _V, _G1}):
         wanted = "layers whose steps of log K are independent of K and of all layers before"
         raise InputError("net", str(net), wanted)
-    weight = {C_W: net.weights_at(layer).C_W}
+    weight = {C_W: net.weights_at(layer, depth=depth).C_W}
     return factor.subs(weight), drift.subs(weight), spread.subs(weight)
 
 

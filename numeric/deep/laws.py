@@ -33,7 +33,7 @@ class Law:
     """The law of K at L − 1 = ratio · n layers of weights behind the first, in the limit n → ∞.
 
     Attributes:
-        start: K where the walk begins, at layer 1 or behind the first layers if they are others.
+        start: K of layer 1.
         ratio: r = (L − 1)/n.
         walk: g and s, from the recursions.
 
@@ -47,7 +47,8 @@ class Law:
     @property
     def log_mean(self) -> sympy.Expr:
         """The mean of log(K_L/K_1)."""
-        return self.walk.growth + self.walk.deep.log_mean * self.ratio
+        steps = self.walk
+        return steps.offset + steps.growth + steps.deep.log_mean * self.ratio
 
     @property
     def log_variance(self) -> sympy.Expr:
@@ -165,11 +166,14 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
         raise InputError("net", str(net), "numbers for its symbols")
     if not steps.growth.is_finite:
         raise InputError("net", str(net), _exponential(steps))
-    first = 1 + len(net.pattern(1).stem)
     known = replace(net, layer=dense()) if net.layer.free_symbols else net
-    found = flow(known, inputs, first, ["K"], width=_WIDE)["K"].sel(layer=first).to_numpy()
+    depth = max(2, len(sum(net.pattern(1)[1:], ())) + 1)
+    found = flow(known, inputs, depth, ["K"], width=_WIDE)["K"].sel(layer=1).to_numpy()
     if not found.size or np.ptp(found) > 1e-12 * np.max(found):
-        wanted = "one input, the same at all positions: otherwise K is a matrix, and no one number"
+        wanted = (
+            "one input, the same at all positions: otherwise K is a matrix, and no one number; "
+        )
+        wanted += "of several inputs numeric.deep.paths samples it"
         raise InputError("inputs", f"an array of shape {np.shape(inputs)}", wanted)
     start = float(found.flat[0])
     if not start > 0:
@@ -181,15 +185,14 @@ def half_dead(net: Network, width: int) -> float:
     """The depth at which half of the networks are dead: in some layer σ(z) = 0 at all neurons.
 
     Given that it lives, a layer behind Gaussian or orthogonal weights dies with the chance p^n,
-    where p is the part of the z at which σ vanishes: each sign of z is as likely. It is infinite
-    for an activation that vanishes on neither side of 0. At 1/2 this is far deeper than the depth
-    at which K is small in half of the networks (`Law.half_below`).
+    where p = 1/2 for σ that vanishes on one side of 0. This is far deeper than the depth at which K
+    is small in half of the networks (`Law.half_below`).
 
     Arguments:
         net: dense layers, σ(cz) = cσ(z), no biases, weights that rotations keep.
         width: n.
 
-    Derived here. Raises InputError for other networks.
+    Derived here. Raises InputError for other networks, and for σ that vanishes on no side of 0.
 
     >>> half_dead(Network("relu"), 8).__round__(1)
     178.1
@@ -199,10 +202,9 @@ def half_dead(net: Network, width: int) -> float:
     if not sigma.is_scale_invariant or net.group != "O" or net.C_b_at(2) != 0:
         wanted = "σ(cz) = cσ(z), no biases, and weights that rotations keep"
         raise InputError("net", str(net), wanted)
-    part = sum(slope == 0 for slope in sigma.slopes) / 2
-    if part in {0, 1}:
-        return math.inf if not part else 2.0
-    return 1 + math.log(0.5) / math.log1p(-(part**n))
+    if sum(slope == 0 for slope in sigma.slopes) != 1:
+        raise InputError("net", str(net), "σ that is 0 on one side of 0: of others no layer dies")
+    return 1 + math.log(0.5) / math.log1p(-(0.5**n))
 
 
 _WIDE = 2**20

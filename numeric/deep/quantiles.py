@@ -68,7 +68,7 @@ class Agreement:
 def compare(law: Law, samples: Samples | Sequence[Samples], alarm: float = 1e-3) -> Agreement:
     """Test a law by samples of one width or of several.
 
-    Each ensemble is compared with the law at its own ratio (L − 1)/n, with K over K of layer 1.
+    Each ensemble is compared with the law at its own ratio (L − 1)/n.
 
     Arguments:
         law: from `numeric.deep.law`.
@@ -92,6 +92,8 @@ def compare(law: Law, samples: Samples | Sequence[Samples], alarm: float = 1e-3)
         raise InputError("law", str(law.walk), "a law with a variance, to have quantiles")
     if not 0 < alarm < 1:
         raise InputError("alarm", alarm, "a chance between 0 and 1")
+    if any(abs(each.start - law.start) > _SAME * law.start for each in given):
+        raise InputError("samples", samples, "samples of the law's inputs")
     rows = [_row(law.at(each.ratio), each) for each in given]
     columns = {name: ("width", [row[name] for row in rows]) for name in rows[0]}
     widths = [each.width for each in given]
@@ -99,7 +101,7 @@ def compare(law: Law, samples: Samples | Sequence[Samples], alarm: float = 1e-3)
 
 
 def _row(law: Law, samples: Samples) -> dict[str, float]:
-    values = law.start * samples.values / samples.start
+    values = samples.values
     count = len(values)
     below = np.sort(law.below(values))
     distance = stats.kstest(below, "uniform")
@@ -150,6 +152,8 @@ def tail(square: float) -> float:
     return float(np.clip(0.5 + total / np.pi, 0, 1))
 
 
+_SAME = 1e-9
+"""Two K of layer 1 this close, relatively, are of the same inputs."""
 _STEP, _POINTS = 0.01, 20_000
 """Of the integral: |φ| < 1e-10 beyond, and the sum is exact up to P(A² > 600)."""
 _LARGEST = 30.0

@@ -59,11 +59,9 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
     r = float(parse_number("ratio", ratio))
     if r < 0:
         raise InputError("ratio", ratio, "0 or more")
-    series = sympy.Add(*(c * _R**k for k, c in enumerate(a, 1)))
-    rate = sympy.series(sympy.log(1 + series), _R, 0, len(a) + 1).removeO()
     forms = {
-        "partial sum": float(series.subs(_R, r)),
-        "exponential": float(sympy.exp(rate.subs(_R, r)) - 1),
+        "partial sum": _sum(a, r),
+        "exponential": math.expm1(_sum(_logarithm(a), r)),
     }
     quotient, transform = _pade(a), _pade([c / sympy.factorial(k) for k, c in enumerate(a, 1)])
     if not _poles(quotient, r):
@@ -73,6 +71,20 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
         forms["Borel"] = integrate.quad(lambda t: compiled(r * t) * math.exp(-t), 0, 60)[0]
     value = forms["exponential"]
     return Resummed(value, max(abs(each - value) for each in forms.values()), forms)
+
+
+def _sum(a: Sequence[sympy.Expr], r: float) -> float:
+    """Σ a_k r^k."""
+    return math.fsum(float(c) * r**k for k, c in enumerate(a, 1))
+
+
+def _logarithm(a: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+    """The series c of log(1 + Σ a_k r^k): k c_k = k a_k − Σ_j j c_j a_{k−j}."""
+    found: list[sympy.Expr] = []
+    for k in range(1, len(a) + 1):
+        lower = (j * found[j - 1] * a[k - j - 1] for j in range(1, k))
+        found.append(a[k - 1] - sympy.Add(*lower) / k)
+    return found
 
 
 def _pade(a: Sequence[sympy.Expr]) -> sympy.Expr:

@@ -41,6 +41,7 @@ def test_shaped_relu_is_that_of_li_nica_and_roy():
     assert sympy.simplify(found.drift.xreplace(lengths)) == 0
 
 
+@pytest.mark.slow
 def test_smooth_shapes_are_those_of_li_nica_and_roy():
     """σ = z + s₂ z²/(2√n) + s₃ z³/(6n), normalised at K = 1."""
     two, three = 1, -R(1, 2)
@@ -69,6 +70,7 @@ def test_one_input_has_the_spread_of_the_walk(law):
     assert found.noise == spread * symbols.K**2
 
 
+@pytest.mark.slow
 def test_blocks_with_skips():
     """γ² = 1/4 and C_W² = 3/4: both matrices add lengths, and γz · W_2 h the cross term."""
     found = recursion(["z", "z"], layer="residual(skip=1/2)").diffusion("z*(1 + 1/sqrt(n))")

@@ -137,3 +137,15 @@ def test_other_layers_and_laws_by_quantiles(net, width):
     """Four nets, two tests each: a false alarm in 10⁵; the limit is off by O(1/n) at finite n."""
     samples = deep.simulate(net, X, 1, width, 500, seed=5)
     assert deep.compare(deep.law(net, X, 1), samples, 1e-5 / 4).agrees
+
+
+def test_first_and_last_layers_move_the_mean():
+    """K is multiplied by C_W⟨σσ⟩ = 1/2 at layer 2, and by 3 at the last one."""
+    laws = "gaussian(C_W=2); gaussian(C_W=1/2); gaussian(C_W=1)*; gaussian(C_W=3)"
+    law = deep.law(Network("linear", laws), X, 1)
+    assert law.log_mean == sympy.log(R(3, 2)) - 1
+    assert law.start == pytest.approx(2 * np.square(X).mean())
+    samples = deep.simulate(Network("linear", laws), X, 1, 64, 400, seed=2)
+    assert deep.compare(law, samples, 1e-5).agrees
+    with pytest.raises(InputError, match="inputs"):
+        deep.compare(law, deep.simulate(Network("linear"), [2.0], 1, 8, 3))

@@ -27,6 +27,7 @@ def test_without_noise_it_is_the_logistic_equation():
     assert np.all(np.abs(lengths - exact) < np.diagonal(found.mean().step_error))
 
 
+@pytest.mark.slow
 def test_second_moments_of_linear_networks_are_closed():
     """d⟨K_12²⟩ = ⟨K_11 K_22 + K_12²⟩ dr and d⟨K_11 K_22⟩ = 2⟨K_12²⟩ dr. Two scores of 4.5."""
     made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")
@@ -39,6 +40,7 @@ def test_second_moments_of_linear_networks_are_closed():
         assert mean.error < 0.05 * value
 
 
+@pytest.mark.slow
 def test_steps_converge():
     made = recursion(["z", "z"]).diffusion(RELU)
     errors = [deep.paths(made, START, 1, 500, steps=k, seed=3).strong_error for k in (16, 256)]

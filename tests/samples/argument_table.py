@@ -744,6 +744,14 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"net": RELU, "inputs": X, "ratio": 1},
         {"net": Network("linear"), "inputs": [1.0, 0.4], "ratio": 2},
     ),
+    "numeric.deep.half_dead": (
+        {"net": RELU, "width": 4},
+        {"net": Network("linear"), "width": 5},
+    ),
+    "numeric.deep.resum": (
+        {"coefficients": [1, 1], "ratio": 0.1},
+        {"coefficients": [1, 2], "ratio": 0.2},
+    ),
     "numeric.deep.paths": (
         {"diffusion": shaped(), "kernel": np.eye(2), "ratio": 1, "draws": 2, "steps": 4},
         {
@@ -988,6 +996,7 @@ VIEWS = {
     "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
     "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
     "numeric.deep.paths": lambda found: found.values,
+    "numeric.deep.resum": lambda found: [found.value, found.error],
     "numeric.deep.simulate": lambda made: made.values,
     "numeric.plot": figures,
     "numeric.write_c": lambda paths: [(each.name, each.read_text("utf-8")) for each in paths],
