@@ -154,6 +154,42 @@ def needed() -> Verdict:
     )
 
 
+@claim("deep", "15", "Gaussian networks at K* = 0: nK has a law of its own at L/n")
+def gaussian_falls() -> Verdict:
+    r"""$K \to 0$, so that tanh has no log-normal law; but with $K' = K - aK^2$ and the source $s =
+    2$ of linear layers, $Y = 1/(nK)$ follows $dY = (a + sY)\,dr - \sqrt s\,Y\,dB$ from $Y = 0$,
+    with $\mathbb E\,Y = \frac as(e^{sr} - 1)$ whatever the input. Its first three powers of $r$
+    are those of the engine's $K$, $G^{\{1\}}$, $V$, $G^{\{2\}}$, $V_2$ and $U_6$. With orthogonal
+    weights $s = 0$, and $nK = 1/(ar)$ in every network."""
+    found, expected = [], []
+    for sigma, a in (("tanh", 2), ("sin", 1)):
+        for law, s in (("gaussian", 2), ("orthogonal", 0)):
+            powers = inverse_mean(sigma, law)
+            found += powers
+            expected += [a * R(s) ** k / sympy.factorial(k + 1) for k in range(3)]
+    return equal(found, expected)
+
+
+def inverse_mean(sigma: str, law: str) -> list[sympy.Expr]:
+    """The coefficients of r, r² and r³ in E 1/(nq), from the first terms of six tensors.
+
+    q has the mean K + G1/n + G2/n² and, given z before the last matrix, the cumulants V/n + V2/n²
+    and U6/n²; with orthogonal weights, whose length the matrix keeps, V + 2K² and so on, which are
+    smaller by powers of ℓ and count for nothing.
+    """
+    at = {
+        name: recursion(name, law).single_input().asymptotics(sigma, 1).terms[0].expr
+        for name in ("K", "G1", "V", "G2", "V2", "U6")
+    }
+    if law == "orthogonal":
+        at |= dict.fromkeys(("V", "V2", "U6"), sympy.S.Zero)
+    K, G1, V, G2, V2, U6 = at.values()
+    first = -G1 / K**2 + V / K**3
+    second = -G2 / K**2 + (V2 + G1**2) / K**3 - (U6 + 3 * V * G1) / K**4 + 3 * V**2 / K**5
+    series = (1 / K, first, second)
+    return [sympy.limit(each / ell**k, ell, sympy.oo) for k, each in enumerate(series, 1)]
+
+
 LAYERS = (
     "dense",
     "dropout(3/4)",

@@ -136,8 +136,9 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
         raise InputError("layer", str(own), f"{wanted}so that they are not independent")
     sigmas = (each for stage in scheme.stages for each in stage.sigmas(scheme.sigma))
     if not all(each.is_scale_invariant for each in sigmas):
-        wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ, and at K* > 0 it "
-        raise InputError("activation", str(scheme.sigma), f"{wanted}rests there up to O(1/n)")
+        wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ (nK has a law "
+        wanted += "there, see the book), and at K* > 0 it rests up to O(1/n)"
+        raise InputError("activation", str(scheme.sigma), wanted)
 
 
 def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:

@@ -170,10 +170,8 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     depth = max(2, len(sum(net.pattern(1)[1:], ())) + 1)
     found = flow(known, inputs, depth, ["K"], width=_WIDE)["K"].sel(layer=1).to_numpy()
     if not found.size or np.ptp(found) > 1e-12 * np.max(found):
-        wanted = (
-            "one input, the same at all positions: otherwise K is a matrix, and no one number; "
-        )
-        wanted += "of several inputs numeric.deep.paths samples it"
+        wanted = "one input, the same at all positions: otherwise K is a matrix, and no one number"
+        wanted += " (of several inputs see numeric.deep.paths)"
         raise InputError("inputs", f"an array of shape {np.shape(inputs)}", wanted)
     start = float(found.flat[0])
     if not start > 0:
