@@ -26,7 +26,8 @@ class Samples:
     """K of the last layer of networks, given all matrices but the last one.
 
     Attributes:
-        values: (draws,) for one input, (draws, m, m) for several.
+        values: (draws,) for one input, or a signal that is the same at all positions; (draws, m, m)
+            for several.
         width, depth: n and L.
         start: K of layer 1 at the same inputs.
         seed: of the ensemble.
@@ -89,8 +90,13 @@ def simulate(
             last = values
         found[some] = last
     assert first is not None
-    size = round((np.sqrt(8 * found.shape[1] + 1) - 1) / 2)
+    alike = np.ptp(first) <= _ROUNDING * np.max(first)
+    size = 1 if alike else round((np.sqrt(8 * found.shape[1] + 1) - 1) / 2)
     return Samples(_square(found, size), width, layers, _square(first[None], size)[0], seed)
+
+
+_ROUNDING = 1e-12
+"""Entries of K of layer 1 this close, relatively, are of equal inputs, whose K stays one number."""
 
 
 def _square(entries: Array, size: int) -> Array:

@@ -149,3 +149,16 @@ def test_first_and_last_layers_move_the_mean():
     assert deep.compare(law, samples, 1e-5).agrees
     with pytest.raises(InputError, match="inputs"):
         deep.compare(law, deep.simulate(Network("linear"), [2.0], 1, 8, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["gaussian", "orthogonal"])
+def test_signals_that_are_the_same_everywhere(law):
+    """Two taps: of two Haar matrices the cross term fluctuates, s = 3 + 1."""
+    net = Network("relu", law, C_W=2, layer="convolution(2, 3)")
+    signal = np.ones((3, 2)) * [1.0, 0.5]
+    exact = deep.law(net, signal, 1)
+    assert exact.log_variance == (5 if law == "gaussian" else 4)
+    samples = deep.simulate(net, signal, 1, 32, 400, seed=1)
+    assert samples.values.shape == (400,)
+    assert deep.compare(exact, samples, 1e-5).agrees
