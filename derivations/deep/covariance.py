@@ -29,7 +29,7 @@ NOISE = Component("K", (1, 3)) * Component("K", (2, 4))
 NOISE += Component("K", (1, 4)) * Component("K", (2, 3))
 SHAPES = ("z + max(0,z)/sqrt(n) - min(0,z)/sqrt(n)", "sqrt(n)*tanh(z/sqrt(n))")
 
-DRAWS = 4000
+DRAWS = 5000
 
 
 @claim("deep", "7", "shaped ReLU: the drift turns angles by the arc-cosine kernel")

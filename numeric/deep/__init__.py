@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .ensembles import Samples, simulate
 from .laws import Law, half_dead, law
+from .moments import moments
 from .paths import Paths, paths
 from .quantiles import Agreement, compare
 from .resummation import Resummed, resum
@@ -21,6 +22,7 @@ __all__ = [
     "compare",
     "half_dead",
     "law",
+    "moments",
     "paths",
     "resum",
     "simulate",

@@ -97,19 +97,13 @@ def paths(
     >>> paths(made, [[2.0, 0.0], [0.0, 1.0]], 1, draws=2).mean().value[0, 0].round(3)  # no noise
     np.float64(1.073)
     """
-    if not isinstance(diffusion, Diffusion) or diffusion.shape is None:
-        raise InputError("diffusion", diffusion, "a diffusion of an activation")
-    if diffusion.made.is_single_input:
-        raise InputError("diffusion", str(diffusion), "that of two inputs, not of one")
-    start = np.asarray(kernel, float)
-    if start.ndim != 2 or start.shape[0] != start.shape[1] or not _is_covariance(start):
-        raise InputError("kernel", kernel, "a symmetric matrix (m, m), positive definite")
+    start = checked_kernel(kernel)
     count = as_integer("steps", steps, 2)
     if count % 2:
         raise InputError("steps", steps, "an even number")
     time = parse_number("ratio", ratio)
     many = checked_draws(draws, 2)
-    scheme = _Scheme.of(diffusion, len(start))
+    scheme = _Scheme.of(checked_diffusion(diffusion), len(start))
     h = float(time) / count
     rng = np.random.default_rng(seed)
     fine = np.repeat(start[None], many, axis=0)
@@ -119,6 +113,23 @@ def paths(
         fine = scheme.moved(scheme.moved(fine, h, first), h, second)
         coarse = scheme.moved(coarse, 2 * h, (first + second) / np.sqrt(2))
     return Paths(fine, coarse, time, count)
+
+
+def checked_diffusion(given: object) -> Diffusion:
+    """One of several inputs and an activation; InputError for another."""
+    if not isinstance(given, Diffusion) or given.shape is None:
+        raise InputError("diffusion", given, "a diffusion of an activation")
+    if given.made.is_single_input:
+        raise InputError("diffusion", str(given), "that of two inputs, not of one")
+    return given
+
+
+def checked_kernel(given: ArrayLike) -> Array:
+    """A covariance; InputError for another."""
+    start = np.asarray(given, float)
+    if start.ndim != 2 or start.shape[0] != start.shape[1] or not _is_covariance(start):
+        raise InputError("kernel", given, "a symmetric matrix (m, m), positive definite")
+    return start
 
 
 def _is_covariance(matrix: Array) -> bool:

@@ -88,6 +88,7 @@ DOUBTFUL = {
     "003": {"C.4 (sum)"},
     "004": set[str](),
     "layers": set[str](),
+    "deep": set[str](),
     "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""

@@ -31,13 +31,28 @@ def test_without_noise_it_is_the_logistic_equation():
 def test_second_moments_of_linear_networks_are_closed():
     """d⟨K_12²⟩ = ⟨K_11 K_22 + K_12²⟩ dr and d⟨K_11 K_22⟩ = 2⟨K_12²⟩ dr. Two scores of 4.5."""
     made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")
+    exact = expm(np.array([[1.0, 1.0], [2.0, 0.0]]) / 8) @ [START[0, 1] ** 2, 1.0]
+    closed = deep.moments(made, START, "1/8")
+    pairs = ((0, 1), (0, 1)), ((0, 0), (1, 1))
+    np.testing.assert_allclose([closed[each] for each in pairs], exact, rtol=1e-12)
+    assert closed[(0, 1),] == pytest.approx(START[0, 1])
     found = deep.paths(made, START, "1/8", 4000, steps=32)
-    moments = expm(np.array([[1.0, 1.0], [2.0, 0.0]]) / 8) @ [START[0, 1] ** 2, 1.0]
-    functions = (lambda K: K[:, 0, 1] ** 2, lambda K: K[:, 0, 0] * K[:, 1, 1])
-    for value, function in zip(moments, functions, strict=True):
-        mean = found.mean(function)
+    for (one, other), value in zip(pairs, exact, strict=True):
+        mean = found.mean(lambda K, one=one, other=other: K[:, *one] * K[:, *other])
         assert abs(mean.value - value) < 4.5 * mean.error + mean.step_error
         assert mean.error < 0.05 * value
+
+
+def test_moments_of_one_entry_are_log_normal():
+    """⟨K_11^m⟩ = e^{m(m−1)sr/2} at s = 2, of linear networks; with Haar matrices nothing moves."""
+    made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")
+    closed = deep.moments(made, START, "1/2", 4)
+    for m in (1, 2, 3, 4):
+        assert closed[((0, 0),) * m] == pytest.approx(np.exp(m * (m - 1) / 2))
+    haar = recursion(["z", "z"], "orthogonal").diffusion("z*(1 + 1/n)")
+    assert deep.moments(haar, START, 1)[(0, 1), (0, 1)] == pytest.approx(0.25)
+    with pytest.raises(InputError, match="linear in K"):
+        deep.moments(recursion(["z", "z"]).diffusion(TANH), START, 1)
 
 
 @pytest.mark.slow

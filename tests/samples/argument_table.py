@@ -121,8 +121,8 @@ def deep(name: str) -> Own:
     return Own(lambda _: numeric.deep.law(Network.critical(name), X, 1))
 
 
-def shaped(law: str = "gaussian") -> Own:
-    return Own(lambda _: recursion(["z", "z"], law).diffusion("sqrt(n)*tanh(z/sqrt(n))"))
+def shaped(law: str = "gaussian", shape: str = "sqrt(n)*tanh(z/sqrt(n))") -> Own:
+    return Own(lambda _: recursion(["z", "z"], law).diffusion(shape))
 
 
 def sampled(width: int) -> Own:
@@ -751,6 +751,15 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "numeric.deep.resum": (
         {"coefficients": [1, 1], "ratio": 0.1},
         {"coefficients": [1, 2], "ratio": 0.2},
+    ),
+    "numeric.deep.moments": (
+        {"diffusion": shaped(shape="z*(1 + 1/n)"), "kernel": np.eye(2), "ratio": 1},
+        {
+            "diffusion": shaped("orthogonal", "z*(1 + 1/n)"),
+            "kernel": np.eye(2) + 0.1,
+            "ratio": 2,
+            "order": 1,
+        },
     ),
     "numeric.deep.paths": (
         {"diffusion": shaped(), "kernel": np.eye(2), "ratio": 1, "draws": 2, "steps": 4},
