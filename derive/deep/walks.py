@@ -136,8 +136,8 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
         raise InputError("layer", str(own), f"{wanted}so that they are not independent")
     sigmas = (each for stage in scheme.stages for each in stage.sigmas(scheme.sigma))
     if not all(each.is_scale_invariant for each in sigmas):
-        wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ (nK has a law "
-        wanted += "there, see the book), and at K* > 0 it rests up to O(1/n)"
+        wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ (nK has a law, "
+        wanted += "numeric.deep.falling), and at K* > 0 it rests up to O(1/n)"
         raise InputError("activation", str(scheme.sigma), wanted)
 
 

@@ -7,6 +7,7 @@ found.log_mean, found.log_variance, found.quantile(0.5), found.density(1.0)
 from __future__ import annotations
 
 from .ensembles import Samples, simulate
+from .falling import Falling, falling
 from .laws import Law, half_dead, law
 from .moments import moments
 from .paths import Paths, paths
@@ -15,11 +16,13 @@ from .resummation import Resummed, resum
 
 __all__ = [
     "Agreement",
+    "Falling",
     "Law",
     "Paths",
     "Resummed",
     "Samples",
     "compare",
+    "falling",
     "half_dead",
     "law",
     "moments",

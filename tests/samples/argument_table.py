@@ -744,6 +744,10 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"net": RELU, "inputs": X, "ratio": 1},
         {"net": Network("linear"), "inputs": [1.0, 0.4], "ratio": 2},
     ),
+    "numeric.deep.falling": (
+        {"net": Network("tanh"), "ratio": 1},
+        {"net": Network("sin"), "ratio": 2},
+    ),
     "numeric.deep.half_dead": (
         {"net": RELU, "width": 4},
         {"net": Network("linear"), "width": 5},
@@ -1003,6 +1007,7 @@ VIEWS = {
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
     "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
+    "numeric.deep.falling": lambda law: law.inverse_moment(),
     "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
     "numeric.deep.paths": lambda found: found.values,
     "numeric.deep.resum": lambda found: [found.value, found.error],
