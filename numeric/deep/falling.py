@@ -1,6 +1,6 @@
 """The law of nK at criticality with K* = 0, at a depth in proportion to the width.
 
-There K' = K − aK² + …, and K falls to 0 with any input. With s, the source of V/K² of linear layers,
+There K' = K − aK² + …, and K falls to 0 with any input. With the source s of linear layers,
 
     Y = 1/(nK),    dY = (a + sY) dr − √s Y dB,    Y = 0 at r = 0,
 
@@ -98,10 +98,7 @@ def falling(net: Network, ratio: sympy.Expr | float | str) -> Falling:
     wanted = "a critical network with K* = 0 and K' = K − aK² + …, a > 0"
     if point is None or point.exponent != 1 or not point.coefficient.is_negative:
         raise InputError("net", str(net), wanted)
-    given = weights.C_W, net.C_b_at(1)
-    if net.changes("C_b") or any(
-        a != b for a, b in zip(given, (point.C_W, point.C_b), strict=True)
-    ):
+    if net.changes("C_b") or (weights.C_W, net.C_b_at(1)) != (point.C_W, point.C_b):
         raise InputError("net", str(net), f"{wanted}: C_W = {point.C_W}, C_b = 0")
     slope = sympy.diff(sigma.expr, z).subs(z, 0)
     linear = replace(net, activation=polynomial([0, slope]))

@@ -92,6 +92,8 @@ def test_layers_that_alternate_are_averaged():
         (Network("relu", layer="normalized(rms)"), "norm"),
         (Network("relu", layer="residual(norm=rms)"), "grows linearly"),
         (Network("relu", layer="gated"), "doubly exponentially"),
+        (Network("relu", C_W=2, width_ratio=2), "every layer"),
+        (Network("relu", C_W=2, widths=[3, 8, 16, 8]), "every layer"),
     ],
     ids=str,
 )
