@@ -25,6 +25,7 @@ FACES = (
     "derive",
     "derive.activations",
     "derive.batchnorm",
+    "derive.deep",
     "derive.exact",
     "derive.layers",
     "derive.linear",

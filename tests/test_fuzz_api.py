@@ -42,6 +42,7 @@ FACES = {
     "derive": derive,
     "activations": derive.activations,
     "batchnorm": derive.batchnorm,
+    "deep": derive.deep,
     "exact": derive.exact,
     "linear": derive.linear,
     "propagation": derive.propagation,

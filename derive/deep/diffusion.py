@@ -51,6 +51,7 @@ class Diffusion(Shown):
         made: K's recursion.
         shape: σ, with the width n in it; None leaves it open, and `drift` is n(K' − K).
         variance: C_W as a series in 1/√n, or as it was given; None where σ is open.
+        given: True if C_W was given.
     """
 
     drift: sympy.Expr
@@ -104,7 +105,13 @@ def diffusion(
         variance: C_W, which may have n in it; by default what keeps K = 1 of one input, order by
             order in 1/√n.
 
+    Derived here; M. B. Li, M. Nica and D. M. Roy (2022) have the dense layer with Gaussian weights.
     Raises InputError for other tensors, and where K' − K is not of order 1/n.
+
+    >>> from derive import recursion
+    >>> print(diffusion(recursion("K", "orthogonal").single_input(), "relu"))
+    b = 0
+    Σ = 3*K**2
     """
     if made.target != named("K"):
         raise InputError("self", made.name, "the recursion of K, of the fields z and z")
@@ -159,7 +166,7 @@ class _Derivation:
     def weight(self) -> sympy.Expr:
         """C_W as a function of 1/√n."""
         if self.variance is not None:
-            return as_expression("C_W", self.variance, "a variance").subs(n, _EPS**-2)
+            return self._given.subs(n, _EPS**-2)
         free = sympy.symbols("c0:3", real=True)
         one = dict.fromkeys([K, *self._open.atoms(Component)], sympy.S.One)
         series = sum(c * _EPS**k for k, c in enumerate(free))
@@ -172,6 +179,16 @@ class _Derivation:
         for k in (1, 2):
             (known[free[k]],) = sympy.solve(kept[k].subs(known), free[k])
         return series.subs(known)
+
+    @property
+    def _given(self) -> sympy.Expr:
+        wanted = "a variance, which may have the width n in it"
+        if not isinstance(self.variance, str):
+            return as_expression("C_W", self.variance, wanted)
+        try:
+            return parse_with(self.variance, {"n": n}, {}, wanted)
+        except InputError:
+            raise InputError("C_W", self.variance, wanted) from None
 
     @cached_property
     def _open(self) -> sympy.Expr:

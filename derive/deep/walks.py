@@ -86,6 +86,9 @@ def walk(net: Network) -> Walk:
 
     Derived here. Raises InputError if K' is no multiple of K, and for what else does not apply,
     with what happens instead.
+
+    >>> walk(Network("linear")).spread, walk(Network("linear", "orthogonal")).spread
+    (2, 0)
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")

@@ -86,8 +86,11 @@ def test_the_network_keeps_one_length():
     found = KERNEL.diffusion("sqrt(n)*tanh(z/sqrt(n))").network(64)
     sigma = found.one_activation("this test")
     assert float(found.weights.C_W * sigma.average((0, 0), 1)) == pytest.approx(1, rel=1e-12)
-    given = KERNEL.diffusion("sqrt(n)*tanh(z/sqrt(n))", C_W=1 + 2 / n).network(64)
-    assert R(33, 32) == given.weights.C_W
+    for variance in (1 + 2 / n, "1 + 2/n"):
+        given = KERNEL.diffusion("sqrt(n)*tanh(z/sqrt(n))", C_W=variance).network(64)
+        assert R(33, 32) == given.weights.C_W
+    with pytest.raises(InputError, match="width n"):
+        KERNEL.diffusion("sqrt(n)*tanh(z/sqrt(n))", C_W="m")
 
 
 def test_an_open_activation_is_shown():

@@ -117,8 +117,8 @@ def derived(name: str) -> Own:
     return Own(lambda _: recursion(name))
 
 
-def deep(name: str) -> Own:
-    return Own(lambda _: numeric.deep.law(Network.critical(name), X, 1))
+def deep(law: str) -> Own:
+    return Own(lambda _: numeric.deep.law(Network("relu", law, C_W=2), X, 1))
 
 
 def shaped(law: str = "gaussian", shape: str = "sqrt(n)*tanh(z/sqrt(n))") -> Own:
@@ -469,6 +469,20 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"weights": Gaussian(), "m": 2, "n_in": 5, "n_out": 5},
         {"weights": Orthogonal(), "m": 1, "n_in": 6, "n_out": With(7, weights=Orthogonal())},
     ),
+    # derive.deep
+    "derive.deep.diffusion": (
+        {"made": Own(lambda _: recursion(["z", "z"])), "shape": "z*(1 + 1/n)"},
+        {
+            "made": Own(lambda _: recursion(["z", "z"], "orthogonal")),
+            "shape": "sqrt(n)*tanh(z/sqrt(n))",
+            "variance": "1 + 1/n",
+        },
+    ),
+    "derive.deep.growth": (
+        {"activation": "relu"},
+        {"activation": "tanh", "weights": "orthogonal", "layer": "dropout(1/2)"},
+    ),
+    "derive.deep.walk": ({"net": RELU}, {"net": Network("linear")}),
     # derive.propagation
     "derive.propagation.chi": (
         {"net": NET, "q": 1},
@@ -737,8 +751,8 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     # numeric.deep
     "numeric.deep.compare": (
-        {"law": deep("relu"), "samples": sampled(4)},
-        {"law": deep("leaky_relu"), "samples": sampled(5), "alarm": 0.5},
+        {"law": deep("gaussian"), "samples": sampled(4)},
+        {"law": deep("orthogonal"), "samples": sampled(5), "alarm": 0.5},
     ),
     "numeric.deep.law": (
         {"net": RELU, "inputs": X, "ratio": 1},
@@ -1003,6 +1017,8 @@ VIEWS = {
             *("gated", "normalized", "read", "residual", "sequence", "skip", "by_depth"),
         )
     },
+    "derive.deep.diffusion": lambda found: [found.drift, found.noise],
+    "derive.deep.walk": lambda found: [found.factor, found.drift, found.spread],
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
@@ -1020,6 +1036,7 @@ VIEWS = {
 SLOW = {
     *(("Spectrum.table", each) for each in ("self", "eigenvalues", "order", "precision")),
     ("Spectrum.cumulative", "self"),
+    *(("numeric.deep.compare", each) for each in ("law", "samples", "alarm")),
     ("numeric.training.flow", "net"),
 }
 """Calls of some processor seconds."""
