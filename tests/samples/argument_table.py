@@ -121,8 +121,13 @@ def deep(law: str) -> Own:
     return Own(lambda _: numeric.deep.law(Network("relu", law, C_W=2), X, 1))
 
 
+@cache
+def diffusion(law: str, shape: str) -> Any:
+    return recursion(["z", "z"], law).diffusion(shape)
+
+
 def shaped(law: str = "gaussian", shape: str = "sqrt(n)*tanh(z/sqrt(n))") -> Own:
-    return Own(lambda _: recursion(["z", "z"], law).diffusion(shape))
+    return Own(lambda _: diffusion(law, shape))
 
 
 def sampled(width: int) -> Own:
