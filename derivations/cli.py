@@ -21,6 +21,7 @@ from .commands import (
     batchnorm,
     check,
     cite,
+    deep,
     doctor,
     draws,
     figure,
@@ -433,6 +434,12 @@ def _parser() -> argparse.ArgumentParser:
             propagation.run,
             "fixed lengths, depth scales and kernels of a wide network",
             propagation.arguments,
+        ),
+        (
+            "deep",
+            deep.run,
+            "the law of K at a depth in proportion to the width",
+            deep.arguments,
         ),
         (
             "batchnorm",

@@ -8,6 +8,7 @@ V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 from . import (
     activations,
     batchnorm,
+    deep,
     exact,
     layers,
     linear,
@@ -77,6 +78,7 @@ __all__ = [
     "clear_caches",
     "coset_type",
     "criticality",
+    "deep",
     "exact",
     "haar_moment",
     "layers",

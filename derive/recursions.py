@@ -14,6 +14,7 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .arithmetic.polynomials import UNIT, Expansion, atoms_in, of_kind
 from .citations import rests_on
+from .deep.diffusion import Diffusion, Shape, diffusion
 from .depth.asymptotics import Asymptotics, asymptotics
 from .depth.criticality import OF_A_BATCH
 from .display import lines
@@ -150,6 +151,29 @@ class Recursion(Step):
         self._check_without_batch(OF_A_BATCH)
         stem, head = self.single_input().pattern(sigma).ends
         return asymptotics(self, repeated, terms, stem=stem, head=head, **rates)
+
+    def diffusion(
+        self, shape: Shape | None = None, C_W: sympy.Expr | float | str | None = None
+    ) -> Diffusion:
+        """Of K: its drift and diffusion at a depth in proportion to the width (`derive.deep`).
+
+        dK = b dr + dM in the time r = ℓ/n, with b = lim n(K' − K) and d⟨M, M⟩ = Σ dr, the source
+        of V. Derived here; for shaped activations it is that of Li, Nica and Roy (2022).
+
+        Arguments:
+            shape: σ, which may have the width n in it, as "sqrt(n)*tanh(z/sqrt(n))". Left out, σ
+                stays open, and the drift is n(K' − K).
+            C_W: the weight variance, which may have n in it; by default the one at which K = 1 of
+                one input stays.
+
+        Raises InputError for other tensors than K, for layers with positions, and where K' − K is
+        not of order 1/n.
+
+        >>> print(recursion(["z", "z"]).diffusion("sqrt(n)*tanh(z/sqrt(n))"))
+        b[1,2] = -(K[1,1] + K[2,2] - 2)*K[1,2]
+        Σ[1,2,3,4] = K[1,3]*K[2,4] + K[1,4]*K[2,3]
+        """
+        return diffusion(self, shape, C_W)
 
     def pattern(
         self, activation: GivenActivations, first_weights: WeightEnsemble | None = None

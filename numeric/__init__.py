@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from derive.work.faces import face
 
 if TYPE_CHECKING:
-    from . import init, models, spectra, training
+    from . import deep, init, models, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "compare",
+    "deep",
     "flow",
     "init",
     "models",

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {"derive": 23, "numeric": 24, "derivations": 20}
+ROOMS = {"derive": 24, "numeric": 25, "derivations": 21}
 """Each room, from the ground up, with the entries that it may show."""
 PICTURE = ROOT / "docs" / "figures" / "architecture.svg"
 WIDEST = 7

@@ -42,11 +42,13 @@ FACES = {
     "derive": derive,
     "activations": derive.activations,
     "batchnorm": derive.batchnorm,
+    "deep": derive.deep,
     "exact": derive.exact,
     "linear": derive.linear,
     "propagation": derive.propagation,
     "spectra": derive.spectra,
     "numeric": numeric,
+    "numeric.deep": numeric.deep,
     "numeric.init": numeric.init,
     "numeric.models": numeric.models,
     "numeric.spectra": numeric.spectra,
@@ -68,6 +70,8 @@ def good():
     """An argument by its name, where a function has no default for it."""
     return {
         "activation": LINEAR,
+        "diffusion": derive.recursion(["z", "z"]).diffusion("sqrt(n)*tanh(z/sqrt(n))"),
+        "ratio": 1,
         "a": sympy.Symbol("a"),
         **dict.fromkeys(("fourth", "row", "column", "apart"), sympy.Symbol("n") ** -2),
         "around": 0,

@@ -44,6 +44,7 @@ BASE = {
     "verify": ["--examples", "1", "--only", "2", "--width", "6", "12", "--draws", "100"],
     "spectrum": ["--activation", "linear", "--depth", "2", "--moments", "2"],
     "propagation": ["--activation", "relu", "--C_b", "1"],
+    "deep": ["--activation", "linear"],
     "batchnorm": ["--width", "6", "--batch", "3", "--depth", "2", "--draws", "4"],
     "cite": ["000"],
 }

@@ -92,9 +92,14 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.finite_width",
     ),
     "attention": ("derivations.attention.limits",),
+    "deep": (
+        "derivations.deep.laws",
+        "derivations.deep.covariance",
+        "derivations.deep.orders",
+    ),
     "training": ("derivations.training.deep", "derivations.training.rates"),
 }
-"""The sources' chapters, and three beyond them: lists of modules that register their claims."""
+"""The sources' chapters, and four beyond them, each a list of modules with claims."""
 
 
 @dataclass(frozen=True)

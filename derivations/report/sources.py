@@ -36,6 +36,10 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "derived here; J. Hron et al. (2020), S. Sakai et al., A. Cowsik et al. (2024), "
         "B. Bordelon et al. (2024)",
     ),
+    "deep": (
+        "Depth in proportion to width",
+        "derived here; B. Hanin and M. Nica (2020), M. B. Li, M. Nica and D. M. Roy (2022)",
+    ),
     "training": ("Trained networks at order 1/n", "derived here; the questions are source 000's"),
 }
 """Titles and authors."""

@@ -77,7 +77,9 @@ def _factored(terms: Mapping[Key, Fraction]) -> sympy.Expr:
     rest: dict[Key, Fraction] = {}
     for powers, value in zip(products, numbers, strict=True):
         left = ((base, power - common.get(base, sympy.S.Zero)) for base, power in powers.items())
-        rest[frozenset((base, power) for base, power in left if power != 0)] = value / content
+        key = frozenset((base, power) for base, power in left if power != 0)
+        # (2a + 2b)² and (a + b)² are alike by now
+        rest[key] = rest.get(key, Fraction(0)) + value / content
     number = sympy.Rational(content.numerator, content.denominator)
     front = sympy.Mul(*(base**power for base, power in common.items()))
     total = _total(rest)

@@ -79,6 +79,7 @@ MISPRINTS = {
     "004": {"3.43"},
     "layers": set[str](),
     "attention": set[str](),
+    "deep": set[str](),
     "training": set[str](),
 }
 DOUBTFUL = {
@@ -89,6 +90,7 @@ DOUBTFUL = {
     "004": set[str](),
     "layers": set[str](),
     "attention": set[str](),
+    "deep": set[str](),
     "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""

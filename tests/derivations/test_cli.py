@@ -473,3 +473,20 @@ def test_numbers_of_several_inputs_have_semicolons_between() -> None:
     for odd in ("1,.5;.2", "1;;2", ";"):
         with pytest.raises(InputError, match="--input"):
             reading.inputs(odd)
+
+
+def test_deep_prints_a_law_its_quantiles_and_tests(capsys, tmp_path):
+    words = ("deep", "--weights", "orthogonal", "--ratio", "1/2", "--width", "16", "24")
+    path = tmp_path / "law.svg"
+    status, out, _ = run(capsys, *words, "--compare", "--draws", "50", "--plot", str(path))
+    assert status == 0
+    assert "mean -3/4, variance 3/2" in out
+    assert "4 tests" in out
+    assert path.stat().st_size > 1000
+    status, out, err = run(capsys, "deep", "--json", "--ratio", "1")
+    assert status == 0
+    found = {(row["quantity"], row.get("at")): row["value"] for row in json.loads(out)}
+    assert found["log_mean", None] == -2.5
+    assert "variance 5" in err
+    status, _, err = run(capsys, "deep", "--activation", "tanh")
+    assert (status, "power of 1/ℓ" in err) == (2, True)

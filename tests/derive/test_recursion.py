@@ -357,6 +357,18 @@ def test_what_terms_share_is_put_in_front_as_sympy_does(name, weights):
         assert str(each.expr) == str(sympy.factor_terms(total))
 
 
+@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
+def test_terms_that_become_alike_are_added(weights):
+    """⟨σ⁴⟩ and ⟨σ²⟩² of ReLU at C_W K + C_b: a linear layer and another are a residual block's."""
+    pair = "around(sequence(dense(activations=linear), dense), skip=1/2)"
+    made = (recursion("V", weights, layer=each) for each in (pair, "residual(skip=1/2)"))
+    one, other = (each.single_input().specialise("relu").expr for each in made)
+    assert sympy.expand((one - other).subs(C_b, 0)) == 0
+    spread = sympy.expand((one - one.subs(C_b, 0)) / C_W**2)
+    kurtosis = sympy.Rational(5 if weights == "gaussian" else 3, 4)
+    assert sympy.expand(spread - kurtosis * ((C_W * K + C_b) ** 2 - (C_W * K) ** 2)) == 0
+
+
 def test_one_derivation_serves_every_variance_of_the_weights():
     first = recursion("V", LowRankGaussian("3/2", gamma="1/4"))
     assert first.weights.unit_variance == LowRankGaussian(1, gamma="1/4")

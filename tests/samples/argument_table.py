@@ -120,6 +120,24 @@ def derived(name: str) -> Own:
     return Own(lambda _: recursion(name))
 
 
+def deep(law: str) -> Own:
+    return Own(lambda _: numeric.deep.law(Network("relu", law, C_W=2), X, 1))
+
+
+@cache
+def diffusion(law: str, shape: str) -> Any:
+    return recursion(["z", "z"], law).diffusion(shape)
+
+
+def shaped(law: str = "gaussian", shape: str = "sqrt(n)*tanh(z/sqrt(n))") -> Own:
+    return Own(lambda _: diffusion(law, shape))
+
+
+def sampled(width: int) -> Own:
+    return Own(lambda _: numeric.deep.simulate(RELU, X, 1, width, 8))
+
+
+RELU = Network("relu", C_W=2)
 KERNEL, VERTEX = (Own(lambda _, name=name: recursion(name).single_input()) for name in "KV")
 SPECTRUM, OTHER = (Own(lambda _, depth=depth: spectrum(depth)) for depth in (2, 3))
 POOL = ThreadPoolExecutor(2)
@@ -507,6 +525,20 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"weights": Gaussian(), "m": 2, "n_in": 5, "n_out": 5},
         {"weights": Orthogonal(), "m": 1, "n_in": 6, "n_out": With(7, weights=Orthogonal())},
     ),
+    # derive.deep
+    "derive.deep.diffusion": (
+        {"made": Own(lambda _: recursion(["z", "z"])), "shape": "z*(1 + 1/n)"},
+        {
+            "made": Own(lambda _: recursion(["z", "z"], "orthogonal")),
+            "shape": "sqrt(n)*tanh(z/sqrt(n))",
+            "variance": "1 + 1/n",
+        },
+    ),
+    "derive.deep.growth": (
+        {"activation": "relu"},
+        {"activation": "tanh", "weights": "orthogonal", "layer": "dropout(1/2)"},
+    ),
+    "derive.deep.walk": ({"net": RELU}, {"net": Network("linear")}),
     # derive.propagation
     "derive.propagation.chi": (
         {"net": NET, "q": 1},
@@ -769,6 +801,59 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "progress": RUNS["progress"],
         },
     ),
+    # numeric.deep
+    "numeric.deep.compare": (
+        {"law": deep("gaussian"), "samples": sampled(4)},
+        {"law": deep("orthogonal"), "samples": sampled(5), "alarm": 0.5},
+    ),
+    "numeric.deep.law": (
+        {"net": RELU, "inputs": X, "ratio": 1},
+        {"net": Network("linear"), "inputs": [1.0, 0.4], "ratio": 2},
+    ),
+    "numeric.deep.falling": (
+        {"net": Network("tanh"), "ratio": 1},
+        {"net": Network("sin"), "ratio": 2},
+    ),
+    "numeric.deep.half_dead": (
+        {"net": RELU, "width": 4},
+        {"net": Network("linear"), "width": 5},
+    ),
+    "numeric.deep.resum": (
+        {"coefficients": [1, 1], "ratio": 0.1},
+        {"coefficients": [1, 2], "ratio": 0.2},
+    ),
+    "numeric.deep.moments": (
+        {"diffusion": shaped(shape="z*(1 + 1/n)"), "kernel": np.eye(2), "ratio": 1},
+        {
+            "diffusion": shaped("orthogonal", "z*(1 + 1/n)"),
+            "kernel": np.eye(2) + 0.1,
+            "ratio": 2,
+            "order": 1,
+        },
+    ),
+    "numeric.deep.paths": (
+        {"diffusion": shaped(), "kernel": np.eye(2), "ratio": 1, "draws": 2, "steps": 4},
+        {
+            "diffusion": shaped("orthogonal"),
+            "kernel": np.eye(2) + 0.1,
+            "ratio": 2,
+            "draws": 3,
+            "steps": 6,
+            "seed": 1,
+        },
+    ),
+    "numeric.deep.simulate": (
+        {"net": RELU, "inputs": X, "ratio": 1, "width": 4, "draws": 2},
+        {
+            "net": Network("tanh"),
+            "inputs": [1.0, 0.4],
+            "ratio": 2,
+            "width": 5,
+            "draws": 3,
+            "depth": 3,
+            "seed": 1,
+        },
+    ),
     # numeric.init
     "numeric.init.gain": (
         {"activation": "tanh"},
@@ -988,9 +1073,17 @@ VIEWS = {
             *("gated", "normalized", "read", "residual", "sequence", "skip", "by_depth"),
         )
     },
+    "derive.deep.diffusion": lambda found: [found.drift, found.noise],
+    "derive.deep.walk": lambda found: [found.factor, found.drift, found.spread],
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
     "derive.spectra.generating_function": lambda found: nstr(found, 45),
+    "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
+    "numeric.deep.falling": lambda law: law.inverse_moment(),
+    "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
+    "numeric.deep.paths": lambda found: found.values,
+    "numeric.deep.resum": lambda found: [found.value, found.error],
+    "numeric.deep.simulate": lambda made: made.values,
     "numeric.plot": figures,
     "numeric.write_c": lambda paths: [(each.name, each.read_text("utf-8")) for each in paths],
     "numeric.write_module": lambda path: (path.name, path.read_text("utf-8")),
@@ -999,6 +1092,7 @@ VIEWS = {
 SLOW = {
     *(("Spectrum.table", each) for each in ("self", "eigenvalues", "order", "precision")),
     ("Spectrum.cumulative", "self"),
+    *(("numeric.deep.compare", each) for each in ("law", "samples", "alarm")),
     ("numeric.training.flow", "net"),
 }
 """Calls of some processor seconds."""

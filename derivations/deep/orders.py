@@ -1,0 +1,226 @@
+# %% [markdown]
+# # The open question of source 000
+#
+# "It may be possible to prove or at least motivate depth-independence to all orders in $1/n$." For
+# one input and activations of the class $K^* = 0$ it is true, and at every width. A Haar matrix
+# turns $\sigma(z)$ into a uniform direction of the same length, so that $q = |z|^2/n$ is a Markov
+# chain: $q' = |\sigma(z)|^2/n$ with $z$ uniform on the sphere. With $\sigma = z + \sigma_3z^3/6 +
+# \ldots$, $\sigma_3 < 0$, it is $1/q' = 1/q - \frac13\sigma_3m + O(q)$ with $m = \sum_iu_i^4/n$ of
+# a uniform $|u|^2 = n$: a sum of independent numbers in $[1, n]$. By the law of large numbers
+#
+# $$\ell q_\ell \to \frac{-3}{\sigma_3\,\mathbb E\,m} = \frac{n + 2}{-\sigma_3n}$$
+#
+# in every single network. So each correlator over its power of $q$ becomes that of the uniform
+# sphere, whatever the depth. Two things make it so: the Haar law keeps the length of its argument,
+# and $K \to 0$ makes $\sigma$ linear, so that what a layer adds to $V/K^2$ falls as $1/\ell^2$.
+
+# %%
+"""Orthogonal networks at criticality: all orders in 1/n, and what else keeps V/K² bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+from scipy import stats
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, equal, observed, resolving
+from derivations.section import show
+from derive import LowRankOrthogonal, activations, recursion
+from derive.deep import growth, walk
+from derive.linear.correlators import cumulants
+from derive.network import Network
+from derive.symbols import ell, n
+from numeric import deep
+
+R = sympy.Rational
+ORDERS = 3  # V, V2 and V3, and as many orders of K
+
+
+def on_sphere(powers: int) -> sympy.Expr:
+    """E z_1² … z_m² over q^m, z uniform with |z|² = nq."""
+    return sympy.prod(n / (n + 2 * k) for k in range(powers))
+
+
+def connected(pairs: int, third: sympy.Expr) -> sympy.Expr:
+    """The joint cumulant of z_1², …, z_m² at ℓq = (n + 2)/(−σ_3 n), times ℓ^m."""
+    value = cumulants([on_sphere(k) for k in range(1, pairs + 1)])[-1]
+    return sympy.simplify(value * ((n + 2) / (-third * n)) ** pairs)
+
+
+def orders(value: sympy.Expr, first: int, count: int) -> list[sympy.Expr]:
+    """The coefficients of n^{−first}, n^{−first−1}, …"""
+    x = sympy.Symbol("x", positive=True)
+    series = sympy.series(value.subs(n, 1 / x), x, 0, first + count).removeO()
+    return [sympy.expand(series).coeff(x, first + k) for k in range(count)]
+
+
+def leading(pairs: int, order: int, sigma: str) -> sympy.Expr:
+    """The coefficient of ℓ^{−m} in the engine's tensor of m pairs at this relative order."""
+    pairing = tuple((2 * k, 2 * k + 1) for k in range(pairs)) if pairs > 1 else None
+    made = recursion(["z"] * 2 * pairs, "orthogonal", pairing=pairing, order=order)
+    (term,) = made.single_input().asymptotics(sigma, 1).terms
+    return term.coefficient if (term.exponent, term.log) == (pairs, 0) else sympy.S.Zero
+
+
+@claim("deep", "10", "000's question: the next two orders of V, of K, and six and eight points")
+def next_orders() -> Verdict:
+    r"""At large depth $K + G^{\{1\}}/n + …$ is $(n+2)/(-\sigma_3n\ell)$, so that $G^{\{2\}}$ and
+    $G^{\{3\}}$ have no term $1/\ell$, and $V$, $V_2$, $V_3$, the six-point function with its next
+    order and the eight-point function are those of a uniform sphere of this radius: from the
+    engine's recursions, order by order in $1/n$."""
+    found, expected = [], []
+    for pairs, count in ((1, 4), (2, ORDERS), (3, 2), (4, 1)):
+        values = orders(connected(pairs, R(-2)), pairs - 1, count)
+        found += [leading(pairs, order, "tanh") for order in range(count)]
+        expected += values
+    for sigma, third in (("sin", -1), ("erf_unit_cubic", -1), ("arctan", -2)):
+        values = orders(connected(2, R(third)), 1, 2)
+        found += [leading(2, order, sigma) for order in range(2)]
+        expected += values
+    return equal(found, expected)
+
+
+@claim("deep", "11", "000's question: how the limit is approached")
+def approach() -> Verdict:
+    r"""$1/q$ is a sum of $\ell$ independent numbers, so that $q$ has the relative variance
+    $\operatorname{Var} m/(\ell\,(\mathbb Em)^2)$, and $n$ times it at large $n$ is $8/3\ell$:
+    $V/K^2 = -2 + 8/(3\ell) + …$ for every $\sigma$ of the class, as the recursion has it."""
+    one, two = 3 * n / (n + 2), 9 * n**4 / (n * (n + 2) * (n + 4) * (n + 6))
+    eight = R(105, 9) * two
+    square = (eight + (n - 1) * two) / n
+    relative = sympy.limit(n * (square / one**2 - 1), n, sympy.oo)
+    found = [relative]
+    for sigma in ("tanh", "sin", "erf_unit_cubic"):
+        terms = recursion("V", "orthogonal").asymptotics(sigma, 2).normalised.terms
+        found += [each.expr for each in terms]
+    return equal(found, [R(8, 3), *[-2, 8 / (3 * ell)] * 3])
+
+
+@claim("deep", "12", "000's question: networks of 4 and 8 neurons, a thousand layers", sampled=True)
+def at_every_width(sampling: Sampling) -> Verdict:
+    r"""Orthogonal tanh networks far from any expansion in $1/n$: the mean of $1/(\ell q)$ is
+    $2n/(n+2)$, less $O(\log\ell/\ell)$, and its relative variance at $\ell = 250$ and $1000$ is
+    $\operatorname{Var}m/(\ell(\mathbb Em)^2)$."""
+    scores, noticed = [], []
+    for width in (4, 8):
+        fourth = 3 * R(width, width + 2)
+        eighth = R(105 * width**3, (width + 2) * (width + 4) * (width + 6))
+        pair = R(9 * width**3, (width + 2) * (width + 4) * (width + 6))
+        spread = float((eighth + (width - 1) * pair) / width / fourth**2 - 1)
+        for depth in (250, 1000):
+            net = Network("tanh", "orthogonal")
+            made = deep.simulate(net, [1.0, 0.5], 1, width, 1000, depth=depth, seed=sampling.seed)
+            inverse = 1 / (depth * made.values)
+            mean = inverse.mean() * (width + 2) / (2 * width)
+            error = inverse.std() / len(inverse) ** 0.5 + np.log(depth) / depth
+            variance = inverse.var() / inverse.mean() ** 2 * depth / spread
+            off = (2 / len(inverse)) ** 0.5 + 5 * np.log(depth) / depth
+            scores += [(mean - 1) / error, (variance - 1) / off]
+            noticed += [error, off]
+    most = float(stats.norm.isf(sampling.false_alarms / len(scores) / 2))
+    worst = float(max(map(abs, scores)))
+    return Verdict(
+        resolving([most * each for each in noticed[::2]]) if worst < most else "fails",
+        f"|z| = {worst:.2f}",
+        f"below {most:.2f}",
+        "1000 networks for each width and depth",
+        z=worst,
+        bound=most,
+        comparisons=len(scores),
+        resolutions=tuple(float(most * each) for each in noticed[::2]),
+    )
+
+
+@claim("deep", "13", "what the answer needs: the Haar law, and K* = 0")
+def needed() -> Verdict:
+    r"""Orthogonal weights do not keep $V/K^2$ bounded at $K^* > 0$ (GELU), where every $K$ is
+    critical (ReLU), beside a skip without a norm, or with dropout; nor do low-rank orthogonal or
+    Gaussian weights at $K^* = 0$: there the slope in $\ell$ is a third of the source at $K = 0$,
+    because $K \sim 1/\ell$ contracts."""
+    low = LowRankOrthogonal(gamma=R(1, 2))
+    slopes = {
+        growth("relu", "orthogonal"): 3 * ell,
+        growth("tanh"): R(2, 3) * ell,
+        growth("tanh", low): R(2, 3) * ell,
+        growth("tanh", "orthogonal", "residual(skip=1/2)"): ell / 4,
+        growth("tanh", "orthogonal", "dropout(3/4)"): ell / 3,
+    }
+    sources = [walk(Network("linear", law)).spread / 3 * ell for law in ("gaussian", low)]
+    gelu = growth(activations.gelu, "orthogonal")
+    return both(
+        equal([*slopes, *sources], [*slopes.values(), R(2, 3) * ell, R(2, 3) * ell]),
+        observed(gelu.has(ell) and gelu.coeff(ell, 1) > 0, "GELU grows with the depth"),
+    )
+
+
+@claim("deep", "15", "Gaussian networks at K* = 0: nK has a law of its own at L/n")
+def gaussian_falls() -> Verdict:
+    r"""$K \to 0$, so that tanh has no log-normal law; but with $K' = K - aK^2$ and the source $s =
+    2$ of linear layers, $Y = 1/(nK)$ follows $dY = (a + sY)\,dr - \sqrt s\,Y\,dB$ from $Y = 0$,
+    with $\mathbb E\,Y = \frac as(e^{sr} - 1)$ whatever the input. Its first three powers of $r$
+    are those of the engine's $K$, $G^{\{1\}}$, $V$, $G^{\{2\}}$, $V_2$ and $U_6$. With orthogonal
+    weights $s = 0$, and $nK = 1/(ar)$ in every network."""
+    found, expected = [], []
+    for sigma, a in (("tanh", 2), ("sin", 1)):
+        for law, s in (("gaussian", 2), ("orthogonal", 0)):
+            powers = inverse_mean(sigma, law)
+            found += powers
+            expected += [a * R(s) ** k / sympy.factorial(k + 1) for k in range(3)]
+    return equal(found, expected)
+
+
+def inverse_mean(sigma: str, law: str) -> list[sympy.Expr]:
+    """The coefficients of r, r² and r³ in E 1/(nq), from the first terms of six tensors.
+
+    q has the mean K + G1/n + G2/n² and, given z before the last matrix, the cumulants V/n + V2/n²
+    and U6/n²; with orthogonal weights, whose length the matrix keeps, V + 2K² and so on, which are
+    smaller by powers of ℓ and count for nothing.
+    """
+    at = {
+        name: recursion(name, law).single_input().asymptotics(sigma, 1).terms[0].expr
+        for name in ("K", "G1", "V", "G2", "V2", "U6")
+    }
+    if law == "orthogonal":
+        at |= dict.fromkeys(("V", "V2", "U6"), sympy.S.Zero)
+    K, G1, V, G2, V2, U6 = at.values()
+    first = -G1 / K**2 + V / K**3
+    second = -G2 / K**2 + (V2 + G1**2) / K**3 - (U6 + 3 * V * G1) / K**4 + 3 * V**2 / K**5
+    series = (1 / K, first, second)
+    return [sympy.limit(each / ell**k, ell, sympy.oo) for k, each in enumerate(series, 1)]
+
+
+LAYERS = (
+    "dense",
+    "dropout(3/4)",
+    "residual(skip=1/2)",
+    "normalized(rms)",
+    "normalized(layer)",
+    "residual(skip=1, norm=rms)",
+    "residual(skip=1/2, norm=rms)",
+    "gated(skip=1, norm=rms)",
+    "gated(skip=1/2, norm=rms)",
+)
+GROWING = {"dropout(3/4)", "residual(skip=1/2)"}
+
+
+@claim("deep", "14", "which layers keep V/K² bounded at any depth over width")
+def table() -> Verdict:
+    r"""Of ReLU and tanh, with Gaussian weights or independent entries, and with orthogonal ones:
+    layers with a norm, with or without a skip, and dense orthogonal layers at $K^* = 0$. All others
+    have $V/K^2 \propto \ell$."""
+    held = []
+    for layer in LAYERS:
+        for sigma in ("relu", "tanh"):
+            values = [growth(sigma, law, layer) for law in ("gaussian", "uniform", "orthogonal")]
+            held.append(sympy.simplify(values[0] - values[1]) == 0)
+            for law, value in zip(("gaussian", "orthogonal"), values[::2], strict=True):
+                haar = (layer, sigma, law) == ("dense", "tanh", "orthogonal")
+                grows = layer in GROWING or (layer == "dense" and not haar)
+                held.append(bool(sympy.limit(value / ell, ell, sympy.oo) > 0) == grows)
+    return observed(held, "54 combinations of a layer, an activation and a law")
+
+
+# %%
+if __name__ == "__main__":
+    show()

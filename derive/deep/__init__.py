@@ -1,0 +1,11 @@
+"""Depth in proportion to width: the walk of log K, and the diffusion of the Gram matrix."""
+
+from .diffusion import Diffusion, diffusion
+from .growth import growth
+from .walks import Walk, walk
+
+__all__ = ["Diffusion", "Walk", "diffusion", "growth", "walk"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

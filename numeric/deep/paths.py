@@ -1,0 +1,203 @@
+"""Paths of the Gram matrix at depth in proportion to width, by the scheme of Euler and Maruyama.
+
+K moves by b h + √(hΣ) ξ a step, for all entries K_ab with a ≤ b together. The same normals drive
+steps of 2h, two at a time: the difference of the two is the error of the steps, strong or weak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike
+
+from derive.citations import rests_on
+from derive.deep import Diffusion
+from derive.errors import InputError, as_integer
+from derive.expressions import parse_number
+from derive.gaussian.brackets import Component
+
+from ..arrays import Array
+from ..checks import draws as checked_draws
+
+Function: TypeAlias = Callable[..., Any]
+
+
+class Mean(NamedTuple):
+    """A mean over paths, extrapolated to h → 0; its standard error; the error of the steps."""
+
+    value: Array
+    error: Array
+    step_error: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """K at the end of the paths.
+
+    Attributes:
+        values: (draws, m, m), with steps of h.
+        coarse: the same paths with steps of 2h.
+        ratio: the time r at the end.
+        steps: how many of h.
+    """
+
+    values: Array
+    coarse: Array
+    ratio: sympy.Expr
+    steps: int
+
+    @property
+    def strong_error(self) -> float:
+        """The root mean square of what halving the steps changes, over that of K."""
+        change = np.square(self.values - self.coarse).mean()
+        return float(np.sqrt(change / np.square(self.values).mean()))
+
+    def mean(self, function: Callable[[Array], Array] = lambda K: K) -> Mean:
+        """The mean of a function of K, which gets all K of shape (draws, m, m).
+
+        The weak error of the scheme is of order h, so that 2⟨f⟩_h − ⟨f⟩_{2h} is without it.
+        """
+        fine, coarse = (np.asarray(function(K)) for K in (self.values, self.coarse))
+        both = 2 * fine - coarse
+        spread = both.std(axis=0, ddof=1) / np.sqrt(len(both))
+        return Mean(both.mean(axis=0), spread, np.abs((fine - coarse).mean(axis=0)))
+
+
+@rests_on("li2022")
+def paths(
+    diffusion: Diffusion,
+    kernel: ArrayLike,
+    ratio: sympy.Expr | float | str,
+    draws: int = 1000,
+    *,
+    steps: int = 256,
+    seed: int = 0,
+) -> Paths:
+    """Sample the Gram matrix of several inputs at L = ratio · n, in the limit n → ∞.
+
+    Arguments:
+        diffusion: of `recursion(["z", "z"]).diffusion(shape)`.
+        kernel: (m, m), K of layer 1: a covariance, positive definite.
+        ratio: r = (L − 1)/n.
+        draws: paths.
+        steps: of h = r/steps, an even number.
+        seed: of NumPy's generator.
+
+    A step that leaves the covariances is put back on their edge, |K_ab| = √(K_aa K_bb).
+
+    Derived here. Raises InputError for an open σ, and for a kernel that is no such matrix.
+
+    >>> from derive import recursion
+    >>> made = recursion(["z", "z"], "orthogonal").diffusion("sqrt(n)*tanh(z/sqrt(n))")
+    >>> paths(made, [[2.0, 0.0], [0.0, 1.0]], 1, draws=2).mean().value[0, 0].round(3)  # no noise
+    np.float64(1.073)
+    """
+    start = checked_kernel(kernel)
+    count = as_integer("steps", steps, 2)
+    if count % 2:
+        raise InputError("steps", steps, "an even number")
+    time = parse_number("ratio", ratio)
+    many = checked_draws(draws, 2)
+    scheme = _Scheme.of(checked_diffusion(diffusion), len(start))
+    h = float(time) / count
+    rng = np.random.default_rng(seed)
+    fine = np.repeat(start[None], many, axis=0)
+    coarse = fine.copy()
+    for _ in range(count // 2):
+        first, second = rng.standard_normal((2, many, len(scheme.pairs)))
+        fine = scheme.moved(scheme.moved(fine, h, first), h, second)
+        coarse = scheme.moved(coarse, 2 * h, (first + second) / np.sqrt(2))
+    return Paths(fine, coarse, time, count)
+
+
+def checked_diffusion(given: object) -> Diffusion:
+    """One of several inputs and an activation; InputError for another."""
+    if not isinstance(given, Diffusion) or given.shape is None:
+        raise InputError("diffusion", given, "a diffusion of an activation")
+    if given.made.is_single_input:
+        raise InputError("diffusion", str(given), "that of two inputs, not of one")
+    return given
+
+
+def checked_kernel(given: ArrayLike) -> Array:
+    """A covariance; InputError for another."""
+    start = np.asarray(given, float)
+    if start.ndim != 2 or start.shape[0] != start.shape[1] or not _is_covariance(start):
+        raise InputError("kernel", given, "a symmetric matrix (m, m), positive definite")
+    return start
+
+
+def _is_covariance(matrix: Array) -> bool:
+    return bool(np.allclose(matrix, matrix.T) and np.linalg.eigvalsh(matrix).min() > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scheme:
+    """Drift and diffusion as functions of arrays."""
+
+    pairs: tuple[tuple[int, int], ...]
+    drift: Function
+    length: Function
+    noise: Function
+
+    @classmethod
+    def of(cls, diffusion: Diffusion, size: int) -> _Scheme:
+        pairs = tuple(combinations_with_replacement(range(size), 2))
+        b = diffusion.drift
+        one = dict.fromkeys(b.atoms(Component), Component("K", (1, 1)))
+        alone = sympy.simplify(b.xreplace(one))
+        return cls(pairs, _compiled(b, 2), _compiled(alone, 2), _compiled(diffusion.noise, 4))
+
+    def moved(self, K: Array, h: float, normals: Array) -> Array:
+        """K one step of h later."""
+        own = [(self.length if a == b else self.drift)(*_entries(K, (a, b))) for a, b in self.pairs]
+        step = h * np.stack(np.broadcast_arrays(*own, K[:, 0, 0])[:-1], axis=-1)
+        covariance = np.empty((len(K), len(self.pairs), len(self.pairs)))
+        for (i, one), (j, other) in product(enumerate(self.pairs), repeat=2):
+            covariance[:, i, j] = self.noise(*_entries(K, (*one, *other)))
+        step += np.einsum("dij,dj->di", _root(h * covariance), normals)
+        found = K.copy()
+        for place, (a, b) in enumerate(self.pairs):
+            found[:, a, b] += step[:, place]
+            found[:, b, a] = found[:, a, b]
+        return _put_back(found)
+
+
+def _compiled(expr: sympy.Expr, samples: int) -> Function:
+    """The expression as a function of K_ab, a ≤ b, over its samples."""
+    pairs = list(combinations_with_replacement(range(1, samples + 1), 2))
+    plain = {Component("K", pair): sympy.Dummy() for pair in pairs}
+    arguments = list(plain.values())
+    plain |= {Component("K", pair[::-1]): plain[Component("K", pair)] for pair in pairs}
+    found: Function = sympy.lambdify(arguments, expr.xreplace(plain), "numpy", cse=True)
+    return found
+
+
+def _entries(K: Array, samples: tuple[int, ...]) -> list[Array]:
+    return [K[:, a, b] for a, b in combinations_with_replacement(samples, 2)]
+
+
+def _root(covariance: Array) -> Array:
+    """A root of each covariance; 0 where there is no noise."""
+    scale = np.einsum("dii->d", covariance) / covariance.shape[-1]
+    if not scale.any():
+        return covariance
+    ridge = 1e-13 * scale[:, None, None] * np.eye(covariance.shape[-1])
+    return np.linalg.cholesky(covariance + ridge)
+
+
+def _put_back(K: Array) -> Array:
+    """The nearest lengths above 0, and correlations between −1 and 1."""
+    size = K.shape[-1]
+    diagonal = np.arange(size)
+    K[:, diagonal, diagonal] = np.maximum(K[:, diagonal, diagonal], 1e-12)
+    lengths = np.sqrt(K[:, diagonal, diagonal])
+    most = lengths[:, :, None] * lengths[:, None, :] * (1 - 1e-9)
+    found = np.clip(K, -most, most)
+    found[:, diagonal, diagonal] = K[:, diagonal, diagonal]
+    return found

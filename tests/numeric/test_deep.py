@@ -1,0 +1,164 @@
+"""Depth in proportion to width: the law of K, and networks beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from scipy import integrate
+
+from derive import InputError, Network, layers
+from derive.symbols import L
+from numeric import deep
+from numeric.deep import quantiles
+
+X = [1.0, 0.5, -0.3]
+R = sympy.Rational
+RELU = Network("relu", C_W=2)
+
+
+@pytest.mark.slow
+def test_parameters_are_rational_multiples_of_the_ratio():
+    for net, s in (
+        (RELU, 5),
+        (Network("relu", "orthogonal", C_W=2), 3),
+        (Network("relu", "uniform", C_W=2), 5),
+        (Network("leaky_relu(1/2)", C_W="8/5"), R(77, 25)),
+        (Network("linear"), 2),
+        (Network.critical("relu", layer="residual(skip=1/2)"), R(75, 16)),
+    ):
+        law = deep.law(net, X, "3/7")
+        assert (law.log_mean, law.log_variance) == (-s * R(3, 14), s * R(3, 7))
+    assert law.start == pytest.approx(float(net.weights.C_W) * np.square(X).mean(), rel=1e-14)
+
+
+def test_the_density_is_of_the_quantiles():
+    law = deep.law(RELU, X, "1/4")
+    edges = law.quantile([0.1, 0.6])
+    mass, _ = integrate.quad(lambda q: float(law.density(q)), *edges)
+    assert mass == pytest.approx(0.5, abs=1e-9)
+    assert law.below(edges) == pytest.approx([0.1, 0.6])
+    assert law.above(edges) == pytest.approx([0.9, 0.4])
+    assert law.quantile([0, 1]).tolist() == [0, np.inf]
+    assert law.density([-1.0, 0.0]).tolist() == [0, 0]
+    assert law.below(0.0) == 0
+    mean, _ = integrate.quad(lambda q: q * float(law.density(q)), 0, np.inf)
+    assert mean == pytest.approx(law.start, rel=1e-7)  # E K is the same at every layer
+
+
+def test_half_of_the_networks_are_below():
+    law = deep.law(RELU, X, 1)
+    ratio = law.half_below("1/100")
+    assert law.at(ratio).below(law.start / 100) == pytest.approx(0.5)
+    with pytest.raises(InputError, match="falls with depth"):
+        deep.law(Network("linear", "orthogonal"), X, 1).half_below(0.1)
+
+
+@pytest.mark.slow
+def test_branches_of_variance_one_over_depth_have_a_certain_K():
+    net = Network("relu", layer=layers.residual(C=(1 / L, 1)))
+    law = deep.law(net, X, 1)
+    assert (law.log_mean, law.is_certain) == (R(1, 2), True)
+    assert law.quantile([0.01, 0.99]) == pytest.approx(law.start * np.exp(0.5))
+    assert (law.below(1e9), law.above(1e9)) == (1, 0)
+    depth = 65
+    given = Network("relu", layer=layers.residual(C=(R(1, depth - 1), 1)))
+    samples = deep.simulate(given, X, 1, 64, 100, depth=depth, seed=1)
+    logs = np.log(samples.values / samples.start)
+    # Var log K = 2/n + …, 100 draws: 5 scores of the mean
+    assert abs(logs.mean() - 0.5) < 5 * np.sqrt(2 / 64 / 100) + 2 / 64
+    assert logs.std() < 0.25
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="no limit"):
+        deep.law(Network("relu"), X, 1)
+    with pytest.raises(InputError, match="one input"):
+        deep.law(RELU, [[1.0, 0.0], [0.0, 1.0]], 1)
+    net = Network("relu", layer="convolution(2, 3)", C_W=2)
+    with pytest.raises(InputError, match="one input"):
+        deep.law(net, np.arange(6.0).reshape(3, 2), 1)
+    with pytest.raises(InputError, match="ratio"):
+        deep.law(RELU, X, -1)
+    with pytest.raises(InputError, match="no density"):
+        deep.law(Network("linear", "orthogonal"), X, 1).density(1.0)
+    certain = Network("linear", "orthogonal")
+    samples = deep.simulate(certain, X, 1, 8, 2)
+    with pytest.raises(InputError, match="quantiles"):
+        deep.compare(deep.law(certain, X, 1), samples)
+    with pytest.raises(InputError, match="one input"):
+        deep.compare(deep.law(RELU, X, 1), [])
+    with pytest.raises(InputError, match="fractions"):
+        deep.law(RELU, X, 1).quantile(2)
+
+
+def test_the_tail_of_anderson_and_darling():
+    """Of uniform samples, by their own ranks: 400 sets of 200, 5 standard errors."""
+    rng = np.random.default_rng(0)
+    squares = [quantiles.anderson_darling(np.sort(rng.random(200))) for _ in range(400)]
+    for level in (1.0, 2.0):
+        part = quantiles.tail(level)
+        assert abs(np.mean(np.array(squares) > level) - part) < 5 * np.sqrt(part / 400)
+    assert quantiles.tail(3.857) == pytest.approx(0.01, abs=3e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["gaussian", "orthogonal"])
+def test_networks_of_128_layers_and_neurons(law):
+    """The mean D of 8 ensembles, 500 networks each, is below 1.5 times that of samples of the law:
+    D has a spread of 0.3 of its mean, so that a true law is rejected once in 10⁵."""
+    net = Network("relu", law, C_W=2)
+    exact = deep.law(net, X, 1)
+    samples = [deep.simulate(net, X, 1, 128, 500, seed=k) for k in range(8)]
+    agreement = deep.compare(exact, samples, 1e-5)
+    assert agreement.agrees
+    assert float((agreement.table["ks"] / agreement.table["ks_own"]).mean()) < 1.5
+
+
+@pytest.mark.slow
+def test_another_law_is_rejected():
+    net = Network("relu", "orthogonal", C_W=2)
+    samples = deep.simulate(net, X, 1, 64, 1000, seed=3)
+    assert not deep.compare(deep.law(RELU, X, 1), samples, 1e-6).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("net", "width"),
+    [
+        (Network("relu", "uniform", C_W=2), 48),
+        (Network.critical("relu", layer="residual(skip=1/2)"), 64),
+        (Network.critical("relu", layer="dropout(3/4)"), 48),
+        (Network("linear", "gaussian; (orthogonal; gaussian)*"), 96),
+    ],
+    ids=str,
+)
+def test_other_layers_and_laws_by_quantiles(net, width):
+    """Four nets, two tests each: a false alarm in 10⁵; the limit is off by O(1/n) at finite n."""
+    samples = deep.simulate(net, X, 1, width, 500, seed=5)
+    assert deep.compare(deep.law(net, X, 1), samples, 1e-5 / 4).agrees
+
+
+def test_first_and_last_layers_move_the_mean():
+    """K is multiplied by C_W⟨σσ⟩ = 1/2 at layer 2, and by 3 at the last one."""
+    laws = "gaussian(C_W=2); gaussian(C_W=1/2); gaussian(C_W=1)*; gaussian(C_W=3)"
+    law = deep.law(Network("linear", laws), X, 1)
+    assert law.log_mean == sympy.log(R(3, 2)) - 1
+    assert law.start == pytest.approx(2 * np.square(X).mean())
+    samples = deep.simulate(Network("linear", laws), X, 1, 64, 400, seed=2)
+    assert deep.compare(law, samples, 1e-5).agrees
+    with pytest.raises(InputError, match="inputs"):
+        deep.compare(law, deep.simulate(Network("linear"), [2.0], 1, 8, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["gaussian", "orthogonal"])
+def test_signals_that_are_the_same_everywhere(law):
+    """Two taps: of two Haar matrices the cross term fluctuates, s = 3 + 1."""
+    net = Network("relu", law, C_W=2, layer="convolution(2, 3)")
+    signal = np.ones((3, 2)) * [1.0, 0.5]
+    exact = deep.law(net, signal, 1)
+    assert exact.log_variance == (5 if law == "gaussian" else 4)
+    samples = deep.simulate(net, signal, 1, 32, 400, seed=1)
+    assert samples.values.shape == (400,)
+    assert deep.compare(exact, samples, 1e-5).agrees

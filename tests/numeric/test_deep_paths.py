@@ -1,0 +1,95 @@
+"""Paths of the Gram matrix: an equation without noise, closed moments, and networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from derive import InputError, recursion
+from numeric import deep
+
+RELU, TANH = "z + max(0,z)/sqrt(n) - min(0,z)/sqrt(n)", "sqrt(n)*tanh(z/sqrt(n))"
+START = np.array([[1.0, 0.5], [0.5, 1.0]])
+
+
+def correlation(K):
+    return K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1])
+
+
+def test_without_noise_it_is_the_logistic_equation():
+    """dK/dr = 2K(1 − K), of each length: K = 1/(1 + (1/K_0 − 1) e^{−2r})."""
+    made = recursion(["z", "z"], "orthogonal").diffusion(TANH)
+    found = deep.paths(made, [[2.0, 0.3], [0.3, 0.5]], 1, 2, steps=400)
+    lengths = np.diagonal(found.mean().value)
+    exact = 1 / (1 + (1 / np.array([2.0, 0.5]) - 1) * np.exp(-2))
+    np.testing.assert_allclose(lengths, exact, rtol=1e-4)
+    assert np.all(np.abs(lengths - exact) < np.diagonal(found.mean().step_error))
+
+
+@pytest.mark.slow
+def test_second_moments_of_linear_networks_are_closed():
+    """d⟨K_12²⟩ = ⟨K_11 K_22 + K_12²⟩ dr and d⟨K_11 K_22⟩ = 2⟨K_12²⟩ dr. Two scores of 4.5."""
+    made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")
+    exact = expm(np.array([[1.0, 1.0], [2.0, 0.0]]) / 8) @ [START[0, 1] ** 2, 1.0]
+    closed = deep.moments(made, START, "1/8")
+    pairs = ((0, 1), (0, 1)), ((0, 0), (1, 1))
+    np.testing.assert_allclose([closed[each] for each in pairs], exact, rtol=1e-12)
+    assert closed[(0, 1),] == pytest.approx(START[0, 1])
+    found = deep.paths(made, START, "1/8", 4000, steps=32)
+    for (one, other), value in zip(pairs, exact, strict=True):
+        mean = found.mean(lambda K, one=one, other=other: K[:, *one] * K[:, *other])
+        assert abs(mean.value - value) < 4.5 * mean.error + mean.step_error
+        assert mean.error < 0.05 * value
+
+
+def test_moments_of_one_entry_are_log_normal():
+    """⟨K_11^m⟩ = e^{m(m−1)sr/2} at s = 2, of linear networks; with Haar matrices nothing moves."""
+    made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")
+    closed = deep.moments(made, START, "1/2", 4)
+    for m in (1, 2, 3, 4):
+        assert closed[((0, 0),) * m] == pytest.approx(np.exp(m * (m - 1) / 2))
+    haar = recursion(["z", "z"], "orthogonal").diffusion("z*(1 + 1/n)")
+    assert deep.moments(haar, START, 1)[(0, 1), (0, 1)] == pytest.approx(0.25)
+    with pytest.raises(InputError, match="linear in K"):
+        deep.moments(recursion(["z", "z"]).diffusion(TANH), START, 1)
+
+
+@pytest.mark.slow
+def test_steps_converge():
+    made = recursion(["z", "z"]).diffusion(RELU)
+    errors = [deep.paths(made, START, 1, 500, steps=k, seed=3).strong_error for k in (16, 256)]
+    assert errors[1] < errors[0] / 2  # strong order 1/2 predicts a factor of 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [RELU, TANH])
+def test_networks_of_256_layers_and_neurons(shape):
+    """Five means, 4.5 scores: a false alarm in 10⁴ for both. log K has 12/(2n) more at finite n."""
+    made = recursion(["z", "z"]).diffusion(shape)
+    inputs = np.sqrt(2) * np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    samples = deep.simulate(made.network(256), inputs, 1, 256, 1000, seed=1)
+    found = deep.paths(made, samples.start, 1, 4000, seed=2)
+    for f in (
+        correlation,
+        lambda K: correlation(K) ** 2,
+        lambda K: np.log(K[:, 0, 0]),
+        lambda K: K[:, 0, 0],
+        lambda K: K[:, 0, 1],
+    ):
+        values, mean = f(samples.values), found.mean(f)
+        error = np.hypot(values.std() / np.sqrt(len(values)), mean.error)
+        assert abs(values.mean() - mean.value) < 4.5 * error + mean.step_error
+
+
+def test_what_is_refused():
+    made = recursion(["z", "z"]).diffusion(TANH)
+    for given, reason in (
+        ({"diffusion": recursion(["z", "z"]).diffusion()}, "of an activation"),
+        ({"diffusion": recursion("K").single_input().diffusion("relu")}, "two inputs"),
+        ({"kernel": np.ones((2, 2))}, "positive definite"),
+        ({"kernel": [1.0, 2.0]}, "positive definite"),
+        ({"steps": 3}, "even"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            deep.paths(**{"diffusion": made, "kernel": START, "ratio": 1} | given)

@@ -1,0 +1,61 @@
+"""Series in L/n against the sums of the log-normal law, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from derive import InputError, Network
+from numeric import deep
+
+
+@pytest.mark.parametrize(("spread", "ratio"), [(2, 0.01), (3, 0.2), (5, 0.5)])
+def test_moments_of_a_log_normal_law(spread, ratio):
+    """e^{m(m−1)sr/2} − 1 at m = 2 and 3 from two and four terms; the error shrinks with terms."""
+    for m in (2, 3):
+        rate = m * (m - 1) * spread / 2
+        terms = [rate**k / math.factorial(k) for k in (1, 2, 3, 4)]
+        two, four = (deep.resum(terms[:count], ratio) for count in (2, 4))
+        exact = math.expm1(rate * ratio)
+        assert two.value == pytest.approx(exact, rel=1e-9)
+        assert four.value == pytest.approx(exact, rel=1e-9)
+        assert all(abs(each - exact) <= two.error * (1 + 1e-9) for each in two.forms.values())
+        if rate * ratio < 1:
+            assert four.error < two.error
+
+
+def test_other_sums_are_within_the_error():
+    """The third cumulant, e^{3x} − 3e^x + 2, and 1/(1 − x) − 1, which Padé sums exactly."""
+    for x in (0.05, 0.1, 0.3):
+        cumulant = deep.resum([0, 3, 4], x)
+        assert abs(cumulant.value - (math.exp(3 * x) - 3 * math.exp(x) + 2)) < cumulant.error
+        geometric = deep.resum([1, 1, 1], x)
+        assert geometric.forms["Padé"] == pytest.approx(x / (1 - x), rel=1e-12)
+        assert abs(geometric.value - x / (1 - x)) <= geometric.error
+
+
+def test_a_form_with_a_pole_on_the_way_is_left_out():
+    assert "Padé" not in deep.resum([1, 1], 2).forms
+    assert "Borel" in deep.resum([1, -1], 2).forms
+    assert deep.resum([1, -1], 0).value == 0
+
+
+def test_what_is_refused():
+    for given, ratio in (([1], 1), ([1, "x"], 1), ([1, 2], -1)):
+        with pytest.raises(InputError):
+            deep.resum(given, ratio)
+
+
+def test_half_of_the_networks_are_dead():
+    """1 − 2^{−n} a layer: exact for Gaussian and orthogonal weights."""
+    depth = deep.half_dead(Network("relu", "orthogonal"), 5)
+    assert (1 - 2.0**-5) ** (depth - 1) == pytest.approx(0.5)
+    for net in (
+        Network("tanh"),
+        Network("linear"),
+        Network("relu", "uniform"),
+        Network("relu", C_b=1),
+    ):
+        with pytest.raises(InputError):
+            deep.half_dead(net, 5)
