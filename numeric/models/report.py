@@ -79,8 +79,8 @@ def report(
     description = model if isinstance(model, Description) else read(model, given, output=output)
     X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
-        told = f"{description.batch}, the batch that the model was read with"
-        raise InputError("inputs", f"{len(X)} inputs", told)
+        batch = f"{description.batch}, the batch that the model was read with"
+        raise InputError("inputs", f"{len(X)} inputs", batch)
     thorough = more or draws is not None
     if say is not None and not (description.positions or description.batch):
         at_once = theory(description, X, 0)
