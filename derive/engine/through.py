@@ -259,7 +259,13 @@ class Line:
             reads = _Reads(sample, first + _PLACES // 2)
             moved: list[int] = []
             for each in term.factors:
-                if isinstance(each, Variable):
+                if isinstance(each, Attended):
+                    at_reads = (sample, *map(reads.label, each.reads))
+                    atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
+                elif isinstance(each, Limit) and each.read:
+                    scores = self.stage.scores[each.variable]
+                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
+                elif isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
@@ -273,12 +279,6 @@ class Line:
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
-                elif isinstance(each, Attended):
-                    at_reads = (sample, *map(reads.label, each.reads))
-                    atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
-                elif isinstance(each, Limit) and each.read:
-                    scores = self.stage.scores[each.variable]
-                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
                 else:
                     place = first + _PLACES // 4 + len(atoms)
                     atoms.append(at_limit(self.stage, each, sample, place))
