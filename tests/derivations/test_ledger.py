@@ -46,7 +46,7 @@ NUMBERED = {
     ],
     "004": numbers("3.", 57),
     "layers": numbers("", 22),
-    "deep": numbers("", 15),
+    "deep": numbers("", 16),
     "training": numbers("", 10),
 }
 """What each source numbers, counted in its text, the numbers that a scan lost included."""
@@ -88,7 +88,7 @@ def test_350_statements_are_numbered():
     }
     own = tuple(map(counted.pop, ("layers", "deep", "training")))
     assert counted == {"000": 104, "001": 26, "002": 109, "003": 54, "004": 57}
-    assert own == (22, 15, 10)
+    assert own == (22, 16, 10)
 
 
 @pytest.mark.parametrize("source", CHAPTERS)
