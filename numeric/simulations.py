@@ -187,7 +187,7 @@ def simulate(
         used = cuda.on_device(used)
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
-    _check_size(used, draws, kept=options.kept)
+    check_size(used, draws, kept=options.kept)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
     found = record(used, draws, options, what)
     arrays: dict[str, xarray.Variable] = {}
@@ -263,7 +263,7 @@ def record(
     return moments.Record(plan, reference, sums, draws, sizes, sampler.multiplied)
 
 
-def _check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
+def check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
     """Refuse what takes more memory than there is, or more than a day in one sitting."""
     ensemble, products = sampler.ensemble, len(sampler.plan.products)
     depth, n = ensemble.depth, max(ensemble.widths)

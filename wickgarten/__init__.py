@@ -7,7 +7,7 @@ K(ℓ+1) = C_W*⟨σ²⟩ + C_b
 `wg.verify` checks the theory against random networks, as `wickgarten verify` does; `wg.gain` is
 `numeric.init.gain`, and `wg.haar` is `haar_moment`.
 
-Both rooms have `spectra` and `training`. `wg.spectra` has numbers, as
+Both rooms have `deep`, `spectra` and `training`. `wg.spectra` has numbers, as
 `wg.numeric.spectra`; the symbols are those of `wg.derive.spectra`.
 """
 

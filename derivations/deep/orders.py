@@ -132,6 +132,47 @@ def at_every_width(sampling: Sampling) -> Verdict:
     )
 
 
+def angles(law: str, depth: int, seed: int) -> tuple[float, float]:
+    """The mean and the standard deviation of the correlation of two inputs."""
+    inputs = [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0]]
+    net = Network("tanh", law)
+    K = deep.simulate(net, inputs, 1, 32, PAIRS, depth=depth, seed=seed).values
+    rho = K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1])
+    return float(rho.mean()), float(rho.std())
+
+
+PAIRS = 3000
+GROWN = 1.2
+"""By which the spread of Gaussian networks grows from 50 layers to 200, at least."""
+
+
+@claim("deep", "16", "000's question: two inputs, whose angle settles", sampled=True)
+def two_inputs(sampling: Sampling) -> Verdict:
+    r"""At leading order $K_{ab}' = K_{ab}(1 - K_{aa} - K_{bb})$ keeps the correlation of two inputs
+    of equal length, and what a layer adds to its variance falls as $1/\ell^2$. So its distribution
+    settles, within $O(1/\ell)$: the mean and the spread at 50 and 200 layers of 32 neurons, of
+    different networks. With Gaussian weights the spread grows with $\ell/n$."""
+    near, far = (
+        angles("orthogonal", depth, (sampling.seed + depth) % 2**32) for depth in (50, 200)
+    )
+    errors = near[1] * PAIRS**-0.5, near[1] * (2 * PAIRS) ** -0.5
+    scores = [(a - b) / (e + abs(a) / 50) for a, b, e in zip(near, far, errors, strict=True)]
+    most = float(stats.norm.isf(sampling.false_alarms / 4))
+    grown = angles("gaussian", 200, sampling.seed)[1] / angles("gaussian", 50, sampling.seed)[1]
+    holds = max(map(abs, scores)) < most and grown > GROWN
+    noticed = [most * (e / abs(a) + 1 / 50) for a, e in zip(near, errors, strict=True)]
+    return Verdict(
+        resolving(noticed) if holds else "fails",
+        f"|z| = {max(map(abs, scores)):.2f}",
+        f"below {most:.2f}",
+        f"the spread is {far[1]:.4f}, and of Gaussian networks it grows {grown:.2f}-fold",
+        z=float(max(map(abs, scores))),
+        bound=most,
+        comparisons=2,
+        resolutions=tuple(noticed),
+    )
+
+
 @claim("deep", "13", "what the answer needs: the Haar law, and K* = 0")
 def needed() -> Verdict:
     r"""Orthogonal weights do not keep $V/K^2$ bounded at $K^* > 0$ (GELU), where every $K$ is

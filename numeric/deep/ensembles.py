@@ -18,7 +18,7 @@ from ..arrays import Array
 from ..checks import draws as checked_draws
 from ..estimators.observables import plan_of
 from ..samplers.ensemble import checked_ensemble
-from ..simulations import make_sampler
+from ..simulations import check_size, make_sampler
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,7 @@ def simulate(
     ensemble = checked_ensemble(net, inputs, width, layers, seed)
     plan = plan_of(wanted(("K",), net, layers), ensemble.data.measured)
     sampler = make_sampler(ensemble, plan)
+    check_size(sampler, count, kept=False)
     found, first = np.empty((count, len(plan.statistics))), None
     for start in range(0, count, sampler.chunk):
         some = np.arange(start, min(count, start + sampler.chunk))

@@ -47,7 +47,7 @@ NUMBERED = {
     "004": numbers("3.", 57),
     "layers": numbers("", 22),
     "attention": numbers("", 6),
-    "deep": numbers("", 15),
+    "deep": numbers("", 16),
     "training": numbers("", 10),
 }
 """What each source numbers, counted in its text, the numbers that a scan lost included."""
@@ -89,7 +89,7 @@ def test_350_statements_are_numbered():
     }
     own = tuple(map(counted.pop, ("layers", "attention", "deep", "training")))
     assert counted == {"000": 104, "001": 26, "002": 109, "003": 54, "004": 57}
-    assert own == (22, 6, 15, 10)
+    assert own == (22, 6, 16, 10)
 
 
 @pytest.mark.parametrize("source", CHAPTERS)
