@@ -52,12 +52,16 @@ def _renamed(mono: Monomial, order: list[int]) -> Monomial:
     for begin, own in ((SUMMED, [x for x in order if x < SLOPES]), (SLOPES, order)):
         fresh = [each for each in own if each not in to]
         to |= {label: begin + k for k, label in enumerate(fresh)}
+    return _moved(mono, to)
+
+
+def _moved(mono: Monomial, to: Mapping[int, int]) -> Monomial:
+    """With other labels, each atom brought to its representative."""
     made = UNIT
     for atom, exponent in mono:
         moved = relabelled(atom, lambda label: to.get(label, label))
-        made = times(
-            made, power(read(moved, tensor=_sorted, bracket=_in_order, other=_same), exponent)
-        )
+        own = read(moved, tensor=_sorted, bracket=_in_order, other=_same)
+        made = times(made, power(own, exponent))
     return made
 
 
@@ -83,9 +87,16 @@ def _orders(mono: Monomial, colours: _Colours) -> Iterator[list[int]]:
     if alike is None:
         yield sorted(colours, key=colours.__getitem__)
         return
-    for label in alike:
+    first, *others = alike
+    for label in (first, *(each for each in others if not _exchanged(mono, first, each))):
         apart = {each: 2 * colour + 1 for each, colour in colours.items()}
         yield from _orders(mono, apart | {label: apart[label] - 1})
+
+
+def _exchanged(mono: Monomial, one: int, other: int) -> bool:
+    """True if an exchange of two labels keeps the product: then one stands for both."""
+    to = {one: other, other: one}
+    return _moved(mono, to) == _moved(mono, {})
 
 
 def _refined(mono: Monomial, colours: _Colours) -> _Colours:
