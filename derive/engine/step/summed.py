@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ...display.labels import POOLED, SLOPES, SUMMED
 from ...gaussian.brackets import Bracket, slopes_of
+from ...work.caches import cache
 from ..atoms import read, relabelled
 from ..tensors import Tensor, tensor
 
@@ -35,7 +36,8 @@ def _numbered(mono: Monomial) -> Monomial:
     return min(made, key=lambda each: sorted(map(repr, each)))
 
 
-def _labels(atom: Atom) -> list[int]:
+@cache(entries=1 << 14)
+def _labels(atom: Atom) -> tuple[int, ...]:
     """The summed labels in an atom."""
     samples: tuple[int, ...] = read(
         atom,
@@ -43,7 +45,7 @@ def _labels(atom: Atom) -> list[int]:
         bracket=lambda own: own.samples,
         other=lambda _: (),
     )
-    return [each for each in samples if SUMMED <= each < POOLED]
+    return tuple(each for each in samples if SUMMED <= each < POOLED)
 
 
 def _renamed(mono: Monomial, order: list[int]) -> Monomial:
@@ -96,13 +98,17 @@ def _orders(mono: Monomial, colours: _Colours) -> Iterator[list[int]]:
 def _exchanged(mono: Monomial, one: int, other: int) -> bool:
     """True if an exchange of two labels keeps the product: then one stands for both."""
     to = {one: other, other: one}
-    return _moved(mono, to) == _moved(mono, {})
+    own = frozenset(each for each in mono if {one, other} & {*_labels(each[0])})
+    return _moved(own, to) == _moved(own, {})
 
 
 def _refined(mono: Monomial, colours: _Colours) -> _Colours:
     """The coarsest colours that also tell apart labels beside which others stand."""
+    at: dict[int, Monomial] = {
+        label: frozenset(each for each in mono if label in _labels(each[0])) for label in colours
+    }
     while True:
-        seen = {label: (own, *_beside(mono, label, colours)) for label, own in colours.items()}
+        seen = {label: (own, *_beside(at[label], label, colours)) for label, own in colours.items()}
         ranks = {each: k for k, each in enumerate(sorted(set(seen.values())))}
         finer = {label: ranks[each] for label, each in seen.items()}
         if len(ranks) == len(set(colours.values())):
@@ -111,7 +117,7 @@ def _refined(mono: Monomial, colours: _Colours) -> _Colours:
 
 
 def _beside(mono: Monomial, label: int, colours: Mapping[int, int]) -> list[str]:
-    """Where a label stands, and the colours of the labels beside it."""
+    """Where a label stands in each of these atoms, and the colours of the labels beside it."""
 
     def shown(sample: int) -> str:
         return f"#{colours[sample]}" if sample in colours else f"{sample}"
@@ -134,5 +140,4 @@ def _beside(mono: Monomial, label: int, colours: Mapping[int, int]) -> list[str]
     return sorted(
         f"{read(atom, tensor=of_tensor, bracket=of_bracket, other=str)}^{exponent}"
         for atom, exponent in mono
-        if label in _labels(atom)
     )
