@@ -195,3 +195,19 @@ def test_training_of_centred_samples_is_that_of_centred_inputs():
 def test_refusals_of_training(call, reason):
     with pytest.raises(InputError, match=reason):
         call(Network("tanh", layer=layers.batchnorm("1/10")), Exchangeable(6, 1, "1/3"))
+
+
+@pytest.mark.slow
+def test_an_ensemble_has_an_orthogonal_first_layer_below_a_batch():
+    """An isometry of 8 numbers has one law of V at every width. Of 64 numbers V depends on the
+    width, which `flow` has to be given: at 32 neurons V of layer 2 is another."""
+    net = Network("tanh", Orthogonal(1.5), C_b=0.1, layer=layers.batchnorm())
+    narrow, wide = (Exchangeable(8, 1, "1/2", n_0) for n_0 in (8, 64))
+    theory = flow(net, narrow, 3, ["K", "V"])
+    tables = [
+        simulate(net, narrow, n, 3, draws=1000, tensors=["K", "V"], seed=1) for n in (32, 64, 128)
+    ]
+    assert max(abs(row.z) for row in compare(theory, tables).rows) < 4
+    at = [float(flow(net, wide, 2, ["V"], width=n).V[-1, 0]) for n in (32, 64, 128)]
+    assert at[1] == pytest.approx(at[2])
+    assert at[0] > 0.92 * at[1] > at[1]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ...display.labels import POOLED, SLOPES, SUMMED
 from ...gaussian.brackets import Bracket, slopes_of
+from ...work.caches import cache
 from ..atoms import read, relabelled
 from ..tensors import Tensor, tensor
 
@@ -35,7 +36,8 @@ def _numbered(mono: Monomial) -> Monomial:
     return min(made, key=lambda each: sorted(map(repr, each)))
 
 
-def _labels(atom: Atom) -> list[int]:
+@cache(entries=1 << 14)
+def _labels(atom: Atom) -> tuple[int, ...]:
     """The summed labels in an atom."""
     samples: tuple[int, ...] = read(
         atom,
@@ -43,7 +45,7 @@ def _labels(atom: Atom) -> list[int]:
         bracket=lambda own: own.samples,
         other=lambda _: (),
     )
-    return [each for each in samples if SUMMED <= each < POOLED]
+    return tuple(each for each in samples if SUMMED <= each < POOLED)
 
 
 def _renamed(mono: Monomial, order: list[int]) -> Monomial:
@@ -52,12 +54,16 @@ def _renamed(mono: Monomial, order: list[int]) -> Monomial:
     for begin, own in ((SUMMED, [x for x in order if x < SLOPES]), (SLOPES, order)):
         fresh = [each for each in own if each not in to]
         to |= {label: begin + k for k, label in enumerate(fresh)}
+    return _moved(mono, to)
+
+
+def _moved(mono: Monomial, to: Mapping[int, int]) -> Monomial:
+    """With other labels, each atom brought to its representative."""
     made = UNIT
     for atom, exponent in mono:
         moved = relabelled(atom, lambda label: to.get(label, label))
-        made = times(
-            made, power(read(moved, tensor=_sorted, bracket=_in_order, other=_same), exponent)
-        )
+        own = read(moved, tensor=_sorted, bracket=_in_order, other=_same)
+        made = times(made, power(own, exponent))
     return made
 
 
@@ -83,15 +89,26 @@ def _orders(mono: Monomial, colours: _Colours) -> Iterator[list[int]]:
     if alike is None:
         yield sorted(colours, key=colours.__getitem__)
         return
-    for label in alike:
+    first, *others = alike
+    for label in (first, *(each for each in others if not _exchanged(mono, first, each))):
         apart = {each: 2 * colour + 1 for each, colour in colours.items()}
         yield from _orders(mono, apart | {label: apart[label] - 1})
 
 
+def _exchanged(mono: Monomial, one: int, other: int) -> bool:
+    """True if an exchange of two labels keeps the product: then one stands for both."""
+    to = {one: other, other: one}
+    own = frozenset(each for each in mono if {one, other} & {*_labels(each[0])})
+    return _moved(own, to) == _moved(own, {})
+
+
 def _refined(mono: Monomial, colours: _Colours) -> _Colours:
     """The coarsest colours that also tell apart labels beside which others stand."""
+    at: dict[int, Monomial] = {
+        label: frozenset(each for each in mono if label in _labels(each[0])) for label in colours
+    }
     while True:
-        seen = {label: (own, *_beside(mono, label, colours)) for label, own in colours.items()}
+        seen = {label: (own, *_beside(at[label], label, colours)) for label, own in colours.items()}
         ranks = {each: k for k, each in enumerate(sorted(set(seen.values())))}
         finer = {label: ranks[each] for label, each in seen.items()}
         if len(ranks) == len(set(colours.values())):
@@ -100,7 +117,7 @@ def _refined(mono: Monomial, colours: _Colours) -> _Colours:
 
 
 def _beside(mono: Monomial, label: int, colours: Mapping[int, int]) -> list[str]:
-    """Where a label stands, and the colours of the labels beside it."""
+    """Where a label stands in each of these atoms, and the colours of the labels beside it."""
 
     def shown(sample: int) -> str:
         return f"#{colours[sample]}" if sample in colours else f"{sample}"
@@ -123,5 +140,4 @@ def _beside(mono: Monomial, label: int, colours: Mapping[int, int]) -> list[str]
     return sorted(
         f"{read(atom, tensor=of_tensor, bracket=of_bracket, other=str)}^{exponent}"
         for atom, exponent in mono
-        if label in _labels(atom)
     )
