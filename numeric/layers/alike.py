@@ -192,7 +192,7 @@ def _unnamed(
     own = [
         (each, by_sample(order)) for each, order in factors if not _named((each, order), space.k)
     ]
-    total = np.zeros((len(at[0]), len(at[1])))
+    total = np.zeros((len(at[0]), len(at[1])) if own else ())
     for taken in product((False, True), repeat=len(own)):
         others = tuple(by for (_, by), moved in zip(own, taken, strict=True) if moved)
         parts = (phi.part(each, moved) for (each, _), moved in zip(own, taken, strict=True))
@@ -326,6 +326,8 @@ class _Space(NamedTuple):
         inside = centred[:, : self.k] @ np.linalg.pinv(self.basis).T
         rest = self.a**2 * (centred - inside @ inside.T)
         along = self._with_mean(self.a * inside, self.mean)
+        if not others:
+            return np.ones(())
         total = np.zeros((len(omega), len(tau)))
         for singles, wick, left in _matchings(others):
             if wick or (left and not self.left):
