@@ -89,7 +89,11 @@ def stationary(
         # centered rows live in n − 1 dimensions, where |C − 1/(n−1)| is the gap
         return float(law) + 1 / size - 1 / batch, "through order 1/d²"
     if centered:
-        return None
+        if batch < 3:
+            return None
+        # rows without a mean are even in n − 1 dimensions, for every σ: E V² = E L² + V_fixed²
+        law = large_width.deviation(activation.name, batch, True) / width
+        return law + 1 / (batch - 1) - 1 / batch, "at order 1/d"
     try:
         odd = large_width.odd_law(activation, batch)
     except InputError:

@@ -443,7 +443,7 @@ def variance(sampling: Sampling) -> Verdict:
     tanh and ReLU, extrapolated in $1/n$; of the last two one neuron's average is sampled."""
     exact = (4 * m - 10) / ((m - 2) * (m - 5))
     steady = sympy.limit((exact - 4 / (m - 1)) * m**2, m, sympy.oo)
-    comparisons, labels, draws = [], [], sampling.networks(3500)
+    comparisons, labels, draws = [], [], sampling.networks(4500)
     for name, orthogonal in CASES:
         (own, more), (doubt, doubt_more) = layout.averaged(spreads(as_activation(name), SIZE))
         if name == "linear":

@@ -43,6 +43,9 @@ _NEAR, _NEWTON, _ROUNDINGS, _LEAST = 1e-6, 8, 1024, 1e-9
 """The relative change of K from which Newton's method goes on; its steps; the roundings of q that
 are left; the 1 − eigenvalue that is taken for 0, as where every q is fixed."""
 
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""A q that goes on to fall, or to grow."""
+
 _SETTLES = 1 - 1e-7
 """The largest rate at which a tensor has a limit."""
 
@@ -151,6 +154,8 @@ def _at_rest(net: Network, inputs: Exchangeable, whole: _Layer) -> _Around:
     for _ in range(_BLOCKS):
         before = layer({_K: K}, _BLOCK)[_K]
         K = layer({_K: before})[_K]
+        if not _SMALLEST < K[0, 0] < _LARGEST:
+            raise _restless(net, inputs, K)
         if not np.abs(K - before).max() > _NEAR * np.abs(K).max():
             break
     around, start = _Around.of(whole, K[0]), K
@@ -163,10 +168,15 @@ def _at_rest(net: Network, inputs: Exchangeable, whole: _Layer) -> _Around:
         if not np.abs(step).max() > error * np.abs(K).max():
             break
     if not (np.abs(step).max() <= error * np.abs(K).max() and K[0, 0] > K[0, 1]):
-        got = f"{net} at {inputs}, which leads to q = {K[0, 0]:.6g} and p = {K[0, 1]:.6g}"
-        raise InputError("net, inputs", Words(got), "a fixed point of the kernel with q > p")
+        raise _restless(net, inputs, K)
     near = np.abs(K - start).max() <= error * np.abs(K).max()
     return (around if near else _Around.of(whole, K[0]))._replace(error=error)
+
+
+def _restless(net: Network, inputs: Exchangeable, K: Array) -> InputError:
+    """The error of a kernel that does not come to rest."""
+    got = f"{net} at {inputs}, which leads to q = {K[0, 0]:.6g} and p = {K[0, 1]:.6g}"
+    return InputError("net, inputs", Words(got), "a fixed point of the kernel with q > p")
 
 
 class _Around(NamedTuple):
