@@ -266,7 +266,7 @@ def _wanted(description: Description, X: Array) -> Iterator[tuple[tuple[str, ...
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     if description.batch:
-        yield from ((each, None) for each in (("K", "V"), ("G1",)))
+        yield from (((each,), None) for each in ("K", "V", "G1"))
         if len(X) >= SAMPLED_FROM:
             yield ("Theta",), None
         return
