@@ -278,9 +278,7 @@ def _wanted(
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     if description.batch:
-        yield ("K", "V"), None
-        if orders:
-            yield ("G1",), None
+        yield from (((each,), None) for each in ("K", "V", *["G1"] * (orders > 0)))
         if len(X) >= SAMPLED_FROM:
             yield ("Theta",), None
         return

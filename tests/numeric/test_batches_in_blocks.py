@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, Uniform, layers
+from derive import Exchangeable, Gaussian, InputError, Network, Orthogonal, Sparse, Uniform, layers
 from numeric import compare, flow, simulate
 
 TENSORS = ["K", "G1", "V"]
@@ -125,3 +125,24 @@ def test_ensembles_agree(layer, weights, inputs, tensors, share):
     assert max(abs(row.z) for row in compare(theory, tables).rows) < 4.5
     last = tensors[-1]
     assert float((tables[-1][f"{last}_se"] / abs(theory[last]).max())[-1].max()) < share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "inputs"),
+    [
+        ("residual(skip=0, norm=batch, eps=1)", BATCH[:3]),
+        ("convolution(2, 2, norm=batch, eps=1)", SIGNALS),
+    ],
+)
+def test_independent_weights_before_a_norm_show_in_G1(layer, inputs):
+    """The fourth cumulant of sparse weights is seen through the norm; Gaussian theory is not."""
+    sparse, plain = (
+        Network("tanh", weights, Gaussian(1.5), C_b=0.1, layer=layer)
+        for weights in (Sparse("1/10", C_W="3/2"), Gaussian(1.5))
+    )
+    theory, wrong = (flow(net, inputs, 3, ["K", "G1"]) for net in (sparse, plain))
+    table = simulate(sparse, inputs, 40, 3, 2000, tensors=["G1"], seed=3)
+    errors = table.G1_se[-1]
+    assert float(abs((table.G1 - theory.G1)[-1] / errors).max()) < 4.5
+    assert float(abs((table.G1 - wrong.G1)[-1] / errors).max()) > 9

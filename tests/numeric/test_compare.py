@@ -47,6 +47,20 @@ def test_one_width_meets_the_series_in_the_flow():
     assert not no_correction.agrees
 
 
+def test_the_series_of_a_batch_is_one_in_its_size():
+    """V = 1/(1 + m/n) and, at layer 3, one whose first coefficient vanishes: no polynomial of
+    degree 2 at these widths, so that only a theory of another limit may be seen."""
+    x = {n: 64.0 / n for n in (32, 64, 128)}
+    tables = [sample(n, V=[1, 1 / (1 + x[n]), 1 / (1 + x[n] ** 3)], se=1e-3) for n in x]
+    flowed = theory(V=[1, 1, 1])
+    assert not compare(flowed, tables).agrees
+    batch = flowed.assign_attrs(batch_size=64)
+    found = compare(batch, tables)
+    assert found.verdict == "weak"
+    assert found.resolved == {"V": (1,)}
+    assert not compare(theory(V=[2, 1, 1]).assign_attrs(batch_size=64), tables).agrees
+
+
 @pytest.mark.parametrize("widths", [(10, 20), (10, 20, 40), (10, 20, 40, 80)])
 def test_extrapolation_is_exact_for_a_polynomial(widths):
     flowed = theory(V=[1, -2, 0.5], V2=[0, 0, 0])

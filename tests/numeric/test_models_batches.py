@@ -56,12 +56,23 @@ class Block(nn.Module):
         return x + self.down(torch.relu(self.norm(self.up(x))))
 
 
+class PreActivation(Block):
+    """x + W₂ relu(BN(x)): a skip past the norm, which has K alone."""
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.norm(x)))
+
+
+def residual():
+    return nn.Sequential(drawn(nn.Linear(6, 16)), PreActivation(16), PreActivation(16))
+
+
 def blocks():
     return nn.Sequential(drawn(nn.Linear(6, 16)), Block(16), Block(16))
 
 
 @pytest.mark.parametrize(
-    ("make", "inputs"), [(vectors, BATCH), (signals, SIGNALS), (blocks, BATCH)]
+    ("make", "inputs"), [(vectors, BATCH), (signals, SIGNALS), (blocks, BATCH), (residual, BATCH)]
 )
 def test_what_is_read_is_the_model_in_training_mode(make, inputs):
     found = models.read(make, inputs, draws=4)
@@ -146,6 +157,14 @@ def test_theory_of_what_was_read_agrees(make, inputs):
     assert found.agrees
     assert min(each.resolution for each in found.comparisons) < 0.6
     assert {"Theta", "χ∥", "singular values"} <= found.withheld.keys()
+
+
+@pytest.mark.slow
+def test_a_skip_past_the_norm_has_a_report_of_K():
+    found = models.report(residual, BATCH, draws=60)
+    assert found.agrees
+    assert "what is not K or Θ" in found.withheld["V"]
+    assert {row.tensor for each in found.comparisons for row in each.rows} == {"K"}
 
 
 @pytest.mark.slow
