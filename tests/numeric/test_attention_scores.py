@@ -160,6 +160,26 @@ def test_samplers_agree() -> None:
 
 
 @pytest.mark.slow
+def test_tangent_kernels_against_networks() -> None:
+    """The tower with scores over d, extrapolated from widths 16 and 32: some 20 numbers that
+    differ in each tensor, at 4.5 errors."""
+    names = ["Theta", "D", "F", "B"]
+    layer = layers.attention(2, 2, mask="causal", skip=0.7, C=(1.5, 2, 1, 1))
+    net = Network("gelu", Gaussian(), layer=layer, C_b=0.1, lambda_b=1, lambda_W=1)
+    table = flow(net, TOKENS[:, :2], 2, names, seconds=0).sel(layer=2)
+    tables = [
+        simulate(net, TOKENS[:, :2], n, 2, 4000, tensors=names, seed=3).sel(layer=2)
+        for n in (16, 32)
+    ]
+    for name in names:
+        values, errors = ([each[k].to_numpy() for each in tables] for k in (name, f"{name}_se"))
+        error = np.hypot(2 * errors[1], errors[0])
+        wanted = table[name].to_numpy()
+        assert error.max() < 0.15 * abs(wanted).max()
+        assert (abs(2 * values[1] - values[0] - wanted) < 4.5 * error + 1e-12).all()
+
+
+@pytest.mark.slow
 def test_a_transformer_of_heads_of_fixed_size() -> None:
     """Attention, MLP, norms and skips, several sequences: V at width 64 within 1/n and noise."""
     tokens = np.concatenate([TOKENS, TOKENS[:, ::-1] + 0.3])[:, :2]
