@@ -111,7 +111,7 @@ class Forward:
         size: Callable[[str], Expansion],
         value: Callable[[object], Expansion],
     ) -> None:
-        if max(bound.stage.sets, bound.stage.pools) > 1:
+        if bound.stage.sets != 1 or bound.stage.pools > 1:
             wanted = "norms of all neurons at one position: sums over groups of neurons or over "
             wanted += "positions have no exact moments here"
             raise InputError("layer", name, wanted)

@@ -289,6 +289,30 @@ def test_no_queries_and_keys_leave_the_tower_of_a_mix() -> None:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("H", "names"), [(1, [*"PQRSTU"]), (2, ["G1", "Theta1", *"VDFAB"])])
+def test_one_token_of_tied_keys_is_a_collective_variable(H: int, names: list[str]) -> None:
+    """Its score is the mean of q², which layers without attention have too: all tensors agree."""
+    tokens = np.random.default_rng(3).normal(size=(2, 1, 5))
+    given = {"score": "sigmoid", "bias": [[0.5]], "tied": True, "C": ("1/2", "1/2", 1, 1)}
+    attention = layers.attention(H, 1, skip=0, **given)
+    mean = layers.Layer(
+        "q[i] = WQ[i,a] z[a]",
+        "v[i] = WV[i,a] z[a]",
+        f"c = q[a:{H}] q[a:{H}]/n",
+        "y[i] = v[i]/(1 + exp(-c - 1/2))",
+        "z[i] = b[i] + WO[i,a] y[a]",
+        C={"WQ": "1/2"},
+    )
+    nets = (Network("linear", layer=layer, C_b=0.1) for layer in (attention, mean))
+    found, wanted = (
+        flow(net, x, 3, names) for net, x in zip(nets, (tokens, tokens[:, 0]), strict=True)
+    )
+    for name in names:
+        scale = abs(wanted[name]).max()
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-11, atol=1e-12 * scale)
+
+
 TOWER = ["Theta", "Theta1", *"DFABPQRSTU"]
 
 
