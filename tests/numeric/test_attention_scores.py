@@ -73,6 +73,7 @@ def test_linear_scores_in_closed_form() -> None:
         assert found.errors[0].max() < 0.01 * exact.max()
 
 
+@pytest.mark.slow
 def test_regimes() -> None:
     """With H fixed and scores over √d, R is random at order one; with d fixed, or scores over d,
     its variance falls like 1/n. 4000 draws: ratios to 5 %, bounds at 5 errors."""
@@ -200,6 +201,12 @@ def test_refusals() -> None:
         flow(net_of(None), TOKENS, 2, "G1")
     with pytest.raises(InputError, match="Gaussian weights"):
         flow(Network("linear", Orthogonal(), layer=net_of(None).layer), TOKENS, 2, "V")
+    for name in "QKVO":
+        layer = layers.attention("n/4", 3, scores="1/sqrt(d)", weights={name: "orthogonal"})
+        with pytest.raises(InputError, match="Gaussian weights"):
+            flow(Network("linear", layer=layer), TOKENS, 2, "V")
+    with pytest.raises(InputError, match="heads of a fixed size"):
+        flow(net_of(None, scores="1/d"), TOKENS, 2, "K")
     with pytest.raises(InputError, match="a multiple, for heads of 4 neurons"):
         simulate(net_of(None), TOKENS, 18, 2, 10, tensors="K")
     shared = layers.attention(4, 3, scores="1/sqrt(d)", keys=2)
