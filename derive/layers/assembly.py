@@ -463,7 +463,7 @@ class Assembly:
         shape = first if self.shape is None else self.shape
         if shape is None:
             wanted = "a convolution, or positions, in a layer with a norm over positions or scores"
-            raise self.wrong(wanted)
+            raise self.wrong(f"{wanted}, to say how many")
         return prod(shape)
 
     def sigma(self, name: str) -> Activation | None:

@@ -226,7 +226,7 @@ def _passage(
             exchangeable=exchangeable,
             keep=stage.keep,
             positions=max(stage.pools, stage.positions),
-            gathers=stage.pools > 1 or bool(stage.scores),
+            attends=bool(stage.scores),
             batch=stage.batch,
         )
     )

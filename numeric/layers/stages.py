@@ -56,7 +56,7 @@ class Stage:
             bracket meet at one input, they share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for
             each label of a factor that meets another. What ∂ acts by has no mask.
         positions: those that norms are means over, or attention sums over, P: a sample is α·P + p.
-        gathers: True if there are such norms or sums.
+        attends: True if there are such sums.
 
     Attributes:
         steps: as given.
@@ -80,10 +80,11 @@ class Stage:
         exchangeable: bool = False,
         keep: Value | None = None,
         positions: int = 1,
-        gathers: bool = False,
+        attends: bool = False,
         batch: BatchFunction | None = None,
     ) -> None:
-        pooled = [Gathered(step) for step in steps if isinstance(step, Step) and gathers]
+        gathered = attends or positions > 1
+        pooled = [Gathered(step) for step in steps if isinstance(step, Step) and gathered]
         steps = pooled or steps
         self._pooled = sorted(set[Pooled]().union(*(each.products for each in pooled)), key=repr)
         self._positions = positions
