@@ -255,10 +255,16 @@ class Line:
             parameters = times(parameters, term.parameters)
             means += term.means
             sample, slot = self.samples[part.node], self.slots[part.node]
+            reads = _Reads(sample, 1 + _PLACES * slot + _PLACES // 2)
             first, any_sample = 1 + _PLACES * slot, SLOPES + slot
-            reads = _Reads(sample, first + _PLACES // 2)
             for each in term.factors:
-                if isinstance(each, Variable):
+                if isinstance(each, Attended):
+                    at_reads = (sample, *map(reads.label, each.reads))
+                    atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
+                elif isinstance(each, Limit) and each.read:
+                    scores = self.stage.scores[each.variable]
+                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
+                elif isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
@@ -273,12 +279,6 @@ class Line:
                     if order and self.stage.batch is not None:
                         order = by_sample(any_sample)  # the first derivative: others are refused
                     factors.append((number[each.at], sample, order, kind))
-                elif isinstance(each, Attended):
-                    at_reads = (sample, *map(reads.label, each.reads))
-                    atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
-                elif isinstance(each, Limit) and each.read:
-                    scores = self.stage.scores[each.variable]
-                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
                 else:
                     place = first + _PLACES // 4 + len(atoms)
                     atoms.append(at_limit(self.stage, each, sample, place))

@@ -99,17 +99,13 @@ def _derived(
         fields = tuple(each.everywhere if isinstance(each, Field) else each for each in fields)
         stage = stage.of_one_set(equal_widths)
     what = f"kappa({', '.join(map(str, fields))})"
+    _check_scores(stage, what, power)
     if stage.has_centres and power > 1:
         wanted = (
             "tensors of order 1/n in a layer that takes a mean off: beyond it the law is invariant "
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
-    if any(each.power != 1 for each in stage.scores):
-        got = "scores over the root of the size of a head"
-        raise InputError("scores", Words(got), "scores over the size itself, for recursions")
-    if stage.scores and power > 1:
-        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
     if stage.batch and power > 1:
         raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
     if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
@@ -190,6 +186,14 @@ def _numbered(atoms: Sequence[tuple[Tensor | Weighting, int]], labels: Sequence[
     for own, exponent in atoms:
         made = times(made, power_of(read(own, tensor=of_tensor, weighting=of_weighting), exponent))
     return made
+
+
+def _check_scores(stage: Stage, what: str, power: int) -> None:
+    if any(each.power != 1 for each in stage.scores):
+        got = "scores over the root of the size of a head"
+        raise InputError("scores", Words(got), "scores over the size itself, for recursions")
+    if stage.scores and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
 
 
 def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
