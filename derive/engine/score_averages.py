@@ -12,7 +12,7 @@ Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -78,7 +78,13 @@ class _Addend(NamedTuple):
 
 
 def is_averaged(stage: Stage) -> bool:
-    """True if the stage has scores over the root of the size of its heads."""
+    """True if the stage has scores over the root of the size of its heads.
+
+    Raises InputError for scores over the size itself and heads of a fixed size.
+    """
+    if any(each.power == 1 and each.size for each in stage.scores):
+        wanted = 'a number of heads, or a symbol, for scores="1/d"; scores="1/sqrt(d)" for these'
+        raise InputError("heads", Words("heads of a fixed size"), wanted)
     return any(each.power != 1 for each in stage.scores)
 
 
@@ -88,14 +94,14 @@ def averaged(
     samples: tuple[int, ...],
     pairing: Blocks,
     order: int,
-    weights: WeightEnsemble,
+    laws: Sequence[WeightEnsemble],
 ) -> Expansion:
     """K, or V, of variables behind a stage with scores over √d, {(monomial, 0): coefficient}.
 
     Raises InputError for a fixed number of heads, for other tensors, laws other than Gaussian, and
     for queries, keys and values that are not rows of n neurons.
     """
-    _check(stage, fields, pairing, order, weights)
+    _check(stage, fields, pairing, order, laws)
     kinds = [each.kind(0) for each in fields]
     made = [(stage.equation(kind), [*_addends(stage, stage.equation(kind))]) for kind in kinds]
     if len(kinds) == 2:
@@ -111,7 +117,7 @@ def _check(
     fields: tuple[AnyField, ...],
     pairing: Blocks,
     order: int,
-    weights: WeightEnsemble,
+    laws: Sequence[WeightEnsemble],
 ) -> None:
     if any(each.size is None for each in stage.scores):
         raise InputError("heads", Words("a fixed number of heads"), FIXED_HEADS)
@@ -119,9 +125,8 @@ def _check(
     if not plain or order or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
         got = f"kappa({', '.join(map(str, fields))}) behind scores over the root of d"
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
-    laws = [each.law or weights for each in stage.matrices]
-    if any(not isinstance(law, Gaussian) for law in laws):
-        raise InputError("weights", laws[0], "Gaussian weights, for scores over the root of d")
+    if other := [str(law) for law in laws if not isinstance(law, Gaussian)]:
+        raise InputError("weights", other[0], "Gaussian weights, for scores over the root of d")
     sizes = dict(stage.ratios)
     several = len(stage.scores) > 1 or any(each.is_tied for each in stage.scores)
     if several or any(each.query.sets != 1 or each.query.space in sizes for each in stage.scores):

@@ -22,13 +22,16 @@ def on_device(sampler: Sampler) -> Sampler:
     """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
 
     Raises:
-        InputError: without a GPU, for the explicit sampler, for weights without rotations, and for
-            functions of all samples.
+        InputError: without a GPU, for the explicit sampler, for weights without rotations, for
+            functions of all samples, and for attention.
     """
     if isinstance(sampler, ProductSampler | InnovationSampler):
         raise InputError("device", f'cuda for the sampler "{sampler.name}"', '"cpu"')
     if BATCHES in sampler.ensemble.layers.needs:
         raise InputError("device", "cuda for a function of all samples", '"cpu"')
+    layers = range(1, sampler.ensemble.depth + 1)
+    if any(stage.scores for layer in layers for stage in sampler.ensemble.stages_at(layer)):
+        raise InputError("device", "cuda for attention", '"cpu"')
     probes = isinstance(sampler, ProbeSampler) and not sampler.whole
     if not probes and not isinstance(sampler, PathSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')

@@ -5,7 +5,7 @@ A jet's axes are (draws, jets, m, n), as in `jets`; n is 1 where there is no neu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,21 +124,55 @@ class Arithmetic:
 
     def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
         """Σ_s A[t,s] v[s] of queries, keys and values, head by head."""
+        query, key, value = (self._in_signals(each, positions) for each in parts)
         if self.probes.order:
-            wanted = "tensors of z alone, such as K, G1 and V, of layers with attention"
-            raise InputError("tensors", "derivatives by parameters", wanted)
-        query, key, value = (self._in_heads(each, scores, positions) for each in parts)
+            return self._attended_jets(query, key, value, scores)
+        query, key, value = (_in_heads(each[:, 0], scores) for each in (query, key, value))
         size = query.shape[-1]
         products = query @ key.swapaxes(-1, -2) / float(size) ** float(scores.power)
         found = scores.weights(products) @ value
         return np.ascontiguousarray(found.swapaxes(2, 3)).reshape(parts[2].shape)
 
-    def _in_heads(self, x: Array, scores: Scores, positions: int) -> Array:
-        """(draws, signals, heads, positions, size) of (draws, 1, samples, n)."""
-        draws, _, samples, n = x.shape
+    def _in_signals(self, x: Array, positions: int) -> Array:
+        """(draws, jets, signals, positions, n) of (draws, jets, samples, n)."""
+        draws, count, samples, n = x.shape
+        return x.reshape(draws, count, samples // positions, positions, n)
+
+    def _attended_jets(self, query: Array, key: Array, value: Array, scores: Scores) -> Array:
+        """The same of jets: A of each position s, times the values there."""
+        draws, count, signals, T, n = value.shape
+        products = self._score_jets(query, key, scores)
+        found = []
+        for A, s in zip(self._weight_jets(products, scores, signals), range(T), strict=True):
+            own = np.broadcast_to(value[:, :, :, s, None], value.shape)
+            spread = np.repeat(A, n // A.shape[-1], axis=-1)
+            found.append(self.times(spread, own.reshape(draws, count, -1, n)))
+        return self.added(found)
+
+    def _score_jets(self, query: Array, key: Array, scores: Scores) -> Array:
+        """q_t·k_s/d^a, (draws, jets, signals · t, s, heads)."""
+        draws, count, signals, T, n = query.shape
+        pairs = np.broadcast_arrays(query[:, :, :, :, None], key[:, :, :, None])
+        products = self.times(*(each.reshape(draws, count, -1, n) for each in pairs))
         heads = scores.heads(n)
-        shape = draws, samples // positions, positions, heads, n // heads
-        return x.reshape(shape).swapaxes(2, 3)
+        found = products.reshape(draws, count, signals * T, T, heads, -1).sum(axis=-1)
+        return np.asarray(found / float(n // heads) ** float(scores.power))
+
+    def _weight_jets(self, products: Array, scores: Scores, signals: int) -> Iterator[Array]:
+        """A[t,s] for each s, (draws, jets, signals · t, heads)."""
+        draws, _, rows, T, heads = products.shape
+        at = np.moveaxis(products[:, 0].reshape(draws, signals, T, T, heads), -1, 2)
+        known = [scores.weights(at, k) for k in range(self.probes.order + 1)]
+        arguments = [products[:, :, :, r] for r in range(T)]
+        for s in range(T):
+
+            def derivative(orders: tuple[int, ...], s: int = s) -> Array:
+                by = [r for r, order in enumerate(orders) for _ in range(order)]
+                at_s: Any = (..., s, *by)  # (draws, signals, heads, t)
+                own = np.moveaxis(known[len(by)][at_s], 2, 3)
+                return np.asarray(own.reshape(draws, rows, heads))
+
+            yield jets.composed(self.probes, derivative, arguments)
 
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
         """A jet times μ/p, with μ = 1 with chance p, else 0, for each sample and neuron."""
@@ -262,3 +296,10 @@ def function_of(
     )
     wanted = f"finite derivatives at {at} in a network of width {width}: more neurons, or an eps"
     raise InputError("layer", str(stage.functions[function]), wanted)
+
+
+def _in_heads(x: Array, scores: Scores) -> Array:
+    """(draws, signals, heads, positions, size) of (draws, signals, positions, n)."""
+    *before, n = x.shape
+    heads = scores.heads(n)
+    return x.reshape(*before, heads, n // heads).swapaxes(2, 3)

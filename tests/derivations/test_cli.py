@@ -197,7 +197,7 @@ def test_simulate_takes_a_layer(capsys):
     status, out, _ = run(capsys, "simulate", *words, "--tensors", "K,V")
     assert status == 0
     assert "layer=gated(norm=rms)" in out.splitlines()[0]
-    status, _, err = run(capsys, "simulate", *words[2:], "--layer", "attention")
+    status, _, err = run(capsys, "simulate", *words[2:], "--layer", "recurrent")
     assert status == 2
     assert "residual" in err
 

@@ -73,6 +73,7 @@ def test_linear_scores_in_closed_form() -> None:
         assert found.errors[0].max() < 0.01 * exact.max()
 
 
+@pytest.mark.slow
 def test_regimes() -> None:
     """With H fixed and scores over √d, R is random at order one; with d fixed, or scores over d,
     its variance falls like 1/n. 4000 draws: ratios to 5 %, bounds at 5 errors."""
@@ -160,6 +161,26 @@ def test_samplers_agree() -> None:
 
 
 @pytest.mark.slow
+def test_tangent_kernels_against_networks() -> None:
+    """The tower with scores over d, extrapolated from widths 16 and 32: some 20 numbers that
+    differ in each tensor, at 4.5 errors."""
+    names = ["Theta", "D", "F", "B"]
+    layer = layers.attention(2, 2, mask="causal", skip=0.7, C=(1.5, 2, 1, 1))
+    net = Network("gelu", Gaussian(), layer=layer, C_b=0.1, lambda_b=1, lambda_W=1)
+    table = flow(net, TOKENS[:, :2], 2, names, seconds=0).sel(layer=2)
+    tables = [
+        simulate(net, TOKENS[:, :2], n, 2, 4000, tensors=names, seed=3).sel(layer=2)
+        for n in (16, 32)
+    ]
+    for name in names:
+        values, errors = ([each[k].to_numpy() for each in tables] for k in (name, f"{name}_se"))
+        error = np.hypot(2 * errors[1], errors[0])
+        wanted = table[name].to_numpy()
+        assert error.max() < 0.15 * abs(wanted).max()
+        assert (abs(2 * values[1] - values[0] - wanted) < 4.5 * error + 1e-12).all()
+
+
+@pytest.mark.slow
 def test_a_transformer_of_heads_of_fixed_size() -> None:
     """Attention, MLP, norms and skips, several sequences: V at width 64 within 1/n and noise."""
     tokens = np.concatenate([TOKENS, TOKENS[:, ::-1] + 0.3])[:, :2]
@@ -180,6 +201,12 @@ def test_refusals() -> None:
         flow(net_of(None), TOKENS, 2, "G1")
     with pytest.raises(InputError, match="Gaussian weights"):
         flow(Network("linear", Orthogonal(), layer=net_of(None).layer), TOKENS, 2, "V")
+    for name in "QKVO":
+        layer = layers.attention("n/4", 3, scores="1/sqrt(d)", weights={name: "orthogonal"})
+        with pytest.raises(InputError, match="Gaussian weights"):
+            flow(Network("linear", layer=layer), TOKENS, 2, "V")
+    with pytest.raises(InputError, match="heads of a fixed size"):
+        flow(net_of(None, scores="1/d"), TOKENS, 2, "K")
     with pytest.raises(InputError, match="a multiple, for heads of 4 neurons"):
         simulate(net_of(None), TOKENS, 18, 2, 10, tensors="K")
     shared = layers.attention(4, 3, scores="1/sqrt(d)", keys=2)

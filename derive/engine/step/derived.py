@@ -89,7 +89,7 @@ class Step(Shown):
         stage = self.through if ties is None else self.through.alone
         if is_averaged(stage):
             given = self.target.fields, self._labels, self.target.pairing, self.target.order
-            return averaged(stage, *given, self.weights)
+            return averaged(stage, *given, self._laws_of_heads(stage))
         found = coefficient(
             self.target.fields,
             self._labels,
@@ -103,6 +103,13 @@ class Step(Shown):
             self.group,
         )
         return {(mono, 0): value for (mono, at), value in found.items() if at == self._power}
+
+    def _laws_of_heads(self, stage: Stage) -> list[WeightEnsemble]:
+        """The laws of an attention's matrices: its own, and those of the stage before it."""
+        stages = self.layer_stages
+        at = stages.index(stage)
+        matrices = (matrix for each in stages[max(0, at - 1) : at + 1] for matrix in each.matrices)
+        return [matrix.law or self.weights for matrix in matrices]
 
     @cached_property
     def parts(self) -> tuple[Self, ...]:

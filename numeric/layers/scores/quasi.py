@@ -27,7 +27,7 @@ from .moments import Moments, Scores
 REPEATS = 8
 """Scrambled sequences, whose means differ by the error."""
 
-_POINTS, _FEWEST, _NUMBERS = 12, 8, 1 << 23
+_POINTS, _FEWEST, _NUMBERS = 11, 8, 1 << 23
 """log₂ of points in a sequence, most and least; numbers held at a time."""
 
 _RANK = 1e-12
