@@ -165,12 +165,7 @@ def _per_layer(K: Array, chi: Array) -> tuple[float, float]:
 def is_wide(description: Description, derived: Theory, sampled: Sample | None = None) -> Finding:
     """V/(nK²): how much initializations differ; as measured where theory does not have it."""
     question, n = "How far is it from its infinite-width limit?", description.widths[1]
-    ratios, error = ratios_of(description, derived), 0.0
-    if sampled is not None and sampled.second is not None:
-        ratios, errors = (
-            by_layer(description, derived, sampled.second[name]) for name in ("V", "V_se")
-        )
-        error = float(np.nanmax(errors))
+    ratios, error = ratios_of(description, derived, sampled)
     if not np.isfinite(ratios).any():
         return Finding(question, f"V is not known here ({_missing(derived)}).")
     at = int(np.nanargmax(abs(ratios)))
@@ -192,11 +187,17 @@ def is_wide(description: Description, derived: Theory, sampled: Sample | None = 
     return Finding(question, f"{judged} {said}.", {"ratio": ratio, "layer": at + 1, "n": n})
 
 
-def ratios_of(description: Description, derived: Theory) -> Array:
-    """V/(nK²) at the first input by layer, NaN where it is not known."""
-    if "V" not in derived.second:
-        return np.full(description.depth, np.nan)
-    return by_layer(description, derived, derived.second["V"])
+def ratios_of(
+    description: Description, derived: Theory, sampled: Sample | None = None
+) -> tuple[Array, float]:
+    """V/(nK²) at the first input by layer, NaN where it is not known; as measured, with its largest
+    standard error, where theory does not have it."""
+    if "V" in derived.second:
+        return by_layer(description, derived, derived.second["V"]), 0.0
+    if sampled is None or sampled.second is None:
+        return np.full(description.depth, np.nan), 0.0
+    found, errors = (by_layer(description, derived, sampled.second[at]) for at in ("V", "V_se"))
+    return found, float(np.nanmax(errors))
 
 
 def by_layer(description: Description, derived: Theory, V: xarray.DataArray) -> Array:
@@ -233,7 +234,11 @@ def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Findin
 
 
 def to_change(
-    description: Description, X: Array, derived: Theory, as_it_is: Depth | None
+    description: Description,
+    X: Array,
+    derived: Theory,
+    as_it_is: Depth | None,
+    sampled: Sample | None = None,
 ) -> Finding:
     """Gain, residual scale, width and depth, each with the number that it gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
@@ -250,7 +255,7 @@ def to_change(
             if found is not None:
                 lines.append(found.answer)
                 values |= found.values
-    ratios = ratios_of(description, derived)
+    ratios, _ = ratios_of(description, derived, sampled)
     wide = True
     if np.isfinite(ratios).any():
         ratio, n = float(np.nanmax(abs(ratios))), description.widths[1]

@@ -122,6 +122,7 @@ def report(
     right = is_read_right(comparisons, known, ensemble.draws, FALSE_ALARMS)
     if "V" not in known.second:
         findings[1] = is_wide(description, known, sampled)
+        findings[3] = to_change(description, X, known, deep, sampled)
     return Report(
         description,
         X,
