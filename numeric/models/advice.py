@@ -34,7 +34,7 @@ _NEAR = 0.02
 """A relative change of a gain that is not worth while."""
 _GROWTH = math.e
 """The factor by which K may grow over all residual blocks when a branch is scaled."""
-_TRIES, _EXACT, _LARGEST = 12, 1e-3, 100.0
+_TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
 
@@ -235,12 +235,13 @@ def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Findin
 
 def to_change(
     description: Description,
-    X: Array,
     derived: Theory,
+    scales: Sequence[Finding],
     as_it_is: Depth | None,
     sampled: Sample | None = None,
 ) -> Finding:
-    """Gain, residual scale, width and depth, each with the number that it gives."""
+    """Gain or residual scale, as `scaled` has them, width and depth, each with the number that it
+    gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
     signals, gradients = _factors(derived)
     count = description.depth - 2
@@ -249,12 +250,9 @@ def to_change(
         for factor in (signals, gradients)
         if math.isfinite(factor)
     )
-    if count > 0 and not description.positions and 0 < min(signals, gradients) < math.inf:
-        for own in (_of_gain, _of_branches):
-            found = own(description, X, derived)
-            if found is not None:
-                lines.append(found.answer)
-                values |= found.values
+    for found in scales:
+        lines.append(found.answer)
+        values |= found.values
     ratios, _ = ratios_of(description, derived, sampled)
     wide = True
     if np.isfinite(ratios).any():
@@ -282,6 +280,16 @@ def to_change(
     needed += ["another layer, as with a norm"] if unstable and not needed else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     return Finding(question, answer, values, tuple(lines))
+
+
+def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
+    """By what the hidden matrices, or the branches beside skips, should be multiplied."""
+    factors = _factors(derived)
+    if description.positions or not 0 < min(factors) < math.inf:
+        return []
+    has_skips = any(block.skip for block in description.structure.blocks)
+    found = (_of_branches if has_skips else _of_gain)(description, X, derived)
+    return [] if found is None else [found]
 
 
 def _hidden(description: Description) -> list[str]:
@@ -356,7 +364,8 @@ def _root(change: Callable[[float], float], start: float, value: float) -> float
     for _ in range(_TRIES):
         if abs(there - here) < _EXACT:
             return math.exp(there)
-        there = min(max(there, -most), most)
+        if abs(there) > most:
+            return None
         try:
             found = change(math.exp(there))
         except (InputError, ValueError):
