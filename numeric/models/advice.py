@@ -34,7 +34,7 @@ _NEAR = 0.02
 """A relative change of a gain that is not worth while."""
 _GROWTH = math.e
 """The factor by which K may grow over all residual blocks when a branch is scaled."""
-_TRIES, _EXACT, _LARGEST = 12, 1e-3, 100.0
+_TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
 
@@ -165,12 +165,7 @@ def _per_layer(K: Array, chi: Array) -> tuple[float, float]:
 def is_wide(description: Description, derived: Theory, sampled: Sample | None = None) -> Finding:
     """V/(nK²): how much initializations differ; as measured where theory does not have it."""
     question, n = "How far is it from its infinite-width limit?", description.widths[1]
-    ratios, error = ratios_of(description, derived), 0.0
-    if sampled is not None and sampled.second is not None:
-        ratios, errors = (
-            by_layer(description, derived, sampled.second[name]) for name in ("V", "V_se")
-        )
-        error = float(np.nanmax(errors))
+    ratios, error = ratios_of(description, derived, sampled)
     if not np.isfinite(ratios).any():
         return Finding(question, f"V is not known here ({_missing(derived)}).")
     at = int(np.nanargmax(abs(ratios)))
@@ -192,11 +187,17 @@ def is_wide(description: Description, derived: Theory, sampled: Sample | None = 
     return Finding(question, f"{judged} {said}.", {"ratio": ratio, "layer": at + 1, "n": n})
 
 
-def ratios_of(description: Description, derived: Theory) -> Array:
-    """V/(nK²) at the first input by layer, NaN where it is not known."""
-    if "V" not in derived.second:
-        return np.full(description.depth, np.nan)
-    return by_layer(description, derived, derived.second["V"])
+def ratios_of(
+    description: Description, derived: Theory, sampled: Sample | None = None
+) -> tuple[Array, float]:
+    """V/(nK²) at the first input by layer, NaN where it is not known; as measured, with its largest
+    standard error, where theory does not have it."""
+    if "V" in derived.second:
+        return by_layer(description, derived, derived.second["V"]), 0.0
+    if sampled is None or sampled.second is None:
+        return np.full(description.depth, np.nan), 0.0
+    found, errors = (by_layer(description, derived, sampled.second[at]) for at in ("V", "V_se"))
+    return found, float(np.nanmax(errors))
 
 
 def by_layer(description: Description, derived: Theory, V: xarray.DataArray) -> Array:
@@ -234,9 +235,14 @@ def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Findin
 
 
 def to_change(
-    description: Description, X: Array, derived: Theory, as_it_is: Depth | None
+    description: Description,
+    derived: Theory,
+    scales: Sequence[Finding],
+    as_it_is: Depth | None,
+    sampled: Sample | None = None,
 ) -> Finding:
-    """Gain, residual scale, width and depth, each with the number that it gives."""
+    """Gain or residual scale, as `scaled` has them, width and depth, each with the number that it
+    gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
     signals, gradients = _factors(derived)
     count = description.depth - 2
@@ -245,14 +251,10 @@ def to_change(
         for factor in (signals, gradients)
         if math.isfinite(factor)
     )
-    alone = not (description.positions or description.batch)
-    if count > 0 and alone and 0 < min(signals, gradients) < math.inf:
-        for own in (_of_gain, _of_branches):
-            found = own(description, X, derived)
-            if found is not None:
-                lines.append(found.answer)
-                values |= found.values
-    ratios = ratios_of(description, derived)
+    for found in scales:
+        lines.append(found.answer)
+        values |= found.values
+    ratios, _ = ratios_of(description, derived, sampled)
     wide = True
     if np.isfinite(ratios).any():
         ratio, n = float(np.nanmax(abs(ratios))), description.widths[1]
@@ -279,6 +281,16 @@ def to_change(
     needed += ["another layer, as with a norm"] if unstable and not needed else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     return Finding(question, answer, values, tuple(lines))
+
+
+def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
+    """By what the hidden matrices, or the branches beside skips, should be multiplied."""
+    factors = _factors(derived)
+    if description.positions or description.batch or not 0 < min(factors) < math.inf:
+        return []
+    has_skips = any(block.skip for block in description.structure.blocks)
+    found = (_of_branches if has_skips else _of_gain)(description, X, derived)
+    return [] if found is None else [found]
 
 
 def _hidden(description: Description) -> list[str]:
@@ -353,7 +365,8 @@ def _root(change: Callable[[float], float], start: float, value: float) -> float
     for _ in range(_TRIES):
         if abs(there - here) < _EXACT:
             return math.exp(there)
-        there = min(max(there, -most), most)
+        if abs(there) > most:
+            return None
         try:
             found = change(math.exp(there))
         except (InputError, ValueError):

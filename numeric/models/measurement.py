@@ -106,11 +106,13 @@ def enough(description: Description, share: float = 1.0) -> int:
 
 
 class Plan(NamedTuple):
-    """How many groups, initializations of each, and of these with which Θ is measured."""
+    """How many groups, initializations of each, and of these with which Θ is measured; and how many
+    networks are mixed from them, in units of the default."""
 
     groups: int
     per_group: int
     tangents: int
+    work: float = 1.0
 
     @property
     def total(self) -> int:
@@ -351,7 +353,7 @@ def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
     """Of all layers; before the first of a report positions are others, and K is measured alone."""
     found, first = [], description.first - 1
     n = description.structure.blocks[0].width
-    work = _WORK * max(1.0, planned.total / enough(description))
+    work = planned.work * _WORK * max(1.0, planned.total / enough(description))
     for number, block in enumerate(description.structure.blocks):
         free = number >= first and _has_free_rows(description, number)
         narrow = number >= first and _is_narrow(block.width, n, planned.per_group)

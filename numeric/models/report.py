@@ -17,7 +17,7 @@ from ..arrays import Array
 from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
-from .advice import is_learning, is_read_right, is_stable, is_wide, to_change
+from .advice import is_learning, is_read_right, is_stable, is_wide, scaled, to_change
 from .description import Description, joined, read
 from .drawn import Drawn
 from .html import Report
@@ -90,17 +90,19 @@ def report(
     known = with_reading(description, derived)
     learning = rates(description, X, known)
     deep = None if description.positions else next(deeper(description, X[0]), None)
+    scales = scaled(description, X, known)
     held = list(dict.fromkeys(description.structure.graph.gains))
     findings = [
         is_stable(description, known),
         is_wide(description, known),
         is_learning(learning, description.structure.ending, held),
-        to_change(description, X, known, deep),
+        to_change(description, known, scales, deep),
     ]
     if say is not None:
         for finding in findings if description.positions or description.batch else findings[2:]:
             say(str(finding))
     planned = plan(description, draws or enough(description, _THOROUGH if more else _QUICK))
+    planned = planned if thorough else planned._replace(work=_QUICK)
     at = looks(planned.groups) if draws is None else (planned.groups,)
     with telling("initializing the model", total=planned.total) as progress:
         ensemble = Ensemble(description, X, planned, seed + 1000)
@@ -125,6 +127,7 @@ def report(
     right = is_read_right(comparisons, known, ensemble.draws, FALSE_ALARMS)
     if "V" not in known.second:
         findings[1] = is_wide(description, known, sampled)
+        findings[3] = to_change(description, known, scales, deep, sampled)
     return Report(
         description,
         X,

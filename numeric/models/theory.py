@@ -39,6 +39,8 @@ from .laws import Law
 from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
+_MEANS = ("K", "Theta")
+"""What is known of all layers."""
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
@@ -98,15 +100,16 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled = np.zeros(())
-    for names, draws in _wanted(description, X, orders):
+    for wanted, draws in _wanted(description, X, orders):
+        names = wanted
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
-            if names[0] == "K":
-                got = f"layers with no theory of V: {error.got}"
-                raise InputError("model", got, error.wanted) from None
-            missing |= dict.fromkeys(names, error.wanted)
-            continue
+            missing |= dict.fromkeys([name for name in names if name not in _MEANS], error.wanted)
+            if names[0] not in _MEANS:
+                continue
+            names = _MEANS
+            table = flow(net, given, depth, names, width=net.width)
         known |= {name: table[name].to_numpy() for name in names}
         sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
     fan_in, first = min(n, float(description.widths[0])), description.first
