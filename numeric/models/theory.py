@@ -94,12 +94,12 @@ def theory(description: Description, X: Array) -> Theory:
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
-            if names[0] == "K":
-                got = f"layers with no theory of V: {error.got}"
-                raise InputError("model", got, error.wanted) from None
-            missing |= dict.fromkeys(names, error.wanted)
-            continue
-        known |= {name: table[name].to_numpy() for name in names}
+            first_order = [name for name in names if name in {"K", "Theta"}]
+            missing |= {name: error.wanted for name in names if name not in first_order}
+            if not first_order:
+                continue
+            table = flow(net, given, depth, first_order, width=net.width)
+        known |= {name: table[name].to_numpy() for name in names if name in table}
         sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
     fan_in, first = min(n, float(description.widths[0])), description.first
     layers, below = range(first, depth + 1), None
