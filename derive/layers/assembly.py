@@ -584,11 +584,13 @@ class Assembly:
 
     def _spaces(self) -> None:
         """Which indices run over the same neurons; InputError where their widths differ."""
-        same = _Classes(len(self.definitions))
+        same, columns = _Classes(len(self.definitions)), dict[str, int]()
         for number, made in enumerate(self.definitions):
             for line in made.lines:
                 if line.matrix is None:
                     same.join(number, line.at)
+                else:
+                    same.join(columns.setdefault(line.matrix, line.at), line.at)
                 for v in (*line.entries, *(v for v, *_ in line.sigmas)):
                     same.join(v, line.at)
                 if line.attention:

@@ -43,8 +43,8 @@ _SIMPLE = 10**7
 _INDEPENDENT = ("gaussian", "uniform", "truncated normal", "signs", "zero")
 """Kinds whose entries are independent."""
 
-_MOST_SPREAD = 0.1
-"""Of a matrix's size between initializations, relative."""
+_MOST_SPREAD = 0.5
+"""Of a matrix's size between initializations, relative, times √n: its part of V is four squares."""
 
 _CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
 _CUT_EDGE = 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1])
@@ -373,7 +373,8 @@ def _spread(W: Array) -> float:
     if len(W) < 8 or not squares.all():
         return 0.0
     spread = float(squares.std(ddof=1) / squares.mean()) / 2
-    return spread if math.sqrt(0.5 / size) < spread < _MOST_SPREAD else 0.0
+    most = _MOST_SPREAD / math.sqrt(max(W.shape[1:]))
+    return spread if math.sqrt(0.5 / size) < spread < most else 0.0
 
 
 def _rank(W: Array) -> int:

@@ -32,6 +32,9 @@ from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Pooled, Product, 
 from .laws import Law, square
 from .signals import chosen
 
+_MOST_PRODUCTS = 8
+"""Products of functions that a matrix takes together. A gated layer that carries its inputs doubles
+them."""
 _SHORT = 10**9
 """The largest denominator of a number that is written in an equation."""
 
@@ -481,6 +484,9 @@ class _Writer:
         name = f"W{self.matrices}"
         law = self.laws[node.weight]
         inside = self.products(node.source)
+        if len(inside) > _MOST_PRODUCTS:
+            wanted = f"{_MOST_PRODUCTS} at most: fewer layers of gates that carry their own inputs"
+            raise InputError("model", f"{len(inside)} products of gates at one matrix", wanted)
         ratio = sympy.Rational(live_fan_in(node, self.laws), self.rate)
         scale = abs(node.scale)
         if self.is_plain:  # where λ_W has the factor

@@ -105,12 +105,12 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
-            missing |= dict.fromkeys([name for name in names if name not in _MEANS], error.wanted)
-            if names[0] not in _MEANS:
+            means = [name for name in names if name in _MEANS]
+            missing |= {name: error.wanted for name in names if name not in means}
+            if not means:
                 continue
-            names = _MEANS
-            table = flow(net, given, depth, names, width=net.width)
-        known |= {name: table[name].to_numpy() for name in names}
+            table = flow(net, given, depth, means, width=net.width)
+        known |= {name: table[name].to_numpy() for name in names if name in table}
         sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
     fan_in, first = min(n, float(description.widths[0])), description.first
     layers, below = range(first, depth + 1), None

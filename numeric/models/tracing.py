@@ -496,8 +496,8 @@ class Tracer:
             return parts
         if all(isinstance(each, Parameter | Matrices) for each in (left, right)):
             return as_matrices(left) + as_matrices(right).times(sympy.Integer(sign))
-        if isinstance(right, Parameter) and isinstance(left, Neurons) and sign == 1:
-            return self.shifted(left, right)
+        if isinstance(right, Parameter) and isinstance(left, Neurons):
+            return self.shifted(left, right.times(sympy.Integer(sign)))
         if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
             return self.shifted(right, left)
         left, right = self.on_one_node(left, right)

@@ -263,3 +263,34 @@ def test_activations(function):
 def test_measured_tensors_agree_with_theory(make):
     found = models.report(make, X, draws=200)
     assert found.agrees, str(found)
+
+
+class FusedGate(eqx.Module):
+    """A gate of one matrix, and what it is computed from beside it."""
+
+    stem: eqx.nn.Linear
+    both: eqx.nn.Linear
+    last: eqx.nn.Linear
+
+    def __init__(self, key):
+        keys, sizes = jax.random.split(key, 3), ((6, 8), (8, 24), (20, 3))
+        made = (eqx.nn.Linear(*size, key=own) for size, own in zip(sizes, keys, strict=True))
+        self.stem, self.both, self.last = made
+
+    def __call__(self, x):
+        h = self.stem(x)
+        z = self.both(h)
+        return self.last(jax.numpy.concatenate([jax.numpy.tanh(z[:12]) * jax.nn.silu(z[12:]), h]))
+
+
+@pytest.mark.slow
+def test_parts_of_a_matrix_have_its_law_and_their_own_values():
+    made = models.read(FusedGate, draws=8)
+    assert made.laws["both.weight[12:24, 0:8]"].C == made.laws["both.weight[0:12, 0:8]"].C
+    assert sympy.Rational(8, 60) == made.laws["last.weight[0:3, 12:20]"].C
+    drawn, last = made.reading.initialize([4, 5]), made.structure.blocks[-1].node
+    found = made.reading.propagate(drawn, 0, X[None], last)
+    own = [jax.vmap(FusedGate(jax.random.PRNGKey(seed)))(jax.numpy.asarray(X)) for seed in (4, 5)]
+    np.testing.assert_allclose(found, own, atol=1e-5)
+    part = made.reading.values(drawn)["both.weight[12:24, 0:8]"][1]
+    np.testing.assert_allclose(part, FusedGate(jax.random.PRNGKey(5)).both.weight[12:], atol=1e-6)

@@ -104,3 +104,21 @@ def test_what_cannot_be_read_is_named():
 def test_measured_tensors_agree_with_theory(make):
     found = models.report(make(), draws=100)
     assert found.agrees, str(found)
+
+
+@pytest.mark.slow
+def test_values_side_by_side_have_columns_of_their_own():
+    def beside():
+        x = keras.Input((6,))
+        z = Dense(8)(x)
+        both = keras.layers.Concatenate()([Dense(12, activation="tanh")(z), z])
+        return keras.Model(x, Dense(3)(both))
+
+    made = models.read(beside, draws=8)
+    names = [path for path in made.laws if path.endswith("]")]
+    assert len(names) == 2
+    drawn, last = made.reading.initialize([4]), made.structure.blocks[-1].node
+    X = np.random.default_rng(0).standard_normal((2, 6))
+    keras.utils.set_random_seed(4)
+    own = np.asarray(beside()(X))
+    np.testing.assert_allclose(made.reading.propagate(drawn, 0, X[None], last)[0], own, atol=1e-5)

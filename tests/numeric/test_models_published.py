@@ -240,3 +240,13 @@ def test_a_gate_and_what_it_leaves_are_one_function():
     found = models.read(Highway, draws=8)
     (layer,) = {str(found.network.layer_at(2, 2))}
     assert layer.count("s(h1[a])") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DenseNet MLP", "NTK-parametrized MLP"])
+def test_reports_have_what_theory_has(name):
+    """K and Θ of all; V where there is a theory of it."""
+    found = models.report(MODELS[name].make, inputs(name), draws=60, output=MODELS[name].output)
+    assert found.agrees
+    assert np.isfinite(found.table.Theta).all()
+    assert bool(np.isfinite(found.table.ratio).any()) == (name != "DenseNet MLP")

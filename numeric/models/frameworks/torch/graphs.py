@@ -295,6 +295,8 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
             or kind.startswith("Dropout")
         )
     name = str(getattr(node.target, "__name__", node.target))
+    if name == "getitem":
+        return bool(values[node].ndim > 2)
     if name in {"mul", "truediv", "div"}:
         return values[node].ndim == 2 and all(
             not torch.is_tensor(values.get(each, each)) or values[each].ndim for each in node.args
@@ -304,5 +306,5 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
 
 _KEPT = frozenset(
     {"view", "reshape", "flatten", "squeeze", "permute", "contiguous", "float", "double", "pad"}
-    | {"getitem", "transpose", "neg", "clone", "dropout"}
+    | {"transpose", "neg", "clone", "dropout"}
 )

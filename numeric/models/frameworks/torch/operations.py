@@ -528,10 +528,11 @@ def _upsampled(
     **_: Any,
 ) -> Value:
     """Each position repeated, as many times along each axis."""
-    if mode != "nearest" or size is not None or not isinstance(u, Neurons) or u.form:
-        raise UnreadableError(f"interpolation of mode {mode}: nearest with a scale_factor is read")
-    axes = len(tracer.graph.shapes[u.node])
-    times = [int(each) for each in _each(scale_factor, axes)]
+    axes = len(tracer.graph.shapes[u.node]) if isinstance(u, Neurons) else 0
+    times = [int(each or 0) for each in _each(scale_factor, axes)]
+    is_whole = tuple(times) == _each(scale_factor, axes) and axes and min(times) > 0
+    if mode != "nearest" or not is_whole or not isinstance(u, Neurons) or u.form:
+        raise UnreadableError(f"interpolation of mode {mode}: nearest, by whole factors, is read")
 
     def taps(shape: tuple[int, ...]) -> Taps:
         at = [[p // k for p in range(P * k)] for P, k in zip(shape, times, strict=True)]
@@ -674,7 +675,7 @@ def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Any:
 
 
 def _attribute(tracer: Tracer, u: Value, name: str) -> Any:
-    if name in {"T", "mT"}:
+    if name == "mT" or (name == "T" and isinstance(u, Parameter | Matrices)):
         return _transposed(tracer, u, 1, 2)
     if name != "shape":
         raise UnreadableError(f"the attribute {name}")
