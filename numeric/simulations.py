@@ -24,7 +24,7 @@ from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.tensors import Name, named
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.layers.per_layer import Tabulated
 from derive.network import Network
 from derive.recursions import Wanted, wanted
@@ -62,6 +62,10 @@ _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
     "explicit": (ExplicitSampler,),
 }
 """Which classes have each name, in the order in which they are asked."""
+
+_SUBTRACTED = 1e-6
+"""The largest error of a leading order that is subtracted, relative to it: no standard error of a
+sample has it."""
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -443,6 +447,13 @@ def _leading(
         given = np.frombuffer(numbers).reshape(shape)
     parameters: Given = {name: Tabulated(values) for name, values in own}
     table = flow(layers.net, given, layers.depth, series, width=layers.width, parameters=parameters)
+    for name in series:
+        value, error = (float(abs(table[name.label + end]).max()) for end in ("", "_error"))
+        if error > _SUBTRACTED * value:
+            wanted = (
+                f"tensors of leading order, as theory has {name.label} with an error of its own"
+            )
+            raise InputError("tensors", Words(f"what is left of {name.label}"), wanted)
     if isinstance(inputs, Exchangeable):
         table = layout.orbits_apart(table)
     return tuple(table[name.label].to_numpy() for name in series)

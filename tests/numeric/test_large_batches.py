@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from derive import Exchangeable, Gaussian, InputError, Network, layers
-from numeric import flow
+from numeric import flow, simulate
 
 CASES = [("relu", "batchnorm", 5), ("tanh", "batchnorm(eps=1/10)", 6)]
 
@@ -52,3 +52,10 @@ def test_the_same_numbers_each_time():
 def test_what_takes_too_many_entries_is_refused():
     with pytest.raises(InputError, match="fewer for tensors such as G1"):
         flow(Network("tanh", layer=layers.batchnorm()), exchangeable(8, 1, 0.3), 3, ["G1"])
+
+
+def test_a_sampled_leading_order_is_not_subtracted():
+    """G1 = n (metric − K) would have n times the error of K."""
+    net = Network("tanh", layer=layers.batchnorm("1/10"))
+    with pytest.raises(InputError, match="an error of its own"):
+        simulate(net, exchangeable(6, 1, 0.3), 32, 3, draws=20, tensors=["G1"])
