@@ -11,9 +11,9 @@ A permutation of the samples permutes the y_s. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import sympy
 
@@ -35,21 +35,24 @@ WANTED = (
 
 
 class Slope(sympy.Function):
-    """σ' of an expression."""
+    """σ^{(k)} of an expression, of k and the expression."""
+
+    def fdiff(self, argindex: int = 2) -> sympy.Expr:
+        """σ^{(k+1)}."""
+        order, at = self.args
+        return Slope(order + 1, at)
 
 
-class _Differentiable(sympy.Function):
-    """σ of an expression, whose derivative is `Slope`."""
+def slope(expr: sympy.Expr, *by: sympy.Symbol) -> sympy.Expr:
+    """The derivative of an expression with σ by symbols, one after another."""
+    found = expr.replace(SIGMA, partial(Slope, 0))
+    for each in by:
+        found = found.diff(each)
+    return found.replace(lambda own: own.func == Slope and own.args[0] == 0, _value)
 
-    def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        """σ'."""
-        return Slope(self.args[0])
 
-
-def slope(expr: sympy.Expr, by: sympy.Symbol) -> sympy.Expr:
-    """The derivative of an expression with σ by a symbol."""
-    found = expr.replace(SIGMA, _Differentiable).diff(by)
-    return found.replace(_Differentiable, SIGMA)
+def _value(of: sympy.Expr) -> sympy.Expr:
+    return SIGMA(of.args[1])
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,27 @@ class BatchFunction:
         for symbol, expr in self.means:
             degrees[symbol] = _degree(expr, degrees, sigma)
         return _degree(self.value, degrees, sigma) == 0
+
+    def at_samples(self, values: Sequence[sympy.Expr]) -> sympy.Expr:
+        """φ of the first sample, of a batch that has these values."""
+        known: dict[sympy.Symbol, sympy.Expr] = {}
+        for symbol, expr in self.means:
+            own = expr.subs(known)
+            known[symbol] = sympy.Add(*(own.subs(z, each) for each in values)) / len(values)
+        return self.value.subs(known).subs(z, values[0])
+
+    def offset(self, sigma: Activation) -> sympy.Expr | None:
+        """e, if φ does not change where z, the mean of z, and that of z² plus e are scaled by λ, λ
+        and λ², as of a norm with ε = e; None if there is none."""
+        first, second = sympy.Dummy(), sympy.Dummy()
+        value = self.by_moments(first, second)
+        degrees = {z: sympy.S.One, first: sympy.S.One, second: sympy.Integer(2)}
+        sums = sorted((each for each in value.atoms(sympy.Add) if each.has(second)), key=str)
+        for e in (sympy.S.Zero, *(each.as_coeff_Add()[0] / each.coeff(second) for each in sums)):
+            moved = value.subs(second, second - e)
+            if e.is_number and e >= 0 and _degree(moved, degrees, sigma) == 0:
+                return e
+        return None
 
     def by_moments(self, first: sympy.Symbol, second: sympy.Symbol) -> sympy.Expr:
         """φ in z and in the means of z and of z², for which these symbols stand.

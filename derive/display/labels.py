@@ -48,7 +48,9 @@ def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
 
 SUMMED = 1 << 16
 """Labels of samples from this one on are summed over the batch."""
-SLOPES = SUMMED + 64
+MOST_SUMMED = 32
+"""Of them in one moment, at most."""
+SLOPES = SUMMED + 32 * MOST_SUMMED
 """Of these, those that a function of all samples itself is differentiated by."""
 
 

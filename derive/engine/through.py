@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import count, product
 from typing import NamedTuple
 
 import sympy
@@ -18,8 +18,8 @@ import sympy
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
 from ..display.labels import POOLED, SLOPES
-from ..gaussian.brackets import by_sample
-from ..groups.pairings import compositions
+from ..gaussian.brackets import by_samples
+from ..groups.pairings import MOST_POINTS, compositions
 from ..work.caches import cache
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
 from .tensors import Tensor, tensor
@@ -196,25 +196,27 @@ class Line:
             parameters = times(parameters, term.parameters)
             means += term.means
             sample, slot = self.samples[part.node], self.slots[part.node]
-            first, any_sample = 1 + _PLACES * slot, SLOPES + slot
+            first, any_samples = 1 + _PLACES * slot, _any_samples(slot)
+            moved: list[int] = []
             for each in term.factors:
                 if isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
-                    summed = self.stage.batch is not None and each.edges and at >= 0
-                    own = any_sample if summed else sample
+                    own = sample
+                    if self.stage.batch is not None and each.edges and at >= 0:
+                        own = next(any_samples)
+                        moved.append(own)
                     own += POOLED * (first + at) if each.pooled else 0
                     copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
-                    order = each.order
-                    if order and self.stage.batch is not None:
-                        order = by_sample(any_sample)  # the first derivative: others are refused
-                    factors.append((number[each.at], sample, order, kind))
+                    factors.append((number[each.at], sample, each.order, kind))
                 else:
                     place = first + _PLACES // 2 + len(atoms)
                     atoms.append(at_limit(self.stage, each, sample, place))
+            if moved:  # a function of all samples stands alone at its node
+                factors[-1] = (*factors[-1][:2], by_samples(moved), factors[-1][3])
         return Summand(
             parameters,
             means,
@@ -227,6 +229,11 @@ class Line:
             tuple(neurons),
             coefficient,
         )
+
+
+def _any_samples(slot: int) -> Iterator[int]:
+    """Labels of the samples that a function at this slot is differentiated by."""
+    return count(SLOPES + slot, MOST_POINTS)
 
 
 @cache

@@ -11,7 +11,7 @@ average, so they exist for kinked activations, where σ'' does not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -25,10 +25,23 @@ from . import closed_forms
 from .oracle import gaussian_average
 from .pieces import Pieces
 
+_LABELS = 1 << 20
+"""More than all labels of samples."""
 
-def by_sample(sample: int) -> int:
-    """The order of a factor that is differentiated by this sample; and the sample, of the order."""
-    return -1 - sample
+
+def by_samples(samples: Iterable[int]) -> int:
+    """The order of a factor that is differentiated by these samples; 0 for none."""
+    ranks = enumerate(sorted(samples))
+    return -sum((1 + sample) * int(_LABELS**rank) for rank, sample in ranks)
+
+
+def slopes_of(order: int) -> tuple[int, ...]:
+    """The samples that a factor of this order is differentiated by, ascending: of `by_samples`."""
+    found, left = [], -order
+    while left > 0:
+        left, digit = divmod(left, _LABELS)
+        found.append(digit - 1)
+    return tuple(found)
 
 
 class Bracket(NamedTuple):
@@ -36,8 +49,8 @@ class Bracket(NamedTuple):
 
     `outer` lists the samples that are differentiated, with repetition; each occurs among the
     factors, and ∂ acts on every factor of that sample. If σ of a sample is a function of all
-    samples at the neuron, any sample may stand in `outer`, and a factor that is differentiated by a
-    sample has `by_sample` of it for its order. `kernel` is the label of K.
+    samples at the neuron, any sample may stand in `outer`, and a factor that is differentiated by
+    samples has `by_samples` of them for its order. `kernel` is the label of K.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -48,7 +61,7 @@ class Bracket(NamedTuple):
     def samples(self) -> tuple[int, ...]:
         """Those that occur, ascending."""
         own = {sample for sample, _ in self.factors}
-        own |= {by_sample(order) for _, order in self.factors if order < 0}
+        own |= {each for _, order in self.factors for each in slopes_of(order)}
         return tuple(sorted(own.union(self.outer)))
 
     @property
@@ -64,7 +77,7 @@ class Bracket(NamedTuple):
     def relabelled(self, label: Callable[[int], int]) -> Bracket:
         """With other labels of its samples, which keep their order."""
         factors = tuple(
-            (label(sample), order if order >= 0 else by_sample(label(by_sample(order))))
+            (label(sample), order if order >= 0 else by_samples(map(label, slopes_of(order))))
             for sample, order in self.factors
         )
         return self._replace(factors=factors, outer=tuple(map(label, self.outer)))
@@ -216,7 +229,7 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
     for (sample, order), count in Counter(factors).items():
         marks = "'" * order if order < 4 else f"^{{({order})}}"
         label = "" if single else rf"_{{\alpha_{sample}}}"
-        slope = rf"\partial_{{{sample_latex(by_sample(order))}}}" if order < 0 else ""
+        slope = "".join(rf"\partial_{{{sample_latex(each)}}}" for each in slopes_of(order))
         body = rf"{slope}\sigma{marks}{label}"
         parts.append(
             body
@@ -229,8 +242,8 @@ def product_latex(factors: Sequence[tuple[int, int]], single: bool | None = None
 
 
 def _slope(order: int) -> str:
-    """∂ by a sample, in front of a function of all samples."""
-    return f"∂{_subscript(by_sample(order))}" if order < 0 else ""
+    """∂ by samples, in front of a function of all samples."""
+    return "".join(f"∂{_subscript(each)}" for each in slopes_of(order))
 
 
 def _primes(order: int) -> str:

@@ -7,19 +7,20 @@ average is an integral over w and R:
 
     w = τ ω, ω on a rule between kinks (`directions`), and log τ and log R on trapezoids;
 
-if φ is scale-invariant, over ω and log(τ/R) alone. The derivatives outside are Wick-ordered
-products of u along the samples; along the directions that are left, u is R times a vector on a
-sphere, whose moments are known. A factor that is differentiated by a sample without a factor is
-linear in that sample's z, so such samples enter by their moments, too. Derived here.
+if φ is scale-invariant but for an ε, which is added to the mean of z², only over ω and one length.
+The derivatives outside are Wick-ordered products of u along the samples; along the directions that
+are left, u is R times a vector on a sphere, whose moments are known. So are those of z of a sample
+by which a factor is differentiated: φ is a function of its own z and of two means, and ∂_x of the
+mean of z² is 2 z_x/m. Derived here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import sympy
@@ -28,19 +29,25 @@ from numpy.typing import NDArray
 from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import by_sample
+from derive.gaussian.brackets import slopes_of
 from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .batches import DIVERGES, check_kinks, names, remaining
+from .batches import check_kinks, degree, diverging, names, remaining
 from .directions import cones, directions
 
 Factors: TypeAlias = tuple[tuple[int, int], ...]
-"""Of each factor φ its sample, and 0, or `by_sample` of what it is differentiated by."""
+"""Of each factor φ its sample, and 0, or `by_samples` of those that it is differentiated by."""
+
+_Component: TypeAlias = tuple[int, int, int]
+"""How often φ is differentiated by z, and by the means of z and of z² over all samples."""
+
+_Product: TypeAlias = tuple[tuple[int, _Component], ...]
+"""Of each factor its sample and its component."""
 
 Wanted: TypeAlias = tuple[Factors, tuple[int, ...]]
-"""The factors, whose samples are 0, 1, …, and the samples of the derivatives outside."""
+"""The factors, of samples 0, 1, …, and the samples of the derivatives outside."""
 
 _POINTS = (4, 6, 8, 12, 16, 24, 32)
 """Along each edge of a simplex, until two rules agree."""
@@ -55,10 +62,58 @@ _FAR, _STEP = 33.0, 0.11
 _FEW, _RULE = 4, 32
 """Directions that are left from which on R² is on Gauss's rule, of so many points."""
 
+_TERMS = 4096
+"""Terms of averages at a time."""
+
 _ROUGH = 6
 """Points of a rule for differences between kernels."""
 
 _DIFFER = "samples that differ, or an eps: the norm of a batch is 0"
+
+
+class _Group(NamedTuple):
+    """Products of components that are averaged together.
+
+    Attributes:
+        k: the samples of their factors.
+        most: the degree of the moments that are wanted of them.
+        products: the components of φ in each.
+        is_symmetric: True if a permutation of the samples keeps the only one.
+    """
+
+    k: int
+    most: int
+    products: tuple[_Product, ...]
+    is_symmetric: bool
+
+
+class _Terms(NamedTuple):
+    """Terms of averages that have one group, and as many samples.
+
+    Attributes:
+        group: their products' group.
+        outer: how many derivatives are outside; other samples are those of values z.
+        averages, rows: of each term the average and the product.
+        samples: of each the samples, (terms, samples).
+        coefficients: of each.
+    """
+
+    group: int
+    outer: int
+    averages: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    coefficients: Array
+
+    def part(self, begin: int) -> _Terms:
+        """Some of them."""
+        own = slice(begin, begin + _TERMS)
+        return self._replace(
+            averages=self.averages[own],
+            rows=self.rows[own],
+            samples=self.samples[own],
+            coefficients=self.coefficients[own],
+        )
 
 
 class AlikeRule:
@@ -69,56 +124,75 @@ class AlikeRule:
     ) -> None:
         check_kinks(activation)
         self._m, self._wanted = m, wanted
-        self._phi = _compiled(function, activation)
-        self._centred = function.is_shift_invariant
-        self._homogeneous = function.is_scale_invariant(activation)
+        self._phi = _Components(function, activation)
+        self.is_centred = function.is_shift_invariant
+        self._offset = self._phi.offset
         bent = not activation.is_smooth
         self._kinks = function.centred_arguments if bent else ()
         self._known: dict[int, tuple[Array, Array, float]] = {}
-        counts = sorted(set(map(_count, wanted)))
-        self._most = {k: max(len(each[1]) for each in wanted if _count(each) == k) for k in counts}
-        self._products = {
-            k: list(dict.fromkeys(each[0] for each in wanted if _count(each) == k)) for k in counts
-        }
+        self._steepest = max(degree(factors) for factors, _ in wanted)
+        expanded = [self._expanded(factors) for factors, _ in wanted]
+        self._groups, places = _grouped(expanded, wanted)
+        alike: dict[tuple[int, int, int], list[tuple[int, int, tuple[int, ...], float]]] = {}
+        for number, ((_, outer), terms) in enumerate(zip(wanted, expanded, strict=True)):
+            for (own, values), each in terms.items():
+                group, row = places[own]
+                key = group, len(outer), len(values)
+                alike.setdefault(key, []).append((number, row, (*outer, *values), each))
+        self._terms = [_terms(*key, every) for key, every in alike.items()]
+
+    def _expanded(self, factors: Factors) -> dict[tuple[_Product, tuple[int, ...]], float]:
+        """The factors by components of φ and values of z."""
+        total: dict[tuple[_Product, tuple[int, ...]], float] = {((), ()): 1.0}
+        for sample, order in factors:
+            own = _differentiated(sample, slopes_of(order), self._m)
+            total = _added(
+                (((*product, (sample, component)), tuple(sorted(values + more))), one * other)
+                for (product, values), one in total.items()
+                for (component, more), other in own.items()
+                if not self._phi.vanishes(component)
+            )
+        return _added(((tuple(sorted(p)), values), each) for (p, values), each in total.items())
 
     def __call__(self, q: float, p: float, *, rough: bool = False) -> tuple[Array, Array]:
         """Values and sizes; of few points if `rough`."""
+        found = [self._at(number, q, p, rough=rough) for number in range(len(self._groups))]
         values, sizes = np.zeros(len(self._wanted)), np.zeros(len(self._wanted))
-        for k, products in self._products.items():
-            space = _Space.of(self._m, k, q, p, centred=self._centred)
-            fixed = self._homogeneous and self._centred  # the moments have powers of q − p alone
-            if not fixed or k not in self._known:
-                points = _ROUGH if rough and not fixed else _POINTS[-1]
-                self._known[k] = *self._moments(space, products, points), space.a
-            moments, errors, scale = self._known[k]
-            degrees = [sum(order < 0 for _, order in factors) for factors in products]
-            moments, errors = (
-                each * (scale / space.a) ** np.array(degrees) for each in (moments, errors)
-            )
-            for place, (factors, outer) in enumerate(self._wanted):
-                if _count((factors, outer)) == k:
-                    row = products.index(factors)
-                    own = [each[:, row] for each in (moments, errors)]
-                    most = self._most[k]
-                    values[place] = space.average(outer, own[0], most)
-                    sizes[place] = space.average(outer, np.abs(own[0]), most, absolute=True)
-                    error = space.average(outer, own[1], most, absolute=True)
-                    sizes[place] += _SHOWN * error
+        for terms in self._terms:
+            space, moments, errors = found[terms.group]
+            most = self._groups[terms.group].most
+            np.add.at(values, terms.averages, space.average(terms, most, moments))
+            of_sizes = np.abs(moments) + _SHOWN * errors
+            np.add.at(sizes, terms.averages, space.average(terms, most, of_sizes, absolute=True))
         return values, sizes
 
-    def _moments(self, space: _Space, products: list[Factors], most: int) -> tuple[Array, Array]:
+    def _at(self, number: int, q: float, p: float, *, rough: bool) -> tuple[_Space, Array, Array]:
+        """The moments of a group, and their errors."""
+        group = self._groups[number]
+        space = _Space.of(self._m, group.k, q, p, centred=self.is_centred)
+        fixed = self.is_centred and self._offset == 0  # the moments have powers of q − p alone
+        if not fixed or number not in self._known:
+            points = _ROUGH if rough and not fixed else _POINTS[-1]
+            self._known[number] = *self._moments(space, group, points), space.a
+        moments, errors, scale = self._known[number]
+        factor = (scale / space.a) ** np.array([_degree(each) for each in group.products])
+        return space, moments * factor, errors * factor
+
+    def _moments(self, space: _Space, group: _Group, most: int) -> tuple[Array, Array]:
         """⟨w^b R^{2j} F⟩ for each (b, j) of `_exponents` and each product, and their errors."""
-        parts = self._cones(space, products)
+        parts = self._cones(space, group)
         r = space.explicit
-        tau, R, weights = space.homogeneous() if self._homogeneous else space.lengths()
-        found = self._sum(space, products, directions(parts, _POINTS[0]), (tau, R, weights))
+        if self._offset == 0 and space.explicit + space.left <= self._steepest:
+            raise diverging(space.explicit + space.left, self._steepest)
+        lengths = space.lengths(self._offset)
+        found = self._sum(space, group, directions(parts, _POINTS[0]), lengths)
         change, error = math.inf, np.full_like(found, np.inf)
         for points in _POINTS[1:]:
-            nodes = len(parts) * points ** (r - 1) * len(tau)
+            nodes = len(parts) * points ** (r - 1) * len(lengths.tau)
             if points > most or (nodes > _NODES and math.isfinite(change)):
                 break
             before = found
-            found = self._sum(space, products, directions(parts, points), (tau, R, weights))
+            found = self._sum(space, group, directions(parts, points), lengths)
             error, change, left = remaining(before, found, change)
             if left <= _AGREE or r == 1:
                 break
@@ -126,132 +200,171 @@ class AlikeRule:
             raise InputError("inputs", "samples without variance", _DIFFER)
         return found, error
 
-    def _cones(self, space: _Space, products: list[Factors]) -> list[Array]:
-        """Cones between kinks; of a product of k different samples those where z descends."""
+    def _cones(self, space: _Space, group: _Group) -> list[Array]:
+        """Cones between kinks; of a symmetric product those where z descends."""
         planes = space.planes(self._kinks)
-        if (
-            products != [tuple((a, 0) for a in range(space.k))]
-            or self._most[space.k]
-            or space.k < 3
-        ):
+        if not group.is_symmetric or space.k < 3:
             return cones(planes)
         ordered = space.differences()
         found = cones(np.concatenate([planes, ordered]))
         return [each for each in found if (np.diff(space.rows @ each.sum(axis=1)) <= 0.0).all()]
 
     def _sum(
-        self,
-        space: _Space,
-        products: list[Factors],
-        rule: tuple[Array, Array],
-        lengths: tuple[Array, Array, Array],
+        self, space: _Space, group: _Group, rule: tuple[Array, Array], lengths: _Lengths
     ) -> Array:
-        tau, R, weights = lengths
-        exponents = _exponents(space.explicit, self._most[space.k])
-        total = np.zeros((len(exponents), len(products)))
-        step = max(1, _CHUNK // len(tau))
-        scales = np.array(
-            [weights * tau ** sum(b) * R ** (2 * j) for *b, j in exponents.tolist()]
-        )  # by (b, j): of the lengths
+        exponents = _exponents(space.explicit, group.most)
+        total = np.zeros((len(exponents), len(group.products)))
+        step = max(1, _CHUNK // len(lengths.tau))
+        kinds = [(sum(b), j) for *b, j in exponents.tolist()]
+        every = list(dict.fromkeys(kinds))
+        column = np.array([every.index(each) for each in kinds])
         for begin in range(0, len(rule[1]), step):
             omega = rule[0][begin : begin + step]
-            zs, first, second = space.values(omega, tau, R)
-            phi = self._phi.at(zs, first[..., None], second[..., None], self._m)
+            zs, first, second = space.values(omega, lengths.tau, lengths.R)
+            phi = self._phi.at(zs, first[..., None], second[..., None])
             monomials = rule[1][begin : begin + step] * np.prod(
                 [omega[:, a] ** exponents[:, a, None] for a in range(space.explicit)], axis=0
             )
-            for row, factors in enumerate(products):
-                own = (phi(*factor) for factor in factors if _named(factor, space.k))
-                F = reduce(np.multiply, own, _unnamed(factors, phi, space, (omega, tau, R)))
-                total[:, row] += np.einsum("bd,dt,bt->b", monomials, F, scales, optimize=True)
-        if self._homogeneous:
-            degrees = exponents[:, :-1].sum(axis=1) + 2 * exponents[:, -1]
-            slopes_of = [sum(order < 0 for _, order in factors) for factors in products]
-            total *= space.powers(degrees[:, None] - slopes_of)
+            for row, factors in enumerate(group.products):
+                F = reduce(np.multiply, (phi(*factor) for factor in factors))
+                along = F @ lengths.weights(every, _degree(factors))
+                total[:, row] += np.einsum("bd,db->b", monomials, along[:, column])
         return np.asarray(total / rule[1].sum())
 
 
-def _count(wanted: Wanted) -> int:
-    """How many samples are integrated over: those of the factors, and with derivatives outside all
-    that they are differentiated by."""
-    factors, outer = wanted
-    by = [by_sample(order) for _, order in factors if order and outer]
-    return 1 + max(*by, *(sample for sample, _ in factors), 0)
+def _differentiated(
+    sample: int, by: Sequence[int], m: int
+) -> dict[tuple[_Component, tuple[int, ...]], float]:
+    """φ of a sample, differentiated by samples: components of it times values z of samples.
+
+    By the means of z and of z² over the batch, ∂_x acts as ∂_1/m + 2 z_x ∂_2/m.
+    """
+    found: dict[tuple[_Component, tuple[int, ...]], float] = {((0, 0, 0), ()): 1.0}
+    for x in by:
+        parts = []
+        for (at, values), each in found.items():
+            own, first, second = at
+            parts.append((((own, first + 1, second), values), each / m))
+            parts.append((((own, first, second + 1), (*values, x)), 2.0 * each / m))
+            if x == sample:
+                parts.append((((own + 1, first, second), values), each))
+            for k, value in enumerate(values):
+                if value == x:
+                    parts.append(((at, values[:k] + values[k + 1 :]), each))
+        found = _added(parts)
+    return found
 
 
-def _named(factor: tuple[int, int], k: int) -> bool:
-    """True unless it is differentiated by a sample behind the first k."""
-    return not factor[1] or by_sample(factor[1]) < k
+_T = TypeVar("_T")
 
 
-def _unnamed(
-    factors: Factors, phi: _Values, space: _Space, at: tuple[Array, Array, Array]
-) -> Array:
-    """The product of the factors that are differentiated by samples which are not integrated over,
-    averaged over those: each is a number plus a multiple of such a sample's z."""
-    own = [
-        (each, by_sample(order)) for each, order in factors if not _named((each, order), space.k)
-    ]
-    total = np.zeros((len(at[0]), len(at[1])) if own else ())
-    for taken in product((False, True), repeat=len(own)):
-        others = tuple(by for (_, by), moved in zip(own, taken, strict=True) if moved)
-        parts = (phi.part(each, moved) for (each, _), moved in zip(own, taken, strict=True))
-        total += reduce(np.multiply, parts, space.mean_of(others, *at))
-    return total
+def _added(terms: Iterable[tuple[_T, float]]) -> dict[_T, float]:
+    """A sum, equal terms together."""
+    found: dict[_T, float] = {}
+    for key, value in terms:
+        found[key] = found.get(key, 0.0) + value
+    return found
 
 
-class _Function(NamedTuple):
-    """φ and its derivatives by z and by the means of z and of z² over all samples, compiled."""
-
-    value: Callable[..., Array]
-    slopes: tuple[Callable[..., Array], ...]
-
-    def at(self, zs: Array, first: Array, second: Array, m: int) -> _Values:
-        """The factors at z of so many samples, (…, k)."""
-        return _Values(self, (zs, first, second), m)
-
-
-class _Values:
-    """The factors at some nodes, by their samples and orders."""
-
-    def __init__(self, function: _Function, at: tuple[Array, Array, Array], m: int) -> None:
-        self._function, self._at, self._m = function, at, m
-        self._phi = function.value(*at)
-
-    @cached_property
-    def _moves(self) -> list[Array]:
-        """∂φ by z, by the mean of z and by that of z²."""
-        return [each(*self._at) for each in self._function.slopes]
-
-    def __call__(self, sample: int, order: int) -> Array:
-        """φ, or its derivative by a sample among these."""
-        if not order:
-            return np.asarray(self._phi[..., sample])
-        by = by_sample(order)
-        found = self.part(sample, False) + self._at[0][..., by] * self.part(sample, True)
-        return np.asarray(found + self._moves[0][..., sample] if by == sample else found)
-
-    def part(self, sample: int, moved: bool) -> Array:
-        """What the derivative by another sample has: the multiple of its z, or the rest."""
-        found = 2.0 * self._moves[2] if moved else self._moves[1]
-        return np.asarray(found[..., sample] / self._m)
+def _grouped(
+    expanded: Sequence[Mapping[tuple[_Product, tuple[int, ...]], float]], wanted: Sequence[Wanted]
+) -> tuple[list[_Group], dict[_Product, tuple[int, int]]]:
+    """The products in groups, and the group and the row of each."""
+    most: dict[_Product, int] = {}
+    for terms, (_, outer) in zip(expanded, wanted, strict=True):
+        for own, values in terms:
+            most[own] = max(most.get(own, 0), len(outer) + len(values))
+    groups: dict[tuple[int, int, bool], list[_Product]] = {}
+    for own, count in most.items():
+        k = 1 + max(sample for sample, _ in own)
+        symmetric = not count and own == tuple((a, (0, 0, 0)) for a in range(k))
+        groups.setdefault((k, count, symmetric), []).append(own)
+    found = [_Group(k, n, tuple(every), same) for (k, n, same), every in groups.items()]
+    places = {
+        own: (number, row)
+        for number, group in enumerate(found)
+        for row, own in enumerate(group.products)
+    }
+    return found, places
 
 
-@cache
-def _compiled(function: BatchFunction, activation: Activation) -> _Function:
-    first, second = sympy.Dummy(real=True), sympy.Dummy(real=True)
-    value = function.by_moments(first, second)
+def _terms(
+    group: int,
+    outer: int,
+    values: int,
+    every: Sequence[tuple[int, int, tuple[int, ...], float]],
+) -> _Terms:
+    averages, rows, samples, coefficients = zip(*every, strict=True)
+    at = np.array(samples, np.int64).reshape(len(every), outer + values)
+    return _Terms(group, outer, np.array(averages), np.array(rows), at, np.array(coefficients))
 
-    def made(expr: sympy.Expr) -> Callable[..., Array]:
-        evaluate = sympy.lambdify([z, first, second], expr, names(activation), cse=True)
 
-        def at_all(at: Array, *known: Array) -> Array:
-            with np.errstate(all="ignore"):
-                return np.asarray(np.broadcast_to(evaluate(at, *known), at.shape), float)
+def _degree(of: _Product) -> int:
+    """The power of one over a length that a product falls with, if φ is scale-invariant."""
+    return sum(own + first + 2 * second for _, (own, first, second) in of)
 
-        return at_all
 
-    return _Function(made(value), tuple(made(slope(value, by)) for by in (z, first, second)))
+class _Components:
+    """φ, and its derivatives by z and by the means of z and of z² over all samples, compiled.
+
+    Attributes:
+        offset: e, if φ does not change where z, the mean of z, and that of z² plus e are scaled by
+            λ, λ and λ²; None if there is none.
+    """
+
+    def __init__(self, function: BatchFunction, activation: Activation) -> None:
+        self._first, self._second = (sympy.Dummy(real=True) for _ in range(2))
+        self._value = function.by_moments(self._first, self._second)
+        self._names = names(activation)
+        self._compiled: dict[_Component, Callable[..., Array] | None] = {}
+        found = function.offset(activation)
+        self.offset = None if found is None else float(found)
+
+    def vanishes(self, component: _Component) -> bool:
+        """True if a derivative is 0 everywhere."""
+        return self._function(component) is None
+
+    def _function(self, component: _Component) -> Callable[..., Array] | None:
+        if component not in self._compiled:
+            every = (z, self._first, self._second)
+            by = [at for at, count in zip(every, component, strict=True) for _ in range(count)]
+            expr = slope(self._value, *by)
+            self._compiled[component] = (
+                None if expr == 0 else sympy.lambdify([every], expr, self._names, cse=True)
+            )
+        return self._compiled[component]
+
+    def at(self, zs: Array, first: Array, second: Array) -> Callable[[int, _Component], Array]:
+        """A component at z of so many samples, (…, k), by its sample."""
+        known: dict[_Component, Array] = {}
+
+        def factor(sample: int, component: _Component) -> Array:
+            if component not in known:
+                function = self._function(component)
+                assert function is not None
+                with np.errstate(all="ignore"):
+                    own = function((zs, first, second))
+                known[component] = np.asarray(np.broadcast_to(own, zs.shape), float)
+            return known[component][..., sample]
+
+        return factor
+
+
+class _Lengths(NamedTuple):
+    """Values of τ and R, and the weights of them.
+
+    Attributes:
+        tau, R: (nodes,).
+        weigh: of the power B of τ, that j of R², and the degree of a product: (nodes,).
+    """
+
+    tau: Array
+    R: Array
+    weigh: Callable[[int, int, int], Array]
+
+    def weights(self, every: Sequence[tuple[int, int]], degree: int) -> Array:
+        """For each (B, j) a column."""
+        return np.stack([self.weigh(B, j, degree) for B, j in every], axis=1)
 
 
 class _Space(NamedTuple):
@@ -319,88 +432,108 @@ class _Space(NamedTuple):
         second = self.a**2 * (inside[:, None] * tau**2 + R**2) / self.m + first**2
         return zs, first, second
 
-    def mean_of(self, others: tuple[int, ...], omega: Array, tau: Array, R: Array) -> Array:
-        """⟨Π z⟩ of samples that are not integrated over, given w and R, (directions, lengths)."""
-        count = max((*others, self.k - 1)) + 1
-        centred = np.eye(count) - 1.0 / self.m
-        inside = centred[:, : self.k] @ np.linalg.pinv(self.basis).T
-        rest = self.a**2 * (centred - inside @ inside.T)
-        along = self._with_mean(self.a * inside, self.mean)
-        if not others:
-            return np.ones(())
-        total = np.zeros((len(omega), len(tau)))
-        for singles, wick, left in _matchings(others):
-            if wick or (left and not self.left):
-                continue
-            scale = math.prod(rest[pair] / (self.left + 2 * j) for j, pair in enumerate(left))
-            powers = tau ** len(singles) * R ** (2 * len(left))
-            total += np.prod(omega @ along[[*singles]].T, axis=1)[:, None] * (scale * powers)
-        return total
+    def lengths(self, offset: float | None) -> _Lengths:
+        """τ and R on a grid, or on a line if φ is scale-invariant but for this offset."""
+        if offset is None:
+            return self._plane()
+        return self._line(offset) if offset else self._circle()
 
-    def lengths(self) -> tuple[Array, Array, Array]:
-        """τ and R on a grid, flat, and their weights."""
-        tau, of_tau = _chi(self.explicit)
+    def _of_R(self) -> tuple[Array, Array]:
         if not self.left:
-            return tau, np.zeros_like(tau), of_tau
-        R, of_R = _chi(self.left) if self.left < _FEW else _laguerre(self.left)
+            return np.zeros(1), np.ones(1)
+        return _chi(self.left) if self.left < _FEW else _laguerre(self.left)
+
+    def _plane(self) -> _Lengths:
+        """τ and R on a grid, flat."""
+        (tau, of_tau), (R, of_R) = _chi(self.explicit), self._of_R()
         weights = of_tau[:, None] * of_R
         at = weights > 1e-16 * weights.max()
-        grid = np.broadcast_arrays(tau[:, None], R)
-        return grid[0][at], grid[1][at], weights[at]
+        tau, R = (each[at] for each in np.broadcast_arrays(tau[:, None], R))
+        return _Lengths(tau, R, lambda B, j, degree: weights[at] * tau**B * R ** (2 * j))
 
-    def homogeneous(self) -> tuple[Array, Array, Array]:
-        """τ and R with τ² + R² = 1, and their weights."""
-        if not self.left:
-            return np.ones(1), np.zeros(1), np.ones(1)
+    def _line(self, offset: float) -> _Lengths:
+        """τ/A with A² = a² R²/m + offset, on which φ depends alone, at R = 0."""
+        R, of_R = self._of_R()
+        A = np.sqrt(self.a**2 * R**2 / self.m + offset)
+        log_tau, k = np.log(_chi(self.explicit)[0][[0, -1]]), self.explicit
+        t = np.arange(log_tau[0] - math.log(A.max()), log_tau[1] - math.log(A.min()), _STEP)
+        at = A[:, None] * np.exp(t)
+        normal = math.lgamma(0.5 * k) + (0.5 * k - 1.0) * math.log(2.0)
+        density = _STEP * np.exp(k * np.log(at) - 0.5 * at**2 - normal)
+
+        def weigh(B: int, j: int, degree: int) -> Array:
+            scale = of_R * R ** (2 * j) * (A / math.sqrt(offset)) ** -degree
+            return np.asarray(scale @ (density * at**B))
+
+        return _Lengths(math.sqrt(offset) * np.exp(t), np.zeros_like(t), weigh)
+
+    def _circle(self) -> _Lengths:
+        """τ and R with τ² + R² = 1, of a scale-invariant φ."""
         k, c = self.explicit, self.left
-        peak = 0.5 * math.log(k / c)
-        x = np.arange(peak - _FAR / k - 4.0, peak + _FAR / c + 4.0, _STEP)
-        weights = np.exp(k * x - 0.5 * (k + c) * np.logaddexp(0.0, 2.0 * x))
-        weights /= weights.sum()
-        length = np.exp(-0.5 * np.logaddexp(0.0, 2.0 * x))
-        return length * np.exp(x), length, weights
+        tau, R, weights = np.ones(1), np.zeros(1), np.ones(1)
+        if c:
+            peak = 0.5 * math.log(k / c)
+            x = np.arange(peak - _FAR / k - 4.0, peak + _FAR / c + 4.0, _STEP)
+            weights = np.exp(k * x - 0.5 * (k + c) * np.logaddexp(0.0, 2.0 * x))
+            weights /= weights.sum()
+            R = np.exp(-0.5 * np.logaddexp(0.0, 2.0 * x))
+            tau = R * np.exp(x)
 
-    def powers(self, degrees: NDArray[np.int64]) -> Array:
-        """⟨ρ^n⟩ of a normal vector's length in all directions; InputError if one is infinite."""
-        D = self.explicit + self.left
-        if (D + degrees <= 0).any():
-            raise InputError("inputs", f"{D} directions of a batch", DIVERGES)
-        logs = [math.lgamma(0.5 * (D + n)) - math.lgamma(0.5 * D) for n in degrees.ravel().tolist()]
-        return np.asarray(2.0 ** (0.5 * degrees) * np.exp(logs).reshape(degrees.shape))
+        def weigh(B: int, j: int, degree: int) -> Array:
+            power = B + 2 * j - degree
+            if k + c + power <= 0:  # infinite, and in no average
+                return np.zeros_like(tau)
+            log = math.lgamma(0.5 * (k + c + power)) - math.lgamma(0.5 * (k + c))
+            return np.asarray(
+                weights * tau**B * R ** (2 * j) * 2.0 ** (0.5 * power) * math.exp(log)
+            )
 
-    def average(
-        self, outer: Sequence[int], moments: Array, most: int, absolute: bool = False
-    ) -> float:
-        """⟨∂…∂ F⟩ by these samples, from the moments of F."""
-        steps = _steps(self.explicit, most)
-        rows, gram, rest = self._samples(max((*outer, self.k - 1)) + 1)
-        total = 0.0
-        for singles, wick, left in _matchings(tuple(range(len(outer)))):
-            scale = math.prod(-gram[outer[s], outer[t]] for s, t in wick)
-            scale *= math.prod(rest[outer[s], outer[t]] for s, t in left)
-            scale /= math.prod(self.left + 2 * j for j in range(len(left))) or 1.0
-            if not scale:
+        return _Lengths(tau, R, weigh)
+
+    def average(self, terms: _Terms, most: int, moments: Array, *, absolute: bool = False) -> Array:
+        """⟨∂…∂ (z…z F)⟩ of each term, from the moments of the products."""
+        begins = range(0, len(terms.rows), _TERMS)
+        parts = [self._average(terms.part(begin), most, moments, absolute) for begin in begins]
+        return np.concatenate(parts)
+
+    def _average(self, terms: _Terms, most: int, moments: Array, absolute: bool) -> Array:
+        steps, named = _steps(self.explicit, most), terms.samples
+        count = named.shape[1]
+        by, at, gram, rest = self._samples(max(named.max(initial=0), self.k - 1) + 1)
+        rows = [(by if s < terms.outer else at)[named[:, s]].T for s in range(count)]
+        lengths = [1.0 / self.a if s < terms.outer else self.a for s in range(count)]
+        coefficients, total = terms.coefficients, np.zeros(len(named))
+        if absolute:
+            rows, coefficients = [np.abs(each) for each in rows], np.abs(coefficients)
+        for singles, wick, left in _matchings(tuple(range(count)), terms.outer):
+            scale = coefficients.copy()
+            for s, t in wick:
+                scale *= -gram[named[:, s], named[:, t]]
+            for s, t in left:
+                scale *= rest[named[:, s], named[:, t]] * (lengths[s] * lengths[t])
+            if not scale.any():
                 continue
-            tensor = moments[steps[len(singles), len(left)]]
+            scale /= math.prod(self.left + 2 * j for j in range(len(left)))
+            tensor = moments[steps[len(singles), len(left)]][..., terms.rows]
             for s in singles:
-                tensor = (np.abs(rows) if absolute else rows)[outer[s]] @ tensor
-            total += (abs(scale) if absolute else scale) * float(tensor)
+                tensor = np.einsum("an,a...n->...n", rows[s], tensor)
+            total += (np.abs(scale) if absolute else scale) * tensor
         return total
 
-    def _samples(self, count: int) -> tuple[Array, Array, Array]:
-        """Of so many samples: ∂_s by w, (samples, directions); products of the ∂_s; and what of
-        these is along the directions that are left."""
+    def _samples(self, count: int) -> tuple[Array, Array, Array, Array]:
+        """Of so many samples: ∂_s by w and z_s by w, (samples, directions); products of the ∂_s;
+        and what of these is along the directions that are left, in units of 1/a²."""
         centred = np.eye(count) - 1.0 / self.m
-        inverse = np.linalg.pinv(self.basis)
-        inside = centred[:, : self.k] @ inverse.T
-        rest = (centred - inside @ inside.T) / self.a**2
+        inside = centred[:, : self.k] @ np.linalg.pinv(self.basis).T
+        rest = centred - inside @ inside.T
         rest[: self.k] = rest[:, : self.k] = 0.0
-        rows = inside / self.a
         gram = centred / self.a**2
+        by, at = inside / self.a, inside * self.a
         if self.mean:
             gram = gram + 1.0 / (self.m * self.mean) ** 2
-            rows = self._with_mean(rows, 1.0 / (self.m * self.mean))
-        return rows, gram, rest if self.left else 0.0 * rest
+            by = self._with_mean(by, 1.0 / (self.m * self.mean))
+            at = self._with_mean(at, self.mean)
+        return by, at, gram, rest if self.left else 0.0 * rest
 
 
 @cache(entries=512)
@@ -464,26 +597,30 @@ _Pairs: TypeAlias = "tuple[tuple[int, int], ...]"
 
 
 @cache
-def _matchings(places: tuple[int, ...]) -> list[tuple[tuple[int, ...], _Pairs, _Pairs]]:
-    """The ways to leave places alone, to join them by Wick's theorem, and along what is left."""
+def _matchings(places: tuple[int, ...], outer: int) -> list[tuple[tuple[int, ...], _Pairs, _Pairs]]:
+    """The ways to leave places alone, to join those before `outer` by Wick's theorem, and to join
+    any along what is left."""
     if not places:
         return [((), (), ())]
     first, rest = places[0], places[1:]
-    found = [((first, *one), wick, left) for one, wick, left in _matchings(rest)]
+    found = [((first, *one), wick, left) for one, wick, left in _matchings(rest, outer)]
     for k, other in enumerate(rest):
         pair = (first, other)
-        for one, wick, left in _matchings(rest[:k] + rest[k + 1 :]):
-            found += [(one, (pair, *wick), left), (one, wick, (pair, *left))]
+        for one, wick, left in _matchings(rest[:k] + rest[k + 1 :], outer):
+            found += [(one, (pair, *wick), left)] * (other < outer) + [(one, wick, (pair, *left))]
     return found
 
 
 def slopes(rule: AlikeRule, q: float, p: float) -> Callable[[Array], Array]:
     """Changes of the averages with those of K, (copies, m, m), by differences."""
     step = 1e-4 * (q - p)
-    by_q, by_p = (
-        (rule(q + dq, p + dp, rough=True)[0] - rule(q - dq, p - dp, rough=True)[0]) / (2.0 * step)
-        for dq, dp in ((step, 0.0), (0.0, step))
-    )
+
+    def by(dq: float, dp: float) -> Array:
+        both = (rule(q + sign * dq, p + sign * dp, rough=True)[0] for sign in (1.0, -1.0))
+        return np.subtract(*both) / (2.0 * step)
+
+    by_q = by(step, 0.0)
+    by_p = -by_q if rule.is_centred else by(0.0, step)
 
     def change(dK: Array) -> Array:
         return np.asarray(dK[:, 0, :1] * by_q + dK[:, 0, 1:2] * by_p)

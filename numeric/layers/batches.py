@@ -13,7 +13,7 @@ moments of τ are known. The error is estimated by a rule with fewer points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple, TypeAlias
@@ -26,18 +26,14 @@ from numpy.typing import NDArray
 from derive.activations.batches import BatchFunction, slope
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket, by_sample
-from derive.symbols import z
+from derive.gaussian.brackets import slopes_of
+from derive.symbols import real, z
 from derive.work.caches import cache
 
 from ..arrays import Array
 from ..brackets.functions import OWN
 from . import sigma
-from .averages import Averages
 from .directions import Directions, cones, directions
-
-MOST = 4
-"""Samples of a general batch."""
 
 _POINTS = (6, 12, 18, 24, 32, 40)
 """Along each edge of a simplex, until two rules agree."""
@@ -45,8 +41,9 @@ _POINTS = (6, 12, 18, 24, 32, 40)
 _AGREE, _NODES = 1e-11, 1 << 21
 """The agreement that ends the search, relative to the size; most nodes of a rule."""
 
-_STEP, _RANK, _CHUNK = 0.1, 1e-13, 1 << 16
-"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once."""
+_STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
+"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
+so many products."""
 
 _SHOWN = 0.125 / float(np.finfo(float).eps)
 """What an error of the rule adds to an average's size, whose roundings the flow's error is made of
@@ -54,12 +51,12 @@ _SHOWN = 0.125 / float(np.finfo(float).eps)
 
 _DIFFER = "samples that differ, and an eps where values of one neuron may be alike"
 
-DIVERGES = (
-    "an eps, or a larger batch: averages of 1/r² over a norm r of so few directions are infinite"
-)
 
-Wanted: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""The factors φ by `code`, and the samples of the derivatives outside, ascending."""
+Factor: TypeAlias = tuple[int, int]
+"""φ of a sample, and 0 or the samples that it is differentiated by (`by_samples`)."""
+
+Wanted: TypeAlias = tuple[tuple[Factor, ...], tuple[int, ...]]
+"""The factors, and the samples of the derivatives outside, ascending."""
 
 
 class Compiled(NamedTuple):
@@ -134,46 +131,72 @@ def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Ar
 
 def names(activation: Activation) -> list[Any]:
     """The functions in expressions of φ."""
-    values = sigma.derivatives(activation, (0,))
-    slopes = sigma.derivatives(activation, (1,))
-    own = {
-        "s": lambda at: values(np.asarray(at, float))[0],
-        "Slope": lambda at: slopes(np.asarray(at, float))[0],
-    }
+
+    def slope_of(order: int, at: Array) -> Array:
+        return sigma.derivatives(activation, (order,))(np.asarray(at, float))[0]
+
+    own = {"s": partial(slope_of, 0), "Slope": slope_of}
     return [own, OWN, "scipy", "numpy"]
 
 
-def code(sample: int, order: int, m: int) -> int:
-    """The place of a factor in `with_slopes`: φ of a sample, or its derivative by one."""
-    return sample if order == 0 else m + m * sample + by_sample(order)
+def factors_of(
+    function: BatchFunction, activation: Activation, factors: Sequence[Factor], m: int
+) -> Callable[[Array], Array]:
+    """φ and its derivatives, of arrays (…, m): (…, factors).
 
-
-def of_batch(
-    function: BatchFunction, activation: Activation, brackets: Iterable[Bracket], m: int
-) -> Averages:
-    """Averages of m samples: at a kernel K, (m, m), values and sizes are (count,).
-
-    Raises InputError for more than `MOST` samples, and, evaluated, for a batch without variance.
+    Raises InputError for second derivatives of an activation with kinks.
     """
-    if m > MOST:
-        wanted = f"{MOST} samples at most in a layer with a function of all samples"
-        raise InputError("inputs", f"{m} samples", wanted)
-    wanted_averages: dict[Wanted, int] = {}
+    by = [(sample, slopes_of(order)) for sample, order in factors]
+    plain, steep = compiled(function, activation), with_slopes(function, activation)
+    if not activation.is_smooth and any(len(slopes) > 1 for _, slopes in by):
+        wanted = "an activation without kinks, for tensors with second derivatives of it"
+        raise InputError("activation", str(activation), wanted)
+    low = [k for k, (_, slopes) in enumerate(by) if len(slopes) < 2]
+    places = [
+        s + sum(m + m * s + each - s for each in slopes) for s, slopes in by if len(slopes) < 2
+    ]
+    higher = {k: _turned(*each, m) for k, each in enumerate(by) if len(each[1]) > 1}
+    is_steep = any(order for _, order in factors)
 
-    def place(bracket: Bracket, at: Sequence[int]) -> int:
-        to = dict(zip(bracket.samples, at, strict=True))
-        moved = bracket.relabelled(to.__getitem__)
-        factors = tuple(sorted(code(*factor, m) for factor in moved.factors))
-        key = factors, tuple(sorted(to[sample] for sample in bracket.outer))
-        return wanted_averages.setdefault(key, len(wanted_averages))
+    def evaluate(at: Array) -> Array:
+        found = np.empty((*at.shape[:-1], len(by)))
+        found[..., low] = (steep(at) if is_steep else plain(at, -1))[..., places]
+        for k, (pattern, turned) in higher.items():
+            own = _derivative(function, activation, pattern, m)
+            found[..., k] = own(*np.moveaxis(at[..., turned], -1, 0))
+        return found
 
-    places = {}
-    for bracket in brackets:
-        shape = (m,) * len(bracket.samples)
-        found = [place(bracket, at) for at in product(range(m), repeat=len(shape))]
-        places[bracket] = np.array(found).reshape(1, *shape)
-    rule = _Rule(function, activation, tuple(wanted_averages), m)
-    return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
+    return evaluate
+
+
+def _turned(sample: int, slopes: Sequence[int], m: int) -> tuple[tuple[int, ...], list[int]]:
+    """The samples of a derivative's slopes as those of sample 0, and the samples in that order."""
+    order = list(dict.fromkeys((sample, *slopes, *range(m))))
+    return tuple(sorted(map(order.index, slopes))), order
+
+
+@cache
+def _derivative(
+    function: BatchFunction, activation: Activation, slopes: tuple[int, ...], m: int
+) -> Callable[..., Array]:
+    """A derivative of φ of sample 0 by these samples, of the values of all m."""
+    values = [real(f"z_{sample}") for sample in range(m)]
+    found = slope(function.at_samples(values), *(values[each] for each in slopes))
+    compiled: Callable[..., Array] = sympy.lambdify(values, found, names(activation), cse=True)
+    return compiled
+
+
+def degree(factors: Sequence[Factor]) -> int:
+    """How many derivatives the factors have."""
+    return sum(len(slopes_of(order)) for _, order in factors)
+
+
+def diverging(directions: int, slopes: int) -> InputError:
+    """The error of averages of so many slopes, over a norm of so few directions."""
+    wanted = (
+        f"an eps, or a larger batch: averages of 1/r{'¹²³⁴⁵⁶⁷⁸'[slopes - 1]} over a norm r of so "
+    )
+    return InputError("inputs", f"{directions} directions of a batch", wanted + "few are infinite")
 
 
 def check_kinks(activation: Activation) -> None:
@@ -196,6 +219,34 @@ def remaining(before: Array, found: Array, last: float) -> tuple[Array, float, f
     return error * falling, change, change * falling
 
 
+def directions_of(K: Array, *, centred: bool, slopes: int) -> tuple[Array, Array]:
+    """L and L⁺ᵀ, (m, directions), of z = L u; without the mean of the samples if `centred`.
+
+    Raises InputError for a batch without variance, and for too few directions for averages of so
+    many slopes of a scale-invariant φ.
+    """
+    basis, scale = _basis(len(K), centred), np.abs(K.diagonal()).max()
+    if not np.isfinite(K).all():
+        raise InputError("inputs", "samples without variance", _DIFFER)
+    variances, axes = np.linalg.eigh(basis.T @ K @ basis)
+    seen = variances > _RANK * scale
+    if not seen.any():
+        raise InputError("inputs", "samples without variance", _DIFFER)
+    if slopes and seen.sum() <= slopes:
+        raise diverging(int(seen.sum()), slopes)
+    axes, lengths = axes[:, seen], np.sqrt(variances[seen])
+    turn = axes.T if seen.all() else np.eye(len(lengths))  # a symmetric root moves little with K
+    return basis @ (axes * lengths) @ turn, basis @ (axes / lengths) @ turn
+
+
+@cache(entries=32)
+def _basis(m: int, centred: bool) -> Array:
+    """Directions of the samples, (m, directions): without that of their mean if `centred`."""
+    if not centred:
+        return np.eye(m)
+    return np.asarray(np.linalg.qr(np.eye(m)[:, 1:] - 1.0 / m)[0])
+
+
 class _Known(NamedTuple):
     """At one kernel, by the number of derivatives: ⟨∂…∂ F⟩ of each product F, (products, m, m, …),
     and the errors of the rule."""
@@ -205,21 +256,19 @@ class _Known(NamedTuple):
     sizes: list[Array]
 
 
-class _Rule:
+class Rule:
     """The averages, with what one kernel has kept: a flow asks for values and slopes there."""
 
     def __init__(
         self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
     ) -> None:
         self._wanted, self._m = wanted, m
-        steep = any(factor >= m for factors, _ in wanted for factor in factors)
-        plain = compiled(function, activation)
-        slopes = with_slopes(function, activation)
-        self._phi: Callable[[Array], Array] = slopes if steep else lambda at: plain(at, -1)
+        own = sorted({factor for factors, _ in wanted for factor in factors})
+        self._phi = factors_of(function, activation, own, m)
+        self._places = {factor: k for k, factor in enumerate(own)}
         self._products = list(dict.fromkeys(factors for factors, _ in wanted))
-        self._degrees = np.array(
-            [sum(factor >= m for factor in factors) for factors in self._products]
-        )
+        self._rows = {factors: row for row, factors in enumerate(self._products)}
+        self._degrees = np.array([degree(factors) for factors in self._products])
         self._most = 2 + max((len(outer) for _, outer in wanted), default=0)
         self._homogeneous = function.is_scale_invariant(activation)
         self._centred = function.is_shift_invariant
@@ -238,7 +287,7 @@ class _Rule:
             return values, sizes
         known = self._at_kernel(K)
         own = [
-            [part[len(outer)][(self._products.index(factors), *outer)] for part in known]
+            [part[len(outer)][(self._rows[factors], *outer)] for part in known]
             for factors, outer in self._wanted
         ]
         values, errors, sizes = np.array(own).reshape(-1, 3).T
@@ -249,7 +298,7 @@ class _Rule:
         known = self._at_kernel(K)
         slopes = np.array(
             [
-                known.values[len(outer) + 2][(self._products.index(factors), *outer)]
+                known.values[len(outer) + 2][(self._rows[factors], *outer)]
                 for factors, outer in self._wanted
             ]
         )
@@ -261,20 +310,10 @@ class _Rule:
         return self._known
 
     def _averaged(self, K: Array) -> _Known:
-        scale = np.abs(K.diagonal()).max()
-        if self._centred:
-            P = np.eye(self._m) - 1.0 / self._m
-            K = P @ K @ P
-        variances, axes = np.linalg.eigh(K)
-        seen = variances > _RANK * scale
-        if not np.isfinite(K).all() or not seen.any():
-            raise InputError("inputs", "samples without variance", _DIFFER)
-        L = axes[:, seen] * np.sqrt(variances[seen])
-        inverse = axes[:, seen] / np.sqrt(variances[seen])
+        steepest = int(self._degrees.max(initial=0)) if self._homogeneous else 0
+        L, inverse = directions_of(K, centred=self._centred, slopes=steepest)
         parts = cones(self._planes @ L)
         r = L.shape[1]
-        if self._homogeneous and r <= self._degrees.max(initial=0):
-            raise InputError("inputs", f"{r} directions of a batch", DIVERGES)
         radial = 1 if self._homogeneous else len(_radial(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
@@ -303,7 +342,7 @@ class _Rule:
         total = np.zeros((len(exponents), len(self._products)))
         tau, weights = _radial(r)
         powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
-        step = max(1, _CHUNK // len(tau))
+        step = max(1, _CHUNK // len(tau) // (1 + len(self._products) // _FEW))
         lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
         degree = exponents.sum(axis=1)
         for begin in range(0, len(rule.weights), step):
@@ -329,12 +368,11 @@ class _Rule:
 
     def _product(self, phi: Array) -> Array:
         """The products F of φ (…, m), along the first axis."""
-        found: dict[tuple[int, ...], Array] = {(): np.ones(phi.shape[:-1])}
-
-        for samples in self._products:
-            for k, sample in enumerate(samples):
-                if samples[: k + 1] not in found:
-                    found[samples[: k + 1]] = found[samples[:k]] * phi[..., sample]
+        found: dict[tuple[Factor, ...], Array] = {(): np.ones(phi.shape[:-1])}
+        for factors in self._products:
+            for k, factor in enumerate(factors):
+                if factors[: k + 1] not in found:
+                    found[factors[: k + 1]] = found[factors[:k]] * phi[..., self._places[factor]]
         return np.stack([found[each] for each in self._products])
 
 

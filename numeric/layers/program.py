@@ -42,8 +42,8 @@ ONE = 0
 _MANY = 2000
 """Entries of a tensor from which on monomials are products of arrays."""
 
-_LETTERS = "abcdefgh"
-"""Of the axes of an entry."""
+_LETTERS = "abcdefghijklmnopqrstuvwxy"
+"""Of the axes of an entry, and of summed labels."""
 
 _AT_ONCE = 1 << 14
 """Entries of such products that are held at a time, more or less."""
@@ -299,6 +299,60 @@ class Tables:
                 found[k] = values[:, row].reshape(len(values), *self._shapes[k])
                 sizes[k] = of_terms[row].reshape(self._shapes[k])
         return found, sizes
+
+
+class Contractions:
+    """Recursions with sums over samples: each monomial a product of arrays, label by label.
+
+    Arguments: as of `Table`.
+    """
+
+    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
+        self._m = m
+        self._steps = []
+        for step in steps:
+            placed = (
+                (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
+            )
+            terms = [
+                (value, *self._term(factors, step.samples)) for factors, value in sorted(placed)
+            ]
+            self._steps.append((len(step.samples), terms))
+
+    def _term(self, factors: _Placed, kept: Sequence[int]) -> tuple[list[slice], str]:
+        """Where the factors are, and the sum."""
+        labels = dict.fromkeys(label for _, own in factors for label in own)
+        letter = dict(zip(dict.fromkeys((*kept, *labels)), _LETTERS, strict=False))
+        parts = ["".join(letter[label] for label in own) for _, own in factors]
+        own = [slice(first, first + self._m ** len(labels)) for first, labels in factors]
+        lacking = "".join(letter[label] for label in kept if label not in labels)
+        if lacking:  # a term that does not depend on a sample
+            own.append(slice(ONE, ONE + 1))
+            parts.append(lacking)
+        return own, f"{','.join(parts)}->{''.join(letter[label] for label in kept)}"
+
+    def __call__(self, vectors: Array) -> Estimate:
+        """As `Tables` has it."""
+        vectors = np.concatenate([vectors[:-1], np.abs(vectors[-1:])])
+        found, sizes = list[Array](), list[Array]()
+        for rank, terms in self._steps:
+            total = np.zeros((len(vectors), *(self._m,) * rank))
+            for value, places, sums in terms:
+                for row, vector in enumerate(vectors):
+                    scale = value if row < len(vectors) - 1 else abs(value)
+                    total[row] += scale * self._summed(vector, places, sums)
+            found.append(total[:-1])
+            sizes.append(total[-1])
+        return found, sizes
+
+    def _summed(self, vector: Array, places: Sequence[slice], sums: str) -> Array:
+        arrays = []
+        for at, labels in zip(places, sums.partition("->")[0].split(","), strict=True):
+            shape = (self._m,) * len(labels)
+            own = vector[at]
+            is_whole = own.size == prod(shape)
+            arrays.append(own.reshape(shape) if is_whole else np.broadcast_to(own, shape))
+        return np.asarray(np.einsum(sums, *arrays, optimize="greedy"))
 
 
 _Axed: TypeAlias = "tuple[int, tuple[int, ...]]"

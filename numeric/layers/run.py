@@ -16,7 +16,7 @@ from ..arrays import Array
 from . import averages, stages
 from .accuracy import EPS
 from .averages import Copies
-from .program import GATHERED, Along, Table, Times, times
+from .program import GATHERED, Along, Table, Tables, Times, times
 from .staged import StagedLayers
 from .vectors import Descent, Estimate, begun, relabelled, stacked
 
@@ -59,6 +59,7 @@ class Layers(StagedLayers):
         self._own = averages.of_one(scheme.sigma, own), places
         self._own_at = self._tensors_at + len(names) + np.array(places, np.int64)
         self._own_table = stage.table([step])
+        assert isinstance(stage.tables, Tables)
         ((self._order_of, table),) = stage.tables.by_rank
         assert isinstance(table, Table)
         follows = [k for k in range(len(names)) if k != self._kernel]

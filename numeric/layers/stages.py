@@ -24,10 +24,10 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
-from .batches import of_batch
 from .pooled import Gathered, Pooled, over_positions
-from .program import Polynomial, Table, Tables
+from .program import Contractions, Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
+from .sampled_batches import of_batch
 from .vectors import Estimate, disturbed, relabelled, side_by_side, stacked, with_sizes
 
 Sigma: TypeAlias = Callable[[str], Activation]
@@ -110,7 +110,11 @@ class Stage:
         self.groups = [averaged(kernel) for kernel in sorted(brackets)]
         self.noises = sum(group.count for group in self.groups)
         self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
-        self.tables = Tables(steps, m, self._find, exchangeable=exchangeable)
+        self.tables = (
+            Tables(steps, m, self._find, exchangeable=exchangeable)
+            if batch is None
+            else Contractions(steps, m, self._find)
+        )
 
     def _lay_out(
         self,

@@ -72,8 +72,6 @@ def depth_of(net: Network, depth: int | None) -> int:
         raise InputError("depth", None, "a depth, or a network with widths")
     deep = as_integer("depth", given_depth, 1)
     layer = net.layer
-    for scheme in net.schemes(deep, 2).distinct:
-        scheme.check_without_batch("functions of one sample, in training")
     if layer.measured_axes(deep) != layer.output_axes:
         wanted = f"the depth of {layer}: the positions of its layers are not those of the last one"
         raise InputError("depth", deep, wanted)

@@ -107,6 +107,11 @@ def flow(
     half = flag("half", half)
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
+    if isinstance(inputs, Exchangeable):
+        for scheme in net.schemes(deep, 2).distinct:
+            scheme.check_without_batch(
+                "functions of one sample, for exchangeable inputs in training"
+            )
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"

@@ -14,6 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
+from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import named
 from derive.errors import InputError, Words
 from derive.network import Network
@@ -32,7 +33,11 @@ _SIMPLE = 1e-9
 
 @rests_on("day2025")
 def learning_rate(
-    net: Network, inputs: ArrayLike, depth: int | None = None, *, width: int | None = None
+    net: Network,
+    inputs: ArrayLike | Exchangeable,
+    depth: int | None = None,
+    *,
+    width: int | None = None,
 ) -> xarray.Dataset:
     """The largest stable and the fastest η of full-batch descent at initialization, by depth.
 
@@ -65,9 +70,10 @@ def learning_rate(
         rounding change.
 
     Raises:
-        InputError: for arguments that cannot be used, and as `numeric.flow` does; for dropout; for
-            a skip around one matrix as the last layer; where eigenvalues of Θ meet, of inputs
-            related by a symmetry for one, and fluctuations part them; where Θ is 0.
+        InputError: for arguments that cannot be used, exchangeable inputs among them, and as
+            `numeric.flow` does; for dropout; for a skip around one matrix as the last layer; where
+            eigenvalues of Θ meet, of inputs related by a symmetry for one, and fluctuations part
+            them; where Θ is 0.
 
     >>> from derive import Network
     >>> table = learning_rate(Network("tanh"), [1.0, 0.5], depth=2)
@@ -75,6 +81,11 @@ def learning_rate(
     (array([1.2308, 0.9067]), array([0.    , 0.3858]))
     """
     _, group = checked_network(net, depth)
+    if isinstance(inputs, Exchangeable):
+        wanted = (
+            "ordinary inputs: of exchangeable ones all eigenvalues of Θ but one are equal, and "
+        )
+        raise InputError("inputs", str(inputs), wanted + "fluctuations part them")
     X = inputs_of(net, inputs)
     samples = len(X) * math.prod(net.layer.output_axes)
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}

@@ -124,7 +124,8 @@ def simulate(
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
     ensemble = _ensemble(net, data, width, depth, seed)
-    depth_of(net, ensemble.depth)
+    for scheme in net.schemes(depth_of(net, ensemble.depth), 2).distinct:
+        scheme.check_without_batch("functions of one sample, in training; training.flow has others")
     times = _times(steps)
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)

@@ -188,11 +188,11 @@ def test_affine_changes_scale_and_shift():
     [
         (lambda net: flow(net, BATCH[0], 3, ["K"]), "several samples"),
         (lambda net: flow(net, np.ones((3, 6)), 2, ["K"]), "samples that differ"),
-        (lambda net: flow(net, np.eye(5), 3, ["K"]), "4 samples at most"),
+        (lambda net: flow(net, np.eye(17), 3, ["K"]), "at most 16 samples"),
         (lambda net: flow(net, Exchangeable(sympy.Symbol("m"), 1, 0), 3, ["K"]), "a number of"),
         (lambda net: flow(net, Exchangeable(5, 1, 1), 3, ["K"]), "samples that differ"),
-        (lambda net: flow(net, BATCH, 3, ["Theta1"]), "cumulants of z alone"),
         (lambda net: flow(net, BATCH[:3], 3, ["Theta"]), "averages of 1/r²"),
+        (lambda net: flow(net, BATCH, 3, ["B"]), "averages of 1/r⁴"),
         (lambda net: simulate(net, BATCH, 8, 3, draws=4, tensors=["Theta"]), "infinite mean"),
         (lambda net: flow(net, BATCH, 3, ["K"], precision=16), "none, for a function of all"),
         (lambda net: simulate(net, BATCH[0], 8, 3, draws=4), "several samples"),

@@ -22,7 +22,7 @@ from ...arithmetic.polynomials import (
     power,
     times,
 )
-from ...display.labels import SUMMED
+from ...display.labels import SLOPES, SUMMED
 from ...gaussian.brackets import Bracket, normal_form
 from ...groups.pairings import Blocks, refining_pairings, refining_partitions
 from ...work.caches import cache
@@ -185,7 +185,7 @@ def _renumbered(insertion: _Insertion, by: int) -> _Insertion:
     outer, mono, at = insertion
 
     def label(sample: int) -> int:
-        return sample + by if sample >= SUMMED else sample
+        return sample + by if SUMMED <= sample < SLOPES else sample
 
     atoms = frozenset((relabelled(atom, label), exponent) for atom, exponent in mono)
     return tuple((j, label(sample), kind) for j, sample, kind in outer), atoms, at

@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from ...arithmetic.polynomials import Expansion, add, multiply_all
+from ...display.labels import MOST_SUMMED, SLOPES, SUMMED
 from ...groups.pairings import Blocks, mobius, pair_partitions
 from ...weights import WeightEnsemble
 from ...work.caches import cache
+from ..atoms import relabelled
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..through import Summand
@@ -96,7 +98,22 @@ def layer_cumulant(
     for wanted in [pairing] if pairing else pair_partitions(sum(map(len, slots))):
         total: Expansion = {}
         for blocks in splittings(slots, wanted):
-            moments = multiply_all([moment(*block) for block in blocks], order)
+            own = [_apart(moment(*block), k, stage) for k, block in enumerate(blocks)]
+            moments = multiply_all(own, order)
             add(total, moments, mobius(len(blocks)))
         result[wanted] = total
     return result
+
+
+def _apart(moment: Expansion, number: int, stage: Stage) -> Expansion:
+    """A moment whose summed samples are not those of other moments that it is multiplied by."""
+    if not number or stage.batch is None:
+        return moment
+
+    def label(sample: int) -> int:
+        return sample + number * MOST_SUMMED if SUMMED <= sample < SLOPES else sample
+
+    return {
+        (frozenset((relabelled(atom, label), exponent) for atom, exponent in mono), at): value
+        for (mono, at), value in moment.items()
+    }

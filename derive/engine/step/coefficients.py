@@ -25,8 +25,8 @@ from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor, tensor
-from ..trees import H
 from ..variances import general, multiplied_out, unbound
+from .summed import numbered_alike
 
 
 @cache
@@ -104,14 +104,6 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
-    if stage.batch and power > 1:
-        raise InputError("fields", what, "tensors of order 1/n of functions of all samples")
-    if stage.batch and any(field.nodes > 1 for field in fields) and fields != (H,):
-        wanted = (
-            "cumulants of z alone, such as K, G1 and V, or Theta: others of derivatives are not "
-            "derived for functions of all samples"
-        )
-        raise InputError("fields", what, wanted)
     averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
     count = f"{averages} averages over the weights"
     check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
@@ -132,6 +124,8 @@ def _derived(
     found = multiplied_out(cumulant, {})
     if stage.pools > 1:
         found = _pooled(found)
+    if stage.batch is not None:
+        found = numbered_alike(found)
     _check_order(found, pairing, what)
     if alone:
         found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
