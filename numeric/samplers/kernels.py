@@ -111,7 +111,7 @@ def _read(stages: Sequence[Stage]) -> set[Kind]:
 def _applies(layers: Layers) -> bool:
     """True if layers 2, 3, … have attention, and nothing that needs neurons."""
     net, depth = layers.net, layers.depth
-    if depth == 1 or not isinstance(net.weights_at(1, layers.width, depth), Gaussian):
+    if STAGES not in layers.needs or depth == 1:
         return False
     every = {net.stages_at(layer, depth) for layer in range(2, depth + 1)}
     read = {net.read_at(layer, depth) for layer in range(1, depth + 1)}

@@ -140,6 +140,27 @@ def test_V_against_networks(mask: str | None) -> None:
     assert (abs(found["K"] - averaged) / errors["K"]).max() > 5
 
 
+@pytest.mark.slow
+def test_heads_are_seen_in_G1() -> None:
+    """G1 is linear in H with scores over d: networks of 2 heads exclude 4. Three numbers."""
+
+    def net(heads: int) -> Network:
+        layer = layers.attention(heads, 2, mask="causal", skip=0, C=(2, 2, 1, 1))
+        return Network("linear", Gaussian(), layer=layer)
+
+    tokens = np.array([[[1.0, 0.0], [0.5, 1.0]]]) * 2**0.5
+    tables = [
+        simulate(net(2), tokens, n, 2, 40_000, tensors="G1", seed=9).sel(layer=2) for n in (64, 128)
+    ]
+    found = 2 * tables[1]["G1"].to_numpy() - tables[0]["G1"].to_numpy()
+    error = np.hypot(2 * tables[1]["G1_se"].to_numpy(), tables[0]["G1_se"].to_numpy())
+    right, wrong = (
+        flow(net(heads), tokens, 2, "G1").sel(layer=2)["G1"].to_numpy() for heads in (2, 4)
+    )
+    assert abs((found - right) / error).max() < 4
+    assert abs((found - wrong) / error).max() > 5
+
+
 C = dict.fromkeys("QKVO", 1.0)
 
 
