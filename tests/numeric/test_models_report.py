@@ -138,3 +138,33 @@ def test_numbers_are_readable():
     assert networks.readable("C_W=123456789123/1000000000000") == "C_W=0.123457"
     assert networks.readable("C_W=17/40, 0.425, 1000 draws") == "C_W=17/40, 0.425, 1000 draws"
     assert networks.readable("1.0507009873554804934") == "1.0507"
+
+
+@pytest.mark.slow
+def test_skips_around_two_matrices_have_v_as_measured():
+    """χ⊥ = 1 + C_1 C_2/4 of ReLU behind each matrix: 2 with He's weights. The branch scale s that
+    is advised gives (1 + s²)³ = e over three blocks."""
+    torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = (nn.Linear(16, 16, bias=False) for _ in range(2))
+            nn.init.kaiming_normal_(self.a.weight)
+            nn.init.kaiming_normal_(self.b.weight)
+
+        def forward(self, x):
+            return x + self.b(torch.relu(self.a(torch.relu(x))))
+
+    def made():
+        parts = nn.Linear(4, 16), Block(), Block(), Block(), nn.ReLU(), nn.Linear(16, 8)
+        return nn.Sequential(*parts)
+
+    found = models.report(made, np.ones(4), draws=40)
+    assert found.agrees
+    assert "V" in found.withheld
+    assert "as measured" in found.findings[2].answer
+    assert found.findings[1].values["gradients"] == pytest.approx(2)
+    scale = found.findings[4].values["branch_scale"]
+    assert (1 + scale**2) ** 3 == pytest.approx(math.e, rel=1e-2)
