@@ -73,6 +73,10 @@ class Drawn:
         own: Mapping[str, Array] = made
         return own
 
+    def prepare(self, X: Array) -> Array:
+        """Inputs as they are: those of the network."""
+        return X
+
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """A node's values, (count, rows, width), from states of a node below it.
 

@@ -305,6 +305,6 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
 
 
 _KEPT = frozenset(
-    {"view", "reshape", "flatten", "squeeze", "permute", "contiguous", "float", "double", "pad"}
-    | {"transpose", "neg", "clone", "dropout"}
+    {"view", "reshape", "flatten", "squeeze", "contiguous", "float", "double", "pad"}
+    | {"neg", "clone", "dropout"}
 )
