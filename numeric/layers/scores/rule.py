@@ -12,16 +12,20 @@ from .moments import Moments, Scores
 _ALIKE = 1e-13
 """How far entries of a kernel that are alike may differ, relative to the largest."""
 
+_SMALL = 8
+"""Heads below this size have scores of so many scales that their integrals take seconds."""
+
 
 def moments(S: Array, scores: Scores) -> Moments:
     """The averages at a kernel: of two tokens by quadrature, else by quasi-Monte Carlo.
 
-    The mean of tokens that are alike comes from its integrals.
+    The mean of tokens that are alike comes from its integrals, unless heads are small.
     """
     if scores.function is None and scores.tokens == 2:
         return pairs.moments(S, scores)
     found = quasi.moments(S, scores)
-    if scores.function is not None or not (scores.is_plain and _are_alike(S)):
+    plain = scores.function is None and scores.is_plain
+    if not plain or (scores.size or _SMALL) < _SMALL or not _are_alike(S):
         return found
     of_both = alike_mean(*_alike(S), scores.gain, scores.size)
     mean, errors = (_matrix(each, len(S)) for each in of_both)
