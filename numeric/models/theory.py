@@ -39,8 +39,6 @@ from .laws import Law
 from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
-_MEANS = ("K", "Theta")
-"""What is known of all layers."""
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
@@ -97,17 +95,16 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled = np.zeros(())
-    for wanted, draws in _wanted(description, X, orders):
-        names = wanted
+    for names, draws in _wanted(description, X, orders):
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
-            missing |= dict.fromkeys([name for name in names if name not in _MEANS], error.wanted)
-            if names[0] not in _MEANS:
+            first_order = [name for name in names if name in {"K", "Theta"}]
+            missing |= {name: error.wanted for name in names if name not in first_order}
+            if not first_order:
                 continue
-            names = _MEANS
-            table = flow(net, given, depth, names, width=net.width)
-        known |= {name: table[name].to_numpy() for name in names}
+            table = flow(net, given, depth, first_order, width=net.width)
+        known |= {name: table[name].to_numpy() for name in names if name in table}
         sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
     fan_in, first = min(n, float(description.widths[0])), description.first
     layers, below = range(first, depth + 1), None
