@@ -39,8 +39,6 @@ from .laws import Law
 from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
-_MEANS = ("K", "Theta")
-"""What is known of all layers."""
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
@@ -100,8 +98,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled = np.zeros(())
-    for wanted, draws in _wanted(description, X, orders):
-        names = wanted
+    for names, draws in _wanted(description, X, orders):
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
