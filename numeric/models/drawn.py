@@ -37,6 +37,7 @@ class Drawn:
 
     precision = 1e-12
     overhead = 100_000
+    takes = None
     has_free_rows = True
     """`Law.draw` takes every entry of such laws from a stream without another."""
 
