@@ -22,7 +22,7 @@ from typing import NamedTuple
 import sympy
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
-from ..errors import InputError, as_integer
+from ..errors import InputError, as_integer, as_sequence
 from ..work.caches import cache
 from .pairings import (
     Pairing,
@@ -37,7 +37,7 @@ from .weingarten import table, value_at
 LAWS = ("O", "U", "Ginibre")
 LIMIT = 1_000_000
 MOST_ORDER = 1_000
-_ADJOINT = ', or their adjoints if the law is "U"'
+_WORDS = 'products of matrix symbols and their transposes, or their adjoints if the law is "U"'
 
 
 def trace_moment(
@@ -78,7 +78,7 @@ def trace_moment(
         raise InputError(
             "random", f"a matrix of {sizes[0]} × {sizes[1]}", f"a square one for {law}"
         )
-    given = [words] if isinstance(words, sympy.MatrixExpr) else list(words)
+    given = [words] if isinstance(words, sympy.MatrixExpr) else as_sequence("words", words, _WORDS)
     diagram = _Diagram([_letters(word, law) for word in given], random)
     symbols = {x.name: x for word in given for x in word.atoms(sympy.MatrixSymbol)}
     counts: dict[_Traces, Counter[_Key]] = defaultdict(Counter)
@@ -112,6 +112,10 @@ def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.E
     3*τ(A*A.T)**2 + (6*τ(A*A.T)**2 - 6*τ(A*A.T*A*A.T))/n**2
     """
     order = as_integer("order", order, -MOST_ORDER, MOST_ORDER)
+    if not isinstance(n, sympy.Symbol):
+        raise InputError("n", n, "the symbol of the size")
+    if not isinstance(expression, sympy.Expr) or expression.is_Matrix:
+        raise InputError("expression", expression, "an average of traces")
     normalised = {
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }
@@ -171,7 +175,7 @@ def _letters(word: sympy.MatrixExpr, law: str) -> _Word:
             letter._replace(conjugated=not letter.conjugated)
             for letter in _transpose(_letters(word.arg, law))
         )
-    raise InputError("words", word, "products of matrix symbols and their transposes" + _ADJOINT)
+    raise InputError("words", word, _WORDS)
 
 
 def _transpose(word: _Word) -> _Word:

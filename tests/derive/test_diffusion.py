@@ -7,7 +7,7 @@ import sympy
 
 from derive import InputError, activations, recursion, symbols
 from derive.deep import walk
-from derive.gaussian.brackets import Component
+from derive.gaussian import Component
 from derive.network import Network
 from derive.symbols import n, z
 

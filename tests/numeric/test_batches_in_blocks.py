@@ -86,12 +86,12 @@ def test_a_skip_past_the_norm_adds_to_the_kernel():
         ("skip(1/2, norm=batch, eps=1)", ["V"], BATCH, "what is not K or Θ"),
         (PREACTIVATION, ["G1"], BATCH[:3], "a skip past the samples of a batch"),
         (
-            "convolution(1, 2, norm=batch)",
+            "convolution(2, 3, norm=batch)",
             ["K"],
-            Exchangeable(2, 1, 0),
+            Exchangeable(3, 1, 0),
             "without positions",
         ),
-        ("convolution(1, 3, norm=batch)", ["K"], np.ones((2, 3, 6)), "4 samples at most"),
+        ("convolution(1, 3, norm=batch)", ["K"], np.eye(18).reshape(6, 3, 18), "at most 16"),
     ],
 )
 def test_refusals(layer, tensors, inputs, reason):

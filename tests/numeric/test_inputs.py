@@ -60,8 +60,8 @@ def test_a_list_that_ends_before_the_depth_says_so():
 
 def test_names_in_a_layers_text_may_be_quoted():
     assert Network("tanh", layer="normalized('rms')") == Network("tanh", layer="normalized(rms)")
-    with pytest.raises(InputError, match="norm: got 'batch'; wanted"):
-        Network("tanh", layer="normalized('batch')")
+    with pytest.raises(InputError, match="norm: got 'instance'; wanted"):
+        Network("tanh", layer="normalized('instance')")
 
 
 def test_averages_over_many_inputs_are_counted_before_they_are_made():

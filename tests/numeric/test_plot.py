@@ -7,13 +7,13 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from derivations.daneshmand import ensembles
 from derivations.nait_saada_tanner import sampling
 from derivations.training.curves import curves
 from derivations.training.data import digits
 from derive import Gaussian, Network
 from derive.errors import InputError
 from numeric import (
-    batchnorm,
     compare,
     flow,
     normalise,
@@ -97,7 +97,7 @@ TABLES = {
     "learning curves": (_curves, "epoch"),
     "learning rates": (lambda: training.learning_rate(NET, X, 3), "layer"),
     "a posterior": (lambda: training.posterior(NET, X, Y, TEST, 2), "sample_1"),
-    "batch normalization": (lambda: batchnorm.simulate(12, 3, 2, 10), "layer"),
+    "batch normalization": (lambda: ensembles.simulate(12, 3, 2, 10), "layer"),
     "kernels": (lambda: propagation.kernels(NET, [1.0, 0.5, 1.0], 2), "layer"),
     "fixed points": (lambda: propagation.fixed_points(Network("tanh", C_b=0.1)), "point"),
     "biases": (lambda: sampling.simulate(NET, X, 4, 2, 5, biases="layer"), "layer"),
