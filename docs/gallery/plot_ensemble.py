@@ -11,9 +11,9 @@ import numpy as np
 from derive import Network
 from numeric import compare, flow, simulate
 
-net, x = Network("gelu", C_W=2), np.linspace(0.1, 1, 10)
-theory = flow(net, x, 5, ["K", "G1", "V"])
-samples = [simulate(net, x, n, 5, draws=4000) for n in (20, 40, 80)]
+net, x, tensors = Network("tanh", C_W=1), np.linspace(0.1, 1, 10), ["K", "V"]
+theory = flow(net, x, 5, tensors)
+samples = [simulate(net, x, n, 5, 20000, tensors=tensors) for n in (20, 40, 80)]
 found = compare(theory, samples)
 print(found.summary)
 figure = found.plot()

@@ -2,8 +2,8 @@
 Why a gain of 5/3 fails in deep tanh networks
 =============================================
 
-Two inputs start with the correlation 0.9. At the critical gain, 1, they approach each other
-slowly. At larger gains they lose their correlation within some ten layers.
+Two inputs start with the correlation 0.9. At the critical gain, 1, the correlation settles at 0.88.
+At larger gains it is lost: at 5/3 within some 20 layers, at √2 within some 40.
 """
 
 import matplotlib.pyplot as plt

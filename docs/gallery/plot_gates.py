@@ -2,8 +2,8 @@
 Gated blocks
 ============
 
-The relative variance :math:`V/K^2` of a residual network with plain blocks and with gated blocks
-(as in SwiGLU). A product of two matrices fluctuates more.
+The vertex over the kernel squared, :math:`V/K^2`, of a residual network with plain blocks and with
+gated blocks (as in SwiGLU). A product of two matrices fluctuates more.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Norms and skips
 ===============
 
-K of four kinds of layers with GELU. Without a norm the signal dies or grows exponentially. With a
-pre-norm skip it grows by a constant in each layer.
+K of four kinds of layers with GELU. Without a norm the signal dies or grows exponentially. A
+norm keeps K constant. A pre-norm skip adds a constant in each layer.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Gaussian and orthogonal weights
 ===============================
 
-The relative variance of a layer's mean square is :math:`V/(nK^2)`. With Gaussian weights it grows
-with depth. With orthogonal weights it stays bounded.
+:math:`V/(nK^2)` is the relative covariance of the squares of two neurons. With Gaussian weights it
+grows with depth. With orthogonal weights it stays bounded, and is negative.
 """
 
 import matplotlib.pyplot as plt

@@ -151,8 +151,9 @@ REASONS = (
         NOT_YET,
         "layer",
         "functions of one sample",
-        "Spectra, training theory, exact moments and averages with `draws=` support layers that "
-        "treat each sample by itself. Behind batch normalization use `simulate`.",
+        "Spectra, `criticality`, `training.simulate`, exact moments and averages with `draws=` "
+        "support layers that treat each sample by itself. Behind batch normalization use `flow`, "
+        "`simulate`, `training.flow` and `propagation.fixed_points`.",
     ),
     Reason(
         "digits of batches",
@@ -160,13 +161,6 @@ REASONS = (
         "precision",
         "none, for a function of all samples",
         "Averages of a function of all samples have no ball arithmetic.",
-    ),
-    Reason(
-        "tower of batches",
-        NOT_YET,
-        "fields",
-        "cumulants of z alone, such as K, G1 and V, or Theta",
-        "Behind batch normalization only K, G1, V and Theta are derived.",
     ),
     Reason(
         "past a batch",
