@@ -146,10 +146,13 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
         (variable,) = variables
         if term.weight is None and variable.at == LEFT and not attended:
             yield _Addend(numbers, term.coefficient, variable.kind)
-        else:
-            scores = stage.scores[attended[0].scores] if attended else None
-            matrix = stage.matrices[term.weight[0]] if term.weight else None
+        elif term.weight and attended:
+            scores, matrix = stage.scores[attended[0].scores], stage.matrices[term.weight[0]]
             yield _Addend(numbers, term.coefficient, variable.kind, scores, matrix)
+        else:
+            got = Words(f"a matrix times {variable.kind.name} beside attention")
+            wanted = "no matrix that attention does not read, for scores over the root of d"
+            raise InputError("layer", got, f"{wanted}; simulate draws others")
 
 
 def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...]) -> Expansion:
@@ -170,10 +173,8 @@ def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None
     """The mean of two terms at one neuron; None if it is 0."""
     if a.matrix is None and b.matrix is None:
         return monomial([_kernel(a.kind, b.kind, samples)])
-    if a.matrix is None or a.matrix is not b.matrix:
+    if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
         return None
-    if a.scores is None:
-        return monomial([a.matrix.variance, _kernel(a.kind, b.kind, samples)])
     return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
 
 
