@@ -12,7 +12,7 @@ Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -34,6 +34,12 @@ FIXED_HEADS = (
     'heads of a fixed size, such as heads="n/16": with a fixed number H of heads and scores over '
     "the root of their size, K of the next layer is random at order one. simulate draws such "
     'networks exactly, and scores="1/d" has an expansion'
+)
+
+OTHERS = Words("queries, keys and values of other variables")
+COMMON = (
+    "those of one variable, such as q, k and v of y, for scores over the root of d; simulate draws "
+    "others"
 )
 
 
@@ -110,6 +116,43 @@ def averaged(
     for chosen in product(*(addends for _, addends in made)):
         _add_product(found, chosen, samples, pairing)
     return found
+
+
+def check_common(before: Stage, stage: Stage) -> None:
+    """Raise InputError unless queries, keys and values are matrices times one variable.
+
+    Kernels of different variables may be proportional and fluctuate each by itself.
+    """
+    read = [
+        each
+        for _, equation in stage.equations
+        for term in equation.right
+        for each in term.factors
+        if isinstance(each, Variable) and each.read
+    ]
+    kinds = {kind for each in stage.scores for kind in (each.query, each.key)}
+    known = dict(before.equations)
+    if (
+        len(
+            {
+                _source(before, known.get(kind.everywhere))
+                for kind in kinds | {each.kind for each in read}
+            }
+        )
+        > 1
+    ):
+        raise InputError("layer", OTHERS, COMMON)
+
+
+def _source(before: Stage, equation: Equation | None) -> Hashable:
+    """The product that a matrix makes a variable of; with a bias, the variances of both too."""
+    weights = [term.weight for term in equation.right] if equation else []
+    if equation is None or len(weights) != 1 or weights[0] is None:
+        return equation
+    source = equation.right[0]._replace(weight=None)
+    if not equation.bias:
+        return source
+    return source, equation.variance, before.matrices[weights[0][0]].variance
 
 
 def _check(
