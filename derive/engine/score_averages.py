@@ -145,14 +145,15 @@ def check_common(before: Stage, stage: Stage) -> None:
 
 
 def _source(before: Stage, equation: Equation | None) -> Hashable:
-    """The product that a matrix makes a variable of; with a bias, the variances of both too."""
-    weights = [term.weight for term in equation.right] if equation else []
-    if equation is None or len(weights) != 1 or weights[0] is None:
+    """The sum that a matrix makes a variable of; with a bias, the variances of both too."""
+    matrices = {term.weight and term.weight[0] for term in equation.right} if equation else set()
+    (matrix,) = matrices if len(matrices) == 1 else (None,)
+    if equation is None or matrix is None:
         return equation
-    source = equation.right[0]._replace(weight=None)
-    if not equation.bias:
-        return source
-    return source, equation.variance, before.matrices[weights[0][0]].variance
+    source = tuple(term._replace(weight=None) for term in equation.right)
+    return (
+        (source, equation.variance, before.matrices[matrix].variance) if equation.bias else source
+    )
 
 
 def _check(

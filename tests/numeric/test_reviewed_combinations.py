@@ -56,6 +56,20 @@ def test_queries_and_values_of_other_variables(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("norm", ["layer", "group(2)"])
+def test_norms_before_scores_over_the_root(norm: str) -> None:
+    """Tokens alone: scores of either scale do nothing."""
+    found, wanted = (
+        flow(Network("linear", layer=layer), TOKENS, 2, "V")["V"]
+        for layer in (
+            layers.attention("n/4", 2, scores="1/sqrt(d)", mask=1, norm=norm),
+            layers.attention(2, 2, mask=1, norm=norm),
+        )
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.slow
 def test_biases_of_queries_keys_and_values() -> None:
     """Tokens alone: two matrices in a row, with a bias between."""
     biased = [f"{x}[i] = b{k}[i] + W{x.upper()}[i,a] z[a]" for k, x in enumerate("qkv", 1)]
