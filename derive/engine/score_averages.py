@@ -12,7 +12,7 @@ Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -34,6 +34,12 @@ FIXED_HEADS = (
     'heads of a fixed size, such as heads="n/16": with a fixed number H of heads and scores over '
     "the root of their size, K of the next layer is random at order one. simulate draws such "
     'networks exactly, and scores="1/d" has an expansion'
+)
+
+OTHERS = Words("queries, keys and values of other variables")
+COMMON = (
+    "those of one variable, such as q, k and v of y, for scores over the root of d; simulate draws "
+    "others"
 )
 
 
@@ -112,6 +118,44 @@ def averaged(
     return found
 
 
+def check_common(before: Stage, stage: Stage) -> None:
+    """Raise InputError unless queries, keys and values are matrices times one variable.
+
+    Kernels of different variables may be proportional and fluctuate each by itself.
+    """
+    read = [
+        each
+        for _, equation in stage.equations
+        for term in equation.right
+        for each in term.factors
+        if isinstance(each, Variable) and each.read
+    ]
+    kinds = {kind for each in stage.scores for kind in (each.query, each.key)}
+    known = dict(before.equations)
+    if (
+        len(
+            {
+                _source(before, known.get(kind.everywhere))
+                for kind in kinds | {each.kind for each in read}
+            }
+        )
+        > 1
+    ):
+        raise InputError("layer", OTHERS, COMMON)
+
+
+def _source(before: Stage, equation: Equation | None) -> Hashable:
+    """The sum that a matrix makes a variable of; with a bias, the variances of both too."""
+    matrices = {term.weight and term.weight[0] for term in equation.right} if equation else set()
+    (matrix,) = matrices if len(matrices) == 1 else (None,)
+    if equation is None or matrix is None:
+        return equation
+    source = tuple(term._replace(weight=None) for term in equation.right)
+    return (
+        (source, equation.variance, before.matrices[matrix].variance) if equation.bias else source
+    )
+
+
 def _check(
     stage: Stage,
     fields: tuple[AnyField, ...],
@@ -146,10 +190,13 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
         (variable,) = variables
         if term.weight is None and variable.at == LEFT and not attended:
             yield _Addend(numbers, term.coefficient, variable.kind)
-        else:
-            scores = stage.scores[attended[0].scores] if attended else None
-            matrix = stage.matrices[term.weight[0]] if term.weight else None
+        elif term.weight and attended:
+            scores, matrix = stage.scores[attended[0].scores], stage.matrices[term.weight[0]]
             yield _Addend(numbers, term.coefficient, variable.kind, scores, matrix)
+        else:
+            got = Words(f"a matrix times {variable.kind.name} beside attention")
+            wanted = "no matrix that attention does not read, for scores over the root of d"
+            raise InputError("layer", got, f"{wanted}; simulate draws others")
 
 
 def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...]) -> Expansion:
@@ -170,10 +217,8 @@ def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None
     """The mean of two terms at one neuron; None if it is 0."""
     if a.matrix is None and b.matrix is None:
         return monomial([_kernel(a.kind, b.kind, samples)])
-    if a.matrix is None or a.matrix is not b.matrix:
+    if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
         return None
-    if a.scores is None:
-        return monomial([a.matrix.variance, _kernel(a.kind, b.kind, samples)])
     return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
 
 

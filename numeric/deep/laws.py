@@ -168,7 +168,10 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
         raise InputError("net", str(net), _exponential(steps))
     known = replace(net, layer=dense()) if net.layer.free_symbols else net
     depth = max(2, len(sum(net.pattern(1)[1:], ())) + 1)
-    found = flow(known, inputs, depth, ["K"], width=_WIDE)["K"].sel(layer=1).to_numpy()
+    table = flow(known, inputs, depth, ["K"], width=_WIDE)
+    if 1 not in table["layer"]:
+        raise InputError("net", str(net), "the same positions at all layers, so no pooling of them")
+    found = table["K"].sel(layer=1).to_numpy()
     if not found.size or np.ptp(found) > 1e-12 * np.max(found):
         wanted = "one input, the same at all positions: otherwise K is a matrix, and no one number"
         wanted += " (of several inputs see numeric.deep.paths)"

@@ -25,7 +25,7 @@ from ..cumulants import Work, work
 from ..factored import polynomial
 from ..fields import Field
 from ..scheme import Layered
-from ..score_averages import ScoreAverage, averaged, is_averaged
+from ..score_averages import ScoreAverage, averaged, check_common, is_averaged
 from ..stages import DENSE, Stage
 from ..taps import Taps, Ties, moved
 from ..tensors import (
@@ -108,6 +108,7 @@ class Step(Shown):
         """The laws of an attention's matrices: its own, and those of the stage before it."""
         stages = self.layer_stages
         at = stages.index(stage)
+        check_common(stages[max(0, at - 1)], stage)
         matrices = (matrix for each in stages[max(0, at - 1) : at + 1] for matrix in each.matrices)
         return [matrix.law or self.weights for matrix in matrices]
 

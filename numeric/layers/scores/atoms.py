@@ -8,10 +8,10 @@ from math import isqrt
 import numpy as np
 
 from derive.activations.functions import Activation
-from derive.engine.score_averages import MEAN, SLOPE, ScoreAverage
+from derive.engine.score_averages import COMMON, MEAN, OTHERS, SLOPE, ScoreAverage
 from derive.engine.scores import Scores as Attention
 from derive.engine.tensors import Name, identify
-from derive.errors import InputError, Words
+from derive.errors import InputError
 from derive.work.caches import cache
 
 from ...arrays import Array
@@ -49,9 +49,7 @@ def _moments(
     ratios = [np.trace(each) / np.trace(S) for each in (query, key)]
     alike = (np.allclose(a * S, each, 1e-9, 0.0) for a, each in zip(ratios, kernels, strict=False))
     if not all(alike):
-        got = Words("queries, keys and values of other variables")
-        wanted = "those of one variable, such as q, k and v of y, for scores over the root of d"
-        raise InputError("layer", got, wanted)
+        raise InputError("layer", OTHERS, COMMON)
     signals = len(S) // positions
     table = np.array(attention.table or np.zeros((positions, positions)))
     bias = np.full(S.shape, -np.inf)
