@@ -34,6 +34,10 @@ _NEAR = 0.02
 """A relative change of a gain that is not worth while."""
 _GROWTH = math.e
 """The factor by which K may grow over all residual blocks when a branch is scaled."""
+_MOST = 0.8
+"""The share of a change that is most of it."""
+_EFFECT = 0.1
+"""The least change of all layers' gradients together, in units of that of one matrix."""
 _TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
@@ -84,7 +88,7 @@ def is_read_right(
         name = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         if name == "V":
             n = int(each.widths[0])
-            told.append(f"V/(nK²) to {fluctuations(each, derived.second, n)[1]:.1g}")
+            told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))
         elif name != "spread":
             told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
         values[name] = {"agrees": each.agrees, "resolution": each.resolution}
@@ -102,6 +106,10 @@ def is_read_right(
         f"initializations, which is {abs(row.z):.2g} standard errors apart ({rate})."
     )
     return Finding(question, said, values)
+
+
+def _of_fluctuations(resolution: float) -> str:
+    return f"V/(nK²) to {resolution:.1g}" if resolution < 1 else "V is not resolved"
 
 
 def _resolved(comparison: Comparison, depth: int) -> str:
@@ -137,7 +145,21 @@ def is_stable(description: Description, derived: Theory) -> Finding:
         f"From one hidden layer to the next the variance K of signals is multiplied by "
         f"{short(signals)}, the square of gradients by {short(gradients)} (χ⊥){_tenfold(gradients)}"
     )
+    jump = _jump(derived)
+    if faults and jump:
+        size = float(derived.perpendicular[jump - 1])
+        told += f". Most of it is at layer {jump}: gradients × {short(size)} there"
     return Finding(question, f"{answer} {told}.", values)
+
+
+def _jump(derived: Theory) -> int:
+    """The hidden layer at which most of the change of gradients is, which is then not one of depth;
+    0 for none."""
+    changes = np.log(derived.perpendicular[1:-1])
+    if len(changes) < 2:
+        return 0
+    at = int(np.argmax(abs(changes)))
+    return at + 2 if abs(changes[at]) > _MOST * abs(changes).sum() else 0
 
 
 def _tenfold(factor: float) -> str:
@@ -213,13 +235,12 @@ def _missing(derived: Theory) -> str:
     return derived.missing.get("V", "it takes longer: use --more, or more=True")
 
 
-def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Finding:
+def is_learning(rates: Rates, held: Sequence[str]) -> Finding:
     """The largest stable learning rate."""
     question = "What is the largest stable learning rate?"
     values = {"stable": rates.stable, "fastest": rates.fastest, "spread": rates.spread}
     if math.isnan(rates.stable):
-        why = f"{ending} behind the last layer was not read" if ending else "theory has no Θ here"
-        return Finding(question, f"Not known: {why}.", values)
+        return Finding(question, f"Not known: {rates.why}.", values)
     spread = 0.0 if math.isnan(rates.spread) else rates.spread
     told = f"{short(rates.stable, spread)}"
     told += " (standard deviation over initializations)" if spread else ""
@@ -278,7 +299,10 @@ def to_change(
     needed = [] if wide else ["more width"]
     needed += ["another gain"] if unstable and "gain" in values else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
-    needed += ["another layer, as with a norm"] if unstable and not needed else []
+    if unstable and not needed:
+        jump = _jump(derived)
+        told = f"other sizes of the matrices of layers {jump - 1} and {jump}, as K differs there"
+        needed.append(told if jump else "another layer, as with a norm")
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     return Finding(question, answer, values, tuple(lines))
 
@@ -313,7 +337,10 @@ def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | N
     gain = math.sqrt(factor)
     if abs(gain - 1) < _NEAR:
         return Finding("gain", "Gain: as it should be, gradients keep their size.", {"gain": 1.0})
-    signals, gradients = _changed(description, X, paths, factor)
+    K, chi = _profile(description, X, paths, factor)
+    signals, gradients = _per_layer(K, chi)
+    if abs(np.log(chi[1:] / derived.perpendicular[1:]).sum()) < _EFFECT * abs(math.log(factor)):
+        return None  # a norm behind each matrix takes its size away
     told = (
         f"Gain: times {short(gain)} for the hidden matrices{_gains(description, paths, gain)}: "
         f"gradients × {short(gradients)} a layer, K × {short(signals)}."
@@ -381,10 +408,17 @@ def _changed(
     description: Description, X: Array, paths: Sequence[str], factor: float
 ) -> tuple[float, float]:
     """`_factors` with the variances of these matrices times a factor."""
+    return _per_layer(*_profile(description, X, paths, factor))
+
+
+def _profile(
+    description: Description, X: Array, paths: Sequence[str], factor: float
+) -> tuple[Array, Array]:
+    """K and χ⊥ by layer with the variances of these matrices times a factor."""
     made, by = description.structure, sympy.Float(factor, 15)
     laws = {
         path: replace(law, C=by * law.C, error=0.0) if path in paths else law
         for path, law in description.laws.items()
     }
     net, _ = network(made, laws)
-    return _per_layer(*propagation(net, description.samples(X[:1])[0], description.depth))
+    return propagation(net, description.samples(X[:1])[0], description.depth)
