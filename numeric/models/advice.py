@@ -135,31 +135,31 @@ def is_stable(description: Description, derived: Theory) -> Finding:
     values = {"signals": signals, "gradients": gradients, "layers": count}
     if math.isnan(gradients):
         return Finding(question, "Not known for such layers.", values)
-    faults = [
-        f"{name} {'explode' if total > 1 else 'vanish'}"
-        for name, total in (("signals", signals**count), ("gradients", gradients**count))
-        if not 1 / _STABLE <= total <= _STABLE
-    ]
+    faults, jumps = _faults(derived)
     answer = f"No: {' and '.join(faults)}." if faults else "Yes, at this depth."
     told = (
         f"From one hidden layer to the next the variance K of signals is multiplied by "
         f"{short(signals)}, the square of gradients by {short(gradients)} (χ⊥){_tenfold(gradients)}"
     )
-    jump = _jump(derived)
-    if faults and jump:
-        size = float(derived.perpendicular[jump - 1])
-        told += f". Most of it is at layer {jump}: gradients × {short(size)} there"
-    return Finding(question, f"{answer} {told}.", values)
+    return Finding(question, ". ".join([f"{answer} {told}", *jumps]) + ".", values)
 
 
-def _jump(derived: Theory) -> int:
-    """The hidden layer at which most of the change of gradients is, which is then not one of depth;
-    0 for none."""
-    changes = np.log(derived.perpendicular[1:-1])
-    if len(changes) < 2:
-        return 0
-    at = int(np.argmax(abs(changes)))
-    return at + 2 if abs(changes[at]) > _MOST * abs(changes).sum() else 0
+def _faults(derived: Theory) -> tuple[list[str], list[str]]:
+    """What explodes or vanishes with depth; and what changes at one layer alone, as behind a first
+    matrix of another size, which no depth repeats."""
+    K, faults, jumps = derived.variances, list[str](), list[str]()
+    with np.errstate(all="ignore"):
+        both = {"signals": K[1:-1] / K[:-2], "gradients": derived.perpendicular[1:-1]}
+        for name, factors in both.items():
+            total, changes = float(factors.prod()), abs(np.log(factors))
+            if math.isnan(total) or 1 / _STABLE <= total <= _STABLE:
+                continue
+            at = int(np.argmax(changes))
+            if len(changes) > 1 and changes[at] > _MOST * changes.sum():
+                jumps.append(f"At layer {at + 2} alone {name} change by {short(factors[at])}")
+            else:
+                faults.append(f"{name} {'explode' if total > 1 else 'vanish'}")
+    return faults, jumps
 
 
 def _tenfold(factor: float) -> str:
@@ -265,13 +265,7 @@ def to_change(
     """Gain or residual scale, as `scaled` has them, width and depth, each with the number that it
     gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
-    signals, gradients = _factors(derived)
-    count = description.depth - 2
-    unstable = any(
-        not 1 / _STABLE <= factor**count <= _STABLE
-        for factor in (signals, gradients)
-        if math.isfinite(factor)
-    )
+    unstable = bool(_faults(derived)[0])
     for found in scales:
         lines.append(found.answer)
         values |= found.values
@@ -297,12 +291,9 @@ def to_change(
                 told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
         lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
     needed = [] if wide else ["more width"]
-    needed += ["another gain"] if unstable and "gain" in values else []
+    needed += ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
-    if unstable and not needed:
-        jump = _jump(derived)
-        told = f"other sizes of the matrices of layers {jump - 1} and {jump}, as K differs there"
-        needed.append(told if jump else "another layer, as with a norm")
+    needed += ["another layer, as with a norm"] if unstable and not needed else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     return Finding(question, answer, values, tuple(lines))
 

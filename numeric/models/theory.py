@@ -675,7 +675,7 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
     X = description.samples(X)
     values = np.linalg.eigvalsh(np.atleast_2d(derived.first["Theta"].to_numpy()[-1]))
     if values[-1] <= 0:
-        return Rates(math.inf, math.inf)
+        return Rates(why="Θ is 0, as nothing that is trained changes the outputs")
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
     error = 2 * float(derived.uncertain[-1])
     if description.positions:

@@ -149,6 +149,13 @@ def test_frozen_matrices_beside_trained_ones_withhold_the_learning_rate():
     assert math.isnan(rates.stable)
 
 
+def test_a_frozen_model_has_no_learning_rate():
+    found = models.report(dense(lambda made: made.requires_grad_(False)), X[:1], draws=20)
+    assert not found.table.Theta_measured.any()
+    assert "nothing that is trained" in found.findings[3].answer
+    assert found.agrees
+
+
 def test_random_buffers_are_told_of():
     class Features(nn.Module):
         def __init__(self):
@@ -170,6 +177,22 @@ def test_no_learning_rate_where_its_series_is_none():
     assert math.isnan(rates.stable)
     assert math.isnan(rates.fastest)
     assert "at order 1/n" in str(advice.is_learning(rates, []))
+
+
+def test_a_larger_first_matrix_is_no_fault_of_depth():
+    """Signals fall by 400 at layer 2, and nowhere else, as in a SIREN."""
+
+    def widen(made):
+        made[0].weight *= 20
+
+    found = models.read(dense(widen, widths=(6, *[16] * 5, 2)), X, draws=30)
+    derived = theory.theory(found, X, 0)._replace(
+        variances=np.array([400, 1, 1, 1, 1, 1.0]), perpendicular=np.array([np.nan, 1, 1, 1, 1, 1])
+    )
+    stable = advice.is_stable(found, derived)
+    assert stable.answer.startswith("Yes")
+    assert "At layer 2 alone signals change by 0.0025" in stable.answer
+    assert "norm" not in advice.to_change(found, derived, [], None).answer
 
 
 def test_no_gain_is_advised_in_front_of_norms():

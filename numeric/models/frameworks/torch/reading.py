@@ -186,7 +186,7 @@ class TorchReading(Reading):
             firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
             gradients = [
                 torch.autograd.grad(each, trained, retain_graph=True, allow_unused=True)
-                for each in (firsts if firsts.requires_grad else ())
+                for each in (firsts if trained else ())
             ]
             for each in zip(*gradients, strict=True):
                 if each[0] is None:
@@ -247,21 +247,25 @@ class TorchReading(Reading):
         torch.fx sees neither `h += …` where h has another name, nor hooks on the whole model, nor
         `torch.no_grad`. Without `inputs` a module that takes others than rows is not checked.
         """
+        if not self._paths:
+            return
         if inputs is None:
             axes = self.axes if self.graph.shapes[0] else (self.graph.widths[0],)
             inputs = np.random.default_rng(0).standard_normal((2, *axes))
-        named = dict(self._model.named_parameters())
         try:
             with torch.enable_grad(), _one_thread():
                 own = chosen(self._model(*self._given_to(inputs)), output)
                 read = self._traced(torch.from_numpy(np.array(self.prepare(inputs))))
-        except (RuntimeError, TypeError, IndexError):
+        except Exception:  # of the user's forward, on inputs of another shape
             return
         error = (own - read.reshape(own.shape)).detach().abs().max()
         if error > 1e-3 * own.detach().abs().max():
             raise refused(self._model, [("model", _OTHER_VALUES)])
-        used = {path: named[path] for path in self._paths if named[path].requires_grad}
-        found = torch.autograd.grad(own.sum(), [*used.values()], allow_unused=True)
+        used = [path for path in self._paths if self._parameter(path).requires_grad]
+        found: Sequence[Any] = [None] * len(used)
+        if used and own.requires_grad:
+            leaves = [self._parameter(path) for path in used]
+            found = torch.autograd.grad(own.sum(), leaves, allow_unused=True)
         reached = {path for path, each in zip(used, found, strict=True) if each is not None}
         self.graph.frozen += [path for path in self._paths if path not in reached]
 
