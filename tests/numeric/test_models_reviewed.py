@@ -149,6 +149,7 @@ def test_frozen_matrices_beside_trained_ones_withhold_the_learning_rate():
     assert math.isnan(rates.stable)
 
 
+@pytest.mark.slow
 def test_a_frozen_model_has_no_learning_rate():
     found = models.report(dense(lambda made: made.requires_grad_(False)), X[:1], draws=20)
     assert not found.table.Theta_measured.any()
