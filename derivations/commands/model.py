@@ -86,6 +86,10 @@ def run(given: argparse.Namespace) -> int:
     return 0 if found.agrees else 1
 
 
+def _is_own(value: Any, module: str) -> bool:
+    return callable(value) and getattr(value, "__module__", "") == module
+
+
 def _loaded(text: str) -> Any:
     """NAME of FILE.py, run as Python runs it: its folder is the first that imports look in."""
     path, colon, name = text.rpartition(":")
@@ -111,6 +115,8 @@ def _loaded(text: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InputError("model", text, f"a name in {path}")
+            names = [key for key, own in vars(module).items() if _is_own(own, module_name)]
+            told = f" that it defines: {', '.join(names)}" if names else ", which defines none"
+            raise InputError("model", text, f"a name in {path}{told}")
         found = getattr(found, part)
     return found

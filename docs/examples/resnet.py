@@ -68,6 +68,11 @@ def resnet(channels: int = WIDEST) -> nn.Sequential:
     return nn.Sequential(*body(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
 
 
+def net() -> nn.Sequential:
+    """For a report: 16 channels."""
+    return resnet(16)
+
+
 class Value(NamedTuple):
     """A number and its standard error."""
 

@@ -34,6 +34,10 @@ _NEAR = 0.02
 """A relative change of a gain that is not worth while."""
 _GROWTH = math.e
 """The factor by which K may grow over all residual blocks when a branch is scaled."""
+_MOST = 0.8
+"""The share of a change that is most of it."""
+_EFFECT = 0.1
+"""The least change of all layers' gradients together, in units of that of one matrix."""
 _TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
@@ -84,7 +88,7 @@ def is_read_right(
         name = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         if name == "V":
             n = int(each.widths[0])
-            told.append(f"V/(nK²) to {fluctuations(each, derived.second, n)[1]:.1g}")
+            told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))
         elif name != "spread":
             told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
         values[name] = {"agrees": each.agrees, "resolution": each.resolution}
@@ -102,6 +106,10 @@ def is_read_right(
         f"initializations, which is {abs(row.z):.2g} standard errors apart ({rate})."
     )
     return Finding(question, said, values)
+
+
+def _of_fluctuations(resolution: float) -> str:
+    return f"V/(nK²) to {resolution:.1g}" if resolution < 1 else "V is not resolved"
 
 
 def _resolved(comparison: Comparison, depth: int) -> str:
@@ -127,17 +135,31 @@ def is_stable(description: Description, derived: Theory) -> Finding:
     values = {"signals": signals, "gradients": gradients, "layers": count}
     if math.isnan(gradients):
         return Finding(question, "Not known for such layers.", values)
-    faults = [
-        f"{name} {'explode' if total > 1 else 'vanish'}"
-        for name, total in (("signals", signals**count), ("gradients", gradients**count))
-        if not 1 / _STABLE <= total <= _STABLE
-    ]
+    faults, jumps = _faults(derived)
     answer = f"No: {' and '.join(faults)}." if faults else "Yes, at this depth."
     told = (
         f"From one hidden layer to the next the variance K of signals is multiplied by "
         f"{short(signals)}, the square of gradients by {short(gradients)} (χ⊥){_tenfold(gradients)}"
     )
-    return Finding(question, f"{answer} {told}.", values)
+    return Finding(question, ". ".join([f"{answer} {told}", *jumps]) + ".", values)
+
+
+def _faults(derived: Theory) -> tuple[list[str], list[str]]:
+    """What explodes or vanishes with depth; and what changes at one layer alone, as behind a first
+    matrix of another size, which no depth repeats."""
+    K, faults, jumps = derived.variances, list[str](), list[str]()
+    with np.errstate(all="ignore"):
+        both = {"signals": K[1:-1] / K[:-2], "gradients": derived.perpendicular[1:-1]}
+        for name, factors in both.items():
+            total, changes = float(factors.prod()), abs(np.log(factors))
+            if math.isnan(total) or 1 / _STABLE <= total <= _STABLE:
+                continue
+            at = int(np.argmax(changes))
+            if len(changes) > 1 and changes[at] > _MOST * changes.sum():
+                jumps.append(f"At layer {at + 2} alone {name} change by {short(factors[at])}")
+            else:
+                faults.append(f"{name} {'explode' if total > 1 else 'vanish'}")
+    return faults, jumps
 
 
 def _tenfold(factor: float) -> str:
@@ -213,13 +235,12 @@ def _missing(derived: Theory) -> str:
     return derived.missing.get("V", "it takes longer: use --more, or more=True")
 
 
-def is_learning(rates: Rates, ending: str | None, held: Sequence[str]) -> Finding:
+def is_learning(rates: Rates, held: Sequence[str]) -> Finding:
     """The largest stable learning rate."""
     question = "What is the largest stable learning rate?"
     values = {"stable": rates.stable, "fastest": rates.fastest, "spread": rates.spread}
     if math.isnan(rates.stable):
-        why = f"{ending} behind the last layer was not read" if ending else "theory has no Θ here"
-        return Finding(question, f"Not known: {why}.", values)
+        return Finding(question, f"Not known: {rates.why}.", values)
     spread = 0.0 if math.isnan(rates.spread) else rates.spread
     told = f"{short(rates.stable, spread)}"
     told += " (standard deviation over initializations)" if spread else ""
@@ -244,13 +265,7 @@ def to_change(
     """Gain or residual scale, as `scaled` has them, width and depth, each with the number that it
     gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
-    signals, gradients = _factors(derived)
-    count = description.depth - 2
-    unstable = any(
-        not 1 / _STABLE <= factor**count <= _STABLE
-        for factor in (signals, gradients)
-        if math.isfinite(factor)
-    )
+    unstable = bool(_faults(derived)[0])
     for found in scales:
         lines.append(found.answer)
         values |= found.values
@@ -276,7 +291,7 @@ def to_change(
                 told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
         lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
     needed = [] if wide else ["more width"]
-    needed += ["another gain"] if unstable and "gain" in values else []
+    needed += ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
     needed += ["another layer, as with a norm"] if unstable and not needed else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
@@ -313,7 +328,10 @@ def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | N
     gain = math.sqrt(factor)
     if abs(gain - 1) < _NEAR:
         return Finding("gain", "Gain: as it should be, gradients keep their size.", {"gain": 1.0})
-    signals, gradients = _changed(description, X, paths, factor)
+    K, chi = _profile(description, X, paths, factor)
+    signals, gradients = _per_layer(K, chi)
+    if abs(np.log(chi[1:] / derived.perpendicular[1:]).sum()) < _EFFECT * abs(math.log(factor)):
+        return None  # a norm behind each matrix takes its size away
     told = (
         f"Gain: times {short(gain)} for the hidden matrices{_gains(description, paths, gain)}: "
         f"gradients × {short(gradients)} a layer, K × {short(signals)}."
@@ -381,10 +399,17 @@ def _changed(
     description: Description, X: Array, paths: Sequence[str], factor: float
 ) -> tuple[float, float]:
     """`_factors` with the variances of these matrices times a factor."""
+    return _per_layer(*_profile(description, X, paths, factor))
+
+
+def _profile(
+    description: Description, X: Array, paths: Sequence[str], factor: float
+) -> tuple[Array, Array]:
+    """K and χ⊥ by layer with the variances of these matrices times a factor."""
     made, by = description.structure, sympy.Float(factor, 15)
     laws = {
         path: replace(law, C=by * law.C, error=0.0) if path in paths else law
         for path, law in description.laws.items()
     }
     net, _ = network(made, laws)
-    return _per_layer(*propagation(net, description.samples(X[:1])[0], description.depth))
+    return propagation(net, description.samples(X[:1])[0], description.depth)

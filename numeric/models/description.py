@@ -22,7 +22,7 @@ from .factors import without
 from .frameworks.base import Reading
 from .graph import Graph, Linear
 from .laws import Law, of_biases, of_matrix
-from .networks import Structure, decimal, live_taps, network, readable, structure
+from .networks import Structure, decimal, live_taps, network, readable, structure, thaw
 from .signals import patches
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
@@ -230,6 +230,13 @@ def read(
             f"gains and biases outside the matrices ({held}) are what they are at the start, and "
             "held there"
         )
+    if reading.graph.frozen:
+        remarks.append(f"not trained: {', '.join(reading.graph.frozen)}")
+    if reading.graph.thawed:
+        remarks.append(
+            f"{', '.join(reading.graph.thawed)}: frozen, but Θ is that with these trained, too, as "
+            "matrices of one layer have one rate here"
+        )
     if output is not None:
         remarks.append(f"the output {output}; what only others take is left out")
     if found.ending:
@@ -263,6 +270,7 @@ def _as_it_is(
     reading: Reading, draws: int | None
 ) -> tuple[Structure, dict[str, Law], tuple[Network, tuple[str, ...]]]:
     found = structure(reading.graph)
+    thaw(found)
     skips = sum(1 for block in found.blocks if block.skip)
     laws = _laws(reading, draws, (skips,) if skips > 1 else ())
     return found, laws, network(found, laws)
@@ -444,7 +452,7 @@ def _wanted(reading: Reading, laws: Mapping[str, Law], count: int) -> int:
 def _check_apart(
     matrices: list[Linear], samples: Mapping[str, list[Array]], laws: Mapping[str, Law]
 ) -> None:
-    """Raise InputError for matrices of one shape that are correlated, as those drawn with one key.
+    """Raise InputError for matrices that are correlated, or transposed ones, as drawn with one key.
 
     Independent ones have Σ A_ij B_ij of variance Σ E[A_ij²] E[B_ij²]. Those without a law are
     refused for that.
@@ -455,10 +463,9 @@ def _check_apart(
     lengths = {path: float(np.linalg.norm(value)) for path, value in drawn.items()}
     for one, other in combinations(known, 2):
         A, B = drawn[one], drawn[other]
-        if A.shape != B.shape or not lengths[one] or not lengths[other]:
-            continue
+        alike = [each for each in (B, B.mT) if A.shape == each.shape]
         expected = lengths[one] * lengths[other] / np.sqrt(A.size)
-        if abs(np.vdot(A, B)) > _CORRELATED * expected:
+        if expected and any(abs(np.vdot(A, each)) > _CORRELATED * expected for each in alike):
             wanted = (
                 "matrices drawn independently of each other, each with a key or seed of its own"
             )

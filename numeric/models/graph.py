@@ -212,6 +212,8 @@ class Graph:
         output: the node that the model gives.
         remarks: what was passed over, in words.
         gains: paths of norms' gains and biases, at 1 and 0.
+        frozen, thawed: paths of parameters that no gradient reaches; those of the latter are taken
+            as trained.
         parameters: values of parameters in one initialization, by their paths; of a part by
             `Part.name`.
         parts: the parts among them.
@@ -227,6 +229,8 @@ class Graph:
     output: int = 0
     remarks: list[str] = field(default_factory=list)
     gains: list[str] = field(default_factory=list)
+    frozen: list[str] = field(default_factory=list)
+    thawed: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     batch: int = 0
     parts: dict[str, Part] = field(default_factory=dict)

@@ -118,6 +118,8 @@ class Report:
         if ending is not None:
             why = f"behind layer {self.description.depth} follows {ending}, which was not read"
             found |= dict.fromkeys(_OF_THE_OUTPUT, why)
+        elif self.rates.why:
+            found |= dict.fromkeys(_OF_THE_OUTPUT[1:], self.rates.why)
         return found
 
     @property

@@ -114,7 +114,7 @@ class Law:
             case "signs":
                 return ensembles.Rademacher(self.C)
             case "sparse":
-                return ensembles.Sparse(_rational(self.density), self.C)
+                return ensembles.Sparse(_rational(self.density), C_W=self.C)
             case "low-rank gaussian":
                 return ensembles.LowRankGaussian(self.C, gamma=_rational(self.density))
             case "low-rank orthogonal":
@@ -338,6 +338,9 @@ def _of_rank(W: Array, rank: int) -> Law:
     _, o, i = W.shape
     square, density = float((W**2).mean()), rank / min(o, i)
     C, why = _float(square * i), f"rank {rank} of {min(o, i)}"
+    if any(rank < each.shape[2] and _is_one_span(each) for each in (W, W.mT)):
+        told = f"{why}, its rows or columns orthogonal to the same vectors in all initializations"
+        return Law("unknown", (o, i), C, why=told, density=density)
     values = np.linalg.svd(W, compute_uv=False)[:, :rank]
     if np.ptp(values) <= _EXACT * values.max():
         return Law("low-rank orthogonal", (o, i), C, why=why, density=density)
@@ -384,6 +387,14 @@ def _rank(W: Array) -> int:
         return int(min(W.shape[1:]))
     values = np.linalg.svd(W[:2], compute_uv=False)
     return int((values > 1e-6 * values[:, :1]).sum(axis=1).max())
+
+
+def _is_one_span(W: Array) -> bool:
+    """True if the rows of two samples together have no higher rank than those of one."""
+    if len(W) < 2:
+        return False
+    both = np.linalg.matrix_rank(np.concatenate(W[:2]), tol=1e-6 * abs(W).max())
+    return int(both) == _rank(W)
 
 
 def _density(W: Array) -> sympy.Expr:

@@ -295,13 +295,30 @@ def _rate(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
     if number > 1 and not _is_plain(made, number):
         return sympy.Integer(_below(made, number))
     node = _matrix(made.graph, made.blocks[number - 1].node)
+    if made.graph.whole(node.weight) in made.graph.frozen:
+        return sympy.S.Zero
     return live_fan_in(node, laws) * square(node.scale)
 
 
 def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """λ_b of a layer: d² if its equations contain d b; 0 without biases."""
+    """λ_b of a layer: d² if its equations contain d b; 0 without biases that are trained."""
     node = _matrix(made.graph, _main(made, number, laws))
-    return sympy.S.Zero if node.bias is None else square(node.bias_scale)
+    if node.bias is None or made.graph.whole(node.bias) in made.graph.frozen:
+        return sympy.S.Zero
+    return square(node.bias_scale)
+
+
+def thaw(made: Structure) -> list[str]:
+    """Take as trained what is frozen in layers whose matrices have one rate: its paths."""
+    graph, mixed = made.graph, set[str]()
+    for number, block in enumerate(made.blocks, start=1):
+        if number > 1 and not _is_plain(made, number):
+            for at in block.matrices:
+                node = _matrix(graph, at)
+                mixed |= {graph.whole(each) for each in (node.weight, node.bias) if each}
+    graph.thawed += [path for path in graph.frozen if path in mixed]
+    graph.frozen[:] = [path for path in graph.frozen if path not in mixed]
+    return graph.thawed
 
 
 def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:

@@ -91,11 +91,12 @@ def report(
     learning = rates(description, X, known)
     deep = None if description.positions else next(deeper(description, X[0]), None)
     scales = scaled(description, X, known)
-    held = list(dict.fromkeys(description.structure.graph.gains))
+    graph = description.structure.graph
+    held = list(dict.fromkeys([*graph.gains, *graph.frozen]))
     findings = [
         is_stable(description, known),
         is_wide(description, known),
-        is_learning(learning, description.structure.ending, held),
+        is_learning(learning, held),
         to_change(description, known, scales, deep),
     ]
     if say is not None:

@@ -644,26 +644,37 @@ class Rates(NamedTuple):
         stable, fastest: the largest stable and the fastest η, with their 1/n term where known.
         spread: the standard deviation of the stable one over initializations, NaN where unknown.
         error: relative, of both, by the errors of measured variances.
+        why: the reason, if they are not known.
     """
 
     stable: float = math.nan
     fastest: float = math.nan
     spread: float = math.nan
     error: float = 0.0
+    why: str = ""
+
+
+_NO_THETA = "theory has no Θ here"
+_MOST_CHANGE = 0.5
+"""The largest 1/n term of a learning rate, in units of its limit, up to which it is given."""
 
 
 def rates(description: Description, X: Array, derived: Theory) -> Rates:
     """The learning rates from the last layer's tangent kernel, (m, m), with known fluctuations.
 
-    They are NaN if that layer is not the output.
+    They are NaN if that layer is not the output, if frozen matrices are taken as trained, and if
+    their 1/n term is more than half of the limit.
     """
-    if description.structure.ending or "Theta" not in derived.first:
-        return Rates()
+    ending, thawed = description.structure.ending, description.structure.graph.thawed
+    if ending or "Theta" not in derived.first:
+        return Rates(why=f"{ending} behind the last layer was not read" if ending else _NO_THETA)
+    if thawed:
+        return Rates(why=f"{', '.join(thawed)} is frozen beside matrices of its layer")
     net, n = description.network, float(description.network.width or 1)
     X = description.samples(X)
     values = np.linalg.eigvalsh(np.atleast_2d(derived.first["Theta"].to_numpy()[-1]))
     if values[-1] <= 0:
-        return Rates(math.inf, math.inf)
+        return Rates(why="Θ is 0, as nothing that is trained changes the outputs")
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
     error = 2 * float(derived.uncertain[-1])
     if description.positions:
@@ -674,6 +685,9 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
         return Rates(stable, fastest, error=error)
     found = {name: float(table[name]) for name in ("stable", "fastest")}
     first = {name: float(table[f"{name}1"]) / n for name in found}
+    share, name = max((abs(first[name] / found[name]), name) for name in found)
+    if share > _MOST_CHANGE:
+        return Rates(why=f"at order 1/n the {name} rate changes by {share:.0%} of its limit")
     spread = np.sqrt(max(float(table["stable_variance"]), 0) / n)
     stable, fastest = (found[name] + first[name] for name in ("stable", "fastest"))
     return Rates(stable, fastest, spread, error)

@@ -24,7 +24,7 @@ REFUSED = {
     "NanoGPT": "torch.fx cannot trace it",
     "ViT": "no layer here is a TransformerEncoder",
     "ResNet without norms": r"no longer Gaussian; .* \(pre-activation\)",
-    "ResNet with batch norm": "BatchNorm2d: it makes the inputs of a batch depend on each other",
+    "ResNet with batch norm": "a matrix on what is a function of all samples",
     "TCN": "no longer Gaussian",
     "RealNVP coupling": "a part of the inputs: read the network that takes it by itself",
     "NeRF": r"l1.weight \(published_models.py:\d+\), l3.weight.* take them",

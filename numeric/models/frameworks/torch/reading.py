@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ....arrays import Array
 from ...graph import Graph, Inputs, Rows
 from ...laws import Law
+from ...outputs import chosen
 from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
 from .graphs import (
@@ -45,6 +46,12 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+_OTHER_VALUES = (
+    "it gives other values than its graph of torch.fx, as with a hook on the model, chance, or "
+    "h += … where another name for h is used later: write h = h + … there"
+)
 
 
 class _OfBatches(nn.Module):
@@ -99,8 +106,11 @@ class TorchReading(Reading):
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
+        self._check_values(output, inputs)
         if make:
-            self._check_held(unwrapped(make(1).eval()))
+            other = unwrapped(make(1).eval())
+            self._check_held(other)
+            self._tell_of_buffers(other)
         self.how = "made again" if make else "each module's reset_parameters"
 
     def _given_to(self, X: Array) -> list[Any]:
@@ -168,15 +178,15 @@ class TorchReading(Reading):
         """See `Reading`: an initialization's outputs depend on its own parameters alone, so that
         one gradient is that of all of them."""
         leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
-        parameters, m, X = list(leaves.values()), len(X), self.prepare(X)
-        count = len(parameters[0])
+        trained = [each for path, each in leaves.items() if path not in self.graph.frozen]
+        m, X, count = len(X), self.prepare(X), len(next(iter(leaves.values())))
         outputs = self._run(leaves, torch.from_numpy(X[None]), 0, tuple(nodes))
         grams = np.zeros((count, len(nodes), m, m))
         for at, output in enumerate(outputs):
             firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
             gradients = [
-                torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True)
-                for each in firsts
+                torch.autograd.grad(each, trained, retain_graph=True, allow_unused=True)
+                for each in (firsts if trained else ())
             ]
             for each in zip(*gradients, strict=True):
                 if each[0] is None:
@@ -229,6 +239,47 @@ class TorchReading(Reading):
         """See `Reading`: where reset_parameters has other laws than the model's."""
         self._laws = laws
         self.how = "drawn by the laws read off its matrices"
+
+    def _check_values(self, output: str | None, inputs: Array | None) -> None:
+        """Raise InputError if the module gives other values than its graph, and note the
+        parameters that its gradients do not reach.
+
+        torch.fx sees neither `h += …` where h has another name, nor hooks on the whole model, nor
+        `torch.no_grad`. Without `inputs` a module that takes others than rows is not checked.
+        """
+        if not self._paths:
+            return
+        if inputs is None:
+            axes = self.axes if self.graph.shapes[0] else (self.graph.widths[0],)
+            inputs = np.random.default_rng(0).standard_normal((2, *axes))
+        try:
+            with torch.enable_grad(), _one_thread():
+                own = chosen(self._model(*self._given_to(inputs)), output)
+                read = self._traced(torch.from_numpy(np.array(self.prepare(inputs))))
+        except Exception:  # of the user's forward, on inputs of another shape
+            return
+        error = (own - read.reshape(own.shape)).detach().abs().max()
+        if error > 1e-3 * own.detach().abs().max():
+            raise refused(self._model, [("model", _OTHER_VALUES)])
+        used = [path for path in self._paths if self._parameter(path).requires_grad]
+        found: Sequence[Any] = [None] * len(used)
+        if used and own.requires_grad:
+            leaves = [self._parameter(path) for path in used]
+            found = torch.autograd.grad(own.sum(), leaves, allow_unused=True)
+        reached = {path for path, each in zip(used, found, strict=True) if each is not None}
+        self.graph.frozen += [path for path in self._paths if path not in reached]
+
+    def _tell_of_buffers(self, other: nn.Module) -> None:
+        """Remark on buffers that are others in another initialization."""
+        own = dict(self._model.named_buffers())
+        drawn = [
+            path
+            for path, each in other.named_buffers()
+            if path in own and not torch.equal(own[path].double(), each.cpu().double())
+        ]
+        if drawn:
+            told = f"{', '.join(drawn)}: drawn at random, but no parameters; those of the first "
+            self.graph.remarks.append(f"{told}initialization are taken in all")
 
     def _check_held(self, other: nn.Module) -> None:
         """Raise InputError for gains that are others in another initialization."""

@@ -1,0 +1,218 @@
+"""Models that were read wrong in silence when others tried the report: read right, or refused."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from derive import InputError, weights
+from numeric import flow, models
+from numeric.models import advice, theory
+
+torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
+nn = torch.nn
+
+X = np.random.default_rng(3).standard_normal((2, 6))
+WIDTHS = (6, 24, 24, 24, 3)
+
+
+def dense(change=lambda made: None, gain=2**0.5, widths=WIDTHS, norm=None):
+    """A function that makes a ReLU network of Gaussian matrices, and changes it."""
+
+    def make():
+        parts = []
+        for fan_in, fan_out in pairwise(widths):
+            parts.append(nn.Linear(fan_in, fan_out))
+            nn.init.normal_(parts[-1].weight, std=gain / math.sqrt(fan_in))
+            nn.init.zeros_(parts[-1].bias)
+            parts += [norm(fan_out)] if norm else []
+            parts.append(nn.ReLU() if norm is None else nn.Tanh())
+        made = nn.Sequential(*parts[: -2 if norm else -1])
+        with torch.no_grad():
+            change(made)
+        return made
+
+    return make
+
+
+class Residual(nn.Module):
+    """h += f(h) where h has another name; with a shortcut by that."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.first(x)
+        same = h
+        h += self.second(torch.relu(h))
+        return self.last(torch.relu(h + same))
+
+
+def hooked():
+    """A hook on the whole model, which torch.fx does not see."""
+    made = dense()()
+    made.register_forward_hook(lambda module, given, made: 2 * made)
+    return made
+
+
+def centre(made):
+    """Rows of mean 0."""
+    made[2].weight -= made[2].weight.mean(1, keepdim=True)
+
+
+def turn(made):
+    """One matrix as another, transposed."""
+    made[4].weight.copy_(made[2].weight.T)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (Residual, r"other values than its graph .* write h = h \+"),
+        (hooked, "a hook on the model"),
+        (dense(centre), "orthogonal to the same vectors in all"),
+        (dense(turn), "2.weight and 4.weight, correlated"),
+    ],
+)
+def test_what_was_read_wrong_is_refused(make, why):
+    with pytest.raises(InputError, match=why):
+        models.read(make, X, draws=30)
+
+
+class Backbone(nn.Module):
+    """Features behind which no gradient goes."""
+
+    def __init__(self):
+        super().__init__()
+        self.features, *rest = dense()()
+        self.rest = nn.Sequential(*rest)
+
+    def forward(self, x):
+        with torch.no_grad():
+            h = self.features(x)
+        return self.rest(h)
+
+
+def freeze(made):
+    """One matrix and other biases are not trained."""
+    made[2].weight.requires_grad_(False)
+    made[4].bias.requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("make", "paths"),
+    [(dense(freeze), {"2.weight", "4.bias"}), (Backbone, {"features.weight", "features.bias"})],
+)
+def test_frozen_parameters_do_not_move_outputs(make, paths):
+    """Θ as measured is the sum over the model's own gradients; that of theory has rates 0."""
+    found = models.read(make, X, draws=30)
+    assert set(found.structure.graph.frozen) == paths
+    seed, last = 7, found.structure.blocks[-1].node
+    own = found.reading.tangents(found.reading.initialize([seed]), X, [last])[0, 0]
+    torch.manual_seed(seed)
+    made = make().double()
+    trained = [each for each in made.parameters() if each.requires_grad]
+    rows = [
+        torch.autograd.grad(z, trained, retain_graph=True, allow_unused=True)
+        for z in made(torch.from_numpy(X))[:, 0]
+    ]
+    flat = [torch.cat([torch.zeros(1) if g is None else g.flatten() for g in row]) for row in rows]
+    plain = np.array([[float(a @ b) for b in flat] for a in flat])
+    np.testing.assert_allclose(own, plain, rtol=1e-9)
+    draws = found.reading.tangents(found.reading.initialize(range(200)), X, [last])[:, 0]
+    error = draws.std(axis=0, ddof=1) / math.sqrt(len(draws))
+    Theta = theory.theory(found, X, 1).first["Theta"].to_numpy()[-1]
+    assert (abs(draws.mean(axis=0) - Theta) < 5 * error).all()  # 1 in 10⁶, three numbers
+
+
+def test_frozen_matrices_beside_trained_ones_withhold_the_learning_rate():
+    class Adapted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 16), nn.Linear(16, 2)
+            self.base, self.added = nn.Linear(16, 16), nn.Linear(16, 16, bias=False)
+            self.base.weight.requires_grad_(False)
+
+        def forward(self, x):
+            h = torch.relu(self.first(x))
+            return self.last(torch.relu(self.base(h) + self.added(h)))
+
+    found = models.read(Adapted, X, draws=30)
+    assert not found.structure.graph.frozen
+    assert any("base.weight: frozen, but" in each for each in found.remarks)
+    rates = theory.rates(found, X, theory.theory(found, X, 1))
+    assert "base.weight is frozen" in rates.why
+    assert math.isnan(rates.stable)
+
+
+@pytest.mark.slow
+def test_a_frozen_model_has_no_learning_rate():
+    found = models.report(dense(lambda made: made.requires_grad_(False)), X[:1], draws=20)
+    assert not found.table.Theta_measured.any()
+    assert "nothing that is trained" in found.findings[3].answer
+    assert found.agrees
+
+
+def test_random_buffers_are_told_of():
+    class Features(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("B", torch.randn(6, 16))
+            self.net = dense(widths=(16, 24, 24, 2))()
+
+        def forward(self, x):
+            return self.net(torch.sin(x @ self.B))
+
+    assert any("B: drawn at random" in each for each in models.read(Features, X, draws=30).remarks)
+
+
+def test_no_learning_rate_where_its_series_is_none():
+    """2/λ_max of a deep chaotic network of 8 neurons has a 1/n term larger than its limit."""
+    make = dense(gain=2.0, widths=(6, *[8] * 8, 3))
+    found = models.read(make, X, draws=30)
+    rates = theory.rates(found, X, theory.theory(found, X, 1))
+    assert math.isnan(rates.stable)
+    assert math.isnan(rates.fastest)
+    assert "at order 1/n" in str(advice.is_learning(rates, []))
+
+
+def test_a_larger_first_matrix_is_no_fault_of_depth():
+    """Signals fall by 400 at layer 2, and nowhere else, as in a SIREN."""
+
+    def widen(made):
+        made[0].weight *= 20
+
+    found = models.read(dense(widen, widths=(6, *[16] * 5, 2)), X, draws=30)
+    derived = theory.theory(found, X, 0)._replace(
+        variances=np.array([400, 1, 1, 1, 1, 1.0]), perpendicular=np.array([np.nan, 1, 1, 1, 1, 1])
+    )
+    stable = advice.is_stable(found, derived)
+    assert stable.answer.startswith("Yes")
+    assert "At layer 2 alone signals change by 0.0025" in stable.answer
+    assert "norm" not in advice.to_change(found, derived, [], None).answer
+
+
+def test_no_gain_is_advised_in_front_of_norms():
+    """Behind a norm in each layer the size of hidden matrices changes no later layer."""
+    make = dense(gain=0.1, widths=(6, *[16] * 4, 2), norm=nn.LayerNorm)
+    found = models.read(make, X, draws=30)
+    derived = theory.theory(found, X, 0)
+    assert advice._of_gain(found, X, derived) is None
+
+
+def test_sparse_matrices_have_the_variance_of_all_entries():
+    """torch's sparse_: C_W is the fan-in times the variance of all entries."""
+
+    def thin(made):
+        nn.init.sparse_(made[2].weight, 0.5, std=0.4)
+
+    found = models.read(dense(thin), X, draws=30)
+    law = found.network.weights_at(2)
+    assert isinstance(law, type(weights.Sparse(1)))
+    assert float(law.C_W) == pytest.approx(24 * 0.5 * 0.4**2, rel=0.02)
+    K = flow(found.network, X, 2, ["K"])["K"].to_numpy()
+    assert K[1, 0, 0] == pytest.approx(float(law.C_W) * K[0, 0, 0] / 2)
