@@ -224,9 +224,8 @@ def of_several(
     averages, gradient, reach = _kinked(activation, list(wanted))
     sets = {tuple(sorted(set(samples))) for _, samples in wanted}
     evaluate = _checked(averages, [each for each in sets if len(each) > MAX_INPUTS], m)
-    straight = pieces.table(activation)
-    if exchangeable and straight is not None:
-        evaluate = _shared(straight, list(wanted), evaluate)
+    if exchangeable:
+        evaluate, gradient = _shared(activation, list(wanted), evaluate), None
     return Averages(evaluate, len(wanted), found, gradient, reach)
 
 
@@ -493,13 +492,13 @@ def _kinked(
 
 
 def _shared(
-    straight: Array, wanted: Sequence[Placed], otherwise: analytic.Evaluate
+    activation: Activation, wanted: Sequence[Placed], otherwise: analytic.Evaluate
 ) -> analytic.Evaluate:
-    """Of exchangeable samples and straight lines: the sums of `shared`, or else these averages."""
+    """Of exchangeable samples and kinks: the sums of `shared`, or else these averages."""
     products = [_by_sample(*each) for each in wanted]
     alone = np.array([len(each) == 1 for each in products])
     single, several = (
-        shared.of_straight(straight, [products[k] for k in np.flatnonzero(own)])
+        shared.of_kinked(activation, [products[k] for k in np.flatnonzero(own)])
         for own in (alone, ~alone)
     )
 

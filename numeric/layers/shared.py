@@ -6,16 +6,16 @@ x_s, so that over any number of samples
     ⟨Π_s f_s(z_s)⟩ = ∫ Dy Π_s g_s(y),        g_s(y) = ∫ Dx f_s(√p y + √(q − p) x).
 
 The trapezoid rule sums over y. An analytic σ has it for x too, by the steps of `several_samples`.
-A σ of straight lines has g_s in closed form. That is entire, |g_s(y + iη)| grows as
-exp(η²p/2(q − p)), and with r samples a step of π√(2/(D(1 + r p/(q − p)))) leaves e^{−D}. (Derived
-here.)
+With kinks g_s is a sum over panels that end there; of straight lines it has a closed form. It is
+entire, |g_s(y + iη)| grows as exp(η²p/2(q − p)), and with r samples a step of
+π√(2/(D(1 + r p/(q − p)))) leaves e^{−D}. (Derived here.)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import mul
 from typing import Generic, NamedTuple, TypeVar
 
@@ -25,8 +25,10 @@ from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
-from ..brackets.quadrature import accuracy
-from . import sigma
+from ..brackets.pieces import TRUNCATED, powers, table
+from ..brackets.quadrature import PANELS, accuracy, panel_reach
+from . import kinked, sigma
+from .kinked import Kinked
 from .one_sample import product
 from .orthants import FREE, Moments
 from .piecewise_linear import FARTHEST, Group
@@ -36,8 +38,13 @@ from .sigma import orders_of
 _HELD, _MOST = 1 << 15, 1 << 24
 """Nodes that are held at a time, more or less; and the most that a plane has."""
 
-_MOST_STRAIGHT = 1 << 14
-"""Nodes of y with straight lines: samples that are more alike have another rule."""
+_MOST_STRAIGHT, _MOST_PANELS = 1 << 14, 1 << 11
+"""Nodes of y with kinks: samples that are more alike have another rule."""
+
+_ON_PANELS = 200
+"""Nodes of x with panels, more or less."""
+
+_ONE = np.ones((1, 1))
 
 _GROWN = 6.0
 """log of the powers of η that the bound of the step leaves out."""
@@ -127,23 +134,62 @@ def _averaged(
     return {head: np.array([f @ weights, np.abs(f) @ weights]) for head, f in factors.items()}
 
 
-def of_straight(pieces: Array, products: Sequence[Sequence[Shape]]) -> SharedSums[Shape]:
-    """The sums of the σ that `pieces.table` gives these pieces of; a head has a position for each
-    factor, and the derivatives outside act as `piecewise_linear` has it."""
+def of_kinked(activation: Activation, products: Sequence[Sequence[Shape]]) -> SharedSums[Shape]:
+    """The sums of a σ with kinks. A head has a position for each factor; of positions that are one,
+    each derivative outside is an equal share of that of them all."""
     heads = sorted({head for each in products for head in each})
-    most = max(map(len, products))
+    most, straight = max(map(len, products)), table(activation)
+    sigma = kinked.of_sigma(activation, tuple(heads)) if straight is None else None
+    positions = max(sum(len(head.orders) for head in each) for each in products)
+    degree = max(sum(powers(activation, head) for head in each) for each in products)
 
     def rule(q: float, p: float) -> Rule[Shape] | None:
         if not 0.0 <= p < q < math.inf:
             return None
         growth = 1.0 + most * p / (q - p)
         h = math.pi * math.sqrt(2.0 / ((accuracy(1) + _GROWN) * growth))
-        if _MOST_STRAIGHT * h < 2.0 * FARTHEST:
+        reach, room = FARTHEST, _MOST_STRAIGHT
+        if sigma is not None:
+            far = sigma.rate * positions * (math.sqrt(p) + math.sqrt(q - p))
+            reach, room = min(panel_reach(1, degree) + far, FARTHEST), _MOST_PANELS
+        if room * h < 2.0 * reach:
             return None
-        y, weights = _nodes(h, FARTHEST) if p else (np.zeros(1), np.ones(1))
-        return Rule(y, weights, _Straight(pieces, heads, q, p), len(pieces))
+        y, weights = _nodes(h, reach) if p else (np.zeros(1), np.ones(1))
+        if straight is not None:
+            return Rule(y, weights, _Straight(straight, heads, q, p), len(straight))
+        assert sigma is not None
+        return Rule(y, weights, _OnPanels(sigma, reach, q, p), _ON_PANELS)
 
-    return SharedSums(rule, products)
+    return SharedSums(rule, products, TRUNCATED[0 if straight is not None else 1])
+
+
+class _OnPanels:
+    """The averages of heads given y, at one q and p, by panels that end at kinks."""
+
+    def __init__(self, sigma: Kinked, reach: float, q: float, p: float) -> None:
+        self._sigma, self._reach = sigma, reach
+        self._shared, self._own = math.sqrt(p), math.sqrt(q - p)
+        B, none = np.array([[1.0, 0.0], [self._shared, self._own]]), np.zeros((2, 0))
+        self._level = kinked.Level(B, none, sigma.kinks, sigma.width, PANELS[0])
+
+    def __call__(self, y: Array) -> Mapping[Shape, Array]:
+        """The averages and their sizes, (2, nodes)."""
+        parent, x, weights = self._level.children(y[None], self._reach)
+        z = self._shared * y[parent] + self._own * x
+        derivative = lru_cache(None)(lambda order: self._sigma.derivative(order, z))
+        found = {}
+        for head, (regular, singular) in self._sigma.forms.items():
+            form = regular if len(head.orders) == 1 else singular
+            if form is None:
+                found[head] = np.full((2, len(y)), math.nan)
+                continue
+            times = sum(form.outer)
+            part = reduce(mul, map(derivative, form.orders), weights)
+            part = part * self._sigma.outside((times,))(x[None], _ONE)
+            part = part / (len(head.orders) * self._own) ** times
+            each = part, np.abs(part)
+            found[head] = np.array([np.bincount(parent, of, len(y)) for of in each])
+        return found
 
 
 class _Straight:
@@ -173,8 +219,7 @@ class _Straight:
             return {head: self._averaged(head, atom, none) for head in self._heads}
 
     def _averaged(self, head: Shape, atom: Callable[[int], Array], none: Array) -> Array:
-        """The average of a head and its size: of positions that are one, each derivative outside
-        is an equal share of that of them all."""
+        """The average of a head and its size."""
         times, d = sum(head.outer), len(head.orders)
         atoms = self._groups[d].atoms(head.orders, times)
         terms = np.concatenate([none, *(size * atom(e) for e, size in atoms)])

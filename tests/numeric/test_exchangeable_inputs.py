@@ -64,6 +64,7 @@ def farthest(net, m, q, p, names=NAMES, depth=3):
         (Network("hard_tanh", Orthogonal(), C_b=0.1), 3, 1.3, 0.4),
         (Network("hard_tanh", Gaussian(), layer="residual(norm=rms)"), 2, 2.0, 1.9),
         (Network("leaky_relu", Orthogonal()), 3, 0.1, 0.0),
+        (Network("elu", Orthogonal(), C_b=0.1), 2, 1.3, 0.4),
         (Network("gelu", Gaussian(C_W=1.5), first_weights=Orthogonal()), 3, 1.0, -0.3),
         (Network("gelu", Orthogonal()), 3, 0.7, 0.7),
         (Network("relu", layer="normalized(layer)"), 3, 1.0, 0.2),
@@ -86,16 +87,32 @@ def test_the_tower_has_its_orbits(sigma):
     assert "1231" in table["orbit"]
 
 
-@pytest.mark.slow
-def test_six_samples_meet_at_kinks():
-    """⟨σ_1 ⋯ σ_r⟩ of ReLU is an integral over what the samples share, here by a sum of its own."""
+def averages_of_apart(sigma, ranks):
+    """⟨σ_1 ⋯ σ_r⟩ of samples with q = 1 and p = 0.4, by a sum over what they share."""
     w = np.linspace(-12.0, 12.0, 481)
     mean, deviation = np.sqrt(0.4) * w, np.sqrt(0.6)
-    at = mean / deviation
-    below = np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in at])
-    given = mean * below + deviation * np.exp(-0.5 * at**2) / math.sqrt(2 * math.pi)
+
+    def below(z):
+        return np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in z / deviation])
+
+    given = mean * below(mean)
+    given += deviation * np.exp(-0.5 * (mean / deviation) ** 2) / math.sqrt(2 * math.pi)
+    if sigma == "elu":
+        given += np.exp(mean + 0.3) * below(-mean - 0.6) - below(-mean)
     weights = np.exp(-0.5 * w**2) / np.exp(-0.5 * w**2).sum()
-    two, four, six = (weights @ given**r for r in (2, 4, 6))
+    return [weights @ given**r for r in ranks]
+
+
+@pytest.mark.parametrize("sigma", ["relu", "elu"])
+def test_four_samples_meet_at_kinks(sigma):
+    two, four = averages_of_apart(sigma, (2, 4))
+    V = flow(Network(sigma), Exchangeable(256, 1, 0.4), 2, "V")["V"].sel(orbit="(12)(34)")
+    assert float(V[-1]) == pytest.approx(four - two**2, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_six_samples_meet_at_kinks():
+    two, four, six = averages_of_apart("relu", (2, 4, 6))
     U6 = flow(Network("relu"), Exchangeable(6, 1, 0.4), 2, "U6")["U6"].sel(orbit="(12)(34)(56)")
     assert float(U6[-1]) == pytest.approx(six - 3 * four * two + 2 * two**3, rel=1e-13)
 
