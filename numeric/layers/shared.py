@@ -41,9 +41,6 @@ _HELD, _MOST = 1 << 15, 1 << 24
 _MOST_STRAIGHT, _MOST_PANELS = 1 << 14, 1 << 11
 """Nodes of y with kinks: samples that are more alike have another rule."""
 
-_ON_PANELS = 200
-"""Nodes of x with panels, more or less."""
-
 _ONE = np.ones((1, 1))
 
 _GROWN = 6.0
@@ -158,19 +155,26 @@ def of_kinked(activation: Activation, products: Sequence[Sequence[Shape]]) -> Sh
         if straight is not None:
             return Rule(y, weights, _Straight(straight, heads, q, p), len(straight))
         assert sigma is not None
-        return Rule(y, weights, _OnPanels(sigma, reach, q, p), _ON_PANELS)
+        given = _OnPanels(sigma, reach, q, p)
+        return Rule(y, weights, given, given.nodes) if given.nodes * len(y) < _MOST else None
 
     return SharedSums(rule, products, TRUNCATED[0 if straight is not None else 1])
 
 
 class _OnPanels:
-    """The averages of heads given y, at one q and p, by panels that end at kinks."""
+    """The averages of heads given y, at one q and p, by panels that end at kinks.
+
+    Attributes:
+        nodes: of x at each y, at most.
+    """
 
     def __init__(self, sigma: Kinked, reach: float, q: float, p: float) -> None:
         self._sigma, self._reach = sigma, reach
         self._shared, self._own = math.sqrt(p), math.sqrt(q - p)
         B, none = np.array([[1.0, 0.0], [self._shared, self._own]]), np.zeros((2, 0))
         self._level = kinked.Level(B, none, sigma.kinks, sigma.width, PANELS[0])
+        panels = 2.0 * reach / min(PANELS[0].width, sigma.width / self._own)
+        self.nodes = math.ceil(PANELS[0].nodes * (panels + len(sigma.kinks) + 1))
 
     def __call__(self, y: Array) -> Mapping[Shape, Array]:
         """The averages and their sizes, (2, nodes)."""
