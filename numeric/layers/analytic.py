@@ -20,9 +20,8 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.shapes import MAX_INPUTS
-from . import large_variance, one_sample, several_samples
+from . import large_variance, one_sample, several_samples, shared
 from .several_samples import FEW
-from .shared import SharedSums
 from .vectors import Places
 
 if TYPE_CHECKING:
@@ -89,11 +88,11 @@ def of_exchangeable(
     several = [each for each in groups if each.products]
     ends = np.cumsum([len(each.products) for each in several])
     every = [heads for each in several for heads in each.products]
-    shared = SharedSums(activation, every) if every else None
+    given = shared.of_analytic(activation, every) if every else None
 
     def at(K: Array) -> Array:
         q, p = float(K[0, 0]), float(K[0, -1])
-        sums = shared(q, p) if shared and 0.0 <= p <= q else None
+        sums = given(q, p) if given and 0.0 <= p <= q else None
         if sums is None:
             return np.concatenate([each(K) for each in groups], axis=1)
         parts = dict(zip(several, np.split(sums, ends[:-1], axis=1), strict=True))

@@ -32,7 +32,7 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..brackets import pieces
 from ..brackets.shapes import MAX_INPUTS, check_inputs, positions_of, shape_of
-from . import analytic, kinked, one_sample, piecewise_linear, several_samples
+from . import analytic, kinked, one_sample, piecewise_linear, several_samples, shared
 from .resting import at_rest
 
 Places = NDArray[np.int64]
@@ -224,6 +224,8 @@ def of_several(
     averages, gradient, reach = _kinked(activation, list(wanted))
     sets = {tuple(sorted(set(samples))) for _, samples in wanted}
     evaluate = _checked(averages, [each for each in sets if len(each) > MAX_INPUTS], m)
+    if exchangeable:
+        evaluate, gradient = _shared(activation, list(wanted), evaluate), None
     return Averages(evaluate, len(wanted), found, gradient, reach)
 
 
@@ -487,6 +489,43 @@ def _kinked(
         return partial(np.einsum, "kab,cab->ck", slopes)
 
     return evaluate, None if straight else gradient, _between
+
+
+def _shared(
+    activation: Activation, wanted: Sequence[Placed], otherwise: analytic.Evaluate
+) -> analytic.Evaluate:
+    """Of exchangeable samples and kinks: the sums of `shared`, or else these averages."""
+    products = [_by_sample(*each) for each in wanted]
+    alone = np.array([len(each) == 1 for each in products])
+    single, several = (
+        shared.of_kinked(activation, [products[k] for k in np.flatnonzero(own)])
+        for own in (alone, ~alone)
+    )
+
+    def at(q: float, p: float) -> Array | None:
+        found = np.empty((2, len(products)))
+        of_several = several(q, p)
+        if of_several is None:
+            return None
+        found[:, alone], found[:, ~alone] = single(q, 0.0), of_several
+        return found
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        of_kernels = [at(each[0, 0], each[0, -1]) for each in K.reshape(-1, *K.shape[-2:])]
+        known = [each for each in of_kernels if each is not None]
+        if len(known) < len(of_kernels):
+            return otherwise(K)
+        values, sizes = np.array(known).swapaxes(0, 1)
+        return (values[0], sizes[0]) if K.ndim == 2 else (values, sizes)
+
+    return evaluate
+
+
+def _by_sample(shape: Shape, samples: Sequence[int]) -> list[Shape]:
+    """What stands at each of the samples of these positions."""
+    every = list(zip(samples, *shape, strict=True))
+    own = ([each[1:] for each in every if each[0] == sample] for sample in sorted(set(samples)))
+    return [Shape(*zip(*sorted(each), strict=True)) for each in own]
 
 
 class _Together(NamedTuple):

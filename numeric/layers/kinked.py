@@ -199,7 +199,7 @@ def _nodes(
     """The nodes y, (rank, nodes), and their weights, a part at a time."""
     rank = B.shape[1]
     rules = [
-        _Level(B[:, : level + 1], B[:, level + 1 :], kinks, width, panels) for level in range(rank)
+        Level(B[:, : level + 1], B[:, level + 1 :], kinks, width, panels) for level in range(rank)
     ]
 
     def below(y: Array, weights: Array) -> Iterator[tuple[Array, Array]]:
@@ -217,7 +217,7 @@ def _nodes(
     yield from below(np.zeros((0, 1)), np.ones(1))
 
 
-class _Level:
+class Level:
     """The rule of one latent variable, given those before it.
 
     A panel ends where a position crosses a kink. Where it only does so on average, with a spread

@@ -41,7 +41,7 @@ from .orthants import FREE, MAX_ORTHANT, Moments
 _AT_ONCE = 4096
 """Covariances times choices of a site for each factor."""
 
-_FARTHEST = 39.0
+FARTHEST = 39.0
 """What is so many deviations away is gone."""
 
 
@@ -131,7 +131,7 @@ class _Alike:
     ) -> None:
         self.rows, self.groups, self.resting = rows, groups, resting
         self.scale, self.pieces = scale, pieces
-        self._parts = [_Group(scale[list(group)], pieces) for group in groups]
+        self._parts = [Group(scale[list(group)], pieces) for group in groups]
         self.at = [each.at for each in self._parts]
 
     @property
@@ -195,11 +195,12 @@ class _Alike:
         return value + 0.5 * step
 
 
-class _Group:
+class Group:
     """Positions z_p = scale_p y of one normal y: scale (p, t).
 
     Attributes:
         at: (sites, t), where y meets a kink.
+        side: which way truncated powers grow from there.
         length: Σ scale², (t,).
     """
 
@@ -207,8 +208,8 @@ class _Group:
         self.at, self._live = _sites(scale, pieces)
         self.length = sum(each**2 for each in scale)
         self._lines = _Lines(scale, self.at, pieces)
-        self._side = _side(self.at)
-        self._plain = bool(((self.at >= 0.0) & (self.at < _FARTHEST)).all())
+        self.side = _side(self.at)
+        self._plain = bool(((self.at >= 0.0) & (self.at < FARTHEST)).all())
         self._known: dict[tuple[tuple[int, ...], int], list[tuple[int, Array]]] = {}
 
     def atoms(self, orders: tuple[int, ...], times: int) -> list[tuple[int, Array]]:
@@ -222,7 +223,7 @@ class _Group:
         return self._known[orders, times]
 
     def _atoms(self, factor: _Factor, times: int) -> Iterator[tuple[int, Array]]:
-        side = self._side
+        side = self.side
         for e, size in factor.powers.items():
             if e >= times:
                 yield FREE + e - times, size * side[:1] ** (e - times)
@@ -235,7 +236,7 @@ class _Group:
         """Coefficients times side^power, of the sites that are near enough."""
         if self._plain:
             return size
-        return np.where(at < _FARTHEST, size * self._side**power, 0.0)
+        return np.where(at < FARTHEST, size * self.side**power, 0.0)
 
 
 def _axes(coefficients: Array, g: int, count: int) -> tuple[int, ...]:
@@ -313,7 +314,7 @@ def _moments(sites: tuple[int, ...], members: Sequence[_Alike], K: Array) -> Mom
     for g in range(count):
         at = np.concatenate([alike.at[g] for alike in members], axis=1)
         axes = _axes(at, g, count)
-        h[g] = np.minimum(np.abs(at), _FARTHEST).reshape(axes)
+        h[g] = np.minimum(np.abs(at), FARTHEST).reshape(axes)
         sides.append(_side(at).reshape(axes))
         for k in range(g):
             r = np.concatenate([_correlation(alike, g, k, K) for alike in members])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations, product
 
 import numpy as np
@@ -60,6 +61,10 @@ def farthest(net, m, q, p, names=NAMES, depth=3):
     [
         (Network("tanh", Orthogonal(), C_b=0.1), 4, 1.3, 0.4),
         (Network("relu", Gaussian(C_W=2)), 4, 1.3, 0.4),
+        (Network("hard_tanh", Orthogonal(), C_b=0.1), 3, 1.3, 0.4),
+        (Network("hard_tanh", Gaussian(), layer="residual(norm=rms)"), 2, 2.0, 1.9),
+        (Network("leaky_relu", Orthogonal()), 3, 0.1, 0.0),
+        (Network("elu", Orthogonal(), C_b=0.1), 2, 1.3, 0.4),
         (Network("gelu", Gaussian(C_W=1.5), first_weights=Orthogonal()), 3, 1.0, -0.3),
         (Network("gelu", Orthogonal()), 3, 0.7, 0.7),
         (Network("relu", layer="normalized(layer)"), 3, 1.0, 0.2),
@@ -74,11 +79,42 @@ def test_entries_are_those_of_ordinary_inputs(net, m, q, p):
     assert farthest(net, m, q, p) < 1e-12
 
 
-def test_the_tower_has_its_orbits():
-    assert farthest(Network("tanh", C_b=0.2), 2, 1.0, 0.5, [*"DFABPQ"]) < 1e-12
+@pytest.mark.parametrize("sigma", ["tanh", "hard_tanh"])
+def test_the_tower_has_its_orbits(sigma):
+    assert farthest(Network(sigma, C_b=0.2), 2, 1.0, 0.5, [*"DFABPQ"]) < 1e-12
     table = flow(Network("tanh"), Exchangeable(4, 1, 0.5), 1, ["D", "P"])
     assert "(12)(33)" in table["orbit"]
     assert "1231" in table["orbit"]
+
+
+def averages_of_apart(sigma, ranks):
+    """⟨σ_1 ⋯ σ_r⟩ of samples with q = 1 and p = 0.4, by a sum over what they share."""
+    w = np.linspace(-12.0, 12.0, 481)
+    mean, deviation = np.sqrt(0.4) * w, np.sqrt(0.6)
+
+    def below(z):
+        return np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in z / deviation])
+
+    given = mean * below(mean)
+    given += deviation * np.exp(-0.5 * (mean / deviation) ** 2) / math.sqrt(2 * math.pi)
+    if sigma == "elu":
+        given += np.exp(mean + 0.3) * below(-mean - 0.6) - below(-mean)
+    weights = np.exp(-0.5 * w**2) / np.exp(-0.5 * w**2).sum()
+    return [weights @ given**r for r in ranks]
+
+
+@pytest.mark.parametrize("sigma", ["relu", "elu"])
+def test_four_samples_meet_at_kinks(sigma):
+    two, four = averages_of_apart(sigma, (2, 4))
+    V = flow(Network(sigma), Exchangeable(256, 1, 0.4), 2, "V")["V"].sel(orbit="(12)(34)")
+    assert float(V[-1]) == pytest.approx(four - two**2, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_six_samples_meet_at_kinks():
+    two, four, six = averages_of_apart("relu", (2, 4, 6))
+    U6 = flow(Network("relu"), Exchangeable(6, 1, 0.4), 2, "U6")["U6"].sel(orbit="(12)(34)(56)")
+    assert float(U6[-1]) == pytest.approx(six - 3 * four * two + 2 * two**3, rel=1e-13)
 
 
 def test_any_number_of_samples_has_the_same_entries():
