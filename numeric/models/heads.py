@@ -237,7 +237,7 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
         raise UnreadableError("attention without a softmax")
     if given.order != (ROWS, 0, TOKENS, 1) or given.sizes != (scores.heads, scores.size):
         raise UnreadableError("values of other heads than queries and keys have")
-    is_over_size = _is_one(scores.scale * scores.size)
+    is_over_size = scores.size > 1 and _is_one(scores.scale * scores.size)
     factor = scores.scale * (scores.size if is_over_size else sympy.sqrt(scores.size))
     key = scores.key if _is_one(factor) else tracer.multiply(scores.key, factor)
     made = Attention(

@@ -34,7 +34,7 @@ from ..layers.adjoint import CAUTION
 from ..tables import layout
 from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
-from .attention import correlation
+from .attention import correlation, heads
 from .description import Description
 from .laws import Law
 from .networks import law_of_biases, law_of_weights
@@ -173,11 +173,14 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
 
 def _coarseness(description: Description) -> float:
     """By how much each order in 1/n is larger where layer 1 is a sum over few inputs of what is not
-    Gaussian: n/n_0."""
+    Gaussian, n/n_0; and where heads of d neurons fluctuate by themselves, d."""
+    own = heads(description.structure, description.laws)
+    sizes = [each.size for each in own if each.node.over != "n"]
     (first, *_) = description.structure.blocks[0].matrices
     node: Any = description.structure.graph.nodes[first]
     n = float(description.network.width or 1)
-    return 1.0 if description.laws[node.weight].keeps_rotations else max(1.0, n / node.fan_in)
+    is_free = description.laws[node.weight].keeps_rotations
+    return max(1.0 if is_free else n / node.fan_in, 1.0, *sizes)
 
 
 def _doubt(description: Description, K: Array) -> Array:

@@ -29,6 +29,7 @@ from ...heads import (
     transposed,
 )
 from ...tracing import Neurons, Parameter, Tracer, UnreadableError
+from .graphs import is_random
 
 _KINDS = bool | int | float | str | slice | type(None) | type(Ellipsis) | torch.dtype | torch.device
 
@@ -38,7 +39,9 @@ def is_constant(node: fx.Node, args: Any, kwargs: Mapping[str, Any]) -> bool:
     given = [*_leaves((args, kwargs))]
     if node.op == "get_attr" or not all(_is_fixed(e) or isinstance(e, _KINDS) for e in given):
         return False
-    name = getattr(node.target, "__name__", "")
+    name = str(getattr(node.target, "__name__", node.target))
+    if is_random(name):
+        return False
     is_number = node.target is getattr(operator, name, None) and len(given) > 1
     return name in _MAKES or is_number or any(map(_is_fixed, given))
 
@@ -96,7 +99,7 @@ def called(tracer: Tracer, name: str, args: Sequence[Any], kwargs: Mapping[str, 
 def module(tracer: Tracer, called: nn.Module, u: Heads | Scores) -> Any:
     """A module on heads or scores."""
     if isinstance(called, nn.Dropout | nn.Identity):
-        return _dropped(tracer, u, getattr(called, "p", 0.0))
+        return _dropped(tracer, u, getattr(called, "p", 0.0), training=False)
     if isinstance(called, nn.Softmax) and isinstance(u, Scores):
         return softmax(u, called.dim)
     raise UnreadableError(f"a {type(called).__name__} of heads of attention")
@@ -172,8 +175,9 @@ def _softmax(tracer: Tracer, u: Scores, dim: int = -1, **_: Any) -> Any:
 
 
 def _dropped(tracer: Tracer, u: Any, p: float = 0.5, training: bool = True, **_: Any) -> Any:
-    if isinstance(u, Scores | Heads) and p:
-        tracer.dropped(Neurons(0), p)
+    if training and p:
+        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
+    tracer.dropped(Neurons(0), p)
     return u
 
 

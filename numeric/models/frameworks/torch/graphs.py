@@ -276,8 +276,12 @@ def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
         return not (batch or list(called.parameters()) or called._forward_hooks)
     if node.op == "output":
         return False
-    name = str(getattr(node.target, "__name__", node.target))
-    return not name.startswith(("rand", "normal", "bernoulli")) and name != "dropout"
+    return not is_random(str(getattr(node.target, "__name__", node.target)))
+
+
+def is_random(name: str) -> bool:
+    """True for the name of a function that draws."""
+    return name.startswith(("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout"))
 
 
 def _above(node: fx.Node) -> set[fx.Node]:
