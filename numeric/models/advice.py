@@ -129,9 +129,11 @@ def on_tokens(description: Description, derived: Theory) -> Finding | None:
     answer = (
         f"Their correlation goes from {tokens[0]:.3f} to {tokens[last]:.3f} (layer {last + 1})."
     )
+    V = derived.fluctuations
     more = [
         f"Layer {layer}: scores have variance β² = {short(beta)}; K {short(K[layer - 2])} to "
-        f"{short(K[layer - 1])}, correlation {tokens[layer - 2]:.3f} to {tokens[layer - 1]:.3f}."
+        f"{short(K[layer - 1])}, correlation {tokens[layer - 2]:.3f} to {tokens[layer - 1]:.3f}"
+        + ("." if V is None else f", V/(nK²) of a token {short(V[layer - 1])}.")
         for layer, beta in own.items()
     ]
     values = {"beta2": own, "correlation": [None if math.isnan(e) else float(e) for e in tokens]}

@@ -56,6 +56,8 @@ _STEP = 1e-4
 SAMPLED_FROM = 6
 """Samples of a batch behind a normalization from which on the tangent kernel of networks has a
 variance."""
+_MOST_TOKENS = 8
+"""Positions of attention whose V is computed at each layer."""
 _DRAWS = 4000
 """For V of the outputs of signals."""
 
@@ -74,6 +76,7 @@ class Theory(NamedTuple):
             biases make of K; at most twice that of V, Θ, its spread, χ and the Jacobian.
         variances: K of every layer at the first input, the mean over the positions of a signal.
         tokens: the mean correlation of two positions of the first input, by layer.
+        fluctuations: V/(nK²) of a position of one input, their mean, by layer, where it is known.
         below: K of the layers before these, of signals of other positions: means over these, with
             their errors. None where there are none.
     """
@@ -87,6 +90,7 @@ class Theory(NamedTuple):
     variances: Array
     below: xarray.Dataset | None = None
     tokens: Array | None = None
+    fluctuations: Array | None = None
 
 
 def theory(description: Description, X: Array, orders: int = 2) -> Theory:
@@ -168,7 +172,19 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         K[:, 0, 0],
         below,
         tokens,
+        _of_positions(net, X, first - 1, depth) if averages and orders > 1 else None,
     )
+
+
+def _of_positions(net: Network, X: Array, end: int, depth: int) -> Array | None:
+    """V/(nK²) at the positions of one input, their mean, by layer; None where it takes long."""
+    count = math.prod(X.shape[1:-1])
+    if len(X) > 1 or not 1 < count <= _MOST_TOKENS or end < 1:
+        return None
+    table = flow(_cut(net, end, depth), X[0], end, ["K", "V"], width=net.width)
+    K, V = (table[name].to_numpy() for name in ("K", "V"))
+    ratios = np.einsum("ltttt->lt", V) / (float(net.width or 1) * np.einsum("ltt->lt", K) ** 2)
+    return np.asarray(ratios.mean(axis=1))
 
 
 def _coarseness(description: Description) -> float:
