@@ -592,7 +592,11 @@ class _Writer:
         self.scores += 1
         c, B = f"c{self.scores}", f"B{self.scores}"
         self.positions = self.graph.shapes[node.query]
-        size = self.graph.widths[node.query] // node.heads
+        width = self.graph.widths[node.query]
+        if node.over != "n" and width != self.n:
+            wanted = f"{self.n}, the width of layer 1, for scores over √d"
+            raise InputError("model", f"heads of {width} neurons together", wanted)
+        size = width // node.heads
         heads = str(node.heads) if node.over == "n" else f"n/{size}"
         self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
         if node.table:

@@ -186,7 +186,7 @@ def encoder(norm_first, copies=1):
 
 
 class Encoded(nn.Module):
-    def __init__(self, body, pick=True):
+    def __init__(self, body):
         super().__init__()
         self.first, self.body, self.head = nn.Linear(5, N), body, nn.Linear(N, 2)
 
@@ -212,9 +212,43 @@ def test_an_encoder_layer_is_attention_and_an_mlp():
     assert np.allclose(shown[0, 0], out[0], rtol=1e-12, atol=1e-12)
 
 
+class Changed(nn.Module):
+    """Attention with one thing that no theory here has."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, width = how, 2 * N if how == "wide" else N
+        self.first = nn.Linear(5, N) if how != "no matrix" else nn.RMSNorm(5)
+        fan_in = N if how != "no matrix" else 5
+        self.q, self.k, self.v = (nn.Linear(fan_in, width) for _ in range(3))
+        self.last = nn.Linear(width, 2)
+
+    def forward(self, x):
+        y = self.first(x)
+        if self.how == "no matrix":
+            return self.last(self.q(y).chunk(2, -1)[0])
+        heads = (HEADS, -1)
+        q, k, v = (e(y).unflatten(-1, heads).transpose(1, 2) for e in (self.q, self.k, self.v))
+        A = q @ k.transpose(-2, -1) / 2.0
+        if self.how == "no softmax":
+            return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
+        A = torch.softmax(A, dim=-2 if self.how == "other axis" else -1)
+        if self.how == "dropout":
+            A = functional.dropout(A, 0.1)
+        if self.how == "half":
+            A = A * 0.5
+        return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
+        (lambda: Changed("no softmax"), "attention without a softmax"),
+        (lambda: Changed("other axis"), "not over the tokens that are read"),
+        (lambda: Changed("dropout"), "dropout that is on in evaluation"),
+        (lambda: Changed("half"), "weights of attention times a number"),
+        (lambda: Changed("wide"), "the width of layer 1, for scores over √d"),
+        (lambda: Changed("no matrix"), "before the inputs meet a matrix"),
         (lambda: Encoded(encoder(norm_first=False)), "post-norm"),
         (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated"),
         (lambda: Separate(packed=True), "whose number inputs= tells"),

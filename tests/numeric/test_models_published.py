@@ -24,7 +24,7 @@ REFUSED = {
     "NanoGPT": "a matrix added to a layer, as embeddings of positions",
     "ViT": "cannot read expand",
     "ResNet without norms": r"no longer Gaussian; .* \(pre-activation\)",
-    "ResNet with batch norm": "BatchNorm2d: it makes the inputs of a batch depend on each other",
+    "ResNet with batch norm": "it leaves z that is not Gaussian",
     "TCN": "no longer Gaussian",
     "RealNVP coupling": "a part of the inputs: read the network that takes it by itself",
     "NeRF": r"l1.weight \(published_models.py:\d+\), l3.weight.* take them",

@@ -338,6 +338,8 @@ def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
     if not isinstance(first, Neurons) or first.form == "flat":
         raise UnreadableError("a part of what is no layer, or of positions that lie side by side")
     axes = len(tracer.graph.shapes[first.node])
+    if not axes and len(tracer.given) > 2:
+        raise UnreadableError("parts of a layer before the inputs meet a matrix: put one in front")
     if dim % (axes + 2) != (axes + 1 if first.form == "turned" else 1):
         raise UnreadableError(f"parts along axis {dim}, which is not the neurons'")
 
