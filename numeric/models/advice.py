@@ -19,6 +19,7 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
+from .attention import heads
 from .description import Description
 from .measurement import Sample
 from .networks import network
@@ -123,6 +124,28 @@ def _resolved(comparison: Comparison, depth: int) -> str:
 
 def _share(resolution: float) -> str:
     return percent(resolution) if resolution <= 1 else f"a factor of {1 + resolution:.2g}"
+
+
+def on_tokens(description: Description, derived: Theory) -> Finding | None:
+    """What attention does to tokens, layer by layer; None without attention."""
+    own, K, tokens = {}, derived.variances, derived.tokens
+    for each in heads(description.structure, description.laws):
+        own[each.layer] = each.variance(float(K[each.layer - 2]))
+    if not own or tokens is None:
+        return None
+    last = max((at for at in range(len(K)) if not math.isnan(tokens[at])), default=0)
+    answer = (
+        f"Their correlation goes from {tokens[0]:.3f} to {tokens[last]:.3f} (layer {last + 1})."
+    )
+    V = derived.fluctuations
+    more = [
+        f"Layer {layer}: scores have variance β² = {short(beta)}; K {short(K[layer - 2])} to "
+        f"{short(K[layer - 1])}, correlation {tokens[layer - 2]:.3f} to {tokens[layer - 1]:.3f}"
+        + ("." if V is None else f", V/(nK²) of a token {short(V[layer - 1])}.")
+        for layer, beta in own.items()
+    ]
+    values = {"beta2": own, "correlation": [None if math.isnan(e) else float(e) for e in tokens]}
+    return Finding("What does attention do to tokens?", answer, values, tuple(more))
 
 
 def is_stable(description: Description, derived: Theory) -> Finding:
@@ -265,6 +288,8 @@ def to_change(
     """Gain or residual scale, as `scaled` has them, width and depth, each with the number that it
     gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
+    if description.averages_scores:
+        return Finding(question, "Not known: theory has no gradients for scores over √d.", values)
     unstable = bool(_faults(derived)[0])
     for found in scales:
         lines.append(found.answer)

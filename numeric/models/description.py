@@ -18,11 +18,22 @@ from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
+from .attention import heads
 from .factors import without
 from .frameworks.base import Reading
 from .graph import Graph, Linear
 from .laws import Law, of_biases, of_matrix
-from .networks import Structure, decimal, live_taps, network, readable, structure, thaw
+from .networks import (
+    Structure,
+    attention,
+    attention_over_roots,
+    decimal,
+    live_taps,
+    network,
+    readable,
+    structure,
+    thaw,
+)
 from .signals import patches
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
@@ -54,6 +65,7 @@ class Description:
         laws: the laws of its matrices and biases, by their paths, without constant factors.
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
+        example: the model's `example_input_array`, as Lightning's models have it, or None.
     """
 
     framework: str
@@ -63,6 +75,7 @@ class Description:
     remarks: tuple[str, ...]
     structure: Structure = field(compare=False)
     reading: Reading = field(compare=False)
+    example: ArrayLike | None = field(default=None, compare=False)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -111,6 +124,12 @@ class Description:
         return self.reading.graph.batch
 
     @property
+    def averages_scores(self) -> bool:
+        """Whether it has attention with scores over √d, whose averages theory takes."""
+        numbers = range(2, self.depth + 1)
+        return any(attention_over_roots(self.structure, number) for number in numbers)
+
+    @property
     def first(self) -> int:
         """The first layer that a report has: from there on positions are those of the last."""
         shapes = [self.reading.graph.shapes[block.node] for block in self.structure.blocks]
@@ -135,6 +154,7 @@ class Description:
         for number, block in enumerate(self.structure.blocks, start=1):
             parts = [f"{block.norm} norm"] if block.norm else []
             parts += [readable(str(block.function))] if block.function else []
+            parts += ["attention"] if attention(self.structure, number) else []
             parts += ["gate"] if block.gated else []
             parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
             nodes = [graph.nodes[at] for at in block.matrices]
@@ -190,7 +210,8 @@ def read(
         model: a `torch.nn.Module`, a module of flax (nnx or linen) or of equinox, a Keras model; or
             a function of no arguments that makes one, which is called again for each
             initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
-        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen; for
+        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen; by
+            default the model's `example_input_array`, if it has one; for
             convolutions one or more signals as the model takes them, which tell their positions;
             of a torch model whose `forward` takes several arguments, a tuple of arrays (m, …).
         draws: initializations that the laws are told from; by default as many as known initializers
@@ -215,6 +236,8 @@ def read(
     equinox, or a function that makes one
     """
     made, make = _made(model)
+    example = getattr(made, "example_input_array", None)
+    inputs = example if inputs is None else inputs
     given, arguments = (None, ()) if inputs is None else joined(inputs)
     X = None if given is None else np.atleast_2d(given)
     reading = _reading(made, make, X, None if output is None else str(output), arguments)
@@ -223,7 +246,7 @@ def read(
         wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
         raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
     found, laws, (net, told) = _understood(reading, draws)
-    remarks = [*reading.graph.remarks, *told]
+    remarks = [*reading.graph.remarks, *map(str, heads(found, laws)), *told]
     held = ", ".join(dict.fromkeys(reading.graph.gains))
     if held:
         remarks.append(
@@ -242,7 +265,7 @@ def read(
     if found.ending:
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
-    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
+    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading, example)
 
 
 def _understood(

@@ -20,7 +20,7 @@ from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
 from ..layers import sigma
-from .graph import Applied, Graph, Linear, Node, Norm, Product, Sum
+from .graph import Applied, Attention, Graph, Linear, Node, Norm, Product, Sum
 from .laws import Law
 
 _STREAM = int.from_bytes(b"drawn")
@@ -210,7 +210,39 @@ def _value(node: Node, values: Mapping[int, Array], batch: int) -> Array:
             return np.asarray(sum(float(factor) * values[source] for factor, source in terms))
         case Product(left, right):
             return values[left] * values[right]
+        case Attention():
+            _, _, v, A = _heads(node, values)
+            return _joined(A @ v)
     raise TypeError(node)
+
+
+def _heads(node: Attention, values: Mapping[int, Array]) -> tuple[Array, Array, Array, Array]:
+    """q, k and v, (…, H, T, d), the first over √d or d, and the weights of attention."""
+    q, k, v = (_apart(values[at], node.heads) for at in node.sources)
+    q = q / (q.shape[-1] if node.over == "n" else math.sqrt(q.shape[-1]))
+    scores = q @ k.swapaxes(-1, -2) + (np.array(node.table) if node.table else 0.0)
+    A = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return q, k, v, A / A.sum(axis=-1, keepdims=True)
+
+
+def _apart(u: Array, heads: int) -> Array:
+    return u.reshape(*u.shape[:-1], heads, -1).swapaxes(-2, -3)
+
+
+def _joined(u: Array) -> Array:
+    u = u.swapaxes(-2, -3)
+    return u.reshape(*u.shape[:-2], -1)
+
+
+def _back_from_heads(
+    node: Attention, change: Array, values: Mapping[int, Array]
+) -> list[tuple[int, Array]]:
+    q, k, v, A = _heads(node, values)
+    own = _apart(change, node.heads)
+    of_scores = A * (of_A := own @ v.swapaxes(-1, -2)) - A * (A * of_A).sum(axis=-1, keepdims=True)
+    over = k.shape[-1] if node.over == "n" else math.sqrt(k.shape[-1])
+    found = of_scores @ k / over, of_scores.swapaxes(-1, -2) @ q, A.swapaxes(-1, -2) @ own
+    return [(at, _joined(each)) for at, each in zip(node.sources, found, strict=True)]
 
 
 def _back(
@@ -230,6 +262,8 @@ def _back(
             return [(source, float(factor) * change) for factor, source in terms]
         case Product(left, right):
             return [(left, change * values[right]), (right, change * values[left])]
+        case Attention():
+            return _back_from_heads(node, change, values)
     raise TypeError(node)
 
 

@@ -141,6 +141,30 @@ class Pooled:
 
 
 @dataclass(frozen=True)
+class Attention:
+    """Σ_s softmax_s(q_t·k_s/√d + B_ts) v_s in each of H heads of d neurons, or with q_t·k_s/d.
+
+    Arguments:
+        query, key, value: q, k and v; heads are parts of their neurons, one behind another.
+        heads: H.
+        over: "n" for scores over d, "sqrt(n)" for scores over √d.
+        table: B, −∞ where t does not read s; () for 0.
+    """
+
+    query: int
+    key: int
+    value: int
+    heads: int
+    over: str
+    table: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The nodes that it is computed from."""
+        return (self.query, self.key, self.value)
+
+
+@dataclass(frozen=True)
 class Part:
     """Rows and columns of a matrix, or entries of biases, that are used by themselves.
 
@@ -197,7 +221,7 @@ class Rows(NamedTuple):
     is_last: bool
 
 
-Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product | Pooled
+Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product | Pooled | Attention
 
 
 @dataclass

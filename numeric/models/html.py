@@ -47,6 +47,7 @@ _OF_THE_OUTPUT = (
 
 _OF_ONE_INPUT = ("χ∥", "χ⊥", "singular values", "other depths, weights, norms and skips")
 _BATCHED = "batch normalization leaves no input a function by itself"
+_AVERAGED = "of attention with scores over √d only K and V are known"
 _FEW = f"behind batch normalization it has no variance below {SAMPLED_FROM} inputs, so no error"
 
 
@@ -114,6 +115,8 @@ class Report:
             found |= dict.fromkeys(_OF_ONE_INPUT, _BATCHED)
             if "Theta" not in self.theory.first:
                 found["Theta"] = _FEW
+        if self.description.averages_scores:
+            found |= dict.fromkeys(("χ∥", "χ⊥", *_OF_ONE_INPUT[-1:]), _AVERAGED)
         ending = self.description.structure.ending
         if ending is not None:
             why = f"behind layer {self.description.depth} follows {ending}, which was not read"

@@ -28,7 +28,7 @@ from derive.layers.chain import Laws
 from derive.layers.notation import SIGMA
 from derive.network import Network
 
-from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Pooled, Product, Sum
+from .graph import Applied, Attention, Graph, Inputs, Linear, Node, Norm, Pooled, Product, Sum
 from .laws import Law, square
 from .signals import chosen
 
@@ -37,6 +37,12 @@ _MOST_PRODUCTS = 8
 them."""
 _SHORT = 10**9
 """The largest denominator of a number that is written in an equation."""
+
+
+_HEADS = (
+    "scores over √d: theory is for many heads of this size, and takes the matrices of attention as "
+    "Gaussian ones with their variance, which K does not tell apart"
+)
 
 
 class Block(NamedTuple):
@@ -128,6 +134,8 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     dead = [each.weight for each in matrices if laws[each.weight].kept]
     if dead:
         remarks.append(f"taps of {', '.join(dead)} that are 0 at the start, held there")
+    if any(attention_over_roots(made, at) for at in range(2, len(blocks) + 1)):
+        remarks.append(_HEADS)
     numbers, own = range(2, len(blocks) + 1), [law_of_weights(each, laws) for each in matrices]
     plain = all(_is_plain(made, number) for number in numbers)
     if plain:
@@ -194,7 +202,7 @@ def _is_place(node: Node) -> bool:
 def _is_sum_of_layers(graph: Graph, at: int) -> bool:
     """True for preactivations: no term of a sum is a function of others, entry by entry."""
     node = graph.nodes[at]
-    bent = (isinstance(graph.nodes[source], Applied | Product) for source in node.sources)
+    bent = (isinstance(graph.nodes[e], Applied | Product | Attention) for e in node.sources)
     return _is_place(node) and (isinstance(node, Linear) or not any(bent))
 
 
@@ -232,6 +240,8 @@ def _part(graph: Graph, at: int) -> str:
             return f"{kind} norm{groups}{' over positions' if over else ''}"
         case Pooled():
             return "means over positions"
+        case Attention():
+            return "attention"
         case Sum(((factor, _),)):
             return f"a factor {decimal(factor)}"
         case Sum():
@@ -389,6 +399,19 @@ def _layer(
         raise InputError("model", f"{where}, layer {number}: {error.got}", wanted) from None
 
 
+def attention_over_roots(made: Structure, number: int) -> list[Attention]:
+    """The attention of a layer whose scores are over √d: theory takes its matrices as Gaussian."""
+    return [each for each in attention(made, number) if each.over != "n"]
+
+
+def attention(made: Structure, number: int) -> list[Attention]:
+    """The attention of a layer."""
+    below = made.blocks[number - 2].node if number > 1 else 0
+    places = made.graph.between(below, made.blocks[number - 1].node)
+    nodes = (made.graph.nodes[at] for at in places)
+    return [each for each in nodes if isinstance(each, Attention)]
+
+
 class _Writer:
     """Writes a layer's equations, one after another."""
 
@@ -419,7 +442,10 @@ class _Writer:
         self.C: dict[str, sympy.Expr] = {}
         self.ratio: dict[str, sympy.Expr] = {}
         self.values: dict[str, sympy.Expr] = {}
-        self.norms = self.hidden = self.shifts = self.matrices = 0
+        self.tables: dict[str, Any] = {}
+        self.positions: tuple[int, ...] | None = None
+        self.has_scores = bool(attention_over_roots(made, number))
+        self.norms = self.hidden = self.shifts = self.matrices = self.scores = 0
 
     def layer(self) -> Layer:
         """All of it."""
@@ -435,6 +461,8 @@ class _Writer:
             weights=self.own,
             activations=functions,
             taps=self.taps,
+            tables=self.tables,
+            positions=self.positions,
             **self.values,
         )
 
@@ -509,7 +537,7 @@ class _Writer:
         if self.is_plain:  # where λ_W has the factor
             law, scale = law.times(scale), sympy.S.One
         self.C[name] = law.C / ratio
-        own = _ensemble(law, []).unit_variance
+        own = weights.Gaussian() if self.has_scores else _ensemble(law, []).unit_variance
         if own != self.law and law.C != 0:
             self.own[name] = own
         if (taps := live_taps(node, self.laws)) is not None:
@@ -571,7 +599,26 @@ class _Writer:
                 return f"{self.entry(left, index)} {self.entry(right, index)}"
             case Norm():
                 return f"{self.normalized(at, node)}[{index}]"
+            case Attention():
+                return f"{self.weights(node)} {self.name(node.value)}[{index},s]"
         return f"{self.name(at)}[{index}]"
+
+    def weights(self, node: Attention) -> str:
+        """The softmax of scores, written before, of heads of a fixed size if these are over √d."""
+        query, key = self.name(node.query), self.name(node.key)
+        self.scores += 1
+        c, B = f"c{self.scores}", f"B{self.scores}"
+        self.positions = self.graph.shapes[node.query]
+        width = self.graph.widths[node.query]
+        if node.over != "n" and width != self.n:
+            wanted = f"{self.n}, the width of layer 1, for scores over √d"
+            raise InputError("model", f"heads of {width} neurons together", wanted)
+        size = width // node.heads
+        heads = str(node.heads) if node.over == "n" else f"n/{size}"
+        self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
+        if node.table:
+            self.tables[B] = node.table
+        return f"softmax_s({c}[t,s]{f' + {B}[t,s]' if node.table else ''})"
 
     def function(self, sigma: Activation) -> str:
         """The name of an activation in the equations: s of the layer's first."""

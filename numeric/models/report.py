@@ -17,7 +17,7 @@ from ..arrays import Array
 from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
-from .advice import is_learning, is_read_right, is_stable, is_wide, scaled, to_change
+from .advice import is_learning, is_read_right, is_stable, is_wide, on_tokens, scaled, to_change
 from .description import Description, joined, read
 from .drawn import Drawn
 from .html import Report
@@ -48,7 +48,8 @@ def report(
 
     Arguments:
         model: as that of `read`, or what it gave.
-        inputs: (n_0,) or (m, n_0), m = 8 at most; two normal ones by default, or one if the model
+        inputs: (n_0,) or (m, n_0), m = 8 at most; by default the model's `example_input_array` if
+            it has one, else two normal ones, or one if the model
             has more than a million parameters. Learning rates are for these as the training set.
         draws: initializations of the model in its own framework that are measured, 4 or more, and
             some more where groups of equal size need them. By default the model is drawn until the
@@ -77,6 +78,7 @@ def report(
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
     description = model if isinstance(model, Description) else read(model, given, output=output)
+    given = description.example if given is None else given
     X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
         batch = f"{description.batch}, the batch that the model was read with"
@@ -99,6 +101,8 @@ def report(
         is_learning(learning, held),
         to_change(description, known, scales, deep),
     ]
+    if (on := on_tokens(description, known)) is not None:
+        findings.append(on)
     if say is not None:
         for finding in findings if description.positions or description.batch else findings[2:]:
             say(str(finding))

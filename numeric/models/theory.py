@@ -34,6 +34,7 @@ from ..layers.adjoint import CAUTION
 from ..tables import layout
 from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
+from .attention import correlation, heads
 from .description import Description
 from .laws import Law
 from .networks import law_of_biases, law_of_weights
@@ -56,6 +57,8 @@ _STEP = 1e-4
 SAMPLED_FROM = 6
 """Samples of a batch behind a normalization from which on the tangent kernel of networks has a
 variance."""
+_MOST_TOKENS = 8
+"""Positions of attention whose V is computed at each layer."""
 _DRAWS = 4000
 """For V of the outputs of signals."""
 
@@ -73,6 +76,8 @@ class Theory(NamedTuple):
         uncertain: relative, of every layer: what the errors of measured variances of weights and
             biases make of K; at most twice that of V, Θ, its spread, χ and the Jacobian.
         variances: K of every layer at the first input, the mean over the positions of a signal.
+        tokens: the mean correlation of two positions of the first input, by layer.
+        fluctuations: V/(nK²) of a position of one input, their mean, by layer, where it is known.
         below: K of the layers before these, of signals of other positions: means over these, with
             their errors. None where there are none.
     """
@@ -85,6 +90,8 @@ class Theory(NamedTuple):
     uncertain: Array
     variances: Array
     below: xarray.Dataset | None = None
+    tokens: Array | None = None
+    fluctuations: Array | None = None
 
 
 def theory(description: Description, X: Array, orders: int = 2) -> Theory:
@@ -99,24 +106,30 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     X = description.samples(X)
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
-    sampled = np.zeros(())
+    sampled, averages = np.zeros(()), description.averages_scores
     for names, draws in _wanted(description, X, orders):
         try:
             table = flow(net, given, depth, names, width=net.width, draws=draws)
         except InputError as error:
-            means = [name for name in names if name in _MEANS]
+            if names == ("K",):
+                raise
+            means = [name for name in names if name in _MEANS and len(names) > 1]
             missing |= {name: error.wanted for name in names if name not in means}
             if not means:
                 continue
             table = flow(net, given, depth, means, width=net.width)
         known |= {name: table[name].to_numpy() for name in names if name in table}
-        sampled = table["V_error"].to_numpy() / CAUTION if draws else sampled
+        has_error = draws or (averages and "V" in names)
+        sampled = table["V_error"].to_numpy() / CAUTION if has_error else sampled
     fan_in, first = min(n, float(description.widths[0])), description.first
     layers, below = range(first, depth + 1), None
+    tokens = np.full(depth, np.nan)
     K = known["K"].reshape(len(layers), len(X), len(X))
     if first > 1:
-        asked = ("K",) if description.batch else ("K", "Theta")
-        K = np.concatenate([over_positions(net, X, first - 1, *asked)[0], K])
+        asked = ("K",) if description.batch or averages else ("K", "Theta")
+        parts = [*_by_shape(net, X, first - 1, *asked)]
+        tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
+        K = np.concatenate([_over_positions(parts)[0], K])
     coarse, doubts = _coarseness(description), _doubt(description, K)
     doubt, values = doubts[first - 1 :], {}
     for name, (leading, next_one) in _SERIES.items():
@@ -148,7 +161,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     V = {"V": values["V"]} if "V" in values else {}
     chi = np.full((2, depth), np.nan)
     until = depth if orders > 1 or first == 1 else first - 1  # behind these takes as long again
-    if not description.batch:  # where samples depend on each other
+    if not description.batch and not averages:  # where Θ or samples by themselves are known
         chi[:, :until] = susceptibilities(_cut(net, until, depth), X[0], until, K[:until, 0, 0])
     return Theory(
         _table(layers, arrays),
@@ -159,16 +172,32 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         np.zeros(depth),
         K[:, 0, 0],
         below,
+        tokens,
+        _of_positions(net, X, first - 1, depth) if averages and orders > 1 else None,
     )
+
+
+def _of_positions(net: Network, X: Array, end: int, depth: int) -> Array | None:
+    """V/(nK²) at the positions of one input, their mean, by layer; None where it takes long."""
+    count = math.prod(X.shape[1:-1])
+    if len(X) > 1 or not 1 < count <= _MOST_TOKENS or end < 1:
+        return None
+    table = flow(_cut(net, end, depth), X[0], end, ["K", "V"], width=net.width)
+    K, V = (table[name].to_numpy() for name in ("K", "V"))
+    ratios = np.einsum("ltttt->lt", V) / (float(net.width or 1) * np.einsum("ltt->lt", K) ** 2)
+    return np.asarray(ratios.mean(axis=1))
 
 
 def _coarseness(description: Description) -> float:
     """By how much each order in 1/n is larger where layer 1 is a sum over few inputs of what is not
-    Gaussian: n/n_0."""
+    Gaussian, n/n_0; and where heads of d neurons fluctuate by themselves, d."""
+    own = heads(description.structure, description.laws)
+    sizes = [each.size for each in own if each.node.over != "n"]
     (first, *_) = description.structure.blocks[0].matrices
     node: Any = description.structure.graph.nodes[first]
     n = float(description.network.width or 1)
-    return 1.0 if description.laws[node.weight].keeps_rotations else max(1.0, n / node.fan_in)
+    is_free = description.laws[node.weight].keeps_rotations
+    return max(1.0 if is_free else n / node.fan_in, 1.0, *sizes)
 
 
 def _doubt(description: Description, K: Array) -> Array:
@@ -284,8 +313,11 @@ def _wanted(
         if len(X) >= SAMPLED_FROM:
             yield ("Theta",), None
         return
+    if description.averages_scores:
+        yield from (((each,), None) for each in (*_MEANS, *["V"] * (orders > 1)))
+        return
     if description.positions:
-        yield ("K", "Theta"), None
+        yield _MEANS, None
         if orders > 1:
             yield ("V",), _DRAWS
         return
@@ -363,17 +395,27 @@ def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
 def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
     """Tensors of two inputs at layers 1 … depth, (names, depth, m, m): of signals, the means over
     positions p of T_(ap)(bp)."""
-    axes, found = net.layer.axes(depth), list[Array]()
+    return _over_positions([*_by_shape(net, X, depth, *names)])
+
+
+def _over_positions(parts: Sequence[Array]) -> Array:
+    means = [np.einsum("lnapbp->lnab", each) / each.shape[3] for each in parts]
+    return np.concatenate(means).swapaxes(0, 1)
+
+
+def _by_shape(net: Network, X: Array, depth: int, *names: str) -> Iterator[Array]:
+    """The layers of one shape after another, (layers, names, m, positions, m, positions)."""
+    axes, seen = net.layer.axes(depth), 0
     axes = axes * depth if len(axes) == 1 else axes
     ends = [at for at in range(1, depth + 1) if at == depth or axes[at] != axes[at - 1]]
     for end in ends:
-        positions, seen = math.prod(axes[end - 1]), sum(map(len, found))
+        positions = math.prod(axes[end - 1])
         table = flow(_cut(net, end, depth), X, end, names, width=net.width)
         for_all = np.stack([table[name].to_numpy() for name in names], axis=1)
         shape = (len(for_all), len(names), len(X), positions, len(X), positions)
-        found.append(np.einsum("lnapbp->lnab", for_all.reshape(shape)) / positions)
-        assert seen + len(for_all) == end
-    return np.concatenate(found).swapaxes(0, 1)
+        seen += len(for_all)
+        assert seen == end
+        yield for_all.reshape(shape)
 
 
 def _cut(net: Network, end: int, depth: int) -> Network:
@@ -428,7 +470,7 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2 or description.batch:
+    if hidden < 2 or description.batch or description.averages_scores:
         return
     first = description.structure.blocks[0].node
     has_positions = bool(description.structure.graph.shapes[first])

@@ -500,6 +500,11 @@ class Tracer:
             return self.shifted(left, right.times(sympy.Integer(sign)))
         if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
             return self.shifted(right, left)
+        if any(isinstance(each, Matrices) for each in (left, right)):
+            raise UnreadableError(
+                "a matrix added to a layer, as embeddings of positions are: put them in one matrix "
+                "with those of tokens, behind the unit vectors of both side by side"
+            )
         left, right = self.on_one_node(left, right)
         if _apart(left, right):
             return self._sum(((sympy.S.One, left), (sympy.Integer(sign), right)))

@@ -21,14 +21,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 REFUSED = {
     "DeepONet": "a second argument of forward: .* read the network of each by itself",
     "MLP-Mixer": "a random matrix over positions",
-    "NanoGPT": "torch.fx cannot trace it",
-    "ViT": "no layer here is a TransformerEncoder",
+    "NanoGPT": "a matrix added to a layer, as embeddings of positions",
+    "ViT": "cannot read expand",
     "ResNet without norms": r"no longer Gaussian; .* \(pre-activation\)",
     "ResNet with batch norm": "a matrix on what is a function of all samples",
     "TCN": "no longer Gaussian",
     "RealNVP coupling": "a part of the inputs: read the network that takes it by itself",
     "NeRF": r"l1.weight \(published_models.py:\d+\), l3.weight.* take them",
-    "Llama": "the operation scaled_dot_product_attention",
     "tied autoencoder": r"W, which is used twice.* \(published_models.py:\d+\)",
     "post-norm blocks": "post-norm",
 }

@@ -613,7 +613,7 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
         (lambda: Scaled(lambda: torch.linspace(0, 1, 8)), "a factor of its own for each neuron"),
         (Overwriting, "relu overwrites a value that is used again"),
         (Alpha, "the operation add with such arguments"),
-        (Attention, "attend: no layer here is a MultiheadAttention"),
+        (Attention, "line .* in forward: MultiheadAttention of tokens first: .* batch_first"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), "1: batch .* inputs= gives it"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)), "softmax"),
         (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten()), "0: a filter .* 2 axes"),

@@ -38,13 +38,22 @@ def traced(module: nn.Module) -> fx.Graph:
     """
     arguments = list(inspect.signature(module.forward).parameters.values())
     given = {each.name: each.default for each in arguments[1:] if _is_constant(each)}
-    with torch.no_grad():
-        tracer = fx.Tracer()
-        tracer.record_stack_traces = True
-        graph = tracer.trace(module, concrete_args=given or None)
+    try:
+        graph = _traced(module, given, buffers=False)
+    except TypeError:  # of a buffer with an index that is a number of a shape, mask[:T, :T]
+        graph = _traced(module, given, buffers=True)
     if given:
         _without_arguments(graph)
     return graph
+
+
+def _traced(module: nn.Module, given: Mapping[str, Any], buffers: bool) -> fx.Graph:
+    """The graph, with buffers as values of it or as tensors."""
+    with torch.no_grad():
+        tracer = fx.Tracer()
+        tracer.record_stack_traces = True
+        tracer.proxy_buffer_attributes = buffers
+        return tracer.trace(module, concrete_args=dict(given) or None)
 
 
 def _is_constant(argument: inspect.Parameter) -> bool:
@@ -267,8 +276,12 @@ def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
         return not (batch or list(called.parameters()) or called._forward_hooks)
     if node.op == "output":
         return False
-    name = str(getattr(node.target, "__name__", node.target))
-    return not name.startswith(("rand", "normal", "bernoulli")) and name != "dropout"
+    return not is_random(str(getattr(node.target, "__name__", node.target)))
+
+
+def is_random(name: str) -> bool:
+    """True for the name of a function that draws."""
+    return name.startswith(("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout"))
 
 
 def _above(node: fx.Node) -> set[fx.Node]:

@@ -20,6 +20,7 @@ from derive.engine.taps import Taps
 from derive.errors import InputError
 
 from ... import functions
+from ...heads import Heads, Scores, product, reshaped
 from ...signals import everywhere, selected, windows
 from ...tracing import (
     Beside,
@@ -32,6 +33,8 @@ from ...tracing import (
     Value,
     as_matrices,
 )
+from . import attention
+from .attention import folded, is_constant
 
 
 def evaluate(
@@ -98,6 +101,8 @@ def _operation(
 ) -> Any:
     if not args and "input" in kwargs:
         args = (kwargs.pop("input"),)
+    if node.op != "call_module" and is_constant(node, args, kwargs):
+        return folded(node, args, kwargs)
     if node.op == "get_attr":
         value = operator.attrgetter(str(node.target))(module)
         if not isinstance(value, torch.Tensor):
@@ -108,9 +113,13 @@ def _operation(
         called = module.get_submodule(str(node.target))
         if called._forward_hooks or called._forward_pre_hooks:
             raise UnreadableError("hooks on a module, which may change what it takes or gives")
+        if isinstance(args[0], Heads | Scores):
+            return attention.module(tracer, called, args[0])
         if len(args) != 1:
             raise UnreadableError(_why_not(called) or "a module of several arguments")
         return _module(tracer, str(node.target), called, args[0])
+    if any(isinstance(each, Heads | Scores) for each in args):
+        return attention.called(tracer, name_of(node), args, kwargs)
     known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
     if node.target not in known:
         raise UnreadableError(f"the operation {name_of(node)}")
@@ -235,7 +244,7 @@ def _matmul(tracer: Tracer, left: Value, right: Value) -> Value:
     if isinstance(left, Parameter) and isinstance(right, Neurons):
         return _over_places(tracer, left, right)
     if isinstance(left, Neurons) and isinstance(right, Neurons):
-        raise UnreadableError("a product of two layers, summed over, as in attention")
+        return product(tracer, left, right)
     return as_matrices(left) @ as_matrices(right)
 
 
@@ -329,6 +338,8 @@ def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
     if not isinstance(first, Neurons) or first.form == "flat":
         raise UnreadableError("a part of what is no layer, or of positions that lie side by side")
     axes = len(tracer.graph.shapes[first.node])
+    if not axes and len(tracer.given) > 2:
+        raise UnreadableError("parts of a layer before the inputs meet a matrix: put one in front")
     if dim % (axes + 2) != (axes + 1 if first.form == "turned" else 1):
         raise UnreadableError(f"parts along axis {dim}, which is not the neurons'")
 
@@ -670,6 +681,9 @@ _OTHER = _Size("a number of a shape", np.zeros(0))
 def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Any:
     if isinstance(u, Parameter):
         return u.shape if dim is None else u.shape[dim]
+    if isinstance(u, Neurons) and u.form == "turned" and len(tracer.graph.shapes[u.node]) == 1:
+        sizes = _ROWS, *tracer.graph.shapes[u.node], tracer.graph.widths[u.node]
+        return sizes if dim is None else sizes[dim]
     shape = _SHAPE if isinstance(u, Neurons) else _OTHER
     return shape if dim is None else _item(tracer, shape, dim)
 
@@ -678,7 +692,7 @@ def _attribute(tracer: Tracer, u: Value, name: str) -> Any:
     if name == "mT" or (name == "T" and isinstance(u, Parameter | Matrices)):
         return _transposed(tracer, u, 1, 2)
     if name != "shape":
-        raise UnreadableError(f"the attribute {name}")
+        return attention.attribute(name)
     return _sized(tracer, u)
 
 
@@ -696,6 +710,8 @@ def _reshaped(tracer: Tracer, u: Value, *given: Any, shape: Any = None) -> Value
     """The values of a layer as a row for each input, as they are."""
     if shape is None:
         shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    if isinstance(u, Neurons) and u.form == "turned" and len(shape) > 2:
+        return reshaped(tracer, u, [0 if each is _ROWS else each for each in shape])
     if not isinstance(u, Neurons) or not isinstance(shape, tuple | list) or len(shape) != 2:
         raise UnreadableError("a layer in another shape than a row for each input")
     rows, rest = shape
@@ -766,6 +782,7 @@ _ANY: dict[str, Any] = {
     "split": _split,
     "sum": _sum,
     "interpolate": _upsampled,
+    "unflatten": attention.unflattened,
 }
 _METHODS = (
     _SPELLED
@@ -797,6 +814,7 @@ _FUNCTIONS: dict[Any, Any] = {
     getattr: _attribute,
     math.sqrt: _ANY["sqrt"],
     functional.linear: _linear,
+    functional.scaled_dot_product_attention: attention.attend,
     **{getattr(functional, f"conv{axes}d"): _convolved for axes in (1, 2, 3)},
     **{getattr(functional, f"avg_pool{axes}d"): _averaged(axes) for axes in (1, 2, 3)},
     **{getattr(functional, f"adaptive_avg_pool{axes}d"): _adaptive(axes) for axes in (1, 2, 3)},

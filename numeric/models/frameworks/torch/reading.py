@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ....arrays import Array
@@ -34,6 +35,7 @@ from .graphs import (
     unwrapped,
     without_tables,
 )
+from .modules import spelled_out
 from .operations import evaluate, is_shape, reshapes
 
 
@@ -231,7 +233,8 @@ class TorchReading(Reading):
 
         shared = len(states) == 1
         run = torch.func.vmap(one, (0, None if shared else 0))
-        found: tuple[Any, ...] = run(own, states[0] if shared else states)
+        with sdpa_kernel(SDPBackend.MATH):  # which vmap knows
+            found: tuple[Any, ...] = run(own, states[0] if shared else states)
         pairs = zip(found, places[1:], strict=True)
         return tuple(_some(u, place) if isinstance(place, Rows) else u for u, place in pairs)
 
@@ -347,7 +350,7 @@ def read(
 def _settled(model: nn.Module) -> nn.Module:
     """A copy in evaluation mode, but for batch normalizations in training mode: these keep no
     statistics."""
-    found = copy.deepcopy(model).cpu().double()
+    found = spelled_out(copy.deepcopy(model).cpu().double())
     for module in found.modules():
         if isinstance(module, _BatchNorm) and module.training:
             module.running_mean = module.running_var = None
@@ -398,6 +401,8 @@ def _read(
 ) -> tuple[fx.GraphModule, Graph, bool, Prepared | None]:
     try:
         graph = traced(model)
+    except UnreadableError as error:
+        raise refused(model, [(_place(error), str(error))]) from None
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
         raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error

@@ -1,0 +1,258 @@
+"""Attention as a model spells it: neurons along several axes, scores, their softmax, and sums.
+
+A layer (m, T, n) is seen as (m, T, H, d), its axes are exchanged, and q kᵀ, with factors and masks,
+are scores. Nothing is added to the graph before the scores meet the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import sympy
+
+from ..arrays import Array
+from .graph import Attention
+from .tracing import Neurons, Tracer, UnreadableError
+
+ROWS, TOKENS = -2, -1
+_LOWEST = -1e4
+"""Scores below this are masked, as by −1e9."""
+_ROUNDING = 1e-6
+_SHAPE = "a layer of tokens in another shape than (inputs, tokens, heads, neurons of a head)"
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A layer of tokens whose neurons lie along several axes.
+
+    Attributes:
+        u: the layer.
+        sizes: of the axes of neurons, the outermost first.
+        order: of all axes: `ROWS`, `TOKENS`, or the place of one in `sizes`.
+    """
+
+    u: Neurons
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    form: ClassVar[str] = "heads"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """c q_t·k_s + B_ts in each head, or their softmax over s.
+
+    Attributes:
+        heads, size: H and d.
+        scale: c.
+        table: B, (T, T).
+        is_softmax: whether these are weights.
+    """
+
+    query: Neurons
+    key: Neurons
+    heads: int
+    size: int
+    table: Array
+    scale: sympy.Expr = sympy.S.One
+    is_softmax: bool = False
+    form: ClassVar[str] = "scores"
+
+
+def heads(tracer: Tracer, u: Any) -> Heads:
+    """A layer of tokens with its axes, (m, T, n), or (m, n, T) of a turned one."""
+    if isinstance(u, Heads):
+        return u
+    if isinstance(u, Neurons) and not tracer.given:
+        raise UnreadableError("attention of tokens, whose number inputs= tells by its shape")
+    if not isinstance(u, Neurons) or len(tracer.graph.shapes[u.node]) != 1 or u.form == "flat":
+        raise UnreadableError(_SHAPE)
+    order = (ROWS, TOKENS, 0) if u.form == "turned" else (ROWS, 0, TOKENS)
+    return Heads(replace(u, form="turned"), (tracer.graph.widths[u.node],), order)
+
+
+def plain(given: Heads) -> Heads | Neurons:
+    """The layer itself, where its neurons are one axis behind the tokens."""
+    return given.u if given.order == (ROWS, TOKENS, 0) else given
+
+
+def lengths(tracer: Tracer, given: Heads) -> list[int]:
+    """The sizes of all axes; 0 for the inputs."""
+    (tokens,) = tracer.graph.shapes[given.u.node]
+    known = {ROWS: 0, TOKENS: tokens, **dict(enumerate(given.sizes))}
+    return [known[each] for each in given.order]
+
+
+def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
+    """Axes of neurons split, or those that lie side by side in their order joined.
+
+    Arguments:
+        shape: 0 for the number of inputs; −1 for one that follows.
+    """
+    given = heads(tracer, u)
+    dims, own = list(shape), lengths(tracer, given)
+    if dims and dims[0] == -1 and -1 not in dims[1:]:
+        dims[0] = 0
+    if dims.count(-1) == 1:
+        at = dims.index(-1)
+        dims[at] = math.prod(filter(None, own)) // math.prod(e for e in dims if e > 0)
+    order, sizes, places = list[int](), dict[int, list[int]](), {}
+    at = 0
+    while at < len(own):
+        first, joined = given.order[at], own[at]
+        at += 1
+        if first < 0:
+            if not dims or dims.pop(0) != joined:
+                raise UnreadableError(_SHAPE)
+            order.append(first)
+            continue
+        while at < len(own) and given.order[at] == given.order[at - 1] + 1:
+            joined *= own[at]
+            at += 1
+        sizes[first] = []
+        while math.prod(sizes[first]) < joined and dims:
+            sizes[first].append(dims.pop(0))
+        if math.prod(sizes[first]) != joined:
+            raise UnreadableError(_SHAPE)
+        order += [(first << 8) + number for number in range(len(sizes[first]))]
+    if dims:
+        raise UnreadableError(_SHAPE)
+    keys = sorted(each for each in order if each >= 0)
+    places = {key: number for number, key in enumerate(keys)}
+    found = tuple(size for first in sorted(sizes) for size in sizes[first])
+    return plain(Heads(given.u, found, tuple(places.get(each, each) for each in order)))
+
+
+def permuted(tracer: Tracer, u: Any, order: Sequence[int]) -> Heads | Neurons:
+    """The axes in another order."""
+    given = heads(tracer, u)
+    if sorted(each % len(given.order) for each in order) != [*range(len(given.order))]:
+        raise UnreadableError(f"axes in the order {tuple(order)}")
+    return plain(replace(given, order=tuple(given.order[each] for each in order)))
+
+
+def transposed(tracer: Tracer, u: Any, one: int, other: int) -> Heads | Neurons:
+    """Two axes exchanged."""
+    order = [*range(len(heads(tracer, u).order))]
+    order[one], order[other] = order[other], order[one]
+    return permuted(tracer, u, order)
+
+
+def parts(tracer: Tracer, u: Heads, axis: int, counts: Sequence[int], keep: bool = True) -> Any:
+    """Parts along an axis, the outermost of the neurons', as layers of their own.
+
+    Arguments:
+        keep: whether the axis stays; else each part is one of its entries.
+    """
+    if u.order[axis] != 0 or sum(counts) != u.sizes[0]:
+        raise UnreadableError("parts of heads: queries, keys and values are read one after another")
+    step, low, found = math.prod(u.sizes[1:]), 0, list[Heads | Neurons]()
+    for count in counts:
+        own = tracer.rows(u.u, low * step, (low + count) * step)
+        assert isinstance(own, Neurons)
+        low += count
+        if keep:
+            found.append(replace(u, u=own, sizes=(count, *u.sizes[1:])))
+            continue
+        order = (each - (each > 0) for at, each in enumerate(u.order) if at != axis % len(u.order))
+        found.append(plain(Heads(own, u.sizes[1:], tuple(order))))
+    return tuple(found)
+
+
+def times(tracer: Tracer, u: Heads | Scores, factor: sympy.Expr) -> Heads | Scores:
+    """A multiple."""
+    if isinstance(u, Heads):
+        made = tracer.multiply(u.u, factor)
+        assert isinstance(made, Neurons)
+        return replace(u, u=made)
+    if u.is_softmax:
+        raise UnreadableError("weights of attention times a number")
+    with np.errstate(invalid="ignore"):
+        table = np.where(np.isneginf(u.table), u.table, float(factor) * u.table)
+    return replace(u, scale=u.scale * factor, table=table)
+
+
+def shifted(u: Scores, added: Array) -> Scores:
+    """Scores with a table added, as a bias or a mask of −∞."""
+    table = u.table + over_heads(u, added)
+    return replace(_unbent(u), table=np.where(table < _LOWEST, -np.inf, table))
+
+
+def masked(u: Scores, mask: Array, value: float) -> Scores:
+    """Scores with a value, −∞, where the mask is true."""
+    if value >= _LOWEST:
+        raise UnreadableError(f"scores that are masked by {value}: by −∞ they are read")
+    return replace(_unbent(u), table=np.where(over_heads(u, mask), -np.inf, u.table))
+
+
+def over_heads(u: Scores, given: Array) -> Array:
+    """A table (T, T), of one that is the same for all inputs and heads."""
+    table = np.asarray(given)
+    if table.ndim > 2 and any(size != 1 for size in table.shape[:-2]):
+        raise UnreadableError("a table of scores of its own for each input or head")
+    return np.broadcast_to(table.reshape(table.shape[-2:]), u.table.shape)
+
+
+def _unbent(u: Scores) -> Scores:
+    if u.is_softmax:
+        raise UnreadableError("weights of attention that are changed behind the softmax")
+    return u
+
+
+def softmax(u: Scores, axis: int) -> Scores:
+    """Over the tokens that are read."""
+    if axis not in (-1, 3) or not np.isfinite(_unbent(u).table).any(axis=1).all():
+        raise UnreadableError("a softmax that is not over the tokens that are read, dim=-1")
+    return replace(u, is_softmax=True)
+
+
+def product(tracer: Tracer, left: Any, right: Any) -> Any:
+    """q kᵀ, or A v."""
+    if isinstance(left, Scores):
+        return _attended(tracer, left, heads(tracer, right))
+    one, other = _alone(heads(tracer, left)), _alone(heads(tracer, right))
+    if one.order != (ROWS, 0, TOKENS, 1) or other.order != (ROWS, 0, 1, TOKENS):
+        raise UnreadableError("a product of two layers that is no q @ k.transpose(-2, -1) of heads")
+    if one.sizes != other.sizes:
+        raise UnreadableError("queries and keys of other heads: grouped keys are not read")
+    (tokens,) = tracer.graph.shapes[one.u.node]
+    count, size = one.sizes
+    return Scores(one.u, other.u, count, size, np.zeros((tokens, tokens)))
+
+
+def _alone(given: Heads) -> Heads:
+    """A layer whose neurons are one axis, as one head."""
+    if len(given.sizes) > 1:
+        return given
+    order = [ROWS, 0, *(1 if each == 0 else each for each in given.order[1:])]
+    return Heads(given.u, (1, *given.sizes), tuple(order))
+
+
+def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
+    given = _alone(values)
+    if not scores.is_softmax:
+        raise UnreadableError("attention without a softmax")
+    if given.order != (ROWS, 0, TOKENS, 1) or given.sizes != (scores.heads, scores.size):
+        raise UnreadableError("values of other heads than queries and keys have")
+    is_over_size = scores.size > 1 and _is_one(scores.scale * scores.size)
+    factor = scores.scale * (scores.size if is_over_size else sympy.sqrt(scores.size))
+    key = scores.key if _is_one(factor) else tracer.multiply(scores.key, factor)
+    made = Attention(
+        tracer.node(scores.query),
+        tracer.node(key),
+        tracer.node(given.u),
+        scores.heads,
+        "n" if is_over_size else "sqrt(n)",
+        tuple(map(tuple, scores.table.tolist())) if scores.table.any() else (),
+    )
+    at = tracer.graph.add(made, scores.heads * scores.size, tracer.origin)
+    found = replace(given, u=Neurons(at, form="turned"))
+    return found if len(values.sizes) > 1 else found.u
+
+
+def _is_one(factor: sympy.Expr) -> bool:
+    """Up to the rounding of numbers such as 1/√d."""
+    return bool(abs(float(factor) - 1) < _ROUNDING)

@@ -1,0 +1,273 @@
+"""Attention of torch: each spelling is read as the same network, and K is that of fresh draws."""
+
+from __future__ import annotations
+
+import math
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from derive import InputError, Network, layers
+from numeric import flow, models
+
+torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
+nn, functional = torch.nn, torch.nn.functional
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "gpt.py"
+TOKENS, N, HEADS = 3, 32, 8
+SIZE = N // HEADS
+X = np.random.default_rng(0).standard_normal((1, TOKENS, 5))
+BOUND = 5.0
+
+
+def attend(how, q, k, v, mask):
+    """Causal attention of (m, H, T, d)."""
+    if how == "function":
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    if how == "buffer":
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask == 1)
+    tokens = q.size(-2)
+    scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+    scores = scores.masked_fill(mask[None, None, :tokens, :tokens] == 0, float("-inf"))
+    return functional.softmax(scores, dim=-1) @ v
+
+
+class Attention(nn.Module):
+    """Causal self attention in one of several spellings."""
+
+    def __init__(self, how, n=N, count=HEADS, tokens=TOKENS):
+        super().__init__()
+        self.how, self.count, self.n = how, count, n
+        self.packed, self.last = nn.Linear(n, 3 * n, bias=False), nn.Linear(n, n, bias=False)
+        self.drop = nn.Dropout(0.1)
+        self.register_buffer("mask", torch.tril(torch.ones(tokens, tokens)))
+
+    def forward(self, y):
+        B, T, C = y.shape
+        if self.how == "unbind":
+            packed = self.packed(y).reshape(B, T, 3, self.count, C // self.count)
+            q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
+        else:
+            q, k, v = self.packed(y).split(self.n, dim=2)
+            q, k, v = (e.view(B, T, self.count, -1).transpose(1, 2) for e in (q, k, v))
+        found = attend(self.how, q, k, v, self.mask).transpose(1, 2)
+        return self.last(self.drop(found.contiguous().view(B, T, C)))
+
+
+class Net(nn.Module):
+    """x + attention(norm(x)), then a matrix of the last token."""
+
+    def __init__(self, how, n=N, count=HEADS, gain=1.0):
+        super().__init__()
+        self.how = how
+        self.first, self.norm = nn.Linear(5, n, bias=False), nn.RMSNorm(n, eps=1e-5)
+        if how == "module":
+            self.attention = nn.MultiheadAttention(n, count, bias=False, batch_first=True)
+        else:
+            self.attention = Attention(how, n, count)
+        self.register_buffer("above", torch.ones(TOKENS, TOKENS).triu(1).bool())
+        self.head = nn.Linear(n, 2, bias=False)
+        for name, each in self.named_parameters():
+            if each.ndim > 1:
+                own = gain if "packed" in name or "in_proj" in name else 1.0
+                nn.init.normal_(each, std=own / math.sqrt(each.shape[1]))
+
+    def forward(self, x):
+        z = self.first(x)
+        y = self.norm(z)
+        if self.how == "module":
+            z = z + self.attention(y, y, y, attn_mask=self.above, need_weights=False)[0]
+        else:
+            z = z + self.attention(y)
+        return self.head(z[:, -1])
+
+
+def _without_head(net):
+    return Network("linear", layer=net.layer_at(2, 3))
+
+
+def _kernel(net, depth=2):
+    return flow(net, X[0], depth, "K")["K"].to_numpy()
+
+
+def test_every_spelling_is_the_same_network_and_the_model_itself():
+    found = {}
+    for how in ("function", "buffer", "formula", "unbind", "module"):
+        read = models.read(lambda how=how: Net(how), X, draws=30)
+        found[how] = read.network
+        made = read.reading.initialize([1])
+        shown = read.reading.propagate(made, 0, X[None], read.reading.graph.output)
+        model, values = Net(how).double().eval(), {path: e[0] for path, e in made.items()}
+        with torch.no_grad():
+            out = torch.func.functional_call(model, values, torch.tensor(X))
+        assert np.allclose(shown[0, 0], out[0], rtol=1e-12, atol=1e-12)
+    assert len(set(found.values())) == 1
+    shipped = layers.attention(
+        f"n/{SIZE}", TOKENS, "1/sqrt(d)", mask="causal", norm="rms", eps="1/100000"
+    )
+    own = _kernel(_without_head(found["module"]))
+    assert np.allclose(own, _kernel(Network("linear", layer=shipped)), rtol=1e-12)
+
+
+def _wrong(**changed):
+    """The kernel of layer 2 with one thing read wrong."""
+    given = {"mask": "causal", "C": [4, 4, 4, 1]} | changed
+    layer = layers.attention("n/4", TOKENS, "1/sqrt(d)", norm="rms", eps="1/100000", **given)
+    return _kernel(Network("linear", layer=layer))[-1]
+
+
+def test_the_kernel_is_that_of_fresh_draws_and_a_wrong_reading_is_seen():
+    read = models.read(lambda: Net("formula", 128, 32, gain=2.0), X, draws=8)
+    node, count = read.structure.blocks[1].node, 300
+    made = read.reading.initialize(range(count))
+    z = read.reading.propagate(made, 0, X[None], node).reshape(count, TOKENS, 128)
+    each = np.einsum("dti,dsi->dts", z, z) / 128
+    mean, error = each.mean(axis=0), each.std(axis=0) / np.sqrt(count)
+
+    def score(K):
+        return np.abs((mean - K) / error).max()
+
+    assert score(_kernel(_without_head(read.network))[-1]) < BOUND
+    assert score(_wrong(mask=None)) > 2 * BOUND
+    assert score(_wrong(C=[4 * 4, 4, 4, 1])) > 2 * BOUND  # without 1/√d
+    assert score(_wrong(C=[4, 1, 4, 1])) > BOUND
+
+
+class Separate(nn.Module):
+    """Queries, keys and values each with a matrix, or by torch's module, as Xavier draws them."""
+
+    def __init__(self, packed=False, scale=None):
+        super().__init__()
+        self.packed, self.scale = packed, scale
+        self.first, self.head = nn.Linear(5, N), nn.Linear(N, 2)
+        if packed:
+            self.attention = nn.MultiheadAttention(N, HEADS, batch_first=True)
+        else:
+            self.q, self.k, self.v, self.o = (nn.Linear(N, N, bias=False) for _ in range(4))
+            for each in (self.q, self.k, self.v):
+                nn.init.xavier_uniform_(each.weight)
+
+    def forward(self, x):
+        z = self.first(x)
+        y = functional.rms_norm(z, (N,), eps=1e-5)
+        if self.packed:
+            return self.head((z + self.attention(y, y, y)[0]).mean(1))
+        q, k, v = (
+            e(y).unflatten(-1, (HEADS, -1)).transpose(1, 2) for e in (self.q, self.k, self.v)
+        )
+        found = functional.scaled_dot_product_attention(q, k, v, scale=self.scale)
+        return self.head((z + self.o(found.transpose(1, 2).flatten(2))).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Separate, "scores over √d have the variance K²$"),
+        (lambda: Separate(scale=1 / SIZE), "scores over d have the variance K²/d$"),
+        (lambda: Separate(scale=1), f"scores over √d have the variance {SIZE} K²$"),
+        (lambda: Separate(packed=True), "variance 0.25 K², and 4 times that with a matrix each"),
+        (Separate(packed=True), "variance 0.25 K², and 4 times that with a matrix each"),
+    ],
+)
+def test_packed_and_separate_matrices_are_told_apart(make, told):
+    remarks = "\n".join(models.read(make, X).remarks)
+    assert re.search(f"layer 2: {HEADS} heads of {SIZE} neurons; .*{told}", remarks, re.MULTILINE)
+
+
+def encoder(norm_first, copies=1):
+    """torch's own layers."""
+    layer = nn.TransformerEncoderLayer(N, HEADS, N, batch_first=True, norm_first=norm_first)
+    return nn.TransformerEncoder(layer, copies, enable_nested_tensor=False)
+
+
+class Encoded(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.first, self.body, self.head = nn.Linear(5, N), body, nn.Linear(N, 2)
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(TOKENS)
+        return self.head(self.body(self.first(x), mask=mask, is_causal=True)[:, -1])
+
+
+def test_an_encoder_layer_is_attention_and_an_mlp():
+    read = models.read(lambda: Encoded(encoder(norm_first=True)), X, draws=8)
+    assert [what for what, _, _ in read.rows()] == [
+        "1: matrix",
+        "2: layer norm, attention, skip",
+        "3: layer norm, relu, skip",
+        "4: matrix",
+    ]
+    model = Encoded(encoder(norm_first=True)).double().eval()
+    made = read.reading.initialize([1])
+    shown = read.reading.propagate(made, 0, X[None], read.reading.graph.output)
+    with torch.no_grad():
+        values = {path: each[0] for path, each in made.items()}
+        out = torch.func.functional_call(model, values, torch.tensor(X))
+    assert np.allclose(shown[0, 0], out[0], rtol=1e-12, atol=1e-12)
+
+
+class Changed(nn.Module):
+    """Attention with one thing that no theory here has."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, width = how, 2 * N if how == "wide" else N
+        self.first = nn.Linear(5, N) if how != "no matrix" else nn.RMSNorm(5)
+        fan_in = N if how != "no matrix" else 5
+        self.q, self.k, self.v = (nn.Linear(fan_in, width) for _ in range(3))
+        self.last = nn.Linear(width, 2)
+
+    def forward(self, x):
+        y = self.first(x)
+        if self.how == "no matrix":
+            return self.last(self.q(y).chunk(2, -1)[0])
+        heads = (HEADS, -1)
+        q, k, v = (e(y).unflatten(-1, heads).transpose(1, 2) for e in (self.q, self.k, self.v))
+        A = q @ k.transpose(-2, -1) / 2.0
+        if self.how == "no softmax":
+            return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
+        A = torch.softmax(A, dim=-2 if self.how == "other axis" else -1)
+        if self.how == "dropout":
+            A = functional.dropout(A, 0.1)
+        if self.how == "half":
+            A = A * 0.5
+        return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Changed("no softmax"), "attention without a softmax"),
+        (lambda: Changed("other axis"), "not over the tokens that are read"),
+        (lambda: Changed("dropout"), "dropout that is on in evaluation"),
+        (lambda: Changed("half"), "weights of attention times a number"),
+        (lambda: Changed("wide"), "the width of layer 1, for scores over √d"),
+        (lambda: Changed("no matrix"), "before the inputs meet a matrix"),
+        (lambda: Encoded(encoder(norm_first=False)), "post-norm"),
+        (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated"),
+        (lambda: Separate(packed=True), "whose number inputs= tells"),
+    ],
+)
+def test_what_is_refused(make, told):
+    inputs = None if "inputs=" in told else X
+    with pytest.raises(InputError, match=told):
+        models.read(make, inputs, draws=8)
+
+
+@pytest.mark.slow
+def test_a_report_of_the_example():
+    """K of every layer by theory is that of fresh draws; the rest is withheld."""
+    found = models.report(runpy.run_path(str(EXAMPLE))["net"], seed=1)
+    assert found.agrees
+    assert max(row.share for each in found.comparisons for row in each.rows) < 0.1
+    assert {"Theta", "χ⊥"} <= set(found.withheld)
+    tokens = found.theory.tokens
+    assert np.all(np.diff(tokens[:-1]) > 0)
+    (attention,) = (e for e in found.findings if "attention" in e.question)
+    assert attention.values["beta2"] == pytest.approx({2: 1.0, 4: 1.0}, rel=1e-3)
