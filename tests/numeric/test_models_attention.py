@@ -12,6 +12,7 @@ import pytest
 
 from derive import InputError, Network, layers
 from numeric import flow, models
+from numeric.models.drawn import Drawn
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn, functional = torch.nn, torch.nn.functional
@@ -258,6 +259,21 @@ def test_what_is_refused(make, told):
     inputs = None if "inputs=" in told else X
     with pytest.raises(InputError, match=told):
         models.read(make, inputs, draws=8)
+
+
+@pytest.mark.parametrize("scale", [None, 1 / SIZE])
+def test_the_network_as_it_was_read_is_the_model(scale):
+    """With the model's own matrices: values, and the tangent kernel by torch's gradients."""
+    inputs = np.random.default_rng(1).standard_normal((2, TOKENS, 5))
+    read = models.read(lambda: Separate(scale=scale), inputs, draws=8)
+    drawn, nodes = Drawn(read.structure.graph, read.laws), [b.node for b in read.structure.blocks]
+    made, X = read.reading.initialize(range(2)), read.by_positions(inputs)
+    own = {path: np.asarray(each, float) for path, each in read.reading.values(made).items()}
+    for node in nodes:
+        values = read.reading.propagate(made, 0, inputs[None], node)
+        assert np.allclose(drawn.propagate(own, 0, X[None], node), values, rtol=1e-10, atol=1e-12)
+    kernel = read.reading.tangents(made, inputs, nodes[-1:])
+    assert np.allclose(drawn.tangents(own, X, nodes[-1:]), kernel, rtol=1e-12)
 
 
 @pytest.mark.slow
