@@ -18,7 +18,7 @@ for skip in (1, "9/10", "1/2"):
     found = []
     for gain in gains:
         block = layers.attention(8, 8, "1/sqrt(d)", norm="rms", skip=skip, C=(gain, 1, 1, 1))
-        table = simulate(Network("linear", layer=block), tokens, 256, 13, 8, tensors="K", seed=0)
+        table = simulate(Network("linear", layer=block), tokens, 128, 13, 8, tensors="K", seed=0)
         one, two = (table["K"].sel(orbit=orbit)[-1] for orbit in ("(11)", "(12)"))
         found.append(float(two / one))
     axes.plot(gains, found, "o-", label=f"skip {skip}")
