@@ -71,7 +71,7 @@ def fixed_batch(net: Network, inputs: Exchangeable) -> xarray.Dataset:
     if inputs.m == 1:
         raise InputError("inputs", str(inputs), "two samples or more")
     with np.errstate(all="ignore"):
-        layer = _Layer(net, inputs, ("K", "G1", "V", "Theta"))
+        layer = RepeatedLayer(net, inputs, ("K", "G1", "V", "Theta"))
         around = _at_rest(net, inputs, layer)
     numbers = {"K": np.tile(around.K, (1 + RUNS, 1)), **around.numbers()}
     every = list(dict.fromkeys(label for name in (_K, _V) for label in layer.labels(name)))
@@ -97,7 +97,7 @@ def _put(count: int, at: Sequence[int], values: Array) -> Array:
     return found
 
 
-class _Layer:
+class RepeatedLayer:
     """The layer that a network repeats, on tensors given by their orbits.
 
     Attributes:
@@ -147,9 +147,9 @@ class _Layer:
         return found
 
 
-def _at_rest(net: Network, inputs: Exchangeable, whole: _Layer) -> _Around:
+def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Around:
     """The fixed point: many layers, and then Newton's method with the slope where they end."""
-    layer = _Layer(net, inputs, ("K",))
+    layer = RepeatedLayer(net, inputs, ("K",))
     K = np.array([[float(each) for each in inputs.numbers]])
     for _ in range(_BLOCKS):
         before = layer({_K: K}, _BLOCK)[_K]
@@ -191,7 +191,7 @@ class _Around(NamedTuple):
     error: float = 0.0
 
     @classmethod
-    def of(cls, layer: _Layer, K: Array) -> _Around:
+    def of(cls, layer: RepeatedLayer, K: Array) -> _Around:
         """By probes: none, one at each orbit of G1 and of Θ, one at each orbit of V."""
         pairs, fours = (np.eye(len(layer.labels(name))) for name in (_G1, _V))
         probes, sets = 1 + len(pairs) + len(fours), 1 + RUNS

@@ -35,6 +35,7 @@ from ..layers.precise.tables import LEAST, MOST
 from ..tables import layout
 from .batches import fixed_batch
 from .maps import INDEPENDENT, Kernel, Maps, root
+from .tokens import fixed_tokens
 
 FLOATS = 20
 """Digits of balls that are rounded to floats."""
@@ -168,8 +169,8 @@ def fixed_points(
     Arguments:
         net: the network, alike at every layer.
         inputs: a batch, for the fixed point (q*, p*) that it flows to, in any layer, such as
-            `layers.batchnorm`. Its q and p are where the flow begins; with a function of all
-            samples its size counts.
+            `layers.batchnorm` or `layers.transformer`. Its q and p are where the flow begins; with
+            a function of all samples its size counts.
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
 
     Returns:
@@ -183,10 +184,13 @@ def fixed_points(
         are those of the map of Θ: the mean square of a gradient grows by the largest in each layer.
         `V_rate` is the largest eigenvalue of the map of V. `G1` and `V` are their limits; they are
         left out where a rate of 1 or more lets them grow forever.
+        With the tokens of one sequence, in layers of attention, `K` and `kernel_rate` alone.
+        Where tokens become equal, p* = q*, and `difference_rate` is the factor by which q − p
+        falls in a layer.
 
     Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
     σ whose averages have no enclosure; with a batch for a precision, for layers that differ, and
-    where K comes to no rest at q* > p*.
+    where K comes to no rest, at q* > p* but for tokens.
 
     >>> from derive import Exchangeable, Gaussian
     >>> table = fixed_points(Network("relu", Gaussian(C_W=1), C_b="1/10"), precision=20)
@@ -199,7 +203,8 @@ def fixed_points(
     if inputs is not None:
         if precision is not None:
             raise InputError("precision", precision, "None, for a batch")
-        return fixed_batch(net, inputs)
+        tokens = isinstance(net, Network) and net.layer.input_axes
+        return fixed_tokens(net, inputs) if tokens else fixed_batch(net, inputs)
     found = propagation.fixed_points(net)
     if precision is None:
         return _points(

@@ -1,0 +1,193 @@
+"""The fixed point of exchangeable tokens, and how fast attention makes them alike.
+
+A layer takes (q, δ) to (q', δ'), δ = q − p. It keeps δ = 0, where tokens are equal: their rank has
+collapsed. There the Jacobian has the eigenvalues
+
+    ∂q'/∂q at δ = 0,     lim δ'/δ as δ → 0.
+
+Behind a kink δ'/δ is a series in √δ, whose limit is extrapolated. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import xarray
+
+from derive.citations import rests_on
+from derive.engine.orbits import Exchangeable
+from derive.engine.tensors import named
+from derive.errors import InputError, Words
+from derive.network import Network
+
+from ..arrays import Array
+from ..layers.accuracy import CAUTION, EPS, NOISE, RUNS
+from ..tables import layout
+from .batches import RepeatedLayer
+
+_K = named("K")
+_LAYERS, _SETTLED, _NEWTON = 512, 1e-5, 8
+"""Most layers; the change of K, relative to q, from which Newton's method goes on; its steps."""
+
+_PATIENCE = 128
+"""Layers from which on a change of order q/layer is taken for a power law."""
+
+_ALIKE = 1e-4
+"""The δ/q below which tokens that approach each other are taken to be equal."""
+
+_WIDEST, _HALVINGS = 0.1, 5
+"""Steps of √(δ/q), or relative steps of q and δ: the largest, and how often it is halved."""
+
+_ROUNDINGS, _LEAST = 1024, 1e-9
+"""The roundings of q that Newton's method leaves; the 1 − eigenvalue that is taken for 0."""
+
+_SMALLEST, _LARGEST, _SEED = 1e-30, 1e30, 2019
+
+
+@rests_on("yang2019")
+def fixed_tokens(net: Network, inputs: Exchangeable) -> xarray.Dataset:
+    """`fixed_points` with the tokens of one sequence.
+
+    Raises InputError for inputs that are no such tokens, and where K comes to no rest.
+    """
+    if inputs.m == 1:
+        raise InputError("inputs", str(inputs), "two tokens or more")
+    with np.errstate(all="ignore"):
+        tokens = _Tokens(RepeatedLayer(net, inputs, ("K",)))
+        q, p = map(float, inputs.numbers)
+        start = tokens.settled(np.array([q, q - p]))
+        if start is None:
+            raise _restless(net, inputs, tokens)
+        slopes, errors = tokens.slopes(start)
+        inverse = np.asarray(np.linalg.pinv(np.eye(2) - slopes, rcond=_LEAST), dtype=float)
+        at, change = _newton(tokens, start, inverse)
+        error = float(np.linalg.norm(inverse, 2)) * (tokens.error(at) + _ROUNDINGS * EPS * at[0])
+        if not change <= error:
+            raise _restless(net, inputs, tokens)
+        if np.abs(at - start).max() > error:
+            slopes, errors = tokens.slopes(at)
+    rates = np.asarray(np.linalg.eigvals(slopes).real, dtype=float)
+    numbers: dict[str, tuple[tuple[str, ...], Array, float]] = {
+        "K": (("orbit",), np.array([at[0], at[0] - at[1]]), error),
+        "kernel_rate": (("mode",), rates[np.argsort(-np.abs(rates))], float(errors.max())),
+    }
+    if at[1] == 0.0:
+        numbers["difference_rate"] = ((), slopes[1, 1, ...], errors[1, 1])
+    arrays: dict[str, xarray.Variable] = {}
+    for name, (dims, values, off) in numbers.items():
+        arrays[name] = xarray.Variable(dims, values, {"long_name": _MEANINGS[name]})
+        arrays[f"{name}_error"] = xarray.Variable(dims, np.full(np.shape(values), off))
+    attributes = {"network": str(net), **layout.about_inputs(inputs)}
+    return xarray.Dataset(arrays, {"orbit": ["(11)", "(12)"]}, attributes)
+
+
+_MEANINGS = {
+    "K": "K at the fixed point",
+    "kernel_rate": "eigenvalues of the Jacobian of (q, p)",
+    "difference_rate": "factor of q - p in a layer, close to equal tokens",
+}
+
+
+def _newton(tokens: _Tokens, at: Array, inverse: Array) -> tuple[Array, float]:
+    """The fixed point, and the last step to it."""
+    change = np.inf
+    for _ in range(_NEWTON):
+        step = inverse @ (tokens(at) - at)
+        at, change = at + step, float(np.abs(step).max())
+        if not change > _ROUNDINGS * EPS * at[0]:
+            break
+    return at, change
+
+
+def _restless(net: Network, inputs: Exchangeable, tokens: _Tokens) -> InputError:
+    """The error of a kernel that does not come to rest: how it moves in the end."""
+    (q, apart), (before, _) = tokens.last, tokens.before
+    got = f"{net} at {inputs}, which leads to q = {q:.6g} and p = {q - apart:.6g}; in the last "
+    got += f"layer q changed by {q - before:.6g}"
+    wanted = "a fixed point of the kernel, such as a skip below 1 has with a norm"
+    return InputError("net, inputs", Words(got), wanted)
+
+
+class _Tokens:
+    """The map of (q, δ).
+
+    Attributes:
+        last, before: the last two kernels of `settled`.
+    """
+
+    def __init__(self, layer: RepeatedLayer) -> None:
+        self._layer = layer
+        self.last = self.before = np.zeros(2)
+
+    def __call__(self, at: Array) -> Array:
+        """(q', δ'); equal tokens stay equal."""
+        q, p = self._layer({_K: np.array([[at[0], at[0] - at[1]]])})[_K][0]
+        return np.array([q, q - p if at[1] else 0.0])
+
+    def error(self, at: Array) -> float:
+        """The estimated error of K behind one layer, as `flow` has it."""
+
+        def noise(averages: int) -> Array:
+            found = np.random.default_rng(_SEED).uniform(-1.0, 1.0, (1 + RUNS, averages))
+            found[0] = 0.0
+            return NOISE * EPS * found
+
+        given = np.tile([at[0], at[0] - at[1]], (1 + RUNS, 1))
+        found = self._layer({_K: given}, 2, noise)[_K]
+        return float(CAUTION * np.abs(found - found[0]).max())
+
+    def settled(self, at: Array) -> Array | None:
+        """Where the kernel almost rests, after many layers; None if it does not."""
+        self.last = at
+        for layer in range(_LAYERS):
+            self.before, self.last = self.last, self(self.last)
+            change = float(np.abs(self.last - self.before).max())
+            q, apart = self.last
+            drifts = layer >= _PATIENCE and change * layer > q / 2.0
+            if drifts or not _SMALLEST < q < _LARGEST:
+                return None
+            if apart < min(_ALIKE * q, self.before[1]):
+                self.last = np.array([q, 0.0])
+            elif change < _SETTLED * q:
+                return self.last
+        return None
+
+    def slopes(self, at: Array) -> tuple[Array, Array]:
+        """The Jacobian, and its estimated errors; δ is not moved where it is 0."""
+        moved = [self._slope(at, np.array([at[0], 0.0]))]
+        if at[1]:
+            moved.append(self._slope(at, np.array([0.0, at[1]])))
+        else:
+            moved.append(_limit(lambda step: self._shrunk(at[0], step), 1))
+        slopes, errors = (np.stack(each, axis=1) for each in zip(*moved, strict=True))
+        least = (_WIDEST / 2**_HALVINGS) ** (1 if at[1] else 2)
+        return slopes, errors + _ROUNDINGS * EPS / least
+
+    def _slope(self, at: Array, towards: Array) -> tuple[Array, Array]:
+        """The derivative along an axis."""
+
+        def central(step: float) -> Array:
+            rise = self(at + step * towards) - self(at - step * towards)
+            return np.asarray(rise / (2.0 * step * towards.sum()))
+
+        return _limit(central, 2)
+
+    def _shrunk(self, q: float, step: float) -> Array:
+        """(0, δ'/δ) at √(δ/q) = step."""
+        apart = step**2 * q
+        return np.array([0.0, self(np.array([q, apart]))[1] / apart])
+
+
+def _limit(of: Callable[[float], Array], power: int) -> tuple[Array, Array]:
+    """The limit at step 0, and its estimated error: Richardson's, of a series in step^power."""
+    rows = [of(_WIDEST / 2**k) for k in range(1 + _HALVINGS)]
+    before = rows
+    for order in range(1, len(rows)):
+        factor = 2.0 ** (power * order)
+        before, rows = (
+            rows,
+            [(factor * b - a) / (factor - 1.0) for a, b in pairwise(rows)],
+        )
+    return rows[0], np.abs(before[0] - before[1]) + np.abs(rows[0] - before[1])
