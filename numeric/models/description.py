@@ -19,6 +19,7 @@ from derive.network import Network
 
 from ..arrays import Array
 from .attention import heads
+from .drawn import Drawn
 from .factors import without
 from .frameworks.base import Reading
 from .graph import Graph, Linear
@@ -86,6 +87,10 @@ class Description:
     def positions(self) -> tuple[int, ...]:
         """Those of an input, where it is a signal; () of a vector."""
         return self.reading.graph.shapes[0]
+
+    def drawn(self) -> Drawn:
+        """The network as it was read, to be drawn in NumPy, beside the model itself."""
+        return Drawn(self.structure.graph, self.laws)
 
     def samples(self, inputs: ArrayLike) -> Array:
         """Inputs, as the model takes them, as what the network takes: (m, …, n_0).

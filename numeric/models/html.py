@@ -20,7 +20,6 @@ from ..arrays import Array
 from ..tables.compare import Comparison, percent
 from .advice import Finding, short
 from .description import Description
-from .drawn import Drawn
 from .jacobian import Jacobian, jacobian
 from .measurement import Sample
 from .networks import readable
@@ -92,7 +91,7 @@ class Report:
     def limits(self) -> tuple[Limits, ...]:
         """Of each comparison, what its resolution is limited by."""
         found = []
-        falls = Drawn(self.description.structure.graph, self.description.laws).is_known
+        falls = self.description.drawn().is_known
         for each in self.comparisons:
             of_V = any(row.tensor == "V" for row in each.rows)
             table = self.sample.table_of(each)

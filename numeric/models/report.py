@@ -19,7 +19,6 @@ from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
 from .advice import is_learning, is_read_right, is_stable, is_wide, on_tokens, scaled, to_change
 from .description import Description, joined, read
-from .drawn import Drawn
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
 from .resolution import Limits, limits
@@ -176,7 +175,7 @@ def _bounded(
 ) -> Theory:
     """With what theory leaves out by an ensemble of the network as it was read, where the estimate
     of it is coarse."""
-    drawn = Drawn(description.structure.graph, description.laws)
+    drawn = description.drawn()
     if not truncation.is_coarse(derived, tensors) or not drawn.is_known:
         return derived
     own = fewer(description, planned, len(X))

@@ -12,7 +12,6 @@ import pytest
 
 from derive import InputError, Network, layers
 from numeric import flow, models
-from numeric.models.drawn import Drawn
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn, functional = torch.nn, torch.nn.functional
@@ -266,7 +265,7 @@ def test_the_network_as_it_was_read_is_the_model(scale):
     """With the model's own matrices: values, and the tangent kernel by torch's gradients."""
     inputs = np.random.default_rng(1).standard_normal((2, TOKENS, 5))
     read = models.read(lambda: Separate(scale=scale), inputs, draws=8)
-    drawn, nodes = Drawn(read.structure.graph, read.laws), [b.node for b in read.structure.blocks]
+    drawn, nodes = read.drawn(), [b.node for b in read.structure.blocks]
     made, X = read.reading.initialize(range(2)), read.by_positions(inputs)
     own = {path: np.asarray(each, float) for path, each in read.reading.values(made).items()}
     for node in nodes:

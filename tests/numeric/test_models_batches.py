@@ -7,7 +7,6 @@ import pytest
 
 from derive import InputError, layers
 from numeric import models
-from numeric.models.drawn import Drawn
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn = torch.nn
@@ -86,7 +85,7 @@ def test_what_is_read_is_the_model_in_training_mode(make, inputs):
         expected,
         atol=1e-6,
     )
-    own, X = Drawn(found.structure.graph, found.laws), found.by_positions(inputs)
+    own, X = found.drawn(), found.by_positions(inputs)
     values = reading.values(made)
     np.testing.assert_allclose(
         own.propagate(values, 0, X[None], end), reading.propagate(made, 0, inputs[None], end)
