@@ -355,7 +355,10 @@ def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | N
         return Finding("gain", "Gain: as it should be, gradients keep their size.", {"gain": 1.0})
     K, chi = _profile(description, X, paths, factor)
     signals, gradients = _per_layer(K, chi)
-    if abs(np.log(chi[1:] / derived.perpendicular[1:]).sum()) < _EFFECT * abs(math.log(factor)):
+    moved = derived.perpendicular > 0  # not behind a head of zeros, nor at layer 1
+    if abs(np.log(chi[moved] / derived.perpendicular[moved]).sum()) < _EFFECT * abs(
+        math.log(factor)
+    ):
         return None  # a norm behind each matrix takes its size away
     told = (
         f"Gain: times {short(gain)} for the hidden matrices{_gains(description, paths, gain)}: "

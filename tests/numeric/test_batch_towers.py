@@ -118,15 +118,15 @@ def test_alike_samples_have_the_tower_of_a_general_batch(m, activation, layer):
 
 @pytest.mark.slow
 def test_an_ensemble_has_the_tower():
-    """354 comparisons; resolution 7 % of D, which fluctuates most, and 2 % of F and B."""
+    """354 comparisons; errors of 8 % of D, which fluctuates most, and of 5 % of F and B."""
     net = Network("tanh", Gaussian(1.5), C_b=0.1, layer=layers.batchnorm("1/5"))
     names = ["K", "Theta", "D", "F", "A", "B"]
     theory = flow(net, BATCH[:3], 3, names)
-    tables = [simulate(net, BATCH[:3], n, 3, draws=1200, tensors=names, seed=1) for n in (48, 96)]
+    tables = [simulate(net, BATCH[:3], n, 3, draws=1900, tensors=names, seed=1) for n in (48, 96)]
     assert max(abs(row.z) for row in compare(theory, tables).rows) < 4.5
     shares = {n: float((tables[-1][f"{n}_se"] / abs(theory[n]).max())[-1].max()) for n in names}
     assert shares["D"] < 0.08
-    assert max(shares["F"], shares["B"]) < 0.02
+    assert max(shares["F"], shares["B"]) < 0.05
 
 
 def linear_B(B, theta, C_W, by):
