@@ -5,6 +5,7 @@ What a model's reader refuses is a node of its own here, so that what is behind 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -113,6 +114,17 @@ class Graph(Tracer):
         if not isinstance(weight, Parameter):
             raise UnreadableError("a product of matrices")
         return self._matrix(u, weight.path)
+
+    def batch_norm(
+        self,
+        u: Value,
+        eps: float,
+        gains: Sequence[Parameter | None],
+        running: tuple[Any, Any] | None,
+    ) -> Value:
+        """A norm, as in training, whatever its running statistics are."""
+        del eps, gains, running
+        return self._added(Norm(self._source(u), "batch", sympy.S.Zero))
 
     def rows(self, u: Value, low: int, high: int) -> Value:
         """Parts of a layer are what the layer is."""
