@@ -282,7 +282,7 @@ def _sampled(
 def _depends_on_size(
     net: Network, n_0: int, depth: int, widths: Sequence[int], tensors: Sequence[str]
 ) -> bool:
-    """Whether layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
+    """True if layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
     from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
     from derive.engine.scheme import Scheme
     from derive.engine.step import closure, through

@@ -92,7 +92,7 @@ def parse_with(
 
 
 def is_name(text: str) -> bool:
-    """Whether a symbol can be called so: an identifier that no constant has for a name."""
+    """True if a symbol can be called so: an identifier that no constant has for a name."""
     return text.isidentifier() and text.lower() not in _CONSTANTS and text not in {"E", "I"}
 
 

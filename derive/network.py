@@ -262,7 +262,7 @@ class Network:
 
     @property
     def has_functions(self) -> bool:
-        """Whether a quantity of its layers is a function or a list: what else it is stays as it is.
+        """True if a quantity of its layers is a function or a list: what else it is stays as it is.
 
         A function may give something else each time, so that nothing is kept by such a network.
         """
@@ -274,7 +274,7 @@ class Network:
         )
 
     def changes(self, name: str) -> bool:
-        """Whether "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
+        """True if "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
         return changes(getattr(self, name))
 
     def activation_at(self, layer: int, depth: int | None = None) -> Activation:
@@ -389,13 +389,13 @@ class Network:
         return ratio
 
     def has_equal_widths(self, depth: int) -> bool:
-        """Whether layers 1 … depth all have n neurons."""
+        """True if layers 1 … depth all have n neurons."""
         same = self.widths is None and not self.changes("width_ratio")
         layers = range(1, 2 if same else depth + 1)
         return all(self.width_ratio_at(layer) == 1 for layer in layers)
 
     def _is_square_at(self, layer: int, own: Layer, law: WeightEnsemble) -> bool:
-        """Whether a layer has the recursions of equal widths: it reads n neurons and has n, or
+        """True if a layer has the recursions of equal widths: it reads n neurons and has n, or
         fewer where its matrices' rows are those of square ones."""
         before, behind = (self.width_ratio_at(at) for at in (layer - 1, layer))
         matrices = (each.law or law for stage in own.stages for each in stage.matrices)
@@ -514,7 +514,7 @@ class Network:
         return all(isinstance(given, kind) for given, kind in kinds)
 
     def has_dropout(self, depth: int) -> bool:
-        """Whether a layer of a network of this depth multiplies its neurons by masks."""
+        """True if a layer of a network of this depth multiplies its neurons by masks."""
         return any(self.layer_at(at, depth).keep for at in range(2, depth + 1))
 
     def check_skips(self, depth: int) -> None:

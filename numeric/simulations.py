@@ -310,7 +310,7 @@ def _kind(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
 
 
 def multiplies(layers: Layers, plan: Plan) -> bool:
-    """Whether `sampler="products"` applies."""
+    """True if `sampler="products"` applies."""
     return not ProductSampler.why_not(layers, plan)
 
 

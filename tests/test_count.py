@@ -75,8 +75,10 @@ match x:
 
 @pytest.mark.slow
 def test_one_file_tells_atoms_apart(count):
-    """`derive.engine.atoms.read` does; a bracket may also be given by a user (`kernel_form`)."""
-    assert count.atom_tests().keys() <= {"derive/gaussian/kernel_form.py"}
+    """`derive.engine.atoms.read` does; a bracket may also be given by a user (`kernel_form`), and
+    sums over positions have tensors between averages over scores (`pooled`)."""
+    allowed = {"derive/gaussian/kernel_form.py", "numeric/layers/pooled.py"}
+    assert count.atom_tests().keys() <= allowed
 
 
 @pytest.mark.slow

@@ -201,7 +201,7 @@ def keeping(where: Shelf | Runs | None) -> Iterator[Tally]:
 
 
 def _is_told(work: Work) -> bool:
-    """Whether a key tells all that its draws depend on: the source of what draws is hashed, and its
+    """True if a key tells all that its draws depend on: the source of what draws is hashed, and its
     manifest tells the rest."""
     return work.told and (_ABOVE / _room(work)).is_dir()
 

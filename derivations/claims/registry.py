@@ -138,7 +138,7 @@ class Claim:
     prove: Callable[..., Verdict]
     sampled: bool
     images: bool = False
-    """Whether it is of an experiment, with whatever images it is given."""
+    """True if it is of an experiment, with whatever images it is given."""
 
     @property
     def name(self) -> str:

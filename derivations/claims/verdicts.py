@@ -102,7 +102,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the claim; a misprint stands when it is proven to be one."""
+        """True if nothing contradicts the claim; a misprint stands when it is proven to be one."""
         return self.kind != "fails"
 
     @property
@@ -308,6 +308,6 @@ def _number(value: Any) -> mpmath.mpf:
 
 
 def _vanishes(difference: Any) -> bool:
-    """Whether an expression is identically zero."""
+    """True if an expression is identically zero."""
     expression = sympy.expand(difference)
     return bool(expression == 0 or sympy.simplify(sympy.factor(expression, deep=True)) == 0)

@@ -47,7 +47,7 @@ class Witness:
 
     @property
     def differ(self) -> bool:
-        """Whether they are further apart than their error."""
+        """True if they are further apart than their error."""
         with mpmath.workdps(DIGITS):
             return bool(abs(mpmath.mpf(self.printed) - mpmath.mpf(self.derived)) > self.error)
 
@@ -120,7 +120,7 @@ def _unknown(expression: sympy.Basic) -> set[sympy.Basic]:
 
 
 def _rounded(value: Any) -> bool:
-    """Whether it is a float, or has one in it."""
+    """True if it is a float, or has one in it."""
     if isinstance(value, sympy.Basic):
         return bool(value.atoms(sympy.Float))
     return not isinstance(value, int) and not hasattr(value, "numerator")

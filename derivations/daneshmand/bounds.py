@@ -34,12 +34,12 @@ class Bound:
 
     @property
     def proven(self) -> bool:
-        """Whether every number in the one enclosure is at most every number in the other."""
+        """True if every number in the one enclosure is at most every number in the other."""
         return bool(self.left <= self.right)
 
     @property
     def refuted(self) -> bool:
-        """Whether it is certainly false."""
+        """True if it is certainly false."""
         return bool(self.left > self.right)
 
 

@@ -62,8 +62,8 @@ def values(table: xarray.Dataset, name: str) -> Array:
 # as $Py=y$ and $y\cdot y=m$. The direction $y$ and $v$ are independent, and $mv/(q-p)$ is a
 # $\chi^2$ of $m-1$ dimensions, so that $\langle1/v\rangle=m/((m-3)(q-p))$. A gradient has no part
 # along $1$, so that its covariance over the batch is a multiple of $P$, and grows by
-# $$\chi=\frac{C_Wm}{(m-3)(q-p)}\Big[\Big\langle\sigma_1'^2\Big(\frac{m-1}m-\frac{y_1^2}m\Big)
-# \Big\rangle+\Big\langle\sigma_1'\sigma_2'\,\frac{1+y_1y_2}m\Big\rangle\Big],\qquad
+# $$\chi=\frac{C_W}{(m-3)(q-p)}\left(\langle\sigma_1'^2(m-1-y_1^2)\rangle
+# +\langle\sigma_1'\sigma_2'\,(1+y_1y_2)\rangle\right),\qquad
 # q-p=C_W\langle\sigma_1^2-\sigma_1\sigma_2\rangle .$$
 
 

@@ -132,7 +132,7 @@ PAIRS = ((0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0))
 
 
 def decomposed(fields: Sequence[str], names: str) -> Verdict:
-    """Whether the cumulant of these fields, of layer 2 with one input, is a sum of three δδ/n times
+    """True if the cumulant of these fields, of layer 2 with one input, is a sum of three δδ/n times
     these tensors, exactly in its neural indices and at large width in its coefficients."""
     structure, found, expected = [], [], []
     for weights in ENSEMBLES:

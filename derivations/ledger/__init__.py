@@ -49,7 +49,7 @@ class Entry:
 
     @property
     def numbered(self) -> bool:
-        """Whether the source numbers it: no §, nothing in brackets, no appendix of 001 or 003."""
+        """True if the source numbers it: no §, nothing in brackets, no appendix of 001 or 003."""
         heading = self.source in {"001", "003"} and _HEADING.fullmatch(self.item)
         return not (heading or "§" in self.item or "(" in self.item)
 

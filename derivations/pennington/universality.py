@@ -154,7 +154,7 @@ def _classified(activation: Activation) -> Universality:
 
 
 def _varies(slope: sympy.Expr) -> bool:
-    """Whether φ' of one piece is not constant: two values that differ settle it, most often."""
+    """True if φ' of one piece is not constant: two values that differ settle it, most often."""
     if not slope.has(h):
         return False
     change = sympy.N(slope.subs(h, sympy.Rational(1, 3)) - slope.subs(h, sympy.Rational(1, 7)), 30)

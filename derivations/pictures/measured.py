@@ -121,7 +121,7 @@ def _copied_ticks() -> Iterator[None]:
 
 
 def _is_plain(tick: Tick) -> bool:
-    """Whether its places are all that it has of its own: those of polar axes turn their labels."""
+    """True if its places are all that it has of its own: those of polar axes turn their labels."""
     return type(tick) in (XTick, YTick)
 
 

@@ -38,7 +38,7 @@ class Book:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts any claim."""
+        """True if nothing contradicts any claim."""
         return all(outcome.verdict.holds for outcome in self.outcomes)
 
     @property

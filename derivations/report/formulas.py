@@ -112,12 +112,12 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _is_text(latex: str) -> bool:
-    """Whether it can be written: JSON has halves of letters."""
+    """True if it can be written: JSON has halves of letters."""
     return latex.isascii() or not any("\ud800" <= each <= "\udfff" for each in latex)
 
 
 def _is_formula(made: object) -> bool:
-    """Whether it is an element of MathML as this module writes it, with tags and attributes that
+    """True if it is an element of MathML as this module writes it, with tags and attributes that
     only change how it looks."""
     if not isinstance(made, str) or "<!" in made:
         return False

@@ -57,7 +57,7 @@ class PictureView:
 
     @property
     def wide(self) -> bool:
-        """Whether it has to scroll on a phone to be read."""
+        """True if it has to scroll on a phone to be read."""
         box = re.search(r'viewBox="\S+ \S+ (\S+) ([^"\s]+)"', self.made.svg)
         return box is not None and float(box[1]) > WIDEST * float(box[2])
 

@@ -76,12 +76,12 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing in the ensembles contradicts the theory."""
+        """True if nothing in the ensembles contradicts the theory."""
         return self.comparison.agrees
 
     @property
     def weak(self) -> bool:
-        """Whether it agrees, but a number resolves worse than `numeric.tables.compare.WEAK`."""
+        """True if it agrees, but a number resolves worse than `numeric.tables.compare.WEAK`."""
         return self.comparison.weak
 
     @property
@@ -167,7 +167,7 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether no example fails."""
+        """True if no example fails."""
         return all(check.agrees for check in self.checks)
 
     @property

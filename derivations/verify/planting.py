@@ -41,7 +41,7 @@ class Planted:
 
     @property
     def missed(self) -> bool:
-        """Whether it changes a number by clearly more than is resolved, but was not found."""
+        """True if it changes a number by clearly more than is resolved, but was not found."""
         return not self.found and self.change >= CLEAR * self.row.resolution
 
     def __str__(self) -> str:

@@ -139,7 +139,7 @@ class Sampled:
         return self.evidence(widths).compared(self.flowed)
 
     def met(self, row: Row) -> bool:
-        """Whether a number is met by exact moments."""
+        """True if a number is met by exact moments."""
         table = self.exact.get(row.tensor)
         return table is not None and row.layer in table["layer"]
 
@@ -376,7 +376,7 @@ def _small(flowed: xarray.Dataset, row: Row) -> str:
 
 
 def _fits(example: Example, width: int) -> bool:
-    """Whether layers so narrow are of the same theory: a first layer whose matrix has more columns
+    """True if layers so narrow are of the same theory: a first layer whose matrix has more columns
     than rows is another, unless its entries are independent."""
     size = example.inputs.shape[-1]
     return width >= size or isinstance(example.net.weights_at(1), Gaussian)

@@ -191,7 +191,7 @@ class BallRing:
             return _sure({tuple(power * exponent for power in powers): raised})
 
     def is_zero(self, element: Polynomial) -> bool:
-        """Whether no coefficient can be told from 0."""
+        """True if no coefficient can be told from 0."""
         return not element.terms
 
 

@@ -129,7 +129,7 @@ def constant(value: sympy.Expr) -> arb:
 
 
 def vanishes(expr: sympy.Expr, variable: sympy.Symbol, at: sympy.Expr) -> bool:
-    """Whether expr is zero for every value of the variable.
+    """True if expr is zero for every value of the variable.
 
     It is not where a ball around its value at one point, `at`, leaves out 0, which is soon told;
     else sympy's `simplify` decides.

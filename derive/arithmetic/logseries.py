@@ -111,7 +111,7 @@ class LogSeries:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it vanishes identically."""
+        """True if it vanishes identically."""
         return not self.terms and self.order is EXACT
 
     def ordered(self) -> list[tuple[Key, Element]]:

@@ -80,7 +80,7 @@ class Ring:
         return self(self.expr(element) ** exponent)
 
     def is_zero(self, element: Element) -> bool:
-        """Whether it vanishes; by value where two numbers such as sin 1, cos 1 may be related."""
+        """True if it vanishes; by value where two numbers such as sin 1, cos 1 may be related."""
         if not element:
             return True
         if len(self._numbers) < 2:
@@ -143,7 +143,7 @@ def _factors(expression: sympy.Expr) -> Iterator[tuple[sympy.Expr, sympy.Rationa
 
 
 def _is_sum_below(base: sympy.Expr, exponent: sympy.Rational) -> bool:
-    """Whether a factor is one over a sum of numbers, such as 1/(1 + π)."""
+    """True if a factor is one over a sum of numbers, such as 1/(1 + π)."""
     return bool(base.is_Add and base.is_number and exponent.is_Integer and exponent < 0)
 
 

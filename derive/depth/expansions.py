@@ -75,13 +75,13 @@ class Asymptotics(Shown):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is a polynomial in ℓ, with nothing left out."""
+        """True if it is a polynomial in ℓ, with nothing left out."""
         falling = isinstance(self.system, FallingSystem)
         return self._all_powers and not self.system.rate and not falling
 
     @property
     def _all_powers(self) -> bool:
-        """Whether no power of ℓ is left out."""
+        """True if no power of ℓ is left out."""
         return self.series.order is EXACT
 
     @cached_property

@@ -73,7 +73,7 @@ def fixed_points(
 
 
 def every_rests(activation: Activation, C_b: sympy.Expr | float, C_W: sympy.Expr | float) -> bool:
-    """Whether K' = K for every K, to 18 digits of C_W."""
+    """True if K' = K for every K, to 18 digits of C_W."""
     if number(C_b) != 0 or not is_line(activation):
         return False
     with mpmath.workdps(40):
@@ -93,7 +93,7 @@ def at_rest(
 
 
 def is_line(activation: Activation) -> bool:
-    """Whether ⟨σσ⟩ = g'(0) K for every K: the even part of σ² is g'(0) z², and nothing more.
+    """True if ⟨σσ⟩ = g'(0) K for every K: the even part of σ² is g'(0) z², and nothing more.
 
     The heat equation takes no other function to one linear in K. Decided by 100 digits of 300 z.
     """

@@ -65,7 +65,7 @@ _HALF = sympy.Rational(1, 2)
 
 
 def falls(activation: Activation) -> bool:
-    """Whether the critical kernel falls slower than every power of ℓ."""
+    """True if the critical kernel falls slower than every power of ℓ."""
     found = criticality(activation)
     point = found.points[0] if found.universality_class == "K* = 0" else None
     return point is not None and not point.coefficient

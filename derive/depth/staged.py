@@ -186,12 +186,12 @@ class StagedSystem(System):
 
     @property
     def grows(self) -> bool:
-        """Whether K grows linearly."""
+        """True if K grows linearly."""
         return self.found.exponent is not None
 
     @property
     def rests(self) -> bool:
-        """Whether K tends to a K* > 0."""
+        """True if K tends to a K* > 0."""
         return bool(self.point.K) if self.variances is None else not self.grows
 
     @property

@@ -85,7 +85,7 @@ class System(Shown):
 
     @property
     def neutral(self) -> bool:
-        """Whether every K is a fixed point."""
+        """True if every K is a fixed point."""
         return self.variances is None and self.point.K is None
 
     @property

@@ -188,7 +188,7 @@ def extended(
 
 
 def same_power(function: Function) -> Callable[[mpmath.mpf], bool]:
-    """Whether the function falls or grows by the same power over the two decades below K."""
+    """True if the function falls or grows by the same power over the two decades below K."""
 
     def settled(at: mpmath.mpf) -> bool:
         values = [function(at * mpmath.mpf(10) ** k, 15) for k in (-2, -1, 0)]

@@ -48,12 +48,12 @@ class Local(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is y, alone but for f."""
+        """True if it is y, alone but for f."""
         return not self.labels and [order for _, order in self.factors] == [-1]
 
     @property
     def is_one(self) -> bool:
-        """Whether nothing stands there."""
+        """True if nothing stands there."""
         return self == Local()
 
 
@@ -95,7 +95,7 @@ class Tangent(NamedTuple):
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is of order n^{-1/2}: all but H at one neuron."""
+        """True if it is of order n^{-1/2}: all but H at one neuron."""
         return self.tree != H or self.neurons[0] != self.neurons[1]
 
 

@@ -104,7 +104,7 @@ def _kind(field: AnyField, node: int) -> str:
 
 
 def _beside(field: AnyField, i: int, j: int) -> str:
-    """Whether two neurons of a tree are neighbours, where their kinds leave it open."""
+    """True if two neurons of a tree are neighbours, where their kinds leave it open."""
     if not isinstance(field, Field):
         return ""
 

@@ -189,7 +189,7 @@ def functional_of(
 
 
 def closes(stages: tuple[Stage, ...]) -> bool:
-    """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
+    """True if the layer is one of which sequences are derived: a skip around one matrix, alone or
     behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer; at each
     position the same."""
     if len(stages) == 1:

@@ -13,7 +13,7 @@ from .trees import STREAM
 
 
 def is_skip(stages: Sequence[Stage]) -> bool:
-    """Whether the layer is a skip around one matrix, behind a norm or none: K and Θ close."""
+    """True if the layer is a skip around one matrix, behind a norm or none: K and Θ close."""
     *before, last = stages
     if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
         return False

@@ -191,7 +191,7 @@ class Mean(NamedTuple):
 
     @property
     def is_odd(self) -> bool:
-        """Whether it changes its sign with its variables."""
+        """True if it changes its sign with its variables."""
         return len(self.factors) % 2 == 1
 
     def at(self, neuron: int) -> Product:
@@ -347,7 +347,7 @@ class Stage:
 
     @property
     def carries(self) -> bool:
-        """Whether it adds something that no matrix multiplies, as a skip does."""
+        """True if it adds something that no matrix multiplies, as a skip does."""
         return any(term.weight is None for _, each in self.equations for term in each.right)
 
     def matrix(self, number: int) -> Matrix:
@@ -362,7 +362,7 @@ class Stage:
 
     @cached_property
     def has_centres(self) -> bool:
-        """Whether a collective variable is odd, as a mean is, and so 0 in the limit."""
+        """True if a collective variable is odd, as a mean is, and so 0 in the limit."""
         return any(mean.is_odd for mean in self.means)
 
     @cached_property

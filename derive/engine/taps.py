@@ -111,7 +111,7 @@ class Taps:
 
     @property
     def carries(self) -> bool:
-        """Whether a skip past the matrices has a position to read at each of the result."""
+        """True if a skip past the matrices has a position to read at each of the result."""
         return self.past is not None or not self.changes
 
     @property
@@ -132,18 +132,18 @@ class Taps:
 
     @property
     def is_identity(self) -> bool:
-        """Whether each position is by itself, as in the dense layer."""
+        """True if each position is by itself, as in the dense layer."""
         own = tuple(((p, 1.0),) for p in range(self.positions))
         return self.reads == (own,) and self.past is None
 
     @property
     def reshapes(self) -> bool:
-        """Whether the result has other positions than those that are read."""
+        """True if the result has other positions than those that are read."""
         return self.into != self.shape
 
     @cached_property
     def is_full(self) -> bool:
-        """Whether the weights of each tap sum to 1: constant signals stay constant."""
+        """True if the weights of each tap sum to 1: constant signals stay constant."""
         every = self.reads if self.past is None else (*self.reads, *self.past.reads)
         return all(isclose(fsum(a for _, a in row), 1.0) for tap in every for row in tap)
 
@@ -159,7 +159,7 @@ class Taps:
 
     @cached_property
     def is_one_to_one(self) -> bool:
-        """Whether each tap reads one position at most, whole, another for each of the result."""
+        """True if each tap reads one position at most, whole, another for each of the result."""
         if self.past is not None:
             return False
         met = [[row[0][0] for row in tap if row] for tap in self.reads]
@@ -167,12 +167,12 @@ class Taps:
 
     @property
     def permutes(self) -> bool:
-        """Whether each tap permutes the positions, and nothing is carried elsewhere."""
+        """True if each tap permutes the positions, and nothing is carried elsewhere."""
         return self.is_one_to_one and self.is_full and not self.reshapes
 
     @cached_property
     def _reads_one(self) -> bool:
-        """Whether no position reads more than one, or a part of one, by any tap."""
+        """True if no position reads more than one, or a part of one, by any tap."""
         rows = [row for tap in self.reads for row in tap]
         return all(len(row) < 2 and all(a == 1.0 for _, a in row) for row in rows)
 
@@ -190,7 +190,7 @@ class Taps:
         return "mean" if even else "sum" if self.count == 1 else "matrix"
 
     def _is_shift(self, tap: tuple[Row, ...]) -> bool:
-        """Whether all positions read one that is as far away, around the end of each axis."""
+        """True if all positions read one that is as far away, around the end of each axis."""
         places = list(product(*map(range, self.shape)))
         pairs = ((places[row[0][0]], at) for at, row in zip(places, tap, strict=True) if row)
         far = {

@@ -419,7 +419,7 @@ def _matrix(term: Product | None) -> int:
 def _possible(
     term: Product | None, touching: list[int], new: list[int], origins: tuple[str, ...]
 ) -> bool:
-    """Whether a node can be this product, or its bias, with these edges: linear in the new ones."""
+    """True if a node can be this product, or its bias, with these edges: linear in the new ones."""
     if len(new) > 1:
         return False
     from_bias = bool(new) and origins[new[0]] == "bias"

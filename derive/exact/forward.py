@@ -127,7 +127,7 @@ class Forward:
 
     @property
     def reads_inputs(self) -> bool:
-        """Whether it is the first stage."""
+        """True if it is the first stage."""
         return self.stage.below == INPUTS
 
     @property
@@ -351,7 +351,7 @@ class _Written:
                 yield prod(map(fresh, chosen), start=_number(scale) * Product(mask))
 
     def is_plain(self, factor: Function) -> bool:
-        """Whether σ is taken of a variable itself."""
+        """True if σ is taken of a variable itself."""
         kind = self.old.argument_kinds[factor.argument]
         return self.old.arguments[factor.argument] == (linear(kind),)
 
@@ -385,7 +385,7 @@ def _length(function: sympy.Expr, means: Sequence[Mean]) -> _Length | None:
 
 
 def _is_direction(function: sympy.Expr, means: Sequence[Mean]) -> bool:
-    """Whether it is a power of the size of the variables, times what their size does not change."""
+    """True if it is a power of the size of the variables, times what their size does not change."""
     size = sympy.Symbol("size", positive=True)
     larger = {mean.symbol: mean.symbol * size ** len(mean.factors) for mean in means}
     ratio = sympy.simplify(function.subs(larger, simultaneous=True) / function)

@@ -139,7 +139,7 @@ class Stage:
         return read(atom, parameter=known, value=lambda number: exact_value(number.expr))
 
     def _is_turned(self, kind: Kind) -> bool:
-        """Whether rotations keep the law of a variable before the stage."""
+        """True if rotations keep the law of a variable before the stage."""
         behind = self.bound.layer + (kind != STREAM)
         layers = (self.whole.network.layer_at(k, self.whole.depth) for k in range(2, behind))
         laws = (matrix.weights.group == "O" for matrix in self.whole.matrices)

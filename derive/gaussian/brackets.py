@@ -304,7 +304,7 @@ class GaussianAverage(sympy.Expr):
 
     @property
     def _is_at_kernel(self) -> bool:
-        """Whether the covariance is K of the layer below, as it is but in layers with stages."""
+        """True if the covariance is K of the layer below, as it is but in layers with stages."""
         names = (
             each.args[0] if isinstance(each, Component) else each for each in self.args[2].args
         )

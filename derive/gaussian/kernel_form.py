@@ -72,7 +72,7 @@ class HermiteAverage(sympy.Expr):
 
     @property
     def raised(self) -> bool:
-        """Whether the indices are raised with the inverse kernel."""
+        """True if the indices are raised with the inverse kernel."""
         return bool(self.args[2])
 
     @property

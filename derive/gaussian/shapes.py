@@ -22,7 +22,7 @@ class Shape(NamedTuple):
 
 
 def is_even(orders: Sequence[int], outer: int = 0) -> bool:
-    """Whether the integrand is even in z when σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
+    """True if the integrand is even in z when σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
     return (sum(orders) + len(orders) + outer) % 2 == 0
 
 

@@ -69,7 +69,7 @@ def average(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.Expr:
 
 
 def is_symbolic(factors: Sequence[Factor]) -> bool:
-    """Whether some index is not an integer."""
+    """True if some index is not an integer."""
     return any(not isinstance(line.label, int) for f in factors for line in (f.row, f.col))
 
 

@@ -69,7 +69,7 @@ def trace_moment(
     >>> trace_moment([O * A, O.adjoint() * B], O, "U")
     Trace(A*B)/n
     """
-    if law not in LAWS:
+    if not isinstance(law, str) or law not in LAWS:
         raise InputError("law", law, f"one of {', '.join(LAWS)}")
     if not isinstance(random, sympy.MatrixSymbol):
         raise InputError("random", random, "the MatrixSymbol that is random")

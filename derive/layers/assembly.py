@@ -432,7 +432,7 @@ class Assembly:
         return number, self.variables[fresh].centre
 
     def is_odd(self, mean: sympy.Symbol) -> bool:
-        """Whether a mean is 0 in the limit."""
+        """True if a mean is 0 in the limit."""
         return len(self.means[mean]) == 1
 
     def centre(self, made: Definition, offset: sympy.Expr, number: int) -> sympy.Expr:

@@ -160,7 +160,7 @@ class Layer:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
+        """True if it is z' = b + W σ(z), at each position if there are some, and read out there."""
         return self.equations == ((DENSE,), ())
 
     @property
@@ -245,7 +245,7 @@ class Layer:
 
     @property
     def keeps_width(self) -> bool:
-        """Whether z has as many neurons behind it as before, as a skip needs."""
+        """True if z has as many neurons behind it as before, as a skip needs."""
         return all(matrix.out != ABOVE for stage in self.stages for matrix in stage.matrices)
 
     @cached_property

@@ -66,7 +66,7 @@ _NAMES = {ell.name, layer_symbol.name}
 
 
 def changes(given: PerLayer) -> bool:
-    """Whether it may differ from layer to layer."""
+    """True if it may differ from layer to layer."""
     return callable(given) or (isinstance(given, sympy.Expr) and given.has(layer_symbol))
 
 

@@ -79,12 +79,12 @@ class FixedPoint:
 
     @property
     def is_line(self) -> bool:
-        """Whether every q is fixed."""
+        """True if every q is fixed."""
         return math.isnan(self.q)
 
     @property
     def is_stable(self) -> bool:
-        """Whether nearby lengths converge to q* exponentially."""
+        """True if nearby lengths converge to q* exponentially."""
         return abs(self.chi_parallel) < 1
 
     @property

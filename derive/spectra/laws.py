@@ -96,7 +96,7 @@ class Law(Shown, ABC):
 
     @property
     def is_number(self) -> bool:
-        """Whether no symbol is left in the law."""
+        """True if no symbol is left in the law."""
         return bool(self.moment(1).is_number)
 
     def __mul__(self, other: Law | sympy.Expr | float) -> Law:
@@ -223,7 +223,7 @@ class Rational(Law):
 
     @property
     def is_number(self) -> bool:
-        """Whether no symbol is left in the law."""
+        """True if no symbol is left in the law."""
         return bool(sympy.Tuple(self.mean_value, *(a for a, _ in self.powers)).is_number)
 
     def __str__(self) -> str:

@@ -84,7 +84,7 @@ class Around(Law):
 
     @property
     def is_number(self) -> bool:
-        """Whether no symbol is left in it."""
+        """True if no symbol is left in it."""
         return bool(self._first.is_number)
 
     def __str__(self) -> str:

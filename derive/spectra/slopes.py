@@ -84,7 +84,7 @@ def _slope_law(activation: Activation, at: sympy.Expr) -> Law:
 
 
 def _varies(slope: sympy.Expr) -> bool:
-    """Whether two of its values tell that it is not constant: sooner seen than by `simplify`."""
+    """True if two of its values tell that it is not constant: sooner seen than by `simplify`."""
     one, other = (slope.subs(h, sympy.Rational(at, 7)).evalf(30) for at in (2, 9))
     return one.is_Float and other.is_Float and bool(abs(one - other) > 1e-9 * abs(one))
 
@@ -267,7 +267,7 @@ class Masked(Law):
 
     @property
     def is_number(self) -> bool:
-        """Whether no symbol is left in the law."""
+        """True if no symbol is left in the law."""
         return self.law.is_number and bool(self.keep.is_number)
 
     def __str__(self) -> str:

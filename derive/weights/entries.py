@@ -115,7 +115,7 @@ class IndependentEntries(PermutationInvariant):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether x and −x have one law, so far as cumulants that are known tell."""
+        """True if x and −x have one law, so far as cumulants that are known tell."""
         return True
 
     def check_symmetric(self) -> None:
@@ -267,7 +267,7 @@ class Independent(IndependentEntries):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the odd cumulants vanish."""
+        """True if the odd cumulants vanish."""
         law = self.distribution
         if isinstance(law, IndependentEntries):
             return law.is_symmetric
@@ -409,13 +409,13 @@ def _of_scipy(given: Any) -> Moments:
 
 
 def _balanced(given: Any) -> bool:
-    """Whether a continuous distribution has equal tails, at three quantiles."""
+    """True if a continuous distribution has equal tails, at three quantiles."""
     quantiles = [float(given.ppf(q)) for q in (0.6, 0.9, 0.99)]
     return all(abs(float(given.sf(x)) - float(given.cdf(-x))) < 1e-9 for x in quantiles)
 
 
 def _mirrored(given: Any) -> bool:
-    """Whether the atoms of a discrete distribution of scipy.stats have their mirrors' chances."""
+    """True if the atoms of a discrete distribution of scipy.stats have their mirrors' chances."""
     import numpy as np  # noqa: PLC0415  (scipy has imported it)
 
     named = {name: value for name, value in given.kwds.items() if name != "loc"}

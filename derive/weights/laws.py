@@ -185,7 +185,7 @@ class Sparse(Masked, IndependentEntries):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the law of those that are not 0 is."""
+        """True if the law of those that are not 0 is."""
         return self.of is None or self.of.is_symmetric
 
     def standard_moment(self, k: int) -> sympy.Expr:

@@ -182,7 +182,7 @@ def _in_powers(law: FourMoments, value: sympy.Expr, order: int) -> dict[int, sym
 
 
 def _takes_three(given: Any) -> bool:
-    """Whether it can be called with three arguments, so far as its signature tells."""
+    """True if it can be called with three arguments, so far as its signature tells."""
     if not callable(given):
         return False
     try:

@@ -435,7 +435,7 @@ def _symbolic_moments(count: int) -> tuple[sympy.Expr, ...]:
 
 
 def are_moments(moments: Sequence[sympy.Expr]) -> bool:
-    """Whether a law on [0, ∞) can have these m_1, m_2, …, so far as they begin with numbers.
+    """True if a law on [0, ∞) can have these m_1, m_2, …, so far as they begin with numbers.
 
     They are those of Stieltjes' fraction Σ_k m_k x^k = 1/(1 − α_1 x/(1 − α_2 x/(1 − …))), m_0 = 1.
     A law has α_k ≥ 0; where one is 0 the fraction ends, and with it what m_k is free to be. What

@@ -119,7 +119,7 @@ class _Works(list["telling | None"]):
     """What a thread is at, innermost last; None where it is to be quiet."""
 
     said = False
-    """Whether there is a line on the terminal."""
+    """True if there is a line on the terminal."""
 
 
 @dataclass

@@ -126,5 +126,5 @@ def check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme, default: Activa
 
 
 def is_merged(stage: Stage, steps: Iterable[Step]) -> bool:
-    """Whether kinked σ of several inputs need a recursion for each way in which labels coincide."""
+    """True if kinked σ of several inputs need a recursion for each way in which labels coincide."""
     return bool(stage.means) and any(step.atoms(Bracket) for step in steps)

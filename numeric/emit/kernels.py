@@ -168,5 +168,5 @@ def _sources(module: ModuleType) -> dict[str, _Source]:
 
 
 def _is_taken(value: object) -> bool:
-    """Whether a global is a kernel or a number, and not a module or a function of Python's."""
+    """True if a global is a kernel or a number, and not a module or a function of Python's."""
     return isinstance(value, Dispatcher | int | float | np.generic)

@@ -363,7 +363,7 @@ def _by_products(power: sympy.Expr) -> bool:
 
 
 def _is_quotient(number: sympy.Rational) -> bool:
-    """Whether a rational prints as the quotient of two doubles that are exact."""
+    """True if a rational prints as the quotient of two doubles that are exact."""
     exact = abs(number.p) < 2**53 and number.q < 2**53
     return bool(exact and number.q & (number.q - 1))
 

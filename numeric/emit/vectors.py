@@ -50,7 +50,7 @@ def pointer(context: Any, builder: Any, array_type: Any, array: Any, place: Any)
 
 
 def is_wanted(array: Any) -> bool:
-    """Whether it is a contiguous array of doubles, which all here work on."""
+    """True if it is a contiguous array of doubles, which all here work on."""
     return isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
 
 

@@ -159,19 +159,19 @@ class Judged(NamedTuple):
     clearest: Array
 
     def loses(self, share: float) -> NDArray[np.bool_]:
-        """Whether the error exceeds this share of the tensor."""
+        """True if the error exceeds this share of the tensor."""
         return np.asarray(self.errors > share * self.values)
 
     @property
     def is_zero(self) -> NDArray[np.bool_]:
-        """Whether the tensor is zero to rounding."""
+        """True if the tensor is zero to rounding."""
         passed = np.arange(1, 1 + len(self.size))
         negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * self.size
         return np.asarray(negligible & (self.clearest <= 8.0))
 
     @property
     def is_below_floats(self) -> NDArray[np.bool_]:
-        """Whether the tensor is too small to have digits."""
+        """True if the tensor is too small to have digits."""
         return np.asarray((self.errors <= _UNDERFLOW) & (self.values <= _UNDERFLOW))
 
 

@@ -141,7 +141,7 @@ def multiples() -> InputError:
 
 
 def _of_equal_signals(first: Sequence[int], positions: int) -> bool:
-    """Whether all samples that are others of another signal have a whole signal that is as that."""
+    """True if all samples that are others of another signal have a whole signal that is as that."""
     signals = np.reshape(first, (-1, positions))
     pairs = ((own, signals[at]) for own in signals for at in own // positions)
     return positions == 1 or all((own == other).all() for own, other in pairs)

@@ -128,7 +128,7 @@ class Kinked(NamedTuple):
         return found
 
     def _exists(self, form: Shape, K: Array) -> bool:
-        """Whether the average does: a factor that jumps at 0 has none at z = 0."""
+        """True if the average does: a factor that jumps at 0 has none at z = 0."""
         variances = K.diagonal()
         return not any(
             variances[p] == 0.0 and order in self.jumping for p, order in enumerate(form.orders)

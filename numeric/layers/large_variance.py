@@ -98,7 +98,7 @@ class Sums:
 
     @property
     def exist(self) -> bool:
-        """Whether there is a step; none is for σ that oscillates, or is a polynomial."""
+        """True if there is a step; none is for σ that oscillates, or is a polynomial."""
         return bool(self._step)
 
     def __call__(self, K: Array) -> Array:
@@ -241,7 +241,7 @@ class _Kernel:
 
 
 def is_broad(K: Array) -> NDArray[np.bool_]:
-    """Whether z varies so far that nodes are stretched, of kernels (…, d, d)."""
+    """True if z varies so far that nodes are stretched, of kernels (…, d, d)."""
     variances = K.diagonal(axis1=-2, axis2=-1)
     known = np.isfinite(K).all(axis=(-2, -1)) & (variances >= 0.0).all(axis=-1)
     return np.asarray(known & (variances.max(axis=-1) >= quadrature.STRETCHED**2))

@@ -193,7 +193,7 @@ class _Smooth:
             reach = min(1.25 * reach, 38.0)
 
     def _is_stretched(self, scale: float, h: float) -> bool:
-        """Whether the sum over z = c sinh u has fewer nodes."""
+        """True if the sum over z = c sinh u has fewer nodes."""
         if not self._stretched_step or scale < quadrature.STRETCHED:
             return False
         nodes = self._reach_of(quadrature.NEAR_REACH, scale) / self._stretched_step

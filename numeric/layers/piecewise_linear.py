@@ -300,7 +300,7 @@ def _sites(scale: Array, pieces: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _same(a: Array, b: Array) -> NDArray[np.bool_]:
-    """Whether two sites are one, to rounding."""
+    """True if two sites are one, to rounding."""
     return np.less_equal(np.abs(a - b), 2.0 * SLACK * (1.0 + np.abs(b)))
 
 

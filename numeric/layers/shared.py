@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import mul
 from typing import Generic, NamedTuple, TypeVar
 
@@ -180,7 +180,9 @@ class _OnPanels:
         """The averages and their sizes, (2, nodes)."""
         parent, x, weights = self._level.children(y[None], self._reach)
         z = self._shared * y[parent] + self._own * x
-        derivative = lru_cache(None)(lambda order: self._sigma.derivative(order, z))
+        orders = {order for forms in self._sigma.forms.values() for form in forms if form
+                  for order in form.orders}  # fmt: skip
+        derivative = {order: self._sigma.derivative(order, z) for order in orders}
         found = {}
         for head, (regular, singular) in self._sigma.forms.items():
             form = regular if len(head.orders) == 1 else singular
@@ -188,7 +190,7 @@ class _OnPanels:
                 found[head] = np.full((2, len(y)), math.nan)
                 continue
             times = sum(form.outer)
-            part = reduce(mul, map(derivative, form.orders), weights)
+            part = reduce(mul, (derivative[order] for order in form.orders), weights)
             part = part * self._sigma.outside((times,))(x[None], _ONE)
             part = part / (len(head.orders) * self._own) ** times
             each = part, np.abs(part)

@@ -127,7 +127,7 @@ def _share(resolution: float) -> str:
 
 
 def on_tokens(description: Description, derived: Theory) -> Finding | None:
-    """What attention does to tokens, layer by layer; None without attention."""
+    """The effect of attention on tokens, layer by layer; None without attention."""
     own, K, tokens = {}, derived.variances, derived.tokens
     for each in heads(description.structure, description.laws):
         own[each.layer] = each.variance(float(K[each.layer - 2]))

@@ -70,7 +70,7 @@ class Row(NamedTuple):
     wanted: tuple[float, float]
 
     def passes(self, bound: float) -> bool:
-        """Whether the slope is not outside of what is wanted by more than `bound` errors."""
+        """True if the slope is not outside of what is wanted by more than `bound` errors."""
         least, most = self.wanted
         return not (
             self.slope < least - bound * self.error or self.slope > most + bound * self.error
@@ -116,7 +116,7 @@ class CoordinateCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether no layer of any optimizer fails."""
+        """True if no layer of any optimizer fails."""
         return not any(map(self.failures, self.names))
 
     def verdict(self, optimizer: str) -> str:

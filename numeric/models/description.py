@@ -130,7 +130,7 @@ class Description:
 
     @property
     def averages_scores(self) -> bool:
-        """Whether it has attention with scores over √d, whose averages theory takes."""
+        """True if it has attention with scores over √d, whose averages theory takes."""
         numbers = range(2, self.depth + 1)
         return any(attention_over_roots(self.structure, number) for number in numbers)
 
@@ -148,7 +148,7 @@ class Description:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the network has the model's laws to all orders in 1/n that are known here."""
+        """True if the network has the model's laws to all orders in 1/n that are known here."""
         nodes = (self.structure.graph.nodes[at] for b in self.structure.blocks for at in b.matrices)
         own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
         return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)

@@ -53,7 +53,7 @@ class Drawn:
 
     @property
     def is_known(self) -> bool:
-        """Whether all of it can be drawn."""
+        """True if all of it can be drawn."""
         return all(self._laws[path].is_drawn for path in self._shapes)
 
     def initialize(self, seeds: Sequence[int]) -> dict[str, Array]:

@@ -126,7 +126,7 @@ class Report:
 
     @property
     def agrees(self) -> bool:
-        """Whether no z-score contradicts theory."""
+        """True if no z-score contradicts theory."""
         return all(each.agrees for each in self.comparisons)
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ class Report:
 
     @property
     def rest(self) -> str:
-        """What `say` was not told: the first finding, which takes draws, and the table."""
+        """The lines that `say` did not receive: the first finding, which takes draws, and the table."""
         return f"{self.findings[0]}\n\n{table(self)}"
 
     @property

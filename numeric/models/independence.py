@@ -1,4 +1,4 @@
-"""Whether the rows of a model's layer are independent, tested on its own initializations.
+"""True if the rows of a model's layer are independent, tested on its own initializations.
 
 Neurons of different initializations make a layer only where (W_i, b_i) and (W_j, b_j) are
 independent: without it V lacks what is Cov(z_i², z_j²), i ≠ j, given the layer below. In units of
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 
     @property
     def are_free(self) -> bool:
-        """Whether neurons are recombined: nothing was found, and that says more of V than V
+        """True if neurons are recombined: nothing was found, and that says more of V than V
         measured without it."""
         return self.z <= self.bound and self.error < self.direct
 

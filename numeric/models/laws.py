@@ -87,17 +87,17 @@ class Law:
 
     @property
     def keeps_rotations(self) -> bool:
-        """Whether the matrix's law is invariant under rotations, so far as is known."""
+        """True if the matrix's law is invariant under rotations, so far as is known."""
         return self.kind.removeprefix("low-rank ") in {"gaussian", "orthogonal", "zero"}
 
     @property
     def has_free_rows(self) -> bool:
-        """Whether the rows of the matrix are independent, and of one law."""
+        """True if the rows of the matrix are independent, and of one law."""
         return self.kind in {"gaussian", "uniform", "truncated normal", "signs", "sparse"}
 
     @property
     def is_drawn(self) -> bool:
-        """Whether `draw` knows it."""
+        """True if `draw` knows it."""
         return self.has_free_rows or self.kind in {"orthogonal", "zero"}
 
     def ensemble(self) -> WeightEnsemble | None:
@@ -142,7 +142,7 @@ class Law:
         return replace(self, shape=shape, C=self.C * ratio, error=float(ratio) * self.error)
 
     def fits(self, sample: Array) -> bool:
-        """Whether one sample, (out, in) or (out,), can be of this law."""
+        """True if one sample, (out, in) or (out,), can be of this law."""
         if self.kept:
             taps, kept = sample.reshape(len(sample), -1, len(self.kept)), np.array(self.kept)
             live = taps[:, :, kept].reshape(len(sample), -1)
@@ -298,7 +298,7 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
 
 
 def _reaches(x: Array, bound: float) -> bool:
-    """Whether the largest of these can be that of as many uniform numbers up to the bound, of which
+    """True if the largest of these can be that of as many uniform numbers up to the bound, of which
     it is below t with the chance (t/bound)^count."""
     largest = float(abs(x).max())
     return largest <= bound * (1 + _EXACT) and x.size * math.log(largest / bound) >= math.log(1e-6)
@@ -436,7 +436,7 @@ def _entries(W: Array) -> tuple[str, float, Measured, float]:
 
 
 def _fills(kind: str, W: Array, square: float, bound: float) -> bool:
-    """Whether the entries are distributed so: by Kolmogorov and Smirnov."""
+    """True if the entries are distributed so: by Kolmogorov and Smirnov."""
     scaled = np.sort((W / math.sqrt(square)).ravel()[:20_000])
     if kind == "uniform":
         law = np.clip((scaled / bound + 1) / 2, 0, 1)

@@ -236,7 +236,7 @@ class Ensemble:
         return self
 
     def sample(self) -> Sample:
-        """What was measured so far."""
+        """The measurements so far."""
         X, first, depth = self._X, self._description.first - 1, len(self._nodes)
         H, single, precision = np.array(self._tangents), len(X) == 1, self._reading.precision
         n = self._description.structure.blocks[0].width
@@ -340,12 +340,12 @@ class _Step(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether neurons of a group's matrices are recombined."""
+        """True if neurons of a group's matrices are recombined."""
         return self.is_free and self.is_together
 
     @property
     def is_apart(self) -> bool:
-        """Whether what its own matrices make of V is taken off within a group."""
+        """True if what its own matrices make of V is taken off within a group."""
         return self.is_one and not self.is_first
 
 
@@ -497,7 +497,7 @@ def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> ND
 
 
 def _has_free_rows(description: Description, number: int) -> bool:
-    """Whether the layer is one matrix whose rows, and biases, are independent and of one law: given
+    """True if the layer is one matrix whose rows, and biases, are independent and of one law: given
     the layer below, its neurons are."""
     nodes, block = description.structure.graph.nodes, description.structure.blocks[number]
     end = nodes[block.node]
@@ -507,7 +507,7 @@ def _has_free_rows(description: Description, number: int) -> bool:
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:
-    """Whether V is known better from all matrices over the same values below than from each over
+    """True if V is known better from all matrices over the same values below than from each over
     others: with free rows and v ≈ 2/n the errors are as v + 2/gN, and (v + 2/N)/√g."""
     return bool((1 / n + 1 / (per_group * N)) ** 2 < (1 / n + 1 / N) ** 2 / per_group)
 

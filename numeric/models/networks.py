@@ -195,7 +195,7 @@ def _check_taps(node: Linear, law: Law) -> None:
 
 
 def _is_place(node: Node) -> bool:
-    """Whether these are preactivations: a matrix's output, or a sum that may be."""
+    """True if these are preactivations: a matrix's output, or a sum that may be."""
     return isinstance(node, Linear) or (isinstance(node, Sum) and len(node.terms) > 1)
 
 
@@ -366,7 +366,7 @@ def _layers(texts: list[Layer]) -> Layer | list[Layer]:
 
 
 def _is_plain(made: Structure, number: int) -> bool:
-    """Whether a layer is b + W σ(z), each preactivation with a bias."""
+    """True if a layer is b + W σ(z), each preactivation with a bias."""
     block = made.blocks[number - 1]
     end = made.graph.nodes[block.node]
     if not isinstance(end, Linear):
@@ -550,7 +550,7 @@ class _Writer:
         return " + ".join(filter(None, (shift, *terms)))
 
     def products(self, at: int) -> list[tuple[sympy.Expr, list[str]]]:
-        """What a matrix multiplies, as a sum of products of functions, at the index a."""
+        """The factor behind a matrix, as a sum of products of functions, at the index a."""
         node, nodes = self.graph.nodes[at], self.graph.nodes
         if at in self.names or isinstance(node, Linear | Norm):
             return [(sympy.S.One, [self.entry(at, "a")])]

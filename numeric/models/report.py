@@ -147,12 +147,12 @@ def report(
 
 
 def is_of_means(comparison: Comparison) -> bool:
-    """Whether it is of K and Θ, which are what a short report decides on."""
+    """True if it is of K and Θ, which are what a short report decides on."""
     return all(row.tensor in {"K", "Theta"} for row in comparison.rows)
 
 
 def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bool) -> bool:
-    """Whether draws can say no more: something disagrees, or all that is asked is resolved as far
+    """True if draws can say no more: something disagrees, or all that is asked is resolved as far
     as draws go."""
     if any(not each.agrees for each in comparisons):
         return True
@@ -161,7 +161,7 @@ def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bo
 
 
 def _is_limited(found: Limits) -> bool:
-    """Whether what theory leaves out keeps a verdict weak, more than the draws."""
+    """True if what theory leaves out keeps a verdict weak, more than the draws."""
     return found.theory > max(WEAK, found.draws)
 
 

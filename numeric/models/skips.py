@@ -91,7 +91,7 @@ class Centred(NamedTuple):
 
     @property
     def is_used(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return self.z <= self.bound
 
     def __str__(self) -> str:

@@ -333,7 +333,7 @@ def _wanted(
 
 
 def _is_quick(description: Description) -> bool:
-    """Whether V2 of two inputs takes seconds: dense layers, and no kinks between curved pieces."""
+    """True if V2 of two inputs takes seconds: dense layers, and no kinks between curved pieces."""
     plain = all(is_plain(description, at) for at in range(2, description.depth + 1))
     used = _sigmas(description.network, description.depth)
     return plain and all(not sigma.kinks or sigma.is_scale_invariant for sigma in used)
@@ -509,7 +509,7 @@ def _repeated(description: Description) -> Network:
 
 
 def is_plain(description: Description, layer: int) -> bool:
-    """Whether a layer is W σ(z), with biases or without."""
+    """True if a layer is W σ(z), with biases or without."""
     block = description.structure.blocks[layer - 1]
     return block.function is not None and not (block.norm or block.skip or block.gated)
 
@@ -658,7 +658,7 @@ def _within(K: Array) -> int:
 
 
 def _is_settled(ratio: Array) -> bool:
-    """Whether it no longer changes: by a thousandth in the last half, at most."""
+    """True if it no longer changes: by a thousandth in the last half, at most."""
     half = ratio[len(ratio) // 2]
     return bool(abs(ratio[-1] - half) <= 1e-3 * abs(half))
 

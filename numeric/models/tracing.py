@@ -805,7 +805,7 @@ def _is_choice(taps: Taps) -> bool:
 
 
 def _apart(left: Value, right: Value) -> bool:
-    """Whether they have entries of two nodes; collective variables of another node are refused."""
+    """True if they have entries of two nodes; collective variables of another node are refused."""
     nodes = [each.node for each in (left, right) if isinstance(each, Neurons | Collective)]
     both = isinstance(left, Neurons) and isinstance(right, Neurons)
     if len(set(nodes)) < 2:

@@ -26,7 +26,7 @@ TENSORS = ("K", "Theta", "spread", "V")
 
 
 def is_coarse(derived: Theory, tensors: Sequence[str] = TENSORS) -> bool:
-    """Whether the estimate of what is left out of these keeps a verdict from resolving a quarter of
+    """True if the estimate of what is left out of these keeps a verdict from resolving a quarter of
     `WEAK`."""
     K = np.square(_largest(derived.second["K"]))  # of the layers that have V
     tables = [(derived.first, TENSORS[:-1]), (derived.second, TENSORS[-1:])]
@@ -73,7 +73,7 @@ class Omission(NamedTuple):
 
     @property
     def is_beyond(self) -> bool:
-        """Whether a significant difference is more than was estimated beforehand."""
+        """True if a significant difference is more than was estimated beforehand."""
         return self.times > 1
 
     def __str__(self) -> str:

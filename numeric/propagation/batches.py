@@ -217,7 +217,7 @@ class _Around(NamedTuple):
         return cls(K, maps, sources, moved[_G1][:, first:].transpose(0, 2, 1))
 
     def numbers(self) -> dict[str, Array]:
-        """What `fixed_batch` tells, (copies, …) each."""
+        """The numbers of `fixed_batch`, (copies, …) each."""
         found = {
             "kernel_rate": _rates(self.maps[_G1]),
             "gradient_rate": _rates(self.maps[_THETA]),

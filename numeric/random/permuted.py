@@ -168,7 +168,7 @@ _FALLING = "one that falls as 1/n: else moments of six weights and more enter at
 
 
 def _told(found: list[tuple[Array, Array, Array]], widths: list[tuple[int, int]]) -> bool:
-    """Whether there are no large x at the last width; InputError where they stay as they are."""
+    """True if there are no large x at the last width; InputError where they stay as they are."""
     (_, before, _), (_, large, _) = found[-2:]
     n, more = (sizes[1] for sizes in widths[len(found) - 2 : len(found)])
     for name, one, other in zip(_TAILS, before, large, strict=True):

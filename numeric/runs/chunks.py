@@ -78,7 +78,7 @@ class Options:
 
     @property
     def kept(self) -> bool:
-        """Whether the work may be more than one sitting's, or more than one machine's."""
+        """True if the work may be more than one sitting's, or more than one machine's."""
         return self.run is not None or self.executor is not None
 
 
@@ -169,7 +169,7 @@ class _Sitting:
     directory: Directory | None
 
     def waits(self, number: int) -> bool:
-        """Whether a chunk is there already, whole, out of its turn."""
+        """True if a chunk is there already, whole, out of its turn."""
         kept = self.directory is not None and number in self.directory.waiting
         return kept and number < self.chunks.whole
 

@@ -250,7 +250,7 @@ def check_path(path: object) -> Path:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory is a run's: it holds files of one, or nothing yet, and no others."""
+    """True if a directory is a run's: it holds files of one, or nothing yet, and no others."""
     return path.is_dir() and all(_is_own(each.name) for each in path.iterdir())
 
 

@@ -61,7 +61,7 @@ class Work(ABC):
 
     @property
     def told(self) -> bool:
-        """Whether its manifest tells all that it is: not where a user's function is in it."""
+        """True if its manifest tells all that it is: not where a user's function is in it."""
         return True
 
     @abstractmethod

@@ -58,11 +58,11 @@ class Sampler(Work):
     name: ClassVar[str]
     """What `simulate` calls it; `label` names one with its options."""
     multiplied: ClassVar[bool] = False
-    """Whether statistics are what layers multiply those before by (`moments.Record`)."""
+    """True if statistics are what layers multiply those before by (`moments.Record`)."""
 
     @property
     def label(self) -> str:
-        """What `simulate` says it was."""
+        """The name that `simulate` gives it."""
         return self.name
 
     @property

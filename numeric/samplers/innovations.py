@@ -91,7 +91,7 @@ class InnovationSampler(ProbeSampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether there is nothing but preactivations behind matrices of one factor, Gaussian or a
+        """True if there is nothing but preactivations behind matrices of one factor, Gaussian or a
         block of a Haar matrix, and ⟨σσ⟩ of two inputs has a closed form."""
         return (
             plan.fields == {Z}

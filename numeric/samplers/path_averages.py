@@ -448,7 +448,7 @@ def _terms(kind: Kind) -> tuple[Term, ...]:
 
 
 def closes(kinds: Iterable[Kind], most: int) -> bool:
-    """Whether the averages of these products follow from states with at most so many indices.
+    """True if the averages of these products follow from states with at most so many indices.
 
     Not with a bias or z itself in the equation of a field whose state is needed.
     """

@@ -41,7 +41,7 @@ _SWEEPS = {1: 0, 2: 2, 3: 7, 4: 7}
 
 
 def within(layers: Layers, inputs: int) -> bool:
-    """Whether the weights are known, and elsewhere free, given the path of so many inputs."""
+    """True if the weights are known, and elsewhere free, given the path of so many inputs."""
     kinds = {type(layers.weights_at(layer)) for layer in range(1, layers.depth + 1)}
     return (
         kinds <= {Gaussian, Orthogonal, Truncated, LowRankGaussian, LowRankOrthogonal}
@@ -53,7 +53,7 @@ def within(layers: Layers, inputs: int) -> bool:
 
 
 def few(statistics: Iterable[Statistic], inputs: int) -> bool:
-    """Whether the averages that these follow from are few enough to be polynomials."""
+    """True if the averages that these follow from are few enough to be polynomials."""
     return _closes(frozenset(kind for kind, *_ in statistics), MOST_EDGES.get(inputs, 0))
 
 
@@ -77,7 +77,7 @@ class PathSampler(Sampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether paths give this plan: few inputs; weights that are Gaussian, blocks of Haar
+        """True if paths give this plan: few inputs; weights that are Gaussian, blocks of Haar
         matrices, or of low rank.
 
         Preactivations alone need no more than the forward pass; there is nothing to average. The

@@ -51,7 +51,7 @@ class ProductSampler(ForwardSampler):
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
-        """Whether there is, besides, no bias, and a σ without a scale of its own behind weights
+        """True if there is, besides, no bias, and a σ without a scale of its own behind weights
         that do not vanish."""
         return (
             fits(layers, plan)

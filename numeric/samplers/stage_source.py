@@ -90,7 +90,7 @@ class _Writer(Values):
         self._biased = biased
 
     def is_drawn(self, equation: Equation) -> bool:
-        """Whether it is nothing but one matrix on something."""
+        """True if it is nothing but one matrix on something."""
         bias = equation.bias and self._biased
         return not bias and not _carried(equation) and len(_bodies(equation)) == 1
 

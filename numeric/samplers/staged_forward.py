@@ -60,7 +60,7 @@ class ForwardSampler(ProbeSampler):
 
     @property
     def applies(self) -> bool:
-        """Whether there is one input and nothing but preactivations, in equal layers that are not
+        """True if there is one input and nothing but preactivations, in equal layers that are not
         too wide."""
         ensemble = self.ensemble
         if self.is_dense:

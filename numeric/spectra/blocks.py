@@ -207,7 +207,7 @@ class Line:
         return np.concatenate([beyond[0], grid, beyond[1]])
 
     def falls(self, u: Array) -> NDArray[np.bool_]:
-        """Whether M falls with x there, on the right side."""
+        """True if M falls with x there, on the right side."""
         curve = self.curve(u)
         slope = -curve.slope if self.first.high <= 0.0 else curve.slope
         return np.asarray(curve.real & (slope < 0.0))

@@ -116,7 +116,7 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
 
 
 def is_known(law: Law) -> bool:
-    """Whether all of its parts are known by more than moments."""
+    """True if all of its parts are known by more than moments."""
     if isinstance(law, Scaled | Masked):
         return is_known(law.law)
     if isinstance(law, Product):
@@ -127,7 +127,7 @@ def is_known(law: Law) -> bool:
 
 
 def has_nodes(law: Law) -> bool:
-    """Whether its S-transform is known by one coordinate, as it is not of gates, of several
+    """True if its S-transform is known by one coordinate, as it is not of gates, of several
     branches, and of skips in the branch of a skip."""
     if isinstance(law, Scaled | Masked):
         return has_nodes(law.law)

@@ -54,7 +54,7 @@ class _Points:
 
     @property
     def falling(self) -> NDArray[np.bool_]:
-        """Whether d log z/dw < 0: in a gap."""
+        """True if d log z/dw < 0: in a gap."""
         gap = (self.slope < 0) & ((np.abs(self.w) < _POLE) | (self.slope * self.w**2 < -_NO_MASS))
         return self.real & gap & np.isfinite(self.height)
 

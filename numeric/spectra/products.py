@@ -35,7 +35,7 @@ class Jacobian:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all its numbers are."""
+        """True if all its numbers are."""
         return all(np.isfinite(each).all() for each in (self.left, self.right) if each is not None)
 
     def square(self) -> float:

@@ -63,7 +63,7 @@ class Spectrum:
 
     @property
     def has_density(self) -> bool:
-        """Whether there is more than moments and atoms, as there is not of laws with factors that
+        """True if there is more than moments and atoms, as there is not of laws with factors that
         are known by their moments alone."""
         factors = self.law.factors if isinstance(self.law, Jacobian) else ()
         return all(has_nodes(each.law) for each in factors)

@@ -195,7 +195,7 @@ def _start(spectrum: Spectrum, M: acb, xi: NDArray[np.complex128]) -> Vector:
 
 
 def _is_known(value: arb, precision: int) -> bool:
-    """Whether it has its digits, or is zero exactly."""
+    """True if it has its digits, or is zero exactly."""
     if value.is_zero():
         return True
     return bool(value.is_finite() and value.rad() < abs(value).lower() * arb(10) ** -precision)

@@ -109,7 +109,7 @@ def check_readout(net: Network, outputs: int, depth: int | None) -> None:
 
 
 def carries(net: Network, depth: int) -> bool:
-    """Whether the last layer carries z past its matrices, and outputs are its first neurons."""
+    """True if the last layer carries z past its matrices, and outputs are its first neurons."""
     if depth == 1:
         return False
     *_, last = net.layer_at(depth, depth).stages

@@ -149,7 +149,7 @@ def _by_sample(signals: Array) -> Array:
 
 
 def _is_straight(rule: Optimizer) -> bool:
-    """Whether a step is the gradient times a number."""
+    """True if a step is the gradient times a number."""
     return not rule.moments and rule.clip is None
 
 

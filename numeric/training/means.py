@@ -122,7 +122,7 @@ def _sampler(ensemble: Ensemble) -> Sampler:
 
 
 def _bears(sampler: Sampler) -> TypeGuard[PathSampler]:
-    """Whether innovations are known: it averages over all but forward paths, and each weight matrix
+    """True if innovations are known: it averages over all but forward paths, and each weight matrix
     is one factor."""
     single = all(len(steps) == 1 for steps in sampler.ensemble.steps)
     return isinstance(sampler, PathSampler) and single

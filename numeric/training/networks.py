@@ -37,7 +37,7 @@ _HELD = 1 << 22
 
 
 def reads_alone(ensemble: Ensemble) -> bool:
-    """Whether the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
+    """True if the outputs are odd in the last stage's parameters, and so mirrored by them: nothing
     is carried past its matrices."""
     return not carries(ensemble.net, ensemble.depth)
 

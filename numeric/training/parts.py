@@ -52,7 +52,7 @@ class Trained(Protocol):
 
     @property
     def ntk(self) -> bool:
-        """Whether the tangent kernel is observed."""
+        """True if the tangent kernel is observed."""
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def _masked(neurons: Sequence[Neuron], keep: Value) -> Expansion:
 
 
 def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
-    """Whether some neuron without σ has an odd number of a group's indices."""
+    """True if some neuron without σ has an odd number of a group's indices."""
     ends: Counter[tuple[int, str]] = Counter(
         (number[j], placed.field.kind(node).group)
         for placed in whole.fields

@@ -274,7 +274,7 @@ class Step(Shown):
 
     @property
     def is_single_input(self) -> bool:
-        """Whether every subscript is the same sample."""
+        """True if every subscript is the same sample."""
         return len(set(self.samples)) == 1
 
     @cached_property

@@ -97,7 +97,7 @@ def _of_product(stage: Stage, term: Product, before: Known, activation: Activati
 
 
 def _vanishes(stage: Stage, term: Product, before: Known, activation: Activation, b: int) -> bool:
-    """Whether a factor is 0 at input b: a variable, or σ of one where σ(0) = 0."""
+    """True if a factor is 0 at input b: a variable, or σ of one where σ(0) = 0."""
     kinds = [factor.kind for factor in term.factors if isinstance(factor, Variable)]
     for factor in term.factors:
         if isinstance(factor, Function) and at_zero(stage.sigma(factor.argument, activation)) == 0:

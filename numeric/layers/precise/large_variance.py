@@ -55,7 +55,7 @@ class Sums:
         )
 
     def fits(self, K: Matrix) -> bool:
-        """Whether a sample varies so far, and σ settles far out."""
+        """True if a sample varies so far, and σ settles far out."""
         widest = max(float(K[k][k].mid()) for k in (0, 1))
         goal = quadrature.ACCURACY[1]
         return widest >= quadrature.STRETCHED**2 and bool(

@@ -129,7 +129,7 @@ def _balls(activation: Activation, group: Group, precision: int) -> Distribution
 
 
 def is_zero(activation: Activation, group: Group) -> bool:
-    """Whether there is nothing to average."""
+    """True if there is nothing to average."""
     _, pieces, deltas = exact_distribution(activation, group)
     return not deltas and not any(pieces)
 

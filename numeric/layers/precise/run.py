@@ -306,7 +306,7 @@ def _all_rows(
 
 
 def _is_lost(variance: arb) -> bool:
-    """Whether a ball that is not exactly zero holds zero, or is not finite."""
+    """True if a ball that is not exactly zero holds zero, or is not finite."""
     return not variance.is_zero() and not (variance.is_finite() and variance.lower() > 0)
 
 
@@ -326,7 +326,7 @@ def _missing(value: arb, digits: int) -> float:
 def _is_zero(
     value: arb, size: float, floats: Mapping[Name, Array], layer: int, digits: int
 ) -> bool:
-    """Whether it vanishes to far more than the digits, in units of its natural size.
+    """True if it vanishes to far more than the digits, in units of its natural size.
 
     At small kernels, where σ is nearly linear, what is not zero may be as small as K^8 times that.
     """

@@ -116,7 +116,7 @@ class Sums:
 
     @property
     def is_proved(self) -> bool:
-        """Whether there is a bound of every product."""
+        """True if there is a bound of every product."""
         return bool(self._heights)
 
     def _at(self, height: float) -> list[Envelope] | None:
@@ -475,7 +475,7 @@ WANTED = "without a precision, a σ that grows as a power of z at most"
 
 @cache(entries=256)
 def _settles(activation: Activation) -> bool:
-    """Whether σ is straight far out, where Arb's pieces are then as wide as z is."""
+    """True if σ is straight far out, where Arb's pieces are then as wide as z is."""
     bend = functions.on_balls(activation, 2)
     return all(bend(acb(sign * at), False).abs_upper() < 0.01 for sign in (-1, 1) for at in _FAR)
 

@@ -148,7 +148,7 @@ def _is_straight(expr: sympy.Expr) -> bool:
 
 
 def is_made_of_these(activation: Activation) -> bool:
-    """Whether all pieces are polynomials times exponentials."""
+    """True if all pieces are polynomials times exponentials."""
     try:
         for piece in activation.pieces:
             monomials(piece.expr)

@@ -27,9 +27,9 @@ class Reading(ABC):
     precision = 1e-6
     overhead = 100_000
     channels_last = False
-    """Whether the channels of a signal are its last axis."""
+    """True if the channels of a signal are its last axis."""
     has_free_rows = False
-    """Whether rows of such a law are independent by construction, and need no test."""
+    """True if rows of such a law are independent by construction, and need no test."""
 
     framework: str
     graph: Graph
@@ -66,7 +66,7 @@ class Reading(ABC):
 
     @property
     def again(self) -> bool:
-        """Whether the framework can initialize the model again by itself."""
+        """True if the framework can initialize the model again by itself."""
         return True
 
     def own(self) -> Mapping[str, Array] | None:

@@ -78,7 +78,7 @@ class Panels:
 
     @property
     def ascending(self) -> bool:
-        """Whether log λ grows with the coordinate."""
+        """True if log λ grows with the coordinate."""
         return self.kind in ((False, False), (True, False))
 
 

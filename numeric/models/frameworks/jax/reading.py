@@ -153,7 +153,7 @@ class JaxReading(Reading):
         return [jax.numpy.stack(each) for each in zip(*several, strict=True)]
 
     def _compiles(self, seeds: Sequence[int]) -> bool:
-        """Whether what makes the model is a function of the key that JAX can compile: it gives what
+        """True if what makes the model is a function of the key that JAX can compile: it gives what
         it gives one by one."""
 
         def drawn(seed: Any) -> list[Any]:
@@ -343,7 +343,7 @@ def _with(value: Any, place: Any, moved: Any) -> Any:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether two leaves agree but for rounding, of a part of their size."""
+    """True if two leaves agree but for rounding, of a part of their size."""
     rms = float(np.sqrt(np.mean(np.square(b)))) if np.size(b) else 0.0
     return np.allclose(a, b, rtol=0, atol=_ROUNDING * rms)
 

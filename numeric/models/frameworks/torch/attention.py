@@ -64,7 +64,7 @@ def _leaves(given: Any) -> Iterator[Any]:
 
 
 def folded(node: fx.Node, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """What such an operation gives."""
+    """The value of such an operation."""
 
     def made(given: Any) -> Any:
         if isinstance(given, tuple | list):

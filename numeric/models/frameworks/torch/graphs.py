@@ -202,7 +202,7 @@ def without_tables(graph: fx.Graph, module: nn.Module) -> None:
 
 
 class Prepared(NamedTuple):
-    """What is done to the inputs before the first parameter.
+    """The operations on the inputs before the first parameter.
 
     Attributes:
         run: of the arguments of `forward`, the value that the parameters meet.

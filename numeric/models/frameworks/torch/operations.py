@@ -829,10 +829,10 @@ _FUNCTIONS: dict[Any, Any] = {
 
 
 def reshapes(node: fx.Node) -> bool:
-    """Whether a node only gives values another shape."""
+    """True if a node only gives values another shape."""
     return node.op in {"call_method", "call_function"} and node.target in _RESHAPED
 
 
 def is_shape(value: Any) -> bool:
-    """Whether this is a number of a shape."""
+    """True if this is a number of a shape."""
     return isinstance(value, _Size)
