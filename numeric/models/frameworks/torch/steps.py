@@ -50,7 +50,7 @@ def of_nodes(reading: TorchReading, nodes: Sequence[int]) -> Values:
 
 
 def of_modules(model: nn.Module, x: Any) -> list[Array]:
-    """The outputs of each module with a matrix, in the order of its calls, and the model: (m, n)."""
+    """The outputs of each module with a matrix in the order of calls, and of the model: (m, n)."""
     found: list[Array] = []
 
     def keep(module: nn.Module, given: Any, out: Any) -> None:
