@@ -137,7 +137,7 @@ class Report:
 
     @property
     def rest(self) -> str:
-        """The lines that `say` did not receive: the first finding, which takes draws, and a table."""
+        """The lines that `say` did not receive: the first finding, which takes draws; the table."""
         return f"{self.findings[0]}\n\n{table(self)}"
 
     @property
