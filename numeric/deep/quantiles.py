@@ -14,7 +14,7 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from derive.errors import InputError
+from derive.errors import InputError, as_sequence, instance
 
 from ..arrays import Array
 from .ensembles import Samples
@@ -85,12 +85,14 @@ def compare(law: Law, samples: Samples | Sequence[Samples], alarm: float = 1e-3)
     >>> compare(deep.law(net, [1.0, 0.5], 1), samples).agrees
     True
     """
-    given = [samples] if isinstance(samples, Samples) else list(samples)
+    wanted = "samples of one input, from numeric.deep.simulate"
+    given = [samples] if isinstance(samples, Samples) else as_sequence("samples", samples, wanted)
     if not given or not all(isinstance(each, Samples) and each.values.ndim == 1 for each in given):
-        raise InputError("samples", samples, "samples of one input, from numeric.deep.simulate")
+        raise InputError("samples", samples, wanted)
+    instance("law", law, Law, "a law, from numeric.deep.law")
     if law.is_certain:
         raise InputError("law", str(law.walk), "a law with a variance, to have quantiles")
-    if not 0 < alarm < 1:
+    if not isinstance(alarm, float | int) or not 0 < alarm < 1:
         raise InputError("alarm", alarm, "a chance between 0 and 1")
     if any(abs(each.start - law.start) > _SAME * law.start for each in given):
         raise InputError("samples", samples, "samples of the law's inputs")
