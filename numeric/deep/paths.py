@@ -126,9 +126,14 @@ def checked_diffusion(given: object) -> Diffusion:
 
 def checked_kernel(given: ArrayLike) -> Array:
     """A covariance; InputError for another."""
-    start = np.asarray(given, float)
-    if start.ndim != 2 or start.shape[0] != start.shape[1] or not _is_covariance(start):
-        raise InputError("kernel", given, "a symmetric matrix (m, m), positive definite")
+    wanted = "a symmetric matrix (m, m), positive definite"
+    try:
+        start = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise InputError("kernel", given, wanted) from None
+    square = start.ndim == 2 and start.shape[0] == start.shape[1] > 0
+    if not square or not np.isfinite(start).all() or not _is_covariance(start):
+        raise InputError("kernel", given, wanted)
     return start
 
 
