@@ -113,8 +113,8 @@ def diffusion(
     b = 0
     Σ = 3*K**2
     """
-    if made.target != named("K"):
-        raise InputError("self", made.name, "the recursion of K, of the fields z and z")
+    if getattr(made, "target", None) != named("K"):
+        raise InputError("made", made, "the recursion of K, of the fields z and z")
     if made.layer is not None and any(each.taps.moves for each in made.layer_stages):
         raise InputError("layer", str(made.layer), "a layer without positions")
     made = replace(made, activation=None)
