@@ -117,7 +117,7 @@ NETWORKS = (
     (Network.critical("relu", layer="residual(skip=1/2)"), 64),
     (Network("relu", "uniform", C_W=2), 32),
 )
-DRAWS = 1800
+DRAWS = 2400
 
 
 @claim("deep", "5", "networks as deep as they are wide, by quantiles", sampled=True)
