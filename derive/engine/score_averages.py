@@ -18,7 +18,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monomial, times
-from ..display.labels import POOLED
+from ..display.labels import POOLED, relabelled
 from ..errors import InputError, Words
 from ..groups.pairings import Blocks
 from ..weights import Gaussian, WeightEnsemble
@@ -69,8 +69,7 @@ class ScoreAverage(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> ScoreAverage:
         """With other labels of its samples."""
-        moved = (label(at % POOLED) + at // POOLED * POOLED for at in self.samples)
-        return self._replace(samples=tuple(moved))
+        return self._replace(samples=relabelled(self.samples, label))
 
 
 class _Addend(NamedTuple):

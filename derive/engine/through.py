@@ -17,7 +17,7 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
-from ..display.labels import POOLED, SLOPES
+from ..display.labels import POOLED, SLOPES, relabelled
 from ..gaussian.brackets import by_samples
 from ..groups.pairings import MOST_POINTS, compositions
 from ..work.caches import cache
@@ -95,7 +95,7 @@ class Weighting(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Weighting:
         """With other labels of its samples."""
-        return self.at(tuple(label(at % POOLED) + at // POOLED * POOLED for at in self.samples))
+        return self.at(relabelled(self.samples, label))
 
 
 class Summand(NamedTuple):

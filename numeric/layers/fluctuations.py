@@ -19,7 +19,7 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.arithmetic.polynomials import Expansion, Monomial, atoms_in, of_kind, power, times
-from derive.engine.atoms import relabelled
+from derive.engine.atoms import with_labels
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Collective, Equation, Function, Product, Stage, Variable
 from derive.engine.step import Step, through
@@ -354,7 +354,7 @@ def _has_fours(mono: Monomial) -> bool:
 
 def _at(label: int, factors: Monomial) -> Monomial:
     """Atoms of the sample 1 at another label."""
-    return frozenset((relabelled(atom, lambda _: label), exponent) for atom, exponent in factors)
+    return with_labels(factors, lambda _: label)
 
 
 def _is_linear(activation: Activation) -> bool:

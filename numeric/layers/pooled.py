@@ -8,7 +8,7 @@ array over the samples alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
-from derive.display.labels import POOLED
+from derive.display.labels import POOLED, relabelled
 from derive.engine.score_averages import ScoreAverage
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
@@ -153,11 +153,8 @@ def _joined(atoms: Iterable[Moving]) -> Iterator[list[Moving]]:
 def _product(exponents: Mapping[Moving, int]) -> At:
     every = [_identified(each) for each, count in exponents.items() for _ in range(count)]
     samples = tuple(sorted({at % POOLED for _, labels in every for at in labels}))
-
-    def own(labels: Sequence[int]) -> tuple[int, ...]:
-        return tuple(samples.index(at % POOLED) + at // POOLED * POOLED for at in labels)
-
-    factors = sorted(((name, own(labels)) for name, labels in every), key=repr)
+    own = ((name, relabelled(labels, samples.index)) for name, labels in every)
+    factors = sorted(own, key=repr)
     return At(Pooled(tuple(factors), len(samples)), samples)
 
 
