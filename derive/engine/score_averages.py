@@ -25,7 +25,7 @@ from ..weights import Gaussian, WeightEnsemble
 from .fields import AnyField, Field
 from .scores import Scores
 from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
-from .tensors import Tensor, tensor
+from .tensors import Tensor, kernel_of, tensor
 from .trees import Kind
 
 MEAN, SLOPE, SOURCE = "mean", "slope", "source"
@@ -65,7 +65,7 @@ class ScoreAverage(NamedTuple):
     def limits(self) -> tuple[Tensor, ...]:
         """K of the queries, of the keys and of the values."""
         kinds = self.scores.query, self.scores.key, self.value
-        return tuple(_kernel(kind, kind, self.samples[:1] * 2) for kind in kinds)
+        return tuple(kernel_of(kind, kind, self.samples[:1] * 2) for kind in kinds)
 
     def relabelled(self, label: Callable[[int], int]) -> ScoreAverage:
         """With other labels of its samples."""
@@ -215,7 +215,7 @@ def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...
 def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None:
     """The mean of two terms at one neuron; None if it is 0."""
     if a.matrix is None and b.matrix is None:
-        return monomial([_kernel(a.kind, b.kind, samples)])
+        return monomial([kernel_of(a.kind, b.kind, samples)])
     if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
         return None
     return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
@@ -269,8 +269,3 @@ def _moved(pair: list[tuple[_Addend, int]], number: int) -> _Moved | None:
     labels = s + POOLED * (1 + 2 * number), s + POOLED * (2 + 2 * number)
     slope = ScoreAverage(a.scores, SLOPE, a.kind, (s, t, *labels))
     return _Moved(monomial([a.matrix.variance, slope]), kinds, labels, attends=True)
-
-
-def _kernel(one: Kind, other: Kind, samples: tuple[int, ...]) -> Tensor:
-    fields = tuple(Field(1, (), (kind,)) for kind in (one, other))
-    return tensor(fields, 0, ((0, 1),), samples)

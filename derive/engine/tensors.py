@@ -245,10 +245,15 @@ def kernel_label(kind: Kind) -> str:
     return "K" if kind == STREAM else f"K_{kind.name}"
 
 
+def kernel_of(one: Kind, other: Kind, samples: tuple[int, ...]) -> Tensor:
+    """K of two variables, at a sample of each."""
+    fields = tuple(Field(1, (), (kind,)) for kind in (one, other))
+    return tensor(fields, 0, ((0, 1),), samples)
+
+
 def kernel_name(kind: Kind) -> Name:
     """The kernel of a variable."""
-    field = Field(1, (), (kind,))
-    return identify(tensor((field, field), 0, ((0, 1),), (0, 1)))[0]
+    return identify(kernel_of(kind, kind, (0, 1)))[0]
 
 
 def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
