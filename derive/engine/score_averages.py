@@ -122,24 +122,9 @@ def check_common(before: Stage, stage: Stage) -> None:
 
     Kernels of different variables may be proportional and fluctuate each by itself.
     """
-    read = [
-        each
-        for _, equation in stage.equations
-        for term in equation.right
-        for each in term.factors
-        if isinstance(each, Variable) and each.read
-    ]
-    kinds = {kind for each in stage.scores for kind in (each.query, each.key)}
     known = dict(before.equations)
-    if (
-        len(
-            {
-                _source(before, known.get(kind.everywhere))
-                for kind in kinds | {each.kind for each in read}
-            }
-        )
-        > 1
-    ):
+    sources = {_source(before, known.get(kind.everywhere)) for kind in stage.attends_to}
+    if len(sources) > 1:
         raise InputError("layer", OTHERS, COMMON)
 
 

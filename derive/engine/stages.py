@@ -266,6 +266,14 @@ class Stage:
         found = {*heads, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)} - {1}
         return next(iter(found), 1)  # assembly allows one number
 
+    @cached_property
+    def attends_to(self) -> frozenset[Kind]:
+        """The variables that attention reads: queries, keys and values."""
+        terms = (term for _, equation in self.equations for term in equation.right)
+        factors = (factor for term in terms for factor in term.factors)
+        values = {each.kind for each in factors if isinstance(each, Variable) and each.read}
+        return frozenset(values.union(*((each.query, each.key) for each in self.scores)))
+
     @property
     def spaces_of_sets(self) -> set[str]:
         """The spaces whose neurons are in these sets."""
