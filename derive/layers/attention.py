@@ -150,7 +150,7 @@ def _equations(
     groups: int, over: str, weight: str, tied: bool, normed: bool, H: sympy.Expr
 ) -> tuple[list[str], list[str]]:
     """The equations, and the variables whose widths are n over the number of groups."""
-    names = [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
+    names = _numbers(groups)
     made = [f"q{k}[i] = WQ{k}[i,a] z[a]" for k in names]
     made += [*([] if tied else ["k[i] = WK[i,a] z[a]"]), "v[i] = WV[i,a] z[a]"]
     rows = [*(f"q{k}" for k in names), *([] if tied else ["k"]), "v"]
@@ -201,13 +201,17 @@ def _laws(weights: Laws, groups: int, tied: bool) -> Any:
 
 
 def _named(given: Mapping[str, Any], groups: int, tied: bool) -> dict[str, Any]:
-    numbers = range(1, groups + 1) if groups > 1 else [""]
     found: dict[str, Any] = {}
     for name, value in given.items():
-        several = name in ("Q", "O")
         if not (tied and name == "K"):
-            found |= {f"W{name}{k}": value for k in (numbers if several else [""])}
+            numbers = _numbers(groups if name in ("Q", "O") else 1)
+            found |= {f"W{name}{k}": value for k in numbers}
     return found
+
+
+def _numbers(groups: int) -> list[str]:
+    """The numbers of heads that share keys, as names have them; none of one alone."""
+    return [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
 
 
 def _table(T: int, mask: Any, bias: ArrayLike | None) -> Any:
