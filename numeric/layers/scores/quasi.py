@@ -103,8 +103,7 @@ def attended(s: Array, scores: Scores) -> tuple[Array, Callable[[Array], Array]]
     given = s + np.where(seen > 0.0, scores.bias, 0.0)
     if scores.function is None:
         given = np.where(seen > 0.0, given, -np.inf)
-        A = np.exp(given - given.max(axis=-1, keepdims=True))
-        A /= A.sum(axis=-1, keepdims=True)
+        A = special.softmax(given, axis=-1)
         return A, lambda M: A[..., None] * (M[..., None, :, :] - (A @ M)[..., :, None, :])
     value, slope = sigma.derivatives(scores.function, (0, 1))(given)
     return seen * value, lambda M: (seen * slope)[..., None] * M[..., None, :, :]
