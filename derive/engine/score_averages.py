@@ -235,7 +235,7 @@ def _add_product(
 
 
 class _Moved(NamedTuple):
-    """What a pair moves with: numbers and slopes, the variables, and their samples."""
+    """The response of a pair: numbers and slopes, the variables below, and their samples."""
 
     numbers: Monomial
     kinds: tuple[Kind, Kind]

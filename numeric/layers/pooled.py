@@ -159,7 +159,7 @@ def _product(exponents: Mapping[Moving, int]) -> At:
 
 
 def _identified(atom: Moving) -> tuple[Factor, tuple[int, ...]]:
-    """What an array is of, and the label of each of its axes."""
+    """A tensor or weights, and the label of each axis of their array."""
     if not isinstance(atom, Tensor):
         return atom._replace(samples=tuple(range(len(atom.samples)))), atom.samples
     return identify(atom)
