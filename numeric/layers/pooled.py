@@ -8,7 +8,7 @@ array over the samples alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -27,7 +27,6 @@ from .scores import at_kernels
 
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
 
-
 Factor: TypeAlias = Name | Weighting | ScoreAverage
 
 
@@ -37,10 +36,9 @@ class Pooled(NamedTuple):
     factors: tuple[tuple[Factor, tuple[int, ...]], ...]
     rank: int
 
-    def value(self, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
-        """The product, (copies, m, …), of tensors (copies, m, …); of scalars where m is 1. The last
-        copy holds sizes."""
-        arrays = [_array(of, tensors, m, positions) for of, _ in self.factors]
+    def value(self, known: Mapping[Factor, Array], m: int, positions: int) -> Array:
+        """The product, (copies, m, …), of arrays (copies, m, …); of scalars where m is 1."""
+        arrays = [known[of] for of, _ in self.factors]
         if m == 1:
             return np.asarray(np.multiply.reduce(arrays))
         pooled = sorted({at for _, labels in self.factors for at in labels if at >= POOLED})
@@ -54,6 +52,15 @@ class Pooled(NamedTuple):
         arrays += [mean] * len(averaged)
         to = "z" + _LETTERS[: self.rank]
         return np.asarray(np.einsum(f"{','.join(parts)}->{to}", *arrays, optimize=True))
+
+
+def products_of(
+    products: Sequence[Pooled], tensors: Mapping[Name, Array], m: int, positions: int
+) -> list[Array]:
+    """The products of tensors (copies, m, …), the last copy of which holds sizes."""
+    factors = {of for product in products for of, _ in product.factors}
+    known = {of: _array(of, tensors, m, positions) for of in factors}
+    return [product.value(known, m, positions) for product in products]
 
 
 def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
