@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..engine.taps import each_alone
-from ..errors import InputError, Words, as_integer
+from ..errors import InputError, Words, as_integer, flag
 from ..expressions import as_expression
 from ..symbols import C_W, n
 from ..weights import WeightEnsemble
@@ -76,6 +76,7 @@ def attention(
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
+    tied, key_norm = flag("tied", tied), flag("key_norm", key_norm)
     H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
@@ -218,9 +219,13 @@ def _table(T: int, mask: Any, bias: ArrayLike | None) -> Any:
     """B with −inf where a position is masked; None for 0 everywhere."""
     if mask is None and bias is None:
         return None
-    found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    wanted = f"a table ({T}, {T})"
+    try:
+        found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    except (TypeError, ValueError):
+        raise InputError("bias", bias, wanted) from None
     if found.shape != (T, T):
-        raise InputError("bias", Words(f"shape {found.shape}"), f"a table ({T}, {T})")
+        raise InputError("bias", Words(f"shape {found.shape}"), wanted)
     return found if mask is None else np.where(_open(T, mask), found, -np.inf)
 
 
@@ -233,9 +238,13 @@ def _open(T: int, mask: Any) -> Any:
         return s <= t
     if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
         return (s <= t) & (s > t - as_integer("mask", mask, 1))
-    found = np.asarray(mask)
+    wanted = f"a table ({T}, {T}) of booleans"
+    try:
+        found = np.asarray(mask)
+    except ValueError:
+        raise InputError("mask", mask, wanted) from None
     if found.shape != (T, T) or found.dtype != bool:
-        raise InputError("mask", Words(f"shape {found.shape}"), f"a table ({T}, {T}) of booleans")
+        raise InputError("mask", Words(f"shape {found.shape}"), wanted)
     return found
 
 
