@@ -334,8 +334,7 @@ def criticality(
         raise InputError("activation", Words("a network"), wanted)
     repeated = as_period("dense" if layer is None else layer)
     for stage in repeated.stages:
-        if stage.batch is not None:  # equal tokens of attention are one sample
-            stage.check_without_batch(OF_A_BATCH)
+        stage.constant.check_without_batch(OF_A_BATCH)
     sigma = Activations.repeated(activation)
     return _criticality(sigma, repeated, as_integer("digits", digits, 1, 1000))
 

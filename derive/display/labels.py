@@ -8,6 +8,7 @@ stands for the pairing, kappa(z,z,z,z|0123). A symbol or a table carries it as t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 _BLOCK = r"(?:\d\d+|\d+(?:-\d+)+)"
@@ -52,6 +53,16 @@ MOST_SUMMED = 32
 """Of them in one moment, at most."""
 SLOPES = SUMMED + 32 * MOST_SUMMED
 """Of these, those that a function of all samples itself is differentiated by."""
+
+
+def relabelled(samples: Iterable[int], label: Callable[[int], int]) -> tuple[int, ...]:
+    """With other labels of the samples; a position stays the same one of its sample's signal."""
+    return tuple(label(each % POOLED) + each // POOLED * POOLED for each in samples)
+
+
+def later(sample: int, by: int) -> int:
+    """A label of a sum over the batch, behind `by` others of its moment; other labels stay."""
+    return sample + by if SUMMED <= sample < SLOPES else sample
 
 
 def sample_text(sample: int) -> str:

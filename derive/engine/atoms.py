@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..arithmetic.parameters import Parameter, Value
+from ..arithmetic.polynomials import Monomial
 from ..gaussian.brackets import Bracket
 from .score_averages import ScoreAverage
 from .tensors import Tensor
@@ -54,8 +55,19 @@ def relabelled(atom: object, label: Callable[[int], int]) -> Any:
     """The atom with these labels of its samples; representatives stay what they are if the labels
     keep their order."""
 
-    def moved(own: Tensor | Bracket | Response | Weighting | ScoreAverage) -> object:
+    def moved(own: Any) -> Any:
         return own.relabelled(label)
 
-    of = {"tensor": moved, "bracket": moved, "response": moved, "weighting": moved}
-    return read(atom, **of, other=lambda own: own)  # type: ignore[arg-type]
+    return read(
+        atom,
+        tensor=moved,
+        bracket=moved,
+        response=moved,
+        weighting=moved,
+        other=lambda own: own,
+    )
+
+
+def with_labels(mono: Monomial, label: Callable[[int], int]) -> Monomial:
+    """The monomial with its atoms `relabelled`."""
+    return frozenset((relabelled(atom, label), exponent) for atom, exponent in mono)

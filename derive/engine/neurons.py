@@ -37,7 +37,7 @@ from ..arithmetic.polynomials import (
 from ..groups.pairings import Blocks, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .atoms import relabelled
+from .atoms import with_labels
 from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .stages import Stage, linear
@@ -271,8 +271,7 @@ class _Average:
         made._whole = _relabelled(self._whole, lambda _, sample: label(sample))
         made._slopes = tuple(map(label, self._slopes))
         made._prefactor = {
-            (frozenset((relabelled(atom, label), power) for atom, power in mono), at): value
-            for (mono, at), value in self._prefactor.items()
+            (with_labels(mono, label), at): value for (mono, at), value in self._prefactor.items()
         }
         return made, pairs
 

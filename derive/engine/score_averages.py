@@ -18,14 +18,14 @@ from itertools import product
 from typing import NamedTuple
 
 from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monomial, times
-from ..display.labels import POOLED
+from ..display.labels import POOLED, relabelled
 from ..errors import InputError, Words
 from ..groups.pairings import Blocks
 from ..weights import Gaussian, WeightEnsemble
 from .fields import AnyField, Field
 from .scores import Scores
 from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
-from .tensors import Tensor, tensor
+from .tensors import Tensor, kernel_of, tensor
 from .trees import Kind
 
 MEAN, SLOPE, SOURCE = "mean", "slope", "source"
@@ -65,12 +65,11 @@ class ScoreAverage(NamedTuple):
     def limits(self) -> tuple[Tensor, ...]:
         """K of the queries, of the keys and of the values."""
         kinds = self.scores.query, self.scores.key, self.value
-        return tuple(_kernel(kind, kind, self.samples[:1] * 2) for kind in kinds)
+        return tuple(kernel_of(kind, kind, self.samples[:1] * 2) for kind in kinds)
 
     def relabelled(self, label: Callable[[int], int]) -> ScoreAverage:
         """With other labels of its samples."""
-        moved = (label(at % POOLED) + at // POOLED * POOLED for at in self.samples)
-        return self._replace(samples=tuple(moved))
+        return self._replace(samples=relabelled(self.samples, label))
 
 
 class _Addend(NamedTuple):
@@ -123,24 +122,9 @@ def check_common(before: Stage, stage: Stage) -> None:
 
     Kernels of different variables may be proportional and fluctuate each by itself.
     """
-    read = [
-        each
-        for _, equation in stage.equations
-        for term in equation.right
-        for each in term.factors
-        if isinstance(each, Variable) and each.read
-    ]
-    kinds = {kind for each in stage.scores for kind in (each.query, each.key)}
     known = dict(before.equations)
-    if (
-        len(
-            {
-                _source(before, known.get(kind.everywhere))
-                for kind in kinds | {each.kind for each in read}
-            }
-        )
-        > 1
-    ):
+    sources = {_source(before, known.get(kind.everywhere)) for kind in stage.attends_to}
+    if len(sources) > 1:
         raise InputError("layer", OTHERS, COMMON)
 
 
@@ -216,7 +200,7 @@ def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...
 def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None:
     """The mean of two terms at one neuron; None if it is 0."""
     if a.matrix is None and b.matrix is None:
-        return monomial([_kernel(a.kind, b.kind, samples)])
+        return monomial([kernel_of(a.kind, b.kind, samples)])
     if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
         return None
     return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
@@ -251,7 +235,7 @@ def _add_product(
 
 
 class _Moved(NamedTuple):
-    """What a pair moves with: numbers and slopes, the variables, and their samples."""
+    """The response of a pair: numbers and slopes, the variables below, and their samples."""
 
     numbers: Monomial
     kinds: tuple[Kind, Kind]
@@ -270,8 +254,3 @@ def _moved(pair: list[tuple[_Addend, int]], number: int) -> _Moved | None:
     labels = s + POOLED * (1 + 2 * number), s + POOLED * (2 + 2 * number)
     slope = ScoreAverage(a.scores, SLOPE, a.kind, (s, t, *labels))
     return _Moved(monomial([a.matrix.variance, slope]), kinds, labels, attends=True)
-
-
-def _kernel(one: Kind, other: Kind, samples: tuple[int, ...]) -> Tensor:
-    fields = tuple(Field(1, (), (kind,)) for kind in (one, other))
-    return tensor(fields, 0, ((0, 1),), samples)

@@ -133,7 +133,7 @@ def _derivative(function: Activation, order: int) -> Callable[[Array], Array]:
     return found
 
 
-def as_table(given: ArrayLike, argument: str = "tables") -> Table:
+def as_table(given: ArrayLike) -> Table:
     """A table (positions, positions) of numbers, −inf where a position is masked.
 
     Raises InputError for other arrays, and for a position that reads none.
@@ -142,12 +142,12 @@ def as_table(given: ArrayLike, argument: str = "tables") -> Table:
     try:
         found = np.asarray(given, float)
     except (TypeError, ValueError):
-        raise InputError(argument, given, wanted) from None
+        raise InputError("tables", given, wanted) from None
     square = found.ndim == 2 and found.size and found.shape[0] == found.shape[1]
     if not square or np.isnan(found).any() or (found == inf).any():
-        raise InputError(argument, given, wanted)
+        raise InputError("tables", given, wanted)
     if not np.isfinite(found).any(axis=1).all():
-        raise InputError(argument, given, wanted)
+        raise InputError("tables", given, wanted)
     return tuple(tuple(row) for row in found.tolist())
 
 

@@ -10,7 +10,7 @@ limit. c tends to c*, and is expanded around it: c − c* is of order n^{-1/2}.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -266,6 +266,14 @@ class Stage:
         found = {*heads, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)} - {1}
         return next(iter(found), 1)  # assembly allows one number
 
+    @cached_property
+    def attends_to(self) -> frozenset[Kind]:
+        """The variables that attention reads: queries, keys and values."""
+        terms = (term for _, equation in self.equations for term in equation.right)
+        factors = (factor for term in terms for factor in term.factors)
+        values = {each.kind for each in factors if isinstance(each, Variable) and each.read}
+        return frozenset(values.union(*((each.query, each.key) for each in self.scores)))
+
     @property
     def spaces_of_sets(self) -> set[str]:
         """The spaces whose neurons are in these sets."""
@@ -503,7 +511,7 @@ class Stage:
     def expanded(self, term: Product, degree: int) -> tuple[Product, ...]:
         """The terms of this degree in the expansion in c − c*."""
         if self.scores:
-            return tuple(self._in_scores(term, degree))
+            return tuple(self._in_scores(term, degree)) if degree else (term,)
         found = []
         variables = range(len(self.means))
         for chosen in combinations_with_replacement(variables, degree):
@@ -520,8 +528,7 @@ class Stage:
     def _in_scores(self, term: Product, degree: int) -> Iterator[Product]:
         """Σ_r ∂^k A[t,s]/∂c[t,r_1]… Π (c[t,r] − c*[t,r]) / k!, the r at positions of their own."""
         own = [each for each in term.factors if isinstance(each, Attended)]
-        if not own or not degree:
-            yield from () if degree else (term,)
+        if not own:
             return
         (attended,) = own
         tied, reads = self.scores[attended.scores].is_tied, [next(numbers) for _ in range(degree)]
@@ -530,20 +537,24 @@ class Stage:
             for each in term.factors
         )
         for kept in range(0 if tied else degree, degree + 1):
-            scores = (self.score(attended.scores, read) for read in reads[:kept])
+            scores = [self.score(attended.scores, read) for read in reads[:kept]]
             limits = tuple(Limit(attended.scores, read) for read in reads[kept:])
-            scale = Fraction((-1) ** (degree - kept) * comb(degree, kept), factorial(degree))
-            rest = term._replace(factors=factors) * Product(limits, coefficient=scale)
-            yield prod(scores, start=rest)
+            yield term._replace(factors=factors) * _departures(scores, limits)
 
     def _power(self, term: Product, counts: list[int], kept: tuple[int, ...]) -> Product:
         """term · Π_v (c_v − c_v*)^k / k!, the part with so many c_v."""
         result = term
         for v, (k, i) in enumerate(zip(counts, kept, strict=True)):
-            means = (self.means[v].at(next(numbers)) for _ in range(i))
-            scale = Fraction((-1) ** (k - i) * comb(k, i), factorial(k))
-            result = prod(means, start=result * Product((Limit(v),) * (k - i), coefficient=scale))
+            means = [self.means[v].at(next(numbers)) for _ in range(i)]
+            result *= _departures(means, (Limit(v),) * (k - i))
         return result
+
+
+def _departures(values: Sequence[Product], limits: tuple[Limit, ...]) -> Product:
+    """The part of (c − c*)^k / k! with these values of c, and with c* for the others."""
+    k = len(values) + len(limits)
+    scale = Fraction((-1) ** len(limits) * comb(k, len(values)), factorial(k))
+    return prod(values, start=Product(limits, coefficient=scale))
 
 
 @cache

@@ -33,7 +33,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from ..errors import as_integer
+from ..errors import InputError, as_integer
 from ..gaussian.brackets import Average, Component, GaussianAverage
 from ..groups.pairings import mobius, set_partitions
 from ..work.caches import cache
@@ -306,11 +306,17 @@ class Alone(Constant):
         return [body]
 
 
+def shape_of(positions: int | Sequence[int]) -> tuple[int, ...]:
+    """The positions along each axis; InputError unless they are numbers of 1 or more."""
+    given = positions if isinstance(positions, list | tuple) else (positions,)
+    if not given:
+        raise InputError("positions", positions, "one number or more")
+    return tuple(as_integer("positions", each, 1) for each in given)
+
+
 def each_alone(positions: int | Sequence[int]) -> Taps:
-    """Each of so many positions by itself, along one axis or several; InputError unless they are
-    numbers of 1 or more."""
-    axes = positions if isinstance(positions, list | tuple) else (positions,)
-    shape = tuple(as_integer("positions", each, 1) for each in axes)
+    """Each of so many positions by itself; InputError as `shape_of`."""
+    shape = shape_of(positions)
     row = tuple(((p, 1.0),) for p in range(prod(shape)))
     return Taps((row,), shape, shape)
 

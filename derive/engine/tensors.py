@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
-from ..display.labels import POOLED, Label, component_latex, read_pairing
+from ..display.labels import Label, component_latex, read_pairing, relabelled
 from ..errors import InputError, as_integer, did_you_mean
 from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
 from ..work.caches import cache
@@ -56,9 +56,7 @@ class Tensor(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Tensor:
         """With other labels of its samples, not brought to their representative."""
-        return self._replace(
-            samples=tuple(label(at % POOLED) + at // POOLED * POOLED for at in self.samples)
-        )
+        return self._replace(samples=relabelled(self.samples, label))
 
 
 @cache
@@ -247,10 +245,15 @@ def kernel_label(kind: Kind) -> str:
     return "K" if kind == STREAM else f"K_{kind.name}"
 
 
+def kernel_of(one: Kind, other: Kind, samples: tuple[int, ...]) -> Tensor:
+    """K of two variables, at a sample of each."""
+    fields = tuple(Field(1, (), (kind,)) for kind in (one, other))
+    return tensor(fields, 0, ((0, 1),), samples)
+
+
 def kernel_name(kind: Kind) -> Name:
     """The kernel of a variable."""
-    field = Field(1, (), (kind,))
-    return identify(tensor((field, field), 0, ((0, 1),), (0, 1)))[0]
+    return identify(kernel_of(kind, kind, (0, 1)))[0]
 
 
 def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:

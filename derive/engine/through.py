@@ -17,7 +17,7 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
-from ..display.labels import POOLED, SLOPES
+from ..display.labels import POOLED, SLOPES, relabelled
 from ..gaussian.brackets import by_samples
 from ..groups.pairings import MOST_POINTS, compositions
 from ..work.caches import cache
@@ -34,7 +34,7 @@ from .stages import (
     fresh,
     numbers,
 )
-from .tensors import Tensor, tensor
+from .tensors import Tensor, kernel_of
 from .trees import STREAM, Field, Kind, Placed, Term, components
 
 
@@ -95,7 +95,7 @@ class Weighting(NamedTuple):
 
     def relabelled(self, label: Callable[[int], int]) -> Weighting:
         """With other labels of its samples."""
-        return self.at(tuple(label(at % POOLED) + at // POOLED * POOLED for at in self.samples))
+        return self.at(relabelled(self.samples, label))
 
 
 class Summand(NamedTuple):
@@ -326,16 +326,15 @@ have different ones."""
 
 def score_limit(scores: Scores, sample: int, read: int) -> Tensor:
     """K of a query at a sample and of a key at the position that it reads."""
-    fields = tuple(Field(1, (), (kind,)) for kind in (scores.query, scores.key))
-    return tensor(fields, 0, ((0, 1),), (sample, read or sample))
+    return kernel_of(scores.query, scores.key, (sample, read or sample))
 
 
 def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:
     """K of the two variables whose product's mean this is."""
     mean = stage.means[variable]
-    fields = tuple(Field(1, (), (each.kind,)) for each in mean.factors)
+    one, other = (each.kind for each in mean.factors)
     sample += POOLED * place if mean.positions > 1 else 0
-    return tensor(fields, 0, ((0, 1),), (sample, sample))
+    return kernel_of(one, other, (sample, sample))
 
 
 @cache(entries=16)  # each keeps its expansions, up to megabytes

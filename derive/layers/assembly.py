@@ -155,6 +155,11 @@ class Assembly:
         """What to raise about the equation that is read."""
         return InputError("layer", self.text, wanted)
 
+    def check_new(self, name: str) -> None:
+        """Raise InputError for the name of something that is defined above."""
+        if name in {*self.variables, *self.collective, *self.batches, *self.scores}:
+            raise self.wrong(f"another name than {name}, which is taken")
+
     # collective variables
 
     def collect(self, statement: Statement) -> None:
@@ -223,8 +228,7 @@ class Assembly:
                 f"a variable that is defined above, without a mean taken off, not "
                 f"{statement.variable}"
             )
-        if name in {*self.variables, *self.collective, *self.batches}:
-            raise self.wrong(f"another name than {name}, which is taken")
+        self.check_new(name)
         words = set(re.findall(r"[A-Za-z_]\w*", statement.function)) - {"z", "s", MEAN, *FUNCTIONS}
         symbols = {word: sympy.Symbol(word, real=True) for word in words}
         values = {word: self.resolved(symbol) for word, symbol in symbols.items()}
@@ -237,8 +241,7 @@ class Assembly:
     def define_scores(self, statement: ScoreTable) -> None:
         """c[t,s] = q[a,t] k[a,s]/n."""
         name = statement.name
-        if name in {*self.variables, *self.collective, *self.batches, *self.scores}:
-            raise self.wrong(f"another name than {name}, which is taken")
+        self.check_new(name)
         query, key = (self.made_by_matrix(each) for each in (statement.query, statement.key))
         self.scores[name] = query, key, self.heads(statement.sets), statement.over
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..engine.taps import each_alone
-from ..errors import InputError, Words, as_integer
+from ..errors import InputError, Words, as_integer, flag
 from ..expressions import as_expression
 from ..symbols import C_W, n
 from ..weights import WeightEnsemble
@@ -76,6 +76,7 @@ def attention(
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
+    tied, key_norm = flag("tied", tied), flag("key_norm", key_norm)
     H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
@@ -150,7 +151,7 @@ def _equations(
     groups: int, over: str, weight: str, tied: bool, normed: bool, H: sympy.Expr
 ) -> tuple[list[str], list[str]]:
     """The equations, and the variables whose widths are n over the number of groups."""
-    names = [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
+    names = _numbers(groups)
     made = [f"q{k}[i] = WQ{k}[i,a] z[a]" for k in names]
     made += [*([] if tied else ["k[i] = WK[i,a] z[a]"]), "v[i] = WV[i,a] z[a]"]
     rows = [*(f"q{k}" for k in names), *([] if tied else ["k"]), "v"]
@@ -201,22 +202,30 @@ def _laws(weights: Laws, groups: int, tied: bool) -> Any:
 
 
 def _named(given: Mapping[str, Any], groups: int, tied: bool) -> dict[str, Any]:
-    numbers = range(1, groups + 1) if groups > 1 else [""]
     found: dict[str, Any] = {}
     for name, value in given.items():
-        several = name in ("Q", "O")
         if not (tied and name == "K"):
-            found |= {f"W{name}{k}": value for k in (numbers if several else [""])}
+            numbers = _numbers(groups if name in ("Q", "O") else 1)
+            found |= {f"W{name}{k}": value for k in numbers}
     return found
+
+
+def _numbers(groups: int) -> list[str]:
+    """The numbers of heads that share keys, as names have them; none of one alone."""
+    return [""] if groups == 1 else [str(k) for k in range(1, groups + 1)]
 
 
 def _table(T: int, mask: Any, bias: ArrayLike | None) -> Any:
     """B with −inf where a position is masked; None for 0 everywhere."""
     if mask is None and bias is None:
         return None
-    found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    wanted = f"a table ({T}, {T})"
+    try:
+        found = np.zeros((T, T)) if bias is None else np.array(bias, float)
+    except (TypeError, ValueError):
+        raise InputError("bias", bias, wanted) from None
     if found.shape != (T, T):
-        raise InputError("bias", Words(f"shape {found.shape}"), f"a table ({T}, {T})")
+        raise InputError("bias", Words(f"shape {found.shape}"), wanted)
     return found if mask is None else np.where(_open(T, mask), found, -np.inf)
 
 
@@ -229,9 +238,13 @@ def _open(T: int, mask: Any) -> Any:
         return s <= t
     if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
         return (s <= t) & (s > t - as_integer("mask", mask, 1))
-    found = np.asarray(mask)
+    wanted = f"a table ({T}, {T}) of booleans"
+    try:
+        found = np.asarray(mask)
+    except ValueError:
+        raise InputError("mask", mask, wanted) from None
     if found.shape != (T, T) or found.dtype != bool:
-        raise InputError("mask", Words(f"shape {found.shape}"), f"a table ({T}, {T}) of booleans")
+        raise InputError("mask", Words(f"shape {found.shape}"), wanted)
     return found
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from ..activations.functions import Activation
 from ..citations import rests_on
-from ..engine.taps import Row, Taps
+from ..engine.taps import Row, Taps, shape_of
 from ..errors import InputError, Words, as_integer
 from ..weights import WeightEnsemble
 from .composed import around
@@ -99,7 +99,7 @@ def convolution(
     >>> convolution(3, (32, 32), boundary="zero", stride=2).output_axes
     (16, 16)
     """
-    shape = _shape(positions)
+    shape = shape_of(positions)
     sizes, strides, gaps = (
         _each(name, given, shape)
         for name, given in (("size", size), ("stride", stride), ("dilation", dilation))
@@ -184,14 +184,6 @@ def _crossed(along: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
     return tuple(tuple(map(cell, product(*rows))) for rows in product(*along))
 
 
-def _shape(positions: Each) -> tuple[int, ...]:
-    """The positions along each axis."""
-    given = positions if isinstance(positions, list | tuple) else (positions,)
-    if not given:
-        raise InputError("positions", positions, "one number or more")
-    return tuple(as_integer("positions", each, 1) for each in given)
-
-
 def _each(name: str, given: Each, shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:
     """A number for each axis."""
     values = list(given) if isinstance(given, list | tuple) else [given] * len(shape)
@@ -249,7 +241,7 @@ def pooling(positions: Each, size: Each | None = None, stride: Each | None = Non
     >>> pooling((8, 8), 2).output_axes
     (4, 4)
     """
-    shape = _shape(positions)
+    shape = shape_of(positions)
     sizes = shape if size is None else _each("size", size, shape)
     if any(s > P for s, P in zip(sizes, shape, strict=True)):
         raise InputError("size", size, f"windows within the positions {_text(positions)}")
@@ -279,7 +271,7 @@ def flattening(positions: Each) -> Layer:
     >>> recursion("K", layer=flattening(8))
     K[1,2](ℓ+1) = C_W*Σ{p}(⟨σ₁ σ₂⟩)[1:p,2:p]/8 + C_b
     """
-    shape = _shape(positions)
+    shape = shape_of(positions)
     reads = tuple((((p, 1.0),),) for p in range(prod(shape)))
     return _tapped(Taps(reads, shape, ()), label=f"flattening({_text(positions)})")
 

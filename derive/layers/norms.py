@@ -9,11 +9,17 @@ from typing import Any
 from ..errors import InputError
 from ..expressions import as_expression
 
-_OFF = "(z[i;s] - mean_s(z[i;s]))"
+
+def over_samples(entry: str, *, center: bool = True) -> str:
+    """A variable at a neuron, or σ of it, normalized over all samples."""
+    own = f"({entry} - mean_s({entry}))" if center else entry
+    return f"{own}/sqrt(mean_s(({own})^2) + eps)"
+
+
 NORMS: dict[str, tuple[str, ...]] = {
     "rms": ("q = {z} {z}/n", "y[i] = z[i]/sqrt(q + eps)"),
     "layer": ("m = {z}/n", "q = {z} {z}/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
-    "batch": (f"y[i;s] = {_OFF}/sqrt(mean_s(({_OFF})^2) + eps)",),
+    "batch": (f"y[i;s] = {over_samples('z[i;s]')}",),
 }
 """The equations of each norm, {z} being z at a neuron that is summed over."""
 

@@ -15,7 +15,7 @@ from .along import Along
 from .attention import Laws, Sigmas, attention, beside, shown_table
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .norms import WANTED, Norm, named_text, shown_as
+from .norms import WANTED, Norm, named_text, over_samples, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 
@@ -173,9 +173,7 @@ def batchnorm(
     pair = None if affine is None else as_sequence("affine", affine, "(gain, shift)")
     if pair is not None and len(pair) != 2:
         raise InputError("affine", affine, "(gain, shift)")
-    entry = "s(z[i;s])" if behind else "z[i;s]"
-    own = f"({entry} - mean_s({entry}))" if center else entry
-    line = f"{own}/sqrt(mean_s(({own})^2) + eps)"
+    line = over_samples("s(z[i;s])" if behind else "z[i;s]", center=center)
     values = dict(norm.values)
     if pair:
         line, values = f"gain*{line} + shift", values | {"gain": pair[0], "shift": pair[1]}

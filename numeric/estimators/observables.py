@@ -203,7 +203,7 @@ class Plan:
         return hash((self.targets, self.samples, self.chosen, self.exchangeable))
 
     def components(self, target: Name) -> dict[Statistic, list[tuple[int, ...]]]:
-        """What is measured of a tensor."""
+        """The entries of a tensor that are measured, as `components` gives them."""
         if self.exchangeable and self.samples > SAMPLED:
             return shifted(target, self.samples)
         return components(target, self.samples, self.chosen)

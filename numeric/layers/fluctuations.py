@@ -19,12 +19,12 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
 from derive.arithmetic.polynomials import Expansion, Monomial, atoms_in, of_kind, power, times
-from derive.engine.atoms import relabelled
+from derive.engine.atoms import with_labels
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Collective, Equation, Function, Product, Stage, Variable
 from derive.engine.step import Step, through
 from derive.engine.step.derived import Kind as AtomKind
-from derive.engine.tensors import Name, Tensor, identify, kernel_label, tensor
+from derive.engine.tensors import Name, Tensor, identify, kernel_label, kernel_of, tensor
 from derive.engine.through import Response, at_limit
 from derive.engine.trees import STREAM, Field, Kind
 from derive.errors import InputError
@@ -114,8 +114,7 @@ class _Laid(NamedTuple):
 
 def mean_of(x: Kind, y: Kind) -> Name:
     """The mean of two variables of a neuron."""
-    fields = Field(1, (), (x,)), Field(1, (), (y,))
-    return identify(tensor(fields, 0, ((0, 1),), (0, 1)))[0]
+    return identify(kernel_of(x, y, (0, 1)))[0]
 
 
 def kinds_of(name: Name) -> tuple[Kind, Kind]:
@@ -354,7 +353,7 @@ def _has_fours(mono: Monomial) -> bool:
 
 def _at(label: int, factors: Monomial) -> Monomial:
     """Atoms of the sample 1 at another label."""
-    return frozenset((relabelled(atom, lambda _: label), exponent) for atom, exponent in factors)
+    return with_labels(factors, lambda _: label)
 
 
 def _is_linear(activation: Activation) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
-from derive.display.labels import POOLED
+from derive.display.labels import POOLED, relabelled
 from derive.engine.score_averages import ScoreAverage
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
@@ -27,7 +27,6 @@ from .scores import at_kernels
 
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
 
-
 Factor: TypeAlias = Name | Weighting | ScoreAverage
 
 
@@ -37,10 +36,9 @@ class Pooled(NamedTuple):
     factors: tuple[tuple[Factor, tuple[int, ...]], ...]
     rank: int
 
-    def value(self, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
-        """The product, (copies, m, …), of tensors (copies, m, …); of scalars where m is 1. The last
-        copy holds sizes."""
-        arrays = [_array(of, tensors, m, positions) for of, _ in self.factors]
+    def value(self, known: Mapping[Factor, Array], m: int, positions: int) -> Array:
+        """The product, (copies, m, …), of arrays (copies, m, …); of scalars where m is 1."""
+        arrays = [known[of] for of, _ in self.factors]
         if m == 1:
             return np.asarray(np.multiply.reduce(arrays))
         pooled = sorted({at for _, labels in self.factors for at in labels if at >= POOLED})
@@ -54,6 +52,15 @@ class Pooled(NamedTuple):
         arrays += [mean] * len(averaged)
         to = "z" + _LETTERS[: self.rank]
         return np.asarray(np.einsum(f"{','.join(parts)}->{to}", *arrays, optimize=True))
+
+
+def products_of(
+    products: Sequence[Pooled], tensors: Mapping[Name, Array], m: int, positions: int
+) -> list[Array]:
+    """The products of tensors (copies, m, …), the last copy of which holds sizes."""
+    factors = {of for product in products for of, _ in product.factors}
+    known = {of: _array(of, tensors, m, positions) for of in factors}
+    return [product.value(known, m, positions) for product in products]
 
 
 def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
@@ -153,16 +160,13 @@ def _joined(atoms: Iterable[Moving]) -> Iterator[list[Moving]]:
 def _product(exponents: Mapping[Moving, int]) -> At:
     every = [_identified(each) for each, count in exponents.items() for _ in range(count)]
     samples = tuple(sorted({at % POOLED for _, labels in every for at in labels}))
-
-    def own(labels: Sequence[int]) -> tuple[int, ...]:
-        return tuple(samples.index(at % POOLED) + at // POOLED * POOLED for at in labels)
-
-    factors = sorted(((name, own(labels)) for name, labels in every), key=repr)
+    own = ((name, relabelled(labels, samples.index)) for name, labels in every)
+    factors = sorted(own, key=repr)
     return At(Pooled(tuple(factors), len(samples)), samples)
 
 
 def _identified(atom: Moving) -> tuple[Factor, tuple[int, ...]]:
-    """What an array is of, and the label of each of its axes."""
+    """A tensor or weights, and the label of each axis of their array."""
     if not isinstance(atom, Tensor):
         return atom._replace(samples=tuple(range(len(atom.samples)))), atom.samples
     return identify(atom)

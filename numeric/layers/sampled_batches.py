@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
@@ -32,12 +31,13 @@ from ..arrays import Array
 from .accuracy import CAUTION
 from .averages import Averages, Copies, Places
 from .batches import Factor, Rule, Wanted, check_kinks, degree, directions_of, factors_of
+from .sobol import scrambled
 
 FEW, MOST, _ENTRIES = 4, 16, 1 << 17
 """Samples of a general batch that has a rule; samples at most; most entries of a bracket."""
 
-_COPIES, _POINTS, _SEED = 16, 1 << 12, 20_26
-"""Scrambled copies, the points of each, and the seed."""
+_COPIES, _LOG_POINTS, _SEED = 16, 12, 20_26
+"""Scrambled copies, log₂ of the points of each, and the seed."""
 
 _MOVED = 6.0 / CAUTION
 """How far copies are moved, in standard errors: the error of a flow is some six of these."""
@@ -214,7 +214,6 @@ def _points(r: int) -> NDArray[np.float64]:
     """Normal numbers, (copies, points, r), with both signs of each."""
     copies = []
     for copy in range(_COPIES):
-        sobol = qmc.Sobol(r, scramble=True, rng=np.random.default_rng([_SEED, copy]))
-        u = ndtri(np.clip(sobol.random(_POINTS // 2), 1e-16, 1.0 - 1e-16))
+        u = ndtri(scrambled(r, _LOG_POINTS - 1, [_SEED, copy]))
         copies.append(np.concatenate([u, -u]))
     return np.array(copies)

@@ -24,7 +24,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
-from .pooled import Gathered, Pooled, over_positions
+from .pooled import Gathered, Pooled, over_positions, products_of
 from .program import Contractions, Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .sampled_batches import of_batch
@@ -238,9 +238,8 @@ class Stage:
             name: np.concatenate([each, size[None]])
             for name, each, size in zip(self._below, tensors, sizes_before, strict=False)
         }
-        for product in self._pooled:
-            found = product.value(whole, self._m, self._positions)
-            parts.append(found.reshape(copies + 1, -1))
+        pooled = products_of(self._pooled, whole, self._m, self._positions)
+        parts += [each.reshape(copies + 1, -1) for each in pooled]
         begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
         for kernel, group, sums, met, own in zip(
             self.kernels, self.groups, self._sums, self._met, average, strict=True

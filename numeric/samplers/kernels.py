@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import Field
 from derive.engine.scores import Scores
-from derive.engine.stages import STEM, Stage, Variable
+from derive.engine.stages import STEM, Stage
 from derive.engine.trees import Kind
 from derive.weights import Gaussian
 
@@ -70,7 +70,7 @@ class KernelSampler(ProbeSampler):
         """The variables after a stage. Those that attention reads stay what their matrices read,
         which says their kernels."""
         assert isinstance(arithmetic, _Kernels)
-        read = _read(self.ensemble.stages_at(place.layer))
+        read = _attended(self.ensemble.stages_at(place.layer))
         after: dict[Kind, Array] = {}
         for kind, each in parts.items():
             variances = {
@@ -93,19 +93,9 @@ class KernelSampler(ProbeSampler):
         return after
 
 
-def _read(stages: Sequence[Stage]) -> set[Kind]:
+def _attended(stages: Sequence[Stage]) -> set[Kind]:
     """The variables that attention reads."""
-    found: set[Kind] = set()
-    for stage in stages:
-        found |= {kind for each in stage.scores for kind in (each.query, each.key)}
-        for _, equation in stage.equations if stage.scores else ():
-            found |= {
-                factor.kind
-                for term in equation.right
-                for factor in term.factors
-                if isinstance(factor, Variable) and factor.read
-            }
-    return found
+    return set[Kind]().union(*(stage.attends_to for stage in stages))
 
 
 def _applies(layers: Layers) -> bool:
@@ -123,7 +113,7 @@ def _has_kernels(stages: Sequence[Stage]) -> bool:
     """True if kernels behind these stages follow from those before."""
     if not any(stage.scores for stage in stages):
         return False
-    read = _read(stages)
+    read = _attended(stages)
     return all(
         not (stage.arguments or stage.masks or stage.batch or stage.taps.moves)
         and not stage.has_centres

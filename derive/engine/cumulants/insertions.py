@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, combinations_with_replacement
 from math import factorial, prod
 
@@ -22,11 +23,11 @@ from ...arithmetic.polynomials import (
     power,
     times,
 )
-from ...display.labels import SLOPES, SUMMED
+from ...display.labels import SUMMED, later
 from ...gaussian.brackets import Bracket, normal_form
 from ...groups.pairings import Blocks, refining_pairings, refining_partitions
 from ...work.caches import cache
-from ..atoms import relabelled
+from ..atoms import with_labels
 from ..tensors import kernel_label, tensor
 from ..trees import Field, Kind, Placed
 
@@ -183,12 +184,8 @@ def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> No
 def _renumbered(insertion: _Insertion, by: int) -> _Insertion:
     """The insertion with its summed samples numbered behind so many others."""
     outer, mono, at = insertion
-
-    def label(sample: int) -> int:
-        return sample + by if SUMMED <= sample < SLOPES else sample
-
-    atoms = frozenset((relabelled(atom, label), exponent) for atom, exponent in mono)
-    return tuple((j, label(sample), kind) for j, sample, kind in outer), atoms, at
+    atoms = with_labels(mono, partial(later, by=by))
+    return tuple((j, later(sample, by), kind) for j, sample, kind in outer), atoms, at
 
 
 @cache(entries=4096)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from ...arithmetic.polynomials import Expansion, add, multiply_all
-from ...display.labels import MOST_SUMMED, SLOPES, SUMMED
+from ...display.labels import MOST_SUMMED, later
 from ...groups.pairings import Blocks, mobius, pair_partitions
 from ...weights import WeightEnsemble
 from ...work.caches import cache
-from ..atoms import relabelled
+from ..atoms import with_labels
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..through import Summand
@@ -109,11 +109,5 @@ def _apart(moment: Expansion, number: int, stage: Stage) -> Expansion:
     """A moment whose summed samples are not those of other moments that it is multiplied by."""
     if not number or stage.batch is None:
         return moment
-
-    def label(sample: int) -> int:
-        return sample + number * MOST_SUMMED if SUMMED <= sample < SLOPES else sample
-
-    return {
-        (frozenset((relabelled(atom, label), exponent) for atom, exponent in mono), at): value
-        for (mono, at), value in moment.items()
-    }
+    label = partial(later, by=number * MOST_SUMMED)
+    return {(with_labels(mono, label), at): value for (mono, at), value in moment.items()}

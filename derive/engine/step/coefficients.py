@@ -13,7 +13,7 @@ from itertools import groupby, permutations, product
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, times
 from ...arithmetic.polynomials import power as power_of
 from ...display.labels import POOLED, SUMMED
-from ...errors import InputError, Words
+from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
@@ -99,7 +99,8 @@ def _derived(
         fields = tuple(each.everywhere if isinstance(each, Field) else each for each in fields)
         stage = stage.of_one_set(equal_widths)
     what = f"kappa({', '.join(map(str, fields))})"
-    _check_scores(stage, what, power)
+    if stage.scores and power > 1:
+        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
     if stage.has_centres and power > 1:
         wanted = (
             "tensors of order 1/n in a layer that takes a mean off: beyond it the law is invariant "
@@ -180,14 +181,6 @@ def _numbered(atoms: Sequence[tuple[Tensor | Weighting, int]], labels: Sequence[
     for own, exponent in atoms:
         made = times(made, power_of(read(own, tensor=of_tensor, weighting=of_weighting), exponent))
     return made
-
-
-def _check_scores(stage: Stage, what: str, power: int) -> None:
-    if any(each.power != 1 for each in stage.scores):
-        got = "scores over the root of the size of a head"
-        raise InputError("scores", Words(got), "scores over the size itself, for recursions")
-    if stage.scores and power > 1:
-        raise InputError("fields", what, "tensors of order 1/n of layers with attention")
 
 
 def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:

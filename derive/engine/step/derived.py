@@ -23,7 +23,6 @@ from ...work.caches import cache
 from ..atoms import read
 from ..cumulants import Work, work
 from ..factored import polynomial
-from ..fields import Field
 from ..scheme import Layered
 from ..score_averages import ScoreAverage, averaged, check_common, is_averaged
 from ..stages import DENSE, Stage
@@ -36,6 +35,7 @@ from ..tensors import (
     identify,
     kernel_label,
     kernel_name,
+    kernel_of,
     spell,
     tensor,
 )
@@ -490,10 +490,9 @@ def compose(step: Step, *, opened: bool = False) -> Composed:
         own = stages[stage]
         kinds = own.argument_kinds
         kind = next(each for each in kinds if kernel_label(each) == bracket.kernel)
-        variable = Field(1, (), (kind,))
 
         def kernel(a: int, b: int) -> sympy.Expr:
-            return behind(stage - 1, tensor((variable, variable), 0, ((0, 1),), (a, b)))
+            return behind(stage - 1, kernel_of(kind, kind, (a, b)))
 
         sigma = own.sigma_at(bracket.kernel, step.activation)
         if sigma is not None and not opened:

@@ -18,7 +18,7 @@ import numpy as np
 from derive.errors import InputError
 
 from ...arrays import Array
-from .nodes import chi_square, few_of_chi_square, normal
+from .nodes import few_of_chi_square, mean_square, normal
 
 _STEPS = ((0.45, 0.5), (0.36, 0.42))
 """Of two rules: steps of normal variables and of log λ."""
@@ -64,20 +64,11 @@ def _by_rule(
     (q, p), steps = kernel, rule[:2]
     apart = max(0.0, q - p)
     own, both = 0.0, 0.0
-    for weight, x in _lengths(q, size, 64 + 8 * rule[2]):
-        own += weight * _diagonal(tokens, np.sqrt(gain * apart * x), steps)
+    for x, weight in zip(*mean_square(size, 64 + 8 * rule[2]), strict=True):
+        own += float(weight) * _diagonal(tokens, np.sqrt(gain * apart * q * float(x)), steps)
     for weight, gram in _grams(q, p, size, rule[2]):
         both += weight * _off_diagonal(tokens, gain * apart * gram, steps)
     return p + apart * np.array([own, both])
-
-
-def _lengths(q: float, size: int | None, count: int) -> Iterator[tuple[float, float]]:
-    """|q_t|²/d over C_Q."""
-    if size is None:
-        yield 1.0, q
-        return
-    for x, weight in zip(*chi_square(size, count), strict=True):
-        yield float(weight), q * float(x) / size
 
 
 def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[float, Array]]:

@@ -1,4 +1,4 @@
-r"""What a layer of attention adds up over its heads, at one kernel S of its tokens.
+r"""The moments of a sum over heads of attention, at one kernel S of the tokens.
 
 A head draws scores s_ts = q_t·k_s/√d, q and k with covariances C_Q S and C_K S at each of d
 components. A is a function of the scores, B = A S Aᵀ. With H = n/d heads, and values of covariance

@@ -41,6 +41,14 @@ def chi_square(degrees: int, count: int) -> tuple[Array, Array]:
     return degrees * np.exp(log), weights / weights.sum()
 
 
+def mean_square(size: int | None, count: int) -> tuple[Array, Array]:
+    """Nodes and weights of χ²_d/d; 1 for infinitely many degrees."""
+    if size is None:
+        return np.ones(1), np.ones(1)
+    nodes, weights = chi_square(size, count)
+    return nodes / size, weights
+
+
 def _before(ratio: float) -> float:
     """The w of this χ²/degrees."""
     found = optimize.brentq(lambda w: 1.0 + w - np.exp(-w) - np.log(ratio), -9.0, 99.0)

@@ -15,7 +15,7 @@ from scipy import special
 
 from ...arrays import Array
 from .moments import Moments, Scores
-from .nodes import chi_square, normal
+from .nodes import mean_square, normal
 
 _COUNTS, _STEPS = (64, 96), (0.5, 0.4)
 """Nodes of χ², and steps of normal variables, of two rules that tell the error."""
@@ -36,7 +36,7 @@ def moments(S: Array, scores: Scores) -> Moments:
 
 def _by_rule(S: Array, scores: Scores, count: int, step: float) -> Moments:
     delta = S[0, 0] + S[1, 1] - 2.0 * S[0, 1]
-    x, weights = (np.ones(1), np.ones(1)) if scores.size is None else _mixture(scores.size, count)
+    x, weights = mean_square(scores.size, count)
     variances, axes = np.linalg.eigh(S)
     L = axes * np.sqrt(np.maximum(variances, 0.0))
     mean, products, slopes = np.zeros((2, 2)), np.zeros((2,) * 4), np.zeros((2,) * 4)
@@ -58,12 +58,6 @@ def _by_rule(S: Array, scores: Scores, count: int, step: float) -> Moments:
     slopes = 0.5 * (slopes + slopes.swapaxes(2, 3))
     covariance = products - np.multiply.outer(mean, mean)
     return Moments(mean, covariance, slopes, (mean, covariance, slopes))
-
-
-def _mixture(size: int, count: int) -> tuple[Array, Array]:
-    """χ²_d/d."""
-    nodes, weights = chi_square(size, count)
-    return nodes / size, weights
 
 
 def _at(differences: Array, S: Array, scores: Scores, weights: Array) -> tuple[Array, ...]:

@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import special
-from scipy.stats import qmc
 
 from derive.work.caches import cache
 
 from ...arrays import Array
 from .. import sigma
+from ..sobol import scrambled
 from .moments import Moments, Scores
 
 REPEATS = 8
@@ -54,8 +54,7 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
     log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, _POINTS))
     made = []
     for seed in range(REPEATS):
-        uniform = qmc.Sobol(dimension, rng=seed).random_base2(log_points)
-        uniform = np.clip(uniform, 2.0**-50, 1.0 - 2.0**-50)
+        uniform = scrambled(dimension, log_points, seed)
         normal = special.ndtri(uniform)
         Z = normal[:, :normals].reshape(-1, tokens, rank)
         F = np.zeros_like(Z)
@@ -104,8 +103,7 @@ def attended(s: Array, scores: Scores) -> tuple[Array, Callable[[Array], Array]]
     given = s + np.where(seen > 0.0, scores.bias, 0.0)
     if scores.function is None:
         given = np.where(seen > 0.0, given, -np.inf)
-        A = np.exp(given - given.max(axis=-1, keepdims=True))
-        A /= A.sum(axis=-1, keepdims=True)
+        A = special.softmax(given, axis=-1)
         return A, lambda M: A[..., None] * (M[..., None, :, :] - (A @ M)[..., :, None, :])
     value, slope = sigma.derivatives(scores.function, (0, 1))(given)
     return seen * value, lambda M: (seen * slope)[..., None] * M[..., None, :, :]
