@@ -7,7 +7,7 @@ the samples of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,13 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom, of_kind
 from derive.engine.atoms import read
-from derive.engine.orbits import Pattern, orbits
+from derive.engine.orbits import Pattern, orbit_numbers, orbits
 from derive.engine.tensors import Name, Tensor, identify
 from derive.gaussian.brackets import Bracket, slopes_of
-from derive.groups.pairings import pattern_of
 from derive.symbols import PARAMETERS
 from derive.work.caches import cache
 
-from ..arrays import Array
+from ..arrays import Array, by_orbit, over_samples
 from .alike import AlikeRule, Factors, Wanted, slopes
 from .averages import Averages
 from .patterns import Source, Sum, known, source
@@ -119,9 +118,7 @@ class AlikeBatch:
 
         def of_tensor(own: Tensor) -> Source:
             name, labels = identify(own)
-            every = enumerate(orbits(name, self._size).values())
-            number = {pattern: k for k, own in every for pattern in own}
-            begin = self._begins[name]
+            begin, number = self._begins[name], orbit_numbers(name, self._size)
             return source(labels, lambda pattern: begin + number[pattern], _no_power, self._size)
 
         def of_bracket(own: Bracket) -> Source:
@@ -157,8 +154,8 @@ class AlikeBatch:
         copies = len(parameters)
         parts = []
         for name, each, size in zip(self._below, tensors, sizes_before, strict=True):
-            at = np.array([patterns[0] for patterns in orbits(name, self._size).values()]).T
-            parts.append(np.concatenate([each[(slice(None), *at)], size[(*at,)][None]]))
+            own = (by_orbit(values, name, self._size) for values in (each, size[None]))
+            parts.append(np.concatenate([*own]))
         numbers = np.array(self._values(parameters[0]), float)
         both = np.concatenate([numbers, 1.0 / numbers])
         parts.append(np.broadcast_to(both, (copies + 1, len(both))))
@@ -173,15 +170,8 @@ class AlikeBatch:
             total = np.zeros((copies + 1, len(orbits(name, self._size))))
             for value, summed in terms:
                 total += summed(vectors, keep) * np.array([[value]] * copies + [[abs(value)]])
-            found.append(self._spread(name, total))
+            found.append(over_samples(total, name, self._size, self._m))
         return [each[:-1] for each in found], [each[-1] for each in found]
-
-    def _spread(self, name: Name, values: Array) -> Array:
-        """The array over samples, (copies, m, m, …), of values (copies, orbits)."""
-        rank, every = len(name.subscripts), orbits(name, self._size).values()
-        number = {each: k for k, own in enumerate(every) for each in own}
-        at = [number[pattern_of(each)] for each in product(range(self._m), repeat=rank)]
-        return values[:, at].reshape(-1, *(self._m,) * rank)
 
 
 def _no_power(pattern: Pattern) -> int:

@@ -21,10 +21,9 @@ from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.tensors import Name, named
 from derive.errors import InputError, Words, instance
-from derive.groups.pairings import pattern_of
 from derive.network import Network
 
-from ..arrays import Array
+from ..arrays import Array, by_orbit, over_samples
 from ..flows import repeated_layer
 from ..layers.accuracy import CAUTION, EPS, NOISE, RUNS
 from ..layers.vectors import Descent
@@ -105,13 +104,12 @@ class RepeatedLayer:
     """
 
     def __init__(self, net: Network, inputs: Exchangeable, names: Sequence[str]) -> None:
-        self._layers, self._parameters, samples = repeated_layer(net, inputs, names)
-        self.names, self._samples = self._layers.names, samples
-        self._orbits = {name: orbits(name, samples) for name in self.names}
+        self._layers, self._parameters, self._samples = repeated_layer(net, inputs, names)
+        self.names = self._layers.names
 
     def labels(self, name: Name) -> list[str]:
         """The orbits of a tensor."""
-        return list(self._orbits[name])
+        return list(orbits(name, self._samples))
 
     def __call__(
         self, given: Tensors, depth: int = 2, noise: Callable[[int], Array] | None = None
@@ -124,7 +122,7 @@ class RepeatedLayer:
             noise: disturbances of so many averages, (copies, averages), in units of their sizes.
         """
         copies = len(given[_K])
-        arrays = [self._spread(name, given[name]) for name in self.names]
+        arrays = [over_samples(given[name], name, self._samples) for name in self.names]
         averages = self._layers.noises
         descent = Descent(
             np.tile(self._parameters, (depth, copies, 1)),
@@ -134,17 +132,9 @@ class RepeatedLayer:
         )
         rows, _ = self._layers.descend((arrays, [np.abs(each[0]) for each in arrays]), descent)
         return {
-            name: np.stack([row[-1][(slice(None), *each[0])] for each in own.values()], axis=1)
-            for row, (name, own) in zip(rows, self._orbits.items(), strict=True)
+            name: by_orbit(row[-1], name, self._samples)
+            for name, row in zip(self.names, rows, strict=True)
         }
-
-    def _spread(self, name: Name, values: Array) -> Array:
-        """The array over samples, (copies, m, m, …)."""
-        found = np.zeros((len(values), *(self._samples,) * len(name.subscripts)))
-        number = {each: k for k, own in enumerate(self._orbits[name].values()) for each in own}
-        for at in np.ndindex(found.shape[1:]):
-            found[(slice(None), *at)] = values[:, number[pattern_of(at)]]
-        return found
 
 
 def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Around:
