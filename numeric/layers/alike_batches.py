@@ -16,7 +16,7 @@ import sympy
 from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.arithmetic.polynomials import Atom, of_kind
+from derive.arithmetic.polynomials import Atom, atoms_in, of_kind
 from derive.engine.atoms import read
 from derive.engine.orbits import Pattern, orbit_numbers, orbits
 from derive.engine.tensors import Name, Tensor, identify
@@ -65,25 +65,28 @@ class AlikeBatch:
     ) -> None:
         self._below, self._parameters, self._m = tuple(below), list(parameters), m
         self.names = tuple(step.target for step in steps)
-        (label,) = {bracket.kernel for each in steps for bracket in each.atoms(Bracket)}
-        self._kernel = [name.label for name in below].index(label)
         self._size, self._keep = size, keep
-        atoms = {atom for step in steps for (mono, _) in step.terms for atom, _ in mono}
-        wanted: dict[Wanted, int] = {}
-        for bracket in sorted(of_kind(atoms, Bracket)):
-            labels = bracket.samples
-            for pattern in known(len(labels), size):
-                wanted.setdefault(_average_of(bracket, dict(zip(labels, pattern, strict=True))), 0)
+        atoms = {atom for step in steps for atom in atoms_in(step.terms)}
+        brackets = set(of_kind(atoms, Bracket))
+        (label,) = {bracket.kernel for bracket in brackets}
+        self._kernel = [name.label for name in below].index(label)
+        wanted = sorted(
+            {
+                _average_of(bracket, pattern)
+                for bracket in brackets
+                for pattern in known(len(bracket.samples), size)
+            }
+        )
         self._numbers = sorted({*of_kind(atoms, Value)} | ({keep} if keep else set()), key=str)
         symbols = [PARAMETERS.get(name, sympy.Symbol(name)) for name in parameters]
         self._values = sympy.lambdify([symbols], [number.expr for number in self._numbers], "math")
-        self._lay_out(sorted(wanted), size)
-        rule = AlikeRule(batch, sigma(label), sorted(wanted), size)
+        self._lay_out(wanted)
+        rule = AlikeRule(batch, sigma(label), wanted, size)
         self.noises = len(wanted)
         self._averages = Averages(_evaluated(rule), self.noises, {}, _gradient(rule))
         self._sums = [self._terms(step) for step in steps]
 
-    def _lay_out(self, wanted: Sequence[Wanted], size: int) -> None:
+    def _lay_out(self, wanted: Sequence[Wanted]) -> None:
         """Where everything stands in the vector that the table multiplies."""
         count = len(self._parameters)
         every = list(map(Parameter, self._parameters))
@@ -92,7 +95,7 @@ class AlikeBatch:
         end = 1 + 2 * count
         for name in self._below:
             self._begins[name] = end
-            end += len(orbits(name, size))
+            end += len(orbits(name, self._size))
         for own in self._numbers:
             self._begins[own], self._begins[own, True] = end, end + len(self._numbers)
             end += 1
@@ -123,7 +126,7 @@ class AlikeBatch:
 
         def of_bracket(own: Bracket) -> Source:
             def place(pattern: Pattern) -> int:
-                return self._begins[_average_of(own, dict(zip(own.samples, pattern, strict=True)))]
+                return self._begins[_average_of(own, pattern)]
 
             def met(pattern: Pattern) -> int:
                 to = dict(zip(own.samples, pattern, strict=True))
@@ -195,8 +198,9 @@ def _gradient(rule: AlikeRule) -> Callable[[Array], Callable[[Array], Array]]:
     return lambda K: slopes(rule, float(K[0, 0]), float(K[0, 1]))
 
 
-def _average_of(bracket: Bracket, to: Mapping[int, int]) -> Wanted:
+def _average_of(bracket: Bracket, samples: Pattern) -> Wanted:
     """The average that a bracket is if its labels are these samples."""
+    to = dict(zip(bracket.samples, samples, strict=True))
     moved = bracket.relabelled(to.__getitem__)
     return _canonical(tuple(sorted(moved.factors)), tuple(sorted(moved.outer)))
 
