@@ -25,7 +25,7 @@ from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from derive.groups.pairings import pair_partitions
+from derive.groups.pairings import Pairing, matchings
 from derive.work.caches import cache
 
 from ..arrays import Array
@@ -174,7 +174,7 @@ def _ordered(
 ) -> Array:
     """The Wick-ordered product of g of these samples, each power of the length averaged."""
     total = np.zeros(len(g))
-    for free, pairs in _contractions(len(outer)):
+    for pairs, free in _contractions(len(outer)):
         scale = math.prod(-gram[outer[s], outer[t]] for s, t in pairs)
         own = np.prod([g[:, outer[s]] for s in free], axis=0) if free else 1.0
         total += scale * length(len(free) - slopes) * own
@@ -182,18 +182,9 @@ def _ordered(
 
 
 @cache(entries=16)
-def _contractions(
-    count: int,
-) -> tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...]:
-    """The ways to pair some of so many places: those left, and the pairs."""
-    found = []
-    for chosen in range(1 << count):
-        free = tuple(k for k in range(count) if chosen >> k & 1)
-        rest = [k for k in range(count) if k not in free]
-        if len(rest) % 2 == 0:
-            for pairs in pair_partitions(len(rest)) if rest else ((),):
-                found.append((free, tuple(tuple(rest[k] for k in pair) for pair in pairs)))
-    return tuple(found)
+def _contractions(count: int) -> tuple[tuple[Pairing, tuple[int, ...]], ...]:
+    """`matchings` of so many places."""
+    return tuple(matchings(range(count)))
 
 
 def _one(power: int) -> float:
