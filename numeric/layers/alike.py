@@ -34,7 +34,7 @@ from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .batches import check_kinks, degree, diverging, names, remaining
+from .batches import check_kinks, degree, diverging, length_moment, names, remaining
 from .directions import cones, directions
 
 Factors: TypeAlias = tuple[tuple[int, int], ...]
@@ -484,10 +484,7 @@ class _Space(NamedTuple):
             power = B + 2 * j - degree
             if k + c + power <= 0:  # infinite, and in no average
                 return np.zeros_like(tau)
-            log = math.lgamma(0.5 * (k + c + power)) - math.lgamma(0.5 * (k + c))
-            return np.asarray(
-                weights * tau**B * R ** (2 * j) * 2.0 ** (0.5 * power) * math.exp(log)
-            )
+            return np.asarray(weights * tau**B * R ** (2 * j) * length_moment(k + c, power))
 
         return _Lengths(tau, R, weigh)
 

@@ -219,6 +219,14 @@ def remaining(before: Array, found: Array, last: float) -> tuple[Array, float, f
     return error * falling, change, change * falling
 
 
+def length_moment(r: int, n: int) -> float:
+    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
+    if r + n <= 0:
+        return math.nan
+    log = math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r)
+    return float(2.0 ** (0.5 * n)) * math.exp(log)
+
+
 def directions_of(K: Array, *, centred: bool, slopes: int) -> tuple[Array, Array]:
     """L and L⁺ᵀ, (m, directions), of z = L u; without the mean of the samples if `centred`.
 
@@ -388,13 +396,8 @@ def _exponents(r: int, most: int) -> NDArray[np.int64]:
 
 
 def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:
-    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
-    found = [
-        2.0 ** (0.5 * n) * math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r))
-        if r + n > 0
-        else math.nan
-        for n in degrees.ravel().tolist()
-    ]
+    """`length_moment` of each of these degrees."""
+    found = [length_moment(r, n) for n in degrees.ravel().tolist()]
     return np.array(found).reshape(degrees.shape)
 
 

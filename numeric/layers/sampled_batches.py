@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -31,7 +31,16 @@ from derive.work.caches import cache
 from ..arrays import Array
 from .accuracy import CAUTION
 from .averages import Averages, Copies, Places
-from .batches import Factor, Rule, Wanted, check_kinks, degree, directions_of, factors_of
+from .batches import (
+    Factor,
+    Rule,
+    Wanted,
+    check_kinks,
+    degree,
+    directions_of,
+    factors_of,
+    length_moment,
+)
 
 FEW, MOST, _ENTRIES = 4, 16, 1 << 17
 """Samples of a general batch that has a rule; samples at most; most entries of a bracket."""
@@ -149,7 +158,7 @@ class SampledRule:
             u = u / np.linalg.norm(u, axis=1, keepdims=True)
         phi = self._phi(u @ L.T)
         g, gram = u @ inverse.T, inverse @ inverse.T
-        length = _moment(r) if self._homogeneous else _one
+        length = partial(length_moment, r) if self._homogeneous else _one
 
         def multiplied(factors: Sequence[Factor]) -> Array:
             columns = (phi[:, self._places[each]] for each in factors)
@@ -189,15 +198,6 @@ def _contractions(count: int) -> tuple[tuple[Pairing, tuple[int, ...]], ...]:
 
 def _one(power: int) -> float:
     return 1.0
-
-
-def _moment(r: int) -> Callable[[int], float]:
-    """⟨τ^n⟩ of a normal vector's length τ in r dimensions."""
-
-    def moment(n: int) -> float:
-        return math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r) + 0.5 * n * math.log(2.0))
-
-    return moment
 
 
 @cache(entries=4)
