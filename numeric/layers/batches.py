@@ -107,7 +107,7 @@ def compiled(function: BatchFunction, activation: Activation) -> Callable[[Array
 
 @cache
 def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Array], Array]:
-    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s, (…, m + m²), by `code`."""
+    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s at the place m + m a + s: (…, m + m²)."""
     own, by_z, by_means = expressions(function, activation)
 
     def evaluate(at: Array) -> Array:
@@ -152,9 +152,7 @@ def factors_of(
         wanted = "an activation without kinks, for tensors with second derivatives of it"
         raise InputError("activation", str(activation), wanted)
     low = [k for k, (_, slopes) in enumerate(by) if len(slopes) < 2]
-    places = [
-        s + sum(m + m * s + each - s for each in slopes) for s, slopes in by if len(slopes) < 2
-    ]
+    places = [m + m * s + slopes[0] if slopes else s for s, slopes in by if len(slopes) < 2]
     higher = {k: _turned(*each, m) for k, each in enumerate(by) if len(each[1]) > 1}
     is_steep = any(order for _, order in factors)
 
@@ -375,7 +373,7 @@ class Rule:
         return total
 
     def _product(self, phi: Array) -> Array:
-        """The products F of φ (…, m), along the first axis."""
+        """The products F of φ (…, factors), along the first axis."""
         found: dict[tuple[Factor, ...], Array] = {(): np.ones(phi.shape[:-1])}
         for factors in self._products:
             for k, factor in enumerate(factors):
