@@ -25,8 +25,9 @@ from derive.symbols import PARAMETERS
 from derive.work.caches import cache
 
 from ..arrays import Array, by_orbit, over_samples
-from .alike import AlikeRule, Factors, Wanted, slopes
+from .alike import AlikeRule, slopes
 from .averages import Averages
+from .batches import Factor, Wanted
 from .patterns import Source, Sum, known, source
 from .program import Polynomial
 from .resting import Degenerate
@@ -206,7 +207,7 @@ def _average_of(bracket: Bracket, samples: Pattern) -> Wanted:
 
 
 @cache(entries=1 << 14)
-def _canonical(factors: Factors, outer: tuple[int, ...]) -> Wanted:
+def _canonical(factors: tuple[Factor, ...], outer: tuple[int, ...]) -> Wanted:
     """One of the averages that a permutation of the samples makes of this one: those that φ is of
     come first."""
     bracket = Bracket(factors, outer)

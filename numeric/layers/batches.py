@@ -45,7 +45,7 @@ _STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
 """The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
 so many products."""
 
-_SHOWN = 0.125 / float(np.finfo(float).eps)
+SHOWN = 0.125 / float(np.finfo(float).eps)
 """What an error of the rule adds to an average's size, whose roundings the flow's error is made of
 (`accuracy`)."""
 
@@ -297,7 +297,7 @@ class Rule:
             for factors, outer in self._wanted
         ]
         values, errors, sizes = np.array(own).reshape(-1, 3).T
-        return values, sizes + _SHOWN * errors
+        return values, sizes + SHOWN * errors
 
     def gradient(self, K: Array) -> Callable[[Array], Array]:
         """½ Σ dK_{st} ⟨∂_s ∂_t …⟩ of changes dK, (copies, m, m)."""
