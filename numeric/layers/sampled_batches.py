@@ -164,12 +164,11 @@ class SampledRule:
             columns = (phi[:, self._places[each]] for each in factors)
             return reduce(np.multiply, columns, np.ones(len(u)))
 
+        kinds = {(half.outer, half.slopes) for half in self._right}
+        ordered = {kind: _ordered(g, gram, *kind, length) for kind in kinds}
         left = np.array([multiplied(half.factors) for half in self._left])
         right = np.array(
-            [
-                multiplied(half.factors) * _ordered(g, gram, half.outer, half.slopes, length)
-                for half in self._right
-            ]
+            [multiplied(half.factors) * ordered[half.outer, half.slopes] for half in self._right]
         )
         return np.asarray((left @ right.T)[self._at] / len(u))
 
