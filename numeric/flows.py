@@ -29,7 +29,7 @@ from derive.work.caches import cache
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
-from .arrays import Array, at_samples
+from .arrays import Array, at_samples, by_orbit
 from .brackets import pieces
 from .checks import Inputs, checked_inputs, chosen_samples, representatives
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
@@ -540,16 +540,14 @@ def _orbit_table(
 ) -> xarray.Dataset:
     """The table by orbits: of each the entry that represents it."""
     samples, batch = len(asked.data.X), batch_of(inputs, asked.net, asked.depth)
-    every = {name: orbits(name, samples) for name in tensors}
     arrays: dict[str, xarray.Variable] = {}
     labels: dict[str, Iterable[str]] = {}
     for name, both in tensors.items():
-        at = np.array([each[0] for each in every[name].values()])
         for ending, values in zip(("", "_error"), both, strict=True):
-            own = values[(slice(None), *at.T)] if samples > 1 else values[:, None]
+            own = by_orbit(values, name, samples) if samples > 1 else values[:, None]
             about = {} if ending else layout.described(name)
             arrays[name.label + ending] = xarray.Variable(("layer", "orbit"), own, about)
-            labels[name.label + ending] = every[name]
+            labels[name.label + ending] = orbits(name, samples)
     variables, orbit = layout.by_orbit(arrays, labels)
     table = layout.dataset(
         variables,

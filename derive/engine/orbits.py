@@ -143,6 +143,13 @@ def orbits(name: Name, samples: int) -> dict[str, tuple[Pattern, ...]]:
     return {_label(name, least): tuple(each) for least, each in found.items()}
 
 
+@cache
+def orbit_numbers(name: Name, samples: int) -> dict[Pattern, int]:
+    """The place in `orbits` of each pattern of the subscripts."""
+    every = enumerate(orbits(name, samples).values())
+    return {pattern: number for number, own in every for pattern in own}
+
+
 def representative(name: Name, samples: Pattern) -> Pattern:
     """The entry that represents the orbit of this one."""
     return _representatives(name)[pattern_of(samples)]

@@ -72,6 +72,23 @@ def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:
             yield ((first, partner), *tail)
 
 
+def matchings(points: Sequence[int]) -> Iterator[tuple[Pairing, tuple[int, ...]]]:
+    """All ways to pair some of the points: the pairs, and the points that are left single.
+
+    >>> list(matchings(range(2)))
+    [((), (0, 1)), (((0, 1),), ())]
+    """
+    if not points:
+        yield (), ()
+        return
+    first, *rest = points
+    for pairs, single in matchings(rest):
+        yield pairs, (first, *single)
+    for partner in rest:
+        for pairs, single in matchings([each for each in rest if each != partner]):
+            yield ((first, partner), *pairs), single
+
+
 def coset_type(p: Pairing, q: Pairing) -> Partition:
     """Half the lengths of the loops of p ∪ q, in descending order: a partition of k.
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..engine.tensors import Name, identify, tensor
 from ..engine.trees import Field, Z
-from ..groups.pairings import Blocks, partitions
+from ..groups.pairings import Blocks, matchings, partitions
 from .histories import History
 
 _NODES = 4
@@ -122,21 +122,6 @@ def _blocks(
     for size, relative in ((_NODES, 0), (2, 1)):
         for chosen in combinations(legs, size - nodes) if nodes <= size else ():
             yield (*chosen, *inserted), relative
-
-
-def matchings(
-    items: Sequence[int],
-) -> Iterator[tuple[tuple[tuple[int, int], ...], tuple[int, ...]]]:
-    """Some of them in pairs, the others single."""
-    if not items:
-        yield (), ()
-        return
-    first, *rest = items
-    for pairs, single in matchings(rest):
-        yield pairs, (first, *single)
-    for partner in rest:
-        for pairs, single in matchings([each for each in rest if each != partner]):
-            yield ((first, partner), *pairs), single
 
 
 def _with_pairings(

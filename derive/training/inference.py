@@ -19,9 +19,9 @@ from ..citations import rests_on
 from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
 from ..errors import InputError, as_integer
-from ..groups.pairings import Blocks, partitions
+from ..groups.pairings import Blocks, matchings, partitions
 from ..work.caches import cache
-from .diagrams import Factor, Line, lines_of, matchings
+from .diagrams import Factor, Line, lines_of
 from .expressions import Formula, LatexStyle, Style
 
 FREE = {"prediction": 1, "covariance": 2}

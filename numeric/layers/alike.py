@@ -34,11 +34,18 @@ from derive.symbols import z
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .batches import check_kinks, degree, diverging, names, remaining
+from .batches import (
+    SHOWN,
+    Factor,
+    Wanted,
+    check_kinks,
+    degree,
+    diverging,
+    length_moment,
+    names,
+    remaining,
+)
 from .directions import cones, directions
-
-Factors: TypeAlias = tuple[tuple[int, int], ...]
-"""Of each factor φ its sample, and 0, or `by_samples` of those that it is differentiated by."""
 
 _Component: TypeAlias = tuple[int, int, int]
 """How often φ is differentiated by z, and by the means of z and of z² over all samples."""
@@ -46,16 +53,12 @@ _Component: TypeAlias = tuple[int, int, int]
 _Product: TypeAlias = tuple[tuple[int, _Component], ...]
 """Of each factor its sample and its component."""
 
-Wanted: TypeAlias = tuple[Factors, tuple[int, ...]]
-"""The factors, of samples 0, 1, …, and the samples of the derivatives outside."""
-
 _POINTS = (4, 6, 8, 12, 16, 24, 32)
 """Along each edge of a simplex, until two rules agree."""
 
 _AGREE, _NODES, _CHUNK = 1e-11, 12_000_000, 1 << 17
 """The agreement that ends the search, relative to the size; most nodes of a rule; nodes at once."""
 
-_SHOWN = 0.125 / float(np.finfo(float).eps)
 _FAR, _STEP = 33.0, 0.11
 """Where a trapezoid ends: e^{−33} of the largest weight; its step."""
 
@@ -117,7 +120,10 @@ class _Terms(NamedTuple):
 
 
 class AlikeRule:
-    """The averages over m samples: at q and p, values and sizes, (count,)."""
+    """The averages over m samples: at q and p, values and sizes, (count,).
+
+    The factors of those that are wanted are of samples 0, 1, ….
+    """
 
     def __init__(
         self, function: BatchFunction, activation: Activation, wanted: Sequence[Wanted], m: int
@@ -141,7 +147,7 @@ class AlikeRule:
                 alike.setdefault(key, []).append((number, row, (*outer, *values), each))
         self._terms = [_terms(*key, every) for key, every in alike.items()]
 
-    def _expanded(self, factors: Factors) -> dict[tuple[_Product, tuple[int, ...]], float]:
+    def _expanded(self, factors: Sequence[Factor]) -> dict[tuple[_Product, tuple[int, ...]], float]:
         """The factors by components of φ and values of z."""
         total: dict[tuple[_Product, tuple[int, ...]], float] = {((), ()): 1.0}
         for sample, order in factors:
@@ -162,7 +168,7 @@ class AlikeRule:
             space, moments, errors = found[terms.group]
             most = self._groups[terms.group].most
             np.add.at(values, terms.averages, space.average(terms, most, moments))
-            of_sizes = np.abs(moments) + _SHOWN * errors
+            of_sizes = np.abs(moments) + SHOWN * errors
             np.add.at(sizes, terms.averages, space.average(terms, most, of_sizes, absolute=True))
         return values, sizes
 
@@ -484,10 +490,7 @@ class _Space(NamedTuple):
             power = B + 2 * j - degree
             if k + c + power <= 0:  # infinite, and in no average
                 return np.zeros_like(tau)
-            log = math.lgamma(0.5 * (k + c + power)) - math.lgamma(0.5 * (k + c))
-            return np.asarray(
-                weights * tau**B * R ** (2 * j) * 2.0 ** (0.5 * power) * math.exp(log)
-            )
+            return np.asarray(weights * tau**B * R ** (2 * j) * length_moment(k + c, power))
 
         return _Lengths(tau, R, weigh)
 

@@ -7,7 +7,7 @@ the samples of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,18 @@ import sympy
 from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.arithmetic.polynomials import Atom, of_kind
+from derive.arithmetic.polynomials import Atom, atoms_in, of_kind
 from derive.engine.atoms import read
-from derive.engine.orbits import Pattern, orbits
+from derive.engine.orbits import Pattern, orbit_numbers, orbits
 from derive.engine.tensors import Name, Tensor, identify
 from derive.gaussian.brackets import Bracket, slopes_of
-from derive.groups.pairings import pattern_of
 from derive.symbols import PARAMETERS
 from derive.work.caches import cache
 
-from ..arrays import Array
-from .alike import AlikeRule, Factors, Wanted, slopes
+from ..arrays import Array, by_orbit, over_samples
+from .alike import AlikeRule, slopes
 from .averages import Averages
+from .batches import Factor, Wanted
 from .patterns import Source, Sum, known, source
 from .program import Polynomial
 from .resting import Degenerate
@@ -66,25 +66,28 @@ class AlikeBatch:
     ) -> None:
         self._below, self._parameters, self._m = tuple(below), list(parameters), m
         self.names = tuple(step.target for step in steps)
-        (label,) = {bracket.kernel for each in steps for bracket in each.atoms(Bracket)}
-        self._kernel = [name.label for name in below].index(label)
         self._size, self._keep = size, keep
-        atoms = {atom for step in steps for (mono, _) in step.terms for atom, _ in mono}
-        wanted: dict[Wanted, int] = {}
-        for bracket in sorted(of_kind(atoms, Bracket)):
-            labels = bracket.samples
-            for pattern in known(len(labels), size):
-                wanted.setdefault(_average_of(bracket, dict(zip(labels, pattern, strict=True))), 0)
+        atoms = {atom for step in steps for atom in atoms_in(step.terms)}
+        brackets = set(of_kind(atoms, Bracket))
+        (label,) = {bracket.kernel for bracket in brackets}
+        self._kernel = [name.label for name in below].index(label)
+        wanted = sorted(
+            {
+                _average_of(bracket, pattern)
+                for bracket in brackets
+                for pattern in known(len(bracket.samples), size)
+            }
+        )
         self._numbers = sorted({*of_kind(atoms, Value)} | ({keep} if keep else set()), key=str)
         symbols = [PARAMETERS.get(name, sympy.Symbol(name)) for name in parameters]
         self._values = sympy.lambdify([symbols], [number.expr for number in self._numbers], "math")
-        self._lay_out(sorted(wanted), size)
-        rule = AlikeRule(batch, sigma(label), sorted(wanted), size)
+        self._lay_out(wanted)
+        rule = AlikeRule(batch, sigma(label), wanted, size)
         self.noises = len(wanted)
         self._averages = Averages(_evaluated(rule), self.noises, {}, _gradient(rule))
         self._sums = [self._terms(step) for step in steps]
 
-    def _lay_out(self, wanted: Sequence[Wanted], size: int) -> None:
+    def _lay_out(self, wanted: Sequence[Wanted]) -> None:
         """Where everything stands in the vector that the table multiplies."""
         count = len(self._parameters)
         every = list(map(Parameter, self._parameters))
@@ -93,7 +96,7 @@ class AlikeBatch:
         end = 1 + 2 * count
         for name in self._below:
             self._begins[name] = end
-            end += len(orbits(name, size))
+            end += len(orbits(name, self._size))
         for own in self._numbers:
             self._begins[own], self._begins[own, True] = end, end + len(self._numbers)
             end += 1
@@ -119,14 +122,12 @@ class AlikeBatch:
 
         def of_tensor(own: Tensor) -> Source:
             name, labels = identify(own)
-            every = enumerate(orbits(name, self._size).values())
-            number = {pattern: k for k, own in every for pattern in own}
-            begin = self._begins[name]
+            begin, number = self._begins[name], orbit_numbers(name, self._size)
             return source(labels, lambda pattern: begin + number[pattern], _no_power, self._size)
 
         def of_bracket(own: Bracket) -> Source:
             def place(pattern: Pattern) -> int:
-                return self._begins[_average_of(own, dict(zip(own.samples, pattern, strict=True)))]
+                return self._begins[_average_of(own, pattern)]
 
             def met(pattern: Pattern) -> int:
                 to = dict(zip(own.samples, pattern, strict=True))
@@ -157,8 +158,8 @@ class AlikeBatch:
         copies = len(parameters)
         parts = []
         for name, each, size in zip(self._below, tensors, sizes_before, strict=True):
-            at = np.array([patterns[0] for patterns in orbits(name, self._size).values()]).T
-            parts.append(np.concatenate([each[(slice(None), *at)], size[(*at,)][None]]))
+            own = (by_orbit(values, name, self._size) for values in (each, size[None]))
+            parts.append(np.concatenate([*own]))
         numbers = np.array(self._values(parameters[0]), float)
         both = np.concatenate([numbers, 1.0 / numbers])
         parts.append(np.broadcast_to(both, (copies + 1, len(both))))
@@ -173,15 +174,8 @@ class AlikeBatch:
             total = np.zeros((copies + 1, len(orbits(name, self._size))))
             for value, summed in terms:
                 total += summed(vectors, keep) * np.array([[value]] * copies + [[abs(value)]])
-            found.append(self._spread(name, total))
+            found.append(over_samples(total, name, self._size, self._m))
         return [each[:-1] for each in found], [each[-1] for each in found]
-
-    def _spread(self, name: Name, values: Array) -> Array:
-        """The array over samples, (copies, m, m, …), of values (copies, orbits)."""
-        rank, every = len(name.subscripts), orbits(name, self._size).values()
-        number = {each: k for k, own in enumerate(every) for each in own}
-        at = [number[pattern_of(each)] for each in product(range(self._m), repeat=rank)]
-        return values[:, at].reshape(-1, *(self._m,) * rank)
 
 
 def _no_power(pattern: Pattern) -> int:
@@ -205,14 +199,15 @@ def _gradient(rule: AlikeRule) -> Callable[[Array], Callable[[Array], Array]]:
     return lambda K: slopes(rule, float(K[0, 0]), float(K[0, 1]))
 
 
-def _average_of(bracket: Bracket, to: Mapping[int, int]) -> Wanted:
+def _average_of(bracket: Bracket, samples: Pattern) -> Wanted:
     """The average that a bracket is if its labels are these samples."""
+    to = dict(zip(bracket.samples, samples, strict=True))
     moved = bracket.relabelled(to.__getitem__)
     return _canonical(tuple(sorted(moved.factors)), tuple(sorted(moved.outer)))
 
 
 @cache(entries=1 << 14)
-def _canonical(factors: Factors, outer: tuple[int, ...]) -> Wanted:
+def _canonical(factors: tuple[Factor, ...], outer: tuple[int, ...]) -> Wanted:
     """One of the averages that a permutation of the samples makes of this one: those that φ is of
     come first."""
     bracket = Bracket(factors, outer)

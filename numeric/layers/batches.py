@@ -45,7 +45,7 @@ _STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
 """The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
 so many products."""
 
-_SHOWN = 0.125 / float(np.finfo(float).eps)
+SHOWN = 0.125 / float(np.finfo(float).eps)
 """What an error of the rule adds to an average's size, whose roundings the flow's error is made of
 (`accuracy`)."""
 
@@ -107,7 +107,7 @@ def compiled(function: BatchFunction, activation: Activation) -> Callable[[Array
 
 @cache
 def with_slopes(function: BatchFunction, activation: Activation) -> Callable[[Array], Array]:
-    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s, (…, m + m²), by `code`."""
+    """φ of arrays (…, m), and behind it ∂φ_a/∂z_s at the place m + m a + s: (…, m + m²)."""
     own, by_z, by_means = expressions(function, activation)
 
     def evaluate(at: Array) -> Array:
@@ -152,9 +152,7 @@ def factors_of(
         wanted = "an activation without kinks, for tensors with second derivatives of it"
         raise InputError("activation", str(activation), wanted)
     low = [k for k, (_, slopes) in enumerate(by) if len(slopes) < 2]
-    places = [
-        s + sum(m + m * s + each - s for each in slopes) for s, slopes in by if len(slopes) < 2
-    ]
+    places = [m + m * s + slopes[0] if slopes else s for s, slopes in by if len(slopes) < 2]
     higher = {k: _turned(*each, m) for k, each in enumerate(by) if len(each[1]) > 1}
     is_steep = any(order for _, order in factors)
 
@@ -217,6 +215,14 @@ def remaining(before: Array, found: Array, last: float) -> tuple[Array, float, f
     change = float((error / np.where(size > 0.0, size, 1.0)).max())
     falling = min(1.0, 10.0 * change / last) if math.isfinite(last) else 1.0
     return error * falling, change, change * falling
+
+
+def length_moment(r: int, n: int) -> float:
+    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
+    if r + n <= 0:
+        return math.nan
+    log = math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r)
+    return float(2.0 ** (0.5 * n)) * math.exp(log)
 
 
 def directions_of(K: Array, *, centred: bool, slopes: int) -> tuple[Array, Array]:
@@ -291,7 +297,7 @@ class Rule:
             for factors, outer in self._wanted
         ]
         values, errors, sizes = np.array(own).reshape(-1, 3).T
-        return values, sizes + _SHOWN * errors
+        return values, sizes + SHOWN * errors
 
     def gradient(self, K: Array) -> Callable[[Array], Array]:
         """½ Σ dK_{st} ⟨∂_s ∂_t …⟩ of changes dK, (copies, m, m)."""
@@ -367,7 +373,7 @@ class Rule:
         return total
 
     def _product(self, phi: Array) -> Array:
-        """The products F of φ (…, m), along the first axis."""
+        """The products F of φ (…, factors), along the first axis."""
         found: dict[tuple[Factor, ...], Array] = {(): np.ones(phi.shape[:-1])}
         for factors in self._products:
             for k, factor in enumerate(factors):
@@ -388,13 +394,8 @@ def _exponents(r: int, most: int) -> NDArray[np.int64]:
 
 
 def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:
-    """⟨τ^n⟩ of a normal vector's length τ in r dimensions, nan where it is infinite."""
-    found = [
-        2.0 ** (0.5 * n) * math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r))
-        if r + n > 0
-        else math.nan
-        for n in degrees.ravel().tolist()
-    ]
+    """`length_moment` of each of these degrees."""
+    found = [length_moment(r, n) for n in degrees.ravel().tolist()]
     return np.array(found).reshape(degrees.shape)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -24,13 +24,22 @@ from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from derive.groups.pairings import pair_partitions
+from derive.groups.pairings import Pairing, matchings
 from derive.work.caches import cache
 
 from ..arrays import Array
 from .accuracy import CAUTION
 from .averages import Averages, Copies, Places
-from .batches import Factor, Rule, Wanted, check_kinks, degree, directions_of, factors_of
+from .batches import (
+    Factor,
+    Rule,
+    Wanted,
+    check_kinks,
+    degree,
+    directions_of,
+    factors_of,
+    length_moment,
+)
 from .sobol import scrambled
 
 FEW, MOST, _ENTRIES = 4, 16, 1 << 17
@@ -149,18 +158,17 @@ class SampledRule:
             u = u / np.linalg.norm(u, axis=1, keepdims=True)
         phi = self._phi(u @ L.T)
         g, gram = u @ inverse.T, inverse @ inverse.T
-        length = _moment(r) if self._homogeneous else _one
+        length = partial(length_moment, r) if self._homogeneous else _one
 
         def multiplied(factors: Sequence[Factor]) -> Array:
             columns = (phi[:, self._places[each]] for each in factors)
             return reduce(np.multiply, columns, np.ones(len(u)))
 
+        kinds = {(half.outer, half.slopes) for half in self._right}
+        ordered = {kind: _ordered(g, gram, *kind, length) for kind in kinds}
         left = np.array([multiplied(half.factors) for half in self._left])
         right = np.array(
-            [
-                multiplied(half.factors) * _ordered(g, gram, half.outer, half.slopes, length)
-                for half in self._right
-            ]
+            [multiplied(half.factors) * ordered[half.outer, half.slopes] for half in self._right]
         )
         return np.asarray((left @ right.T)[self._at] / len(u))
 
@@ -174,7 +182,7 @@ def _ordered(
 ) -> Array:
     """The Wick-ordered product of g of these samples, each power of the length averaged."""
     total = np.zeros(len(g))
-    for free, pairs in _contractions(len(outer)):
+    for pairs, free in _contractions(len(outer)):
         scale = math.prod(-gram[outer[s], outer[t]] for s, t in pairs)
         own = np.prod([g[:, outer[s]] for s in free], axis=0) if free else 1.0
         total += scale * length(len(free) - slopes) * own
@@ -182,31 +190,13 @@ def _ordered(
 
 
 @cache(entries=16)
-def _contractions(
-    count: int,
-) -> tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...]:
-    """The ways to pair some of so many places: those left, and the pairs."""
-    found = []
-    for chosen in range(1 << count):
-        free = tuple(k for k in range(count) if chosen >> k & 1)
-        rest = [k for k in range(count) if k not in free]
-        if len(rest) % 2 == 0:
-            for pairs in pair_partitions(len(rest)) if rest else ((),):
-                found.append((free, tuple(tuple(rest[k] for k in pair) for pair in pairs)))
-    return tuple(found)
+def _contractions(count: int) -> tuple[tuple[Pairing, tuple[int, ...]], ...]:
+    """`matchings` of so many places."""
+    return tuple(matchings(range(count)))
 
 
 def _one(power: int) -> float:
     return 1.0
-
-
-def _moment(r: int) -> Callable[[int], float]:
-    """⟨τ^n⟩ of a normal vector's length τ in r dimensions."""
-
-    def moment(n: int) -> float:
-        return math.exp(math.lgamma(0.5 * (r + n)) - math.lgamma(0.5 * r) + 0.5 * n * math.log(2.0))
-
-    return moment
 
 
 @cache(entries=4)

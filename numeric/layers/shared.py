@@ -170,6 +170,10 @@ class _OnPanels:
 
     def __init__(self, sigma: Kinked, reach: float, q: float, p: float) -> None:
         self._sigma, self._reach = sigma, reach
+        self._forms = {
+            head: regular if len(head.orders) == 1 else singular
+            for head, (regular, singular) in sigma.forms.items()
+        }
         self._shared, self._own = math.sqrt(p), math.sqrt(q - p)
         B, none = np.array([[1.0, 0.0], [self._shared, self._own]]), np.zeros((2, 0))
         self._level = kinked.Level(B, none, sigma.kinks, sigma.width, PANELS[0])
@@ -180,12 +184,10 @@ class _OnPanels:
         """The averages and their sizes, (2, nodes)."""
         parent, x, weights = self._level.children(y[None], self._reach)
         z = self._shared * y[parent] + self._own * x
-        orders = {order for forms in self._sigma.forms.values() for form in forms if form
-                  for order in form.orders}  # fmt: skip
+        orders = {order for form in self._forms.values() if form for order in form.orders}
         derivative = {order: self._sigma.derivative(order, z) for order in orders}
         found = {}
-        for head, (regular, singular) in self._sigma.forms.items():
-            form = regular if len(head.orders) == 1 else singular
+        for head, form in self._forms.items():
             if form is None:
                 found[head] = np.full((2, len(y)), math.nan)
                 continue

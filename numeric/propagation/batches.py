@@ -11,52 +11,45 @@ at one orbit, and 0 elsewhere, give J, A and T. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import xarray
 
 from derive.citations import rests_on
-from derive.engine.orbits import Exchangeable, orbits
-from derive.engine.tensors import Name, named
-from derive.errors import InputError, Words, instance
-from derive.groups.pairings import pattern_of
+from derive.engine.orbits import Exchangeable
+from derive.engine.tensors import named
+from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
-from ..flows import repeated_layer
-from ..layers.accuracy import CAUTION, EPS, NOISE, RUNS
-from ..layers.vectors import Descent
-from ..tables import layout
+from ..layers.accuracy import CAUTION, EPS, RUNS
+from .repeated import (
+    LARGEST,
+    LEAST,
+    NEWTON,
+    ROUNDINGS,
+    SMALLEST,
+    RepeatedLayer,
+    Tensors,
+    disturbances,
+    restless,
+    table,
+)
 
 _K, _G1, _V, _THETA = (named(name) for name in ("K", "G1", "V", "Theta"))
 
-Tensors: TypeAlias = dict[Name, Array]
-"""Tensors by their orbits, (copies, …)."""
-
 _ORBITS = "K", "G1", "V"
-_BLOCK, _BLOCKS, _SEED = 32, 32, 2019
-"""Layers between two looks at K, and how often it is looked at; a seed of disturbances."""
+_BLOCK, _BLOCKS, _NEAR = 32, 32, 1e-6
+"""Layers between two looks at K; how often it is looked at; the relative change of K from which
+Newton's method goes on."""
 
-_NEAR, _NEWTON, _ROUNDINGS, _LEAST = 1e-6, 8, 1024, 1e-9
-"""The relative change of K from which Newton's method goes on; its steps; the roundings of q that
-are left; the 1 − eigenvalue that is taken for 0, as where every q is fixed."""
-
-_SMALLEST, _LARGEST = 1e-30, 1e30
-"""A q that goes on to fall, or to grow."""
+_APART = " with q > p"
+"""The condition on the fixed point, in a message."""
 
 _SETTLES = 1 - 1e-7
 """The largest rate at which a tensor has a limit."""
-
-_MEANINGS = {
-    "K": "K at the fixed point",
-    "kernel_rate": "eigenvalues of the Jacobian of (q, p)",
-    "gradient_rate": "eigenvalues of the map of Theta; gradients grow by the largest",
-    "V_rate": "the largest eigenvalue of the map of V",
-    "G1": "limit of G1",
-    "V": "limit of V",
-}
 
 
 @rests_on("yang2019")
@@ -66,8 +59,6 @@ def fixed_batch(net: Network, inputs: Exchangeable) -> xarray.Dataset:
 
     Raises InputError for a network or a batch that can't be used, and where K comes to no rest.
     """
-    instance("net", net, Network, "a derive.Network")
-    instance("inputs", inputs, Exchangeable, "a derive.Exchangeable")
     if inputs.m == 1:
         raise InputError("inputs", str(inputs), "two samples or more")
     with np.errstate(all="ignore"):
@@ -75,19 +66,17 @@ def fixed_batch(net: Network, inputs: Exchangeable) -> xarray.Dataset:
         around = _at_rest(net, inputs, layer)
     numbers = {"K": np.tile(around.K, (1 + RUNS, 1)), **around.numbers()}
     every = list(dict.fromkeys(label for name in (_K, _V) for label in layer.labels(name)))
-    arrays: dict[str, xarray.Variable] = {}
+    found: dict[str, tuple[tuple[str, ...], Array, Array]] = {}
     for name, copies in numbers.items():
         error = CAUTION * np.abs(copies[1:] - copies[0]).max(axis=0)
         error = np.maximum(error, around.error * np.abs(copies[0]).max())
         dims: tuple[str, ...] = ("mode",) if error.ndim else ()
-        both = [copies[0], error]
+        values = copies[0]
         if name in _ORBITS:
             dims, at = ("orbit",), [every.index(label) for label in layer.labels(named(name))]
-            both = [_put(len(every), at, each) for each in both]
-        arrays[name] = xarray.Variable(dims, both[0], {"long_name": _MEANINGS[name]})
-        arrays[f"{name}_error"] = xarray.Variable(dims, both[1])
-    attributes = {"network": str(net), **layout.about_inputs(inputs)}
-    return xarray.Dataset(arrays, {"orbit": every}, attributes)
+            values, error = (_put(len(every), at, each) for each in (values, error))
+        found[name] = dims, values, error
+    return table(net, inputs, found, every)
 
 
 def _put(count: int, at: Sequence[int], values: Array) -> Array:
@@ -97,56 +86,6 @@ def _put(count: int, at: Sequence[int], values: Array) -> Array:
     return found
 
 
-class RepeatedLayer:
-    """The layer that a network repeats, on tensors given by their orbits.
-
-    Attributes:
-        names: the tensors, and those that they need.
-    """
-
-    def __init__(self, net: Network, inputs: Exchangeable, names: Sequence[str]) -> None:
-        self._layers, self._parameters, samples = repeated_layer(net, inputs, names)
-        self.names, self._samples = self._layers.names, samples
-        self._orbits = {name: orbits(name, samples) for name in self.names}
-
-    def labels(self, name: Name) -> list[str]:
-        """The orbits of a tensor."""
-        return list(self._orbits[name])
-
-    def __call__(
-        self, given: Tensors, depth: int = 2, noise: Callable[[int], Array] | None = None
-    ) -> Tensors:
-        """The tensors that so many layers, less one, make of these.
-
-        Arguments:
-            given: (copies, orbits) each.
-            depth: layers, the given one among them.
-            noise: disturbances of so many averages, (copies, averages), in units of their sizes.
-        """
-        copies = len(given[_K])
-        arrays = [self._spread(name, given[name]) for name in self.names]
-        averages = self._layers.noises
-        descent = Descent(
-            np.tile(self._parameters, (depth, copies, 1)),
-            np.zeros((copies, averages)) if noise is None else noise(averages),
-            np.zeros((copies, len(arrays))),
-            lambda layers: None,
-        )
-        rows, _ = self._layers.descend((arrays, [np.abs(each[0]) for each in arrays]), descent)
-        return {
-            name: np.stack([row[-1][(slice(None), *each[0])] for each in own.values()], axis=1)
-            for row, (name, own) in zip(rows, self._orbits.items(), strict=True)
-        }
-
-    def _spread(self, name: Name, values: Array) -> Array:
-        """The array over samples, (copies, m, m, …)."""
-        found = np.zeros((len(values), *(self._samples,) * len(name.subscripts)))
-        number = {each: k for k, own in enumerate(self._orbits[name].values()) for each in own}
-        for at in np.ndindex(found.shape[1:]):
-            found[(slice(None), *at)] = values[:, number[pattern_of(at)]]
-        return found
-
-
 def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Around:
     """The fixed point: many layers, and then Newton's method with the slope where they end."""
     layer = RepeatedLayer(net, inputs, ("K",))
@@ -154,29 +93,23 @@ def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Aroun
     for _ in range(_BLOCKS):
         before = layer({_K: K}, _BLOCK)[_K]
         K = layer({_K: before})[_K]
-        if not _SMALLEST < K[0, 0] < _LARGEST:
-            raise _restless(net, inputs, K)
+        if not SMALLEST < K[0, 0] < LARGEST:
+            raise restless(net, inputs, K[0], _APART)
         if not np.abs(K - before).max() > _NEAR * np.abs(K).max():
             break
     around, start = _Around.of(whole, K[0]), K
     rest = np.eye(2) - around.maps[_G1][0]
-    inverse = np.linalg.pinv(rest, rcond=_LEAST) if np.isfinite(rest).all() else rest
-    error = _ROUNDINGS * EPS * float(np.linalg.norm(inverse, 2))
-    for _ in range(_NEWTON):
+    inverse = np.linalg.pinv(rest, rcond=LEAST) if np.isfinite(rest).all() else rest
+    error = ROUNDINGS * EPS * float(np.linalg.norm(inverse, 2))
+    for _ in range(NEWTON):
         step = (layer({_K: K})[_K] - K) @ inverse.T
         K = K + step
         if not np.abs(step).max() > error * np.abs(K).max():
             break
     if not (np.abs(step).max() <= error * np.abs(K).max() and K[0, 0] > K[0, 1]):
-        raise _restless(net, inputs, K)
+        raise restless(net, inputs, K[0], _APART)
     near = np.abs(K - start).max() <= error * np.abs(K).max()
     return (around if near else _Around.of(whole, K[0]))._replace(error=error)
-
-
-def _restless(net: Network, inputs: Exchangeable, K: Array) -> InputError:
-    """The error of a kernel that does not come to rest."""
-    got = f"{net} at {inputs}, which leads to q = {K[0, 0]:.6g} and p = {K[0, 1]:.6g}"
-    return InputError("net, inputs", Words(got), "a fixed point of the kernel with q > p")
 
 
 class _Around(NamedTuple):
@@ -202,10 +135,7 @@ class _Around(NamedTuple):
         given[_V][1 + len(pairs) :] = fours
 
         def noise(averages: int) -> Array:
-            rng = np.random.default_rng(_SEED)
-            found = NOISE * EPS * rng.uniform(-1.0, 1.0, (sets, averages))
-            found[0] = 0.0
-            return np.repeat(found, probes, axis=0)
+            return np.repeat(disturbances(averages), probes, axis=0)
 
         found = layer({name: np.tile(each, (sets, 1)) for name, each in given.items()}, 2, noise)
         parts = {name: each.reshape(sets, probes, -1) for name, each in found.items()}

@@ -21,7 +21,7 @@ from flint import arb, ctx, fmpq
 from derive import propagation
 from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable
-from derive.errors import InputError, as_integer, as_sequence
+from derive.errors import InputError, as_integer, as_sequence, instance
 from derive.expressions import as_expression
 from derive.network import Network, dense_network
 from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
@@ -203,8 +203,9 @@ def fixed_points(
     if inputs is not None:
         if precision is not None:
             raise InputError("precision", precision, "None, for a batch")
-        tokens = isinstance(net, Network) and net.layer.input_axes
-        return fixed_tokens(net, inputs) if tokens else fixed_batch(net, inputs)
+        instance("net", net, Network, "a derive.Network")
+        instance("inputs", inputs, Exchangeable, "a derive.Exchangeable")
+        return fixed_tokens(net, inputs) if net.layer.input_axes else fixed_batch(net, inputs)
     found = propagation.fixed_points(net)
     if precision is None:
         return _points(

@@ -19,17 +19,26 @@ import xarray
 from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import named
-from derive.errors import InputError, Words
+from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
-from ..layers.accuracy import CAUTION, EPS, NOISE, RUNS
-from ..tables import layout
-from .batches import RepeatedLayer
+from ..layers.accuracy import CAUTION, EPS, RUNS
+from .repeated import (
+    LARGEST,
+    LEAST,
+    NEWTON,
+    ROUNDINGS,
+    SMALLEST,
+    RepeatedLayer,
+    disturbances,
+    restless,
+    table,
+)
 
 _K = named("K")
-_LAYERS, _SETTLED, _NEWTON = 512, 1e-5, 8
-"""Most layers; the change of K, relative to q, from which Newton's method goes on; its steps."""
+_LAYERS, _SETTLED = 512, 1e-5
+"""Most layers; the change of K, relative to q, from which Newton's method goes on."""
 
 _PATIENCE = 128
 """Layers from which on a change of order q/layer is taken for a power law."""
@@ -39,11 +48,6 @@ _ALIKE = 1e-4
 
 _WIDEST, _HALVINGS = 0.1, 5
 """Steps of √(δ/q), or relative steps of q and δ: the largest, and how often it is halved."""
-
-_ROUNDINGS, _LEAST = 1024, 1e-9
-"""The roundings of q that Newton's method leaves; the 1 − eigenvalue that is taken for 0."""
-
-_SMALLEST, _LARGEST, _SEED = 1e-30, 1e30, 2019
 
 
 @rests_on("yang2019")
@@ -61,42 +65,30 @@ def fixed_tokens(net: Network, inputs: Exchangeable) -> xarray.Dataset:
         if start is None:
             raise _restless(net, inputs, tokens)
         slopes, errors = tokens.slopes(start)
-        inverse = np.asarray(np.linalg.pinv(np.eye(2) - slopes, rcond=_LEAST), dtype=float)
+        inverse = np.asarray(np.linalg.pinv(np.eye(2) - slopes, rcond=LEAST), dtype=float)
         at, change = _newton(tokens, start, inverse)
-        error = float(np.linalg.norm(inverse, 2)) * (tokens.error(at) + _ROUNDINGS * EPS * at[0])
+        error = float(np.linalg.norm(inverse, 2)) * (tokens.error(at) + ROUNDINGS * EPS * at[0])
         if not change <= error:
             raise _restless(net, inputs, tokens)
         if np.abs(at - start).max() > error:
             slopes, errors = tokens.slopes(at)
     rates = np.asarray(np.linalg.eigvals(slopes).real, dtype=float)
-    numbers: dict[str, tuple[tuple[str, ...], Array, float]] = {
-        "K": (("orbit",), np.array([at[0], at[0] - at[1]]), error),
-        "kernel_rate": (("mode",), rates[np.argsort(-np.abs(rates))], float(errors.max())),
+    numbers: dict[str, tuple[tuple[str, ...], Array, Array]] = {
+        "K": (("orbit",), np.array([at[0], at[0] - at[1]]), np.full(2, error)),
+        "kernel_rate": (("mode",), rates[np.argsort(-np.abs(rates))], np.full(2, errors.max())),
     }
     if at[1] == 0.0:
-        numbers["difference_rate"] = ((), slopes[1, 1, ...], errors[1, 1])
-    arrays: dict[str, xarray.Variable] = {}
-    for name, (dims, values, off) in numbers.items():
-        arrays[name] = xarray.Variable(dims, values, {"long_name": _MEANINGS[name]})
-        arrays[f"{name}_error"] = xarray.Variable(dims, np.full(np.shape(values), off))
-    attributes = {"network": str(net), **layout.about_inputs(inputs)}
-    return xarray.Dataset(arrays, {"orbit": ["(11)", "(12)"]}, attributes)
-
-
-_MEANINGS = {
-    "K": "K at the fixed point",
-    "kernel_rate": "eigenvalues of the Jacobian of (q, p)",
-    "difference_rate": "factor of q - p in a layer, close to equal tokens",
-}
+        numbers["difference_rate"] = ((), slopes[1, 1, ...], errors[1, 1, ...])
+    return table(net, inputs, numbers, ["(11)", "(12)"])
 
 
 def _newton(tokens: _Tokens, at: Array, inverse: Array) -> tuple[Array, float]:
     """The fixed point, and the last step to it."""
     change = np.inf
-    for _ in range(_NEWTON):
+    for _ in range(NEWTON):
         step = inverse @ (tokens(at) - at)
         at, change = at + step, float(np.abs(step).max())
-        if not change > _ROUNDINGS * EPS * at[0]:
+        if not change > ROUNDINGS * EPS * at[0]:
             break
     return at, change
 
@@ -104,10 +96,8 @@ def _newton(tokens: _Tokens, at: Array, inverse: Array) -> tuple[Array, float]:
 def _restless(net: Network, inputs: Exchangeable, tokens: _Tokens) -> InputError:
     """The error of a kernel that does not come to rest: how it moves in the end."""
     (q, apart), (before, _) = tokens.last, tokens.before
-    got = f"{net} at {inputs}, which leads to q = {q:.6g} and p = {q - apart:.6g}; in the last "
-    got += f"layer q changed by {q - before:.6g}"
-    wanted = "a fixed point of the kernel, such as a skip below 1 has with a norm"
-    return InputError("net, inputs", Words(got), wanted)
+    more = f"; in the last layer q changed by {q - before:.6g}"
+    return restless(net, inputs, (q, q - apart), ", such as a skip below 1 has with a norm", more)
 
 
 class _Tokens:
@@ -128,14 +118,8 @@ class _Tokens:
 
     def error(self, at: Array) -> float:
         """The estimated error of K behind one layer, as `flow` has it."""
-
-        def noise(averages: int) -> Array:
-            found = np.random.default_rng(_SEED).uniform(-1.0, 1.0, (1 + RUNS, averages))
-            found[0] = 0.0
-            return NOISE * EPS * found
-
         given = np.tile([at[0], at[0] - at[1]], (1 + RUNS, 1))
-        found = self._layer({_K: given}, 2, noise)[_K]
+        found = self._layer({_K: given}, 2, disturbances)[_K]
         return float(CAUTION * np.abs(found - found[0]).max())
 
     def settled(self, at: Array) -> Array | None:
@@ -146,7 +130,7 @@ class _Tokens:
             change = float(np.abs(self.last - self.before).max())
             q, apart = self.last
             drifts = layer >= _PATIENCE and change * layer > q / 2.0
-            if drifts or not _SMALLEST < q < _LARGEST:
+            if drifts or not SMALLEST < q < LARGEST:
                 return None
             if apart < min(_ALIKE * q, self.before[1]):
                 self.last = np.array([q, 0.0])
@@ -163,7 +147,7 @@ class _Tokens:
             moved.append(_limit(lambda step: self._shrunk(at[0], step), 1))
         slopes, errors = (np.stack(each, axis=1) for each in zip(*moved, strict=True))
         least = (_WIDEST / 2**_HALVINGS) ** (1 if at[1] else 2)
-        return slopes, errors + _ROUNDINGS * EPS / least
+        return slopes, errors + ROUNDINGS * EPS / least
 
     def _slope(self, at: Array, towards: Array) -> tuple[Array, Array]:
         """The derivative along an axis."""

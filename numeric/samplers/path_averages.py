@@ -49,6 +49,7 @@ from derive.groups.pairings import (
     Partition,
     as_pairing,
     coset_type,
+    matchings,
     ordered,
     pair_partitions,
 )
@@ -99,14 +100,7 @@ Polynomial = dict[Monomial, Array]
 @cache
 def partial_pairings(points: tuple[int, ...]) -> tuple[Pairing, ...]:
     """All ways to pair some of the points."""
-    if not points:
-        return ((),)
-    first, rest = points[0], points[1:]
-    found = list(partial_pairings(rest))
-    for position, partner in enumerate(rest):
-        others = rest[:position] + rest[position + 1 :]
-        found += [((first, partner), *tail) for tail in partial_pairings(others)]
-    return tuple(found)
+    return tuple(pairs for pairs, _ in matchings(points))
 
 
 @cache

@@ -421,9 +421,8 @@ def _rows(
     noise = np.hypot(errors, floors)
     found, error, left_out = intercepts(powers, samples, noise, NEXT_TERM, _batch(flowed))
     if _batch(flowed):
-        grown = _growing(left_out, largest)
-        error, left_out = np.sqrt(error**2 - left_out**2 + grown**2), grown
-    ses, differences = np.hypot(error, doubt), found - theory - known
+        left_out = _growing(left_out, largest)
+    ses, differences = np.hypot(np.hypot(error, left_out), doubt), found - theory - known
     if truncated:
         exact = ~errors.any(axis=0) & (abs(differences) <= floors.max(axis=0) + doubt)
         left_out = np.where(exact, 0.0, _next_term(name, flowed, widths[0], largest))
@@ -461,8 +460,8 @@ def _next_term(name: str, flowed: xarray.Dataset, width: int, largest: Array) ->
 
 
 def _growing(left_out: Array, largest: Array) -> Array:
-    """What a fit may leave out, as a share of the tensor no less than in the layers before: a
-    coefficient that vanishes in one layer says nothing of those behind it."""
+    """The terms that a fit leaves out, as a share of the tensor no less than in the layers before:
+    a coefficient that vanishes in one layer says nothing of those behind it."""
     shares = np.divide(left_out, largest, out=np.zeros_like(left_out), where=largest > 0)
     most = np.maximum.accumulate(shares.reshape(len(shares), -1).max(axis=1))
     return np.asarray(most.reshape(-1, *[1] * (left_out.ndim - 1)) * largest)

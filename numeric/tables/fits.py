@@ -54,7 +54,7 @@ def intercepts(
 ) -> tuple[Array, Array, Array]:
     """Fit polynomials in 1/n by weighted least squares: c_0, its error, and the next term's part.
 
-    The error combines that of the samples with that of the first neglected term, c_{d+1}/n^{d+1}.
+    The error is that of the samples. The part is that of the first neglected term, c_{d+1}/n^{d+1}.
     We assume |c_{d+1}| ≤ next_term |c_d|, or of a series in m/n ≤ m^d |c_1|, if that is more. A fit
     of degree 0 has no such estimate.
 
@@ -79,4 +79,4 @@ def intercepts(
     neglected = abs(following * left_out)
     parts = first * errors
     spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
-    return coefficients[..., 0], np.hypot(spread, neglected), neglected
+    return coefficients[..., 0], spread, neglected

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib.metadata import version
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +37,10 @@ from derive.activations import Activation
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.tensors import Name
 from derive.errors import InputError
-from derive.groups.pairings import pattern_of
 from derive.network import Network
 from derive.work.caches import cache
 
-from ..arrays import Array
+from ..arrays import Array, over_samples
 
 TWINS = {
     "_se": "standard error of",
@@ -313,14 +311,8 @@ def orbits_apart(table: xarray.Dataset) -> xarray.Dataset:
 def spread(table: xarray.Dataset, name: Name, samples: int, ending: str = "") -> Array:
     """A tensor's entries, or those of a twin, from a table by `orbit`: (layers, m, …, m)."""
     values, labels = table[name.label + ending].to_numpy(), table["orbit"].to_numpy().tolist()
-    column = {
-        pattern: labels.index(label)
-        for label, own in orbits(name, samples).items()
-        for pattern in own
-    }
-    rank = len(name.subscripts)
-    at = [column[pattern_of(each)] for each in product(range(samples), repeat=rank)]
-    return np.asarray(values[:, at].reshape(len(values), *(samples,) * rank))
+    at = [labels.index(label) for label in orbits(name, samples)]
+    return over_samples(np.asarray(values[:, at]), name, samples)
 
 
 def about_inputs(inputs: Exchangeable, batch: int = 0) -> dict[str, int | float | str]:
