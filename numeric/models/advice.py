@@ -326,7 +326,7 @@ def to_change(
 def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
     """By what the hidden matrices, or the branches beside skips, should be multiplied."""
     factors = _factors(derived)
-    if description.positions or description.batch or not 0 < min(factors) < math.inf:
+    if not description.is_of_vectors or not 0 < min(factors) < math.inf:
         return []
     has_skips = any(block.skip for block in description.structure.blocks)
     found = (_of_branches if has_skips else _of_gain)(description, X, derived)

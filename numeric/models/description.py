@@ -129,6 +129,11 @@ class Description:
         return self.reading.graph.batch
 
     @property
+    def is_of_vectors(self) -> bool:
+        """True if it takes vectors one by one: no signals, and no batch."""
+        return not self.positions and not self.batch
+
+    @property
     def averages_scores(self) -> bool:
         """True if it has attention with scores over √d, whose averages theory takes."""
         numbers = range(2, self.depth + 1)

@@ -83,7 +83,7 @@ def report(
         batch = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", batch)
     thorough = more or draws is not None
-    if say is not None and not (description.positions or description.batch):
+    if say is not None and description.is_of_vectors:
         at_once = theory(description, X, 0)
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
             say(str(finding))
@@ -103,7 +103,7 @@ def report(
     if (on := on_tokens(description, known)) is not None:
         findings.append(on)
     if say is not None:
-        for finding in findings if description.positions or description.batch else findings[2:]:
+        for finding in findings[2:] if description.is_of_vectors else findings:
             say(str(finding))
     planned = plan(description, draws or enough(description, _THOROUGH if more else _QUICK))
     planned = planned if thorough else planned._replace(work=_QUICK)
