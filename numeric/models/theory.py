@@ -126,8 +126,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     tokens = np.full(depth, np.nan)
     K = known["K"].reshape(len(layers), len(X), len(X))
     if first > 1:
-        asked = ("K",) if description.batch or averages else ("K", "Theta")
-        parts = [*_by_shape(net, X, first - 1, *asked)]
+        parts = [*_by_shape(net, X, first - 1, "K")]
         tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
         K = np.concatenate([_over_positions(parts)[0], K])
     coarse, doubts = _coarseness(description), _doubt(description, K)
