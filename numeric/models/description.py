@@ -27,7 +27,7 @@ from .laws import Law, of_biases, of_matrix
 from .networks import (
     Structure,
     attention,
-    attention_over_roots,
+    averages_scores,
     decimal,
     live_taps,
     network,
@@ -136,8 +136,13 @@ class Description:
     @property
     def averages_scores(self) -> bool:
         """True if it has attention with scores over √d, whose averages theory takes."""
-        numbers = range(2, self.depth + 1)
-        return any(attention_over_roots(self.structure, number) for number in numbers)
+        return averages_scores(self.structure)
+
+    @property
+    def has_susceptibilities(self) -> bool:
+        """True if theory has χ_∥ and χ_⊥ of its layers, and of the model made deeper: for inputs by
+        themselves, and not where it averages scores."""
+        return not self.batch and not self.averages_scores
 
     @property
     def first(self) -> int:

@@ -160,7 +160,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     V = {"V": values["V"]} if "V" in values else {}
     chi = np.full((2, depth), np.nan)
     until = depth if orders > 1 or first == 1 else first - 1  # behind these takes as long again
-    if not description.batch and not averages:  # where Θ or samples by themselves are known
+    if description.has_susceptibilities:
         chi[:, :until] = susceptibilities(_cut(net, until, depth), X[0], until, K[:until, 0, 0])
     return Theory(
         _table(layers, arrays),
@@ -469,7 +469,7 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2 or description.batch or description.averages_scores:
+    if hidden < 2 or not description.has_susceptibilities:
         return
     first = description.structure.blocks[0].node
     has_positions = bool(description.structure.graph.shapes[first])
