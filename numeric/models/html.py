@@ -221,7 +221,7 @@ def facts(report: Report) -> list[str]:
             f"{short(rates.stable)}{spread}, fastest at {short(rates.fastest)}{by_laws}"
             + (f", with {held} held" if held else "")
         )
-    if not report.depths and not report.description.batch:
+    if not report.depths and report.description.has_susceptibilities:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))
