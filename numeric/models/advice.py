@@ -86,7 +86,7 @@ def is_read_right(
     question, told, values = "Is the model read right?", [], dict[str, Any]()
     wrong = [each for each in comparisons if not each.agrees]
     for each in comparisons:
-        name = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
+        name = ", ".join(each.tensors)
         if name == "V":
             n = int(each.widths[0])
             told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))

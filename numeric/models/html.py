@@ -93,10 +93,8 @@ class Report:
         found = []
         falls = self.description.drawn().is_known
         for each in self.comparisons:
-            of_V = any(row.tensor == "V" for row in each.rows)
-            table = self.sample.table_of(each)
-            told = limits(each, table, falls)
-            if of_V:
+            told = limits(each, self.sample.table_of(each), falls)
+            if "V" in each.tensors:
                 n = self.description.widths[1]
                 told = of_fluctuations(told, each, self.theory.second, n)
             found.append(told)
@@ -179,19 +177,17 @@ def details(report: Report) -> str:
     """How the model was read, what follows, and each verdict, in lines."""
     lines = [str(report.description), "", *facts(report), ""]
     for each, its in zip(report.comparisons, report.limits, strict=True):
-        names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
-        lines.append(f"{names}: {each.summary}")
+        lines.append(f"{', '.join(each.tensors)}: {each.summary}")
         lines += [f"  {told}" for told in _beside(report, each, its)]
     return "\n".join(lines)
 
 
 def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]:
     """What a verdict's words need beside them."""
-    names = {row.tensor for row in comparison.rows}
     found = [str(limits)] if comparison.weak else []
-    if "V" in names:
+    if "V" in comparison.tensors:
         found += [str(each) for each in report.sample.rows if each.z > each.bound]
-    found += [str(each) for each in report.omissions if each.tensor in names]
+    found += [str(each) for each in report.omissions if each.tensor in comparison.tensors]
     return found
 
 
@@ -289,7 +285,7 @@ def document(report: Report) -> dict[str, Any]:
     ]
     verdicts = [
         {
-            "tensors": list(dict.fromkeys(row.tensor for row in each.rows)),
+            "tensors": list(each.tensors),
             "agrees": each.agrees,
             "resolution": each.resolution,
             "largest_z": abs(each.worst.z),

@@ -148,7 +148,7 @@ def report(
 
 def is_of_means(comparison: Comparison) -> bool:
     """True if it is of K and Θ, which are what a short report decides on."""
-    return all(row.tensor in {"K", "Theta"} for row in comparison.rows)
+    return {"K", "Theta"}.issuperset(comparison.tensors)
 
 
 def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bool) -> bool:
