@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -113,6 +113,23 @@ class Matrices:
 
     def __matmul__(self, other: Matrices) -> Matrices:
         return Matrices(tuple(a + b for a in self.terms for b in other.terms))
+
+
+def parts_of(u: Value) -> tuple[Value, ...]:
+    """The values that lie side by side, or the only one."""
+    return u.parts if isinstance(u, Beside) else (u,)
+
+
+def beside(values: Iterable[Value]) -> Beside:
+    """Layers side by side, those that are parts already among the others.
+
+    Raises UnreadableError for what is no layer.
+    """
+    parts = [part for each in values for part in parts_of(each)]
+    layers = tuple(each for each in parts if isinstance(each, Neurons))
+    if len(layers) < len(parts):
+        raise UnreadableError("values side by side that are no layers")
+    return Beside(layers)
 
 
 def as_matrices(value: object) -> Matrices:
@@ -240,7 +257,7 @@ class Tracer:
                 for each, (a, b) in zip(u.parts, spans, strict=True)
                 if a < b
             ]
-            return kept[0] if len(kept) == 1 else Beside(tuple(kept))  # type: ignore[arg-type]
+            return kept[0] if len(kept) == 1 else beside(kept)
         if not isinstance(u, Neurons) or u.expr.has(_MEAN, _SQUARE):
             raise UnreadableError("some neurons of what is no layer")
         is_last = not self.graph.shapes[u.node] or self.channels_last != (u.form == "turned")
@@ -297,8 +314,7 @@ class Tracer:
         if len(widths) > 1 or not all(isinstance(e, Beside | sympy.Expr) for e in values):
             raise UnreadableError("values side by side with others that have other parts")
         columns = [e.parts if isinstance(e, Beside) else [e] * len(wide[0].parts) for e in values]
-        made = [operation(*each) for each in zip(*columns, strict=True)]
-        return Beside(tuple(made))  # type: ignore[arg-type]
+        return beside(operation(*each) for each in zip(*columns, strict=True))
 
     def _by_rows(self, u: Value) -> Value:
         """The inputs of a matrix, if these are several rows: each is at a position."""

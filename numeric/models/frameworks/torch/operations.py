@@ -32,6 +32,8 @@ from ...tracing import (
     UnreadableError,
     Value,
     as_matrices,
+    beside,
+    parts_of,
 )
 from . import attention
 from .attention import folded, is_constant
@@ -229,7 +231,7 @@ def _linear(tracer: Tracer, u: Value, weight: Value, bias: Parameter | None = No
 
 def _check_last(tracer: Tracer, u: Value) -> None:
     """Raise UnreadableError unless the neurons are the last axis."""
-    for each in u.parts if isinstance(u, Beside) else (u,):
+    for each in parts_of(u):
         if isinstance(each, Neurons) and tracer.graph.shapes[each.node] and not each.form:
             raise UnreadableError(
                 "a random matrix over positions, which has no theory here: permute the channels to "
@@ -293,19 +295,17 @@ def _einsum(tracer: Tracer, spelled: str, *given: Value) -> Value:
 
 def _cat(tracer: Tracer, given: Any, dim: int = 0) -> Value:
     """Values side by side, along the axis of the neurons."""
-    parts = [e for each in given for e in (each.parts if isinstance(each, Beside) else (each,))]
-    if not all(isinstance(each, Neurons) for each in parts):
-        raise UnreadableError("values side by side that are no layers")
-    first = parts[0]
+    made = beside(given)
+    first, *_ = made.parts
     axes = len(tracer.graph.shapes[first.node]) if first.form != "flat" else 0
     neurons = axes + 1 if first.form == "turned" else 1
-    if {(e.form, tracer.graph.shapes[e.node]) for e in parts} != {
+    if {(e.form, tracer.graph.shapes[e.node]) for e in made.parts} != {
         (first.form, tracer.graph.shapes[first.node])
     }:
         raise UnreadableError("values side by side whose positions differ")
     if dim % (axes + 2) != neurons:
         raise UnreadableError(f"values side by side along axis {dim}, which is not the neurons'")
-    return Beside(tuple(parts))
+    return made
 
 
 def _chunk(tracer: Tracer, u: Value, chunks: int, dim: int = 0) -> Any:
@@ -326,7 +326,7 @@ def _split(tracer: Tracer, u: Value, sizes: Any, dim: int = 0) -> Any:
 
 
 def _width(tracer: Tracer, u: Value) -> int:
-    parts = u.parts if isinstance(u, Beside) else (u,)
+    parts = parts_of(u)
     if not all(isinstance(each, Neurons) for each in parts):
         raise UnreadableError("a part of what is no layer")
     return sum(tracer.graph.widths[each.node] for each in parts if isinstance(each, Neurons))
@@ -334,7 +334,7 @@ def _width(tracer: Tracer, u: Value) -> int:
 
 def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
     """Raise UnreadableError unless the axis is the neurons'."""
-    first = u.parts[0] if isinstance(u, Beside) else u
+    first, *_ = parts_of(u)
     if not isinstance(first, Neurons) or first.form == "flat":
         raise UnreadableError("a part of what is no layer, or of positions that lie side by side")
     axes = len(tracer.graph.shapes[first.node])
@@ -643,8 +643,7 @@ def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
 def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     """The values of a layer as they are: with start_dim = 0 inputs would be joined."""
     if isinstance(u, Beside) and start_dim == 1:
-        parts = (_flat(tracer, each, start_dim, end_dim) for each in u.parts)
-        return Beside(tuple(parts))  # type: ignore[arg-type]
+        return beside(_flat(tracer, each, start_dim, end_dim) for each in u.parts)
     if isinstance(u, Neurons) and start_dim == 2 and end_dim == -1 and not u.form:
         return _merged(tracer, u)
     if not isinstance(u, Neurons) or start_dim != 1 or end_dim not in (1, -1):
