@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,13 +214,23 @@ class Tracer:
     def _by_columns(self, u: Beside, weight: Parameter, bias: Parameter | None) -> Neurons:
         """W u of values side by side: a matrix of its own for each of them."""
         counts = [self._count(each) for each in u.parts]
-        ends = np.cumsum([0, *counts])
-        if ends[-1] != weight.shape[1]:
-            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {ends[-1]} neurons")
+        if sum(counts) != weight.shape[1]:
+            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {sum(counts)} neurons")
+        return self._part_by_part(self.linear, u, counts, weight, bias)
+
+    def _part_by_part(
+        self,
+        product: Callable[[Value, Parameter, Parameter | None], Value],
+        u: Beside,
+        counts: Sequence[int],
+        weight: Parameter,
+        bias: Parameter | None,
+    ) -> Neurons:
+        """b + Σ_k W_k u_k of values side by side, of which W has so many columns, or channels."""
         found: Value = sympy.S.Zero
-        for number, each in enumerate(u.parts):
-            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
-            made = self.linear(each, own, bias if number == 0 else None)
+        spans = pairwise(accumulate(counts, initial=0))
+        for number, (each, span) in enumerate(zip(u.parts, spans, strict=True)):
+            made = product(each, self._part(weight, None, span), None if number else bias)
             found = self.add(found, made) if number else made
         assert isinstance(found, Neurons)
         return found
@@ -374,14 +384,12 @@ class Tracer:
         self, u: Beside, weight: Parameter, bias: Parameter | None, groups: int, **window: Any
     ) -> Neurons:
         """A convolution of channels side by side, by a filter for each of them."""
-        ends = np.cumsum([0, *(self.graph.widths[each.node] for each in u.parts)])
-        found: Value = sympy.S.Zero
-        for number, each in enumerate(u.parts):
-            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
-            made = self.filtered(each, own, bias if number == 0 else None, groups, **window)
-            found = self.add(found, made) if number else made
-        assert isinstance(found, Neurons)
-        return found
+
+        def product(each: Value, own: Parameter, bias: Parameter | None) -> Neurons:
+            return self.filtered(each, own, bias, groups, **window)
+
+        counts = [self.graph.widths[each.node] for each in u.parts]
+        return self._part_by_part(product, u, counts, weight, bias)
 
     def pooled(self, u: Value, make: Callable[[tuple[int, ...]], Taps], axes: int) -> Neurons:
         """Means over positions, by the taps that `make` has for those of u."""
