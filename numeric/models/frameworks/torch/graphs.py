@@ -276,12 +276,18 @@ def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
         return not (batch or list(called.parameters()) or called._forward_hooks)
     if node.op == "output":
         return False
-    return not is_random(str(getattr(node.target, "__name__", node.target)))
+    return not is_random(node)
 
 
-def is_random(name: str) -> bool:
-    """True for the name of a function that draws."""
-    return name.startswith(("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout"))
+def name_of(node: fx.Node) -> str:
+    """The name that a node calls: a function's or method's, or a module's path."""
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def is_random(node: fx.Node) -> bool:
+    """True for a function that draws."""
+    draws = ("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout")
+    return name_of(node).startswith(draws)
 
 
 def _above(node: fx.Node) -> set[fx.Node]:
@@ -307,7 +313,7 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
             or kind.endswith("Pad2d")
             or kind.startswith("Dropout")
         )
-    name = str(getattr(node.target, "__name__", node.target))
+    name = name_of(node)
     if name == "getitem":
         return bool(values[node].ndim > 2)
     if name in {"mul", "truediv", "div"}:

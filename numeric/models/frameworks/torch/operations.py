@@ -36,7 +36,8 @@ from ...tracing import (
     parts_of,
 )
 from . import attention
-from .attention import folded, is_constant
+from .attention import dropped, folded, is_constant, same
+from .graphs import name_of
 
 
 def evaluate(
@@ -71,11 +72,6 @@ def evaluate(
             told = f"the operation {name_of(node)} with such arguments"
             values[node] = otherwise(node, (*args, *kwargs.values()), told)
     return values
-
-
-def name_of(node: fx.Node) -> str:
-    """The name that a node calls: a function's or method's, or a module's path."""
-    return str(getattr(node.target, "__name__", node.target))
 
 
 def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
@@ -623,21 +619,8 @@ def _eps(given: float | None) -> float:
     return torch.finfo(torch.float32).eps if given is None else given
 
 
-def _dropout(
-    tracer: Tracer, u: Value, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Value:
-    del inplace
-    if training and p:
-        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
-    return tracer.dropped(u, p)
-
-
 def _prelu(tracer: Tracer, u: Value, weight: Parameter) -> Value:
     return tracer.apply(functions.leaky_relu, u, tracer.held(weight))
-
-
-def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
-    return u
 
 
 def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
@@ -786,7 +769,7 @@ _ANY: dict[str, Any] = {
 _METHODS = (
     _SPELLED
     | _ANY
-    | dict.fromkeys(("contiguous", "float", "double", "clone"), _same)
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), same)
     | {
         "view": _reshaped,
         "size": _sized,
@@ -823,7 +806,7 @@ _FUNCTIONS: dict[Any, Any] = {
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,
     torch.prelu: _prelu,
-    functional.dropout: _dropout,
+    functional.dropout: dropped,
 }
 
 
