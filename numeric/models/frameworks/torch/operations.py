@@ -147,11 +147,11 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
             return _adaptive(axes)(tracer, u, module.output_size)
         sizes = module.kernel_size, module.stride, module.padding
         return _averaged(axes)(tracer, u, *sizes, module.ceil_mode)
-    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        over = _over_positions(tracer, u, module.normalized_shape)
-        kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
-        gains = {each.path: each.value for each in own.values()}
-        return tracer.norm(u, kind, _eps(module.eps), gains, over=over)
+    if isinstance(module, nn.LayerNorm):
+        gains = own.get("weight"), own.get("bias")
+        return _layer_norm(tracer, u, module.normalized_shape, *gains, module.eps)
+    if isinstance(module, nn.RMSNorm):
+        return _rms_norm(tracer, u, module.normalized_shape, own.get("weight"), module.eps)
     if isinstance(module, nn.GroupNorm):
         return _group_norm(
             tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
@@ -555,10 +555,11 @@ def _layer_norm(
     weight: Parameter | None = None,
     bias: Parameter | None = None,
     eps: float = 1e-5,
+    kind: str = "layer",
 ) -> Value:
     over = _over_positions(tracer, u, normalized_shape)
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, "layer", eps, gains, over=over)
+    return tracer.norm(u, kind, eps, gains, over=over)
 
 
 def _over_positions(tracer: Tracer, u: Value, normalized: Any) -> bool:
@@ -609,14 +610,9 @@ def _batch_norm(
 def _rms_norm(
     tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Value:
-    _check_last(tracer, u)
-    gains = {} if weight is None else {weight.path: weight.value}
-    return tracer.norm(u, "rms", _eps(eps), gains)
-
-
-def _eps(given: float | None) -> float:
-    """A norm's ε; None is the machine epsilon, of single precision as models have."""
-    return torch.finfo(torch.float32).eps if given is None else given
+    """As `_layer_norm`; ε is by default the machine epsilon, of single precision as models have."""
+    eps = torch.finfo(torch.float32).eps if eps is None else eps
+    return _layer_norm(tracer, u, normalized_shape, weight, None, eps, "rms")
 
 
 def _prelu(tracer: Tracer, u: Value, weight: Parameter) -> Value:
