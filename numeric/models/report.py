@@ -73,11 +73,10 @@ def report(
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
     draws, seed = None if draws is None else as_integer("draws", draws, 4), checks.seed(seed)
-    given = None if inputs is None else inputs
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
-    description = model if isinstance(model, Description) else read(model, given, output=output)
-    given = description.example if given is None else given
+    description = model if isinstance(model, Description) else read(model, inputs, output=output)
+    given = description.example if inputs is None else inputs
     X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
         batch = f"{description.batch}, the batch that the model was read with"
@@ -201,7 +200,7 @@ def _compared(derived: Theory, sampled: Sample, alarms: float) -> Iterator[Compa
         yield compare(derived.first[fluctuations], sampled.first, share)
 
 
-def _inputs(description: Description, given: ArrayLike | None) -> Array:
+def _inputs(description: Description, given: Array | None) -> Array:
     """Those that were given, or normal ones, in the shape that the model takes."""
     axes = description.reading.axes if description.positions else (description.widths[0],)
     if description.reading.graph.shapes[description.structure.blocks[-1].node]:
@@ -232,12 +231,9 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
     return X
 
 
-def _checked(inputs: ArrayLike) -> Array:
+def _checked(inputs: Array) -> Array:
     wanted = f"(n_0,) or (m, n_0) finite numbers, m = {_MOST_INPUTS} at most"
-    try:
-        X = np.atleast_2d(np.asarray(inputs, float))
-    except (TypeError, ValueError):
-        raise InputError("inputs", inputs, wanted) from None
+    X = np.atleast_2d(inputs)
     X = X.reshape(len(X), -1) if X.ndim > 2 else X
     if not X.size or not np.isfinite(X).all() or len(X) > _MOST_INPUTS:
         raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)
