@@ -18,7 +18,7 @@ from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
 from .advice import is_learning, is_read_right, is_stable, is_wide, on_tokens, scaled, to_change
-from .description import Description, joined, read
+from .description import Description, check_shape, joined, read
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
 from .resolution import Limits, limits
@@ -217,6 +217,7 @@ def _inputs(description: Description, given: Array | None) -> Array:
             wanted = "examples, as the model changes its inputs before the first matrix"
             raise InputError("inputs", None, wanted)
         axes = description.reading.takes
+        check_shape(given, axes)
         return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
     if given is None:
         size = sum(map(np.size, description.reading.graph.parameters.values()))
