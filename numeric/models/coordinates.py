@@ -34,6 +34,8 @@ TOLERANCE = 0.15
 """The |slope| in log width that a well parametrised model may have at finite width."""
 _DRAWS, _STEPS, _SHARE, _ADAM = 16, 3, 0.2, 1e-3
 """Initializations of each width, steps, the share of the stable rate for SGD, and Adam's rate."""
+_MOST_INPUTS = 8
+"""Inputs up to which theory is computed."""
 
 PARAMETRISATIONS: dict[str, dict[str, tuple[float, float, float]]] = {
     "standard": {"weights": (0, -0.5, -0.5), "SGD": (0, 0, 0), "Adam": (0, 0, 0)},
@@ -248,7 +250,7 @@ class _Width:
             if found.positions or found.structure.ending:
                 self.remarks.append("no theory of signals, or of outputs that were not read")
                 return None, None
-            return found, theory(found, self.X[:8], 1) if len(self.X) <= 8 else None
+            return found, theory(found, self.X, 1) if len(self.X) <= _MOST_INPUTS else None
         except InputError as error:
             self.remarks.append(f"no theory, as the model is not read: {error.wanted}")
             return None, None
@@ -274,15 +276,11 @@ class _Width:
     def measured(self, steps: int, draws: int, rate: float) -> dict[str, Array]:
         """By optimizer, mean squares of sizes and changes: (draws, steps + 1, layers, 2)."""
         found: dict[str, list[Any]] = {}
-        own = {"SGD": rate, "Adam": _ADAM}
-        names = list(self._optimizers or own)
+        makers = self._optimizers or self._torch.optimizers({"SGD": rate, "Adam": _ADAM})
         for draw in range(draws):
-            for name in names:
+            for name, maker in makers.items():
                 one = self._torch.made(self._make, self.width, self._seed + draw)
-                if self._optimizers:
-                    optimizer = self._optimizers[name](one)
-                else:
-                    optimizer = self._torch.optimizers(one, {name: own[name]})[name]
+                optimizer = maker(one)
                 self.kinds[name] = self._torch.kind_of(optimizer)
                 self.rates[name] = self._torch.rates_of(one, optimizer)
                 run = self._torch.descend(one, optimizer, self.X, self.Y, steps, self._record())
