@@ -55,7 +55,8 @@ class Row(NamedTuple):
         values, errors: at each width, with standard errors.
         theory, spread: by theory, and its standard deviation among single initializations; NaN
             where there is none.
-        slope, error: of log size in log width; NaN where the layer does not move.
+        slope, error: of log size in log width; NaN where the layer does not move, infinite where
+            training overflows.
         wanted: the slopes that are right, from and to.
     """
 
@@ -129,10 +130,12 @@ class CoordinateCheck:
             return f"PASS: sizes do not depend on the width; {known} ({one_in(FALSE_ALARMS)})."
         row = failures[0]
         told = "grows" if row.slope > 0 else "shrinks"
+        told += f" with the width to the power {short(row.slope, row.error)}"
+        told = "overflows" if math.isinf(row.slope) else told
         count = sum(other.optimizer == optimizer for other in self.rows)
         return (
-            f"FAIL: the {row.of} of {row.layer} at step {row.step} {told} with the width to the "
-            f"power {short(row.slope, row.error)} ({len(failures)} of {count} rows fail)."
+            f"FAIL: the {row.of} of {row.layer} at step {row.step} {told} ({len(failures)} of "
+            f"{count} rows fail)."
         )
 
     def __str__(self) -> str:
@@ -332,6 +335,7 @@ def _targets(targets: ArrayLike | None, m: int, outputs: int) -> Array:
     return Y
 
 
+@np.errstate(all="ignore")  # of training that diverges
 def _squares(values: Sequence[Sequence[Array]]) -> Array:
     """Mean squares of values and of their changes, (steps + 1, layers, 2)."""
     first = values[0]
@@ -343,6 +347,7 @@ def _squares(values: Sequence[Sequence[Array]]) -> Array:
     )
 
 
+@np.errstate(all="ignore")  # of training that diverges
 def _rows(
     name: str, widths: Sequence[int], found: Sequence[_Width], measured: Sequence[Array]
 ) -> list[Row]:
@@ -388,7 +393,9 @@ def _root(squares: Array, errors: Array) -> tuple[Array, Array]:
 
 def _slope(widths: Sequence[int], squares: Array, errors: Array) -> tuple[float, float]:
     """Of the log of a root mean square in log width, by least squares with these errors."""
-    if not (squares > 0).all() or not np.isfinite(squares).all():
+    if not np.isfinite(squares).all():
+        return math.inf, 0.0
+    if not (squares > 0).all():
         return math.nan, math.nan
     x, y = np.log(np.array(widths, float)), np.log(squares) / 2
     se = np.maximum(errors / (2 * squares), 1e-12)
