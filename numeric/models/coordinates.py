@@ -176,7 +176,8 @@ def coordinate_check(
         inputs: (m, n_0), or signals as the model takes them.
         targets: (m, outputs); fixed normal numbers by default.
         optimizers: by name, functions of a model that make its optimizer. By default SGD with a
-            fifth of the rate that is stable at the first width, and Adam with 0.001.
+            fifth of the rate that is stable at the first width, or 0.1 over the number of inputs
+            where that is not known, and Adam with 0.001.
         steps: of each optimizer, on ½ Σ (z − y)² over all inputs.
         draws: initializations of each width.
         seed: of the first of them.
@@ -260,10 +261,11 @@ class _Width:
 
     @property
     def stable(self) -> float:
-        """The rate of SGD by default: a share of what is stable."""
-        if self.description is None or self.theory is None:
-            return 0.1 / len(self.X)
-        return _SHARE * rates(self.description, self.X, self.theory).stable
+        """The rate of SGD by default: a share of what is stable, if that is known."""
+        known = math.nan
+        if self.description is not None and self.theory is not None:
+            known = rates(self.description, self.X, self.theory).stable
+        return 0.1 / len(self.X) if math.isnan(known) else _SHARE * known
 
     def _values(self, model: Any) -> list[Array]:
         found: list[Array] = self._record()(model, self._torch.tensor(self.X))
@@ -310,7 +312,8 @@ class _Width:
                 between = np.einsum("aabb->", V[at]) / n + 2 * (own**2).sum() / N
                 found[1, 0, at, 0] = math.sqrt(max(float(between), 0.0)) / m
         eta = set(self.rates[name].values())
-        if self.kinds[name] == "SGD" and len(eta) == 1:
+        thawed = self.description.structure.graph.thawed
+        if self.kinds[name] == "SGD" and len(eta) == 1 and not thawed:
             Theta = self.theory.first["Theta"].to_numpy().reshape(-1, m, m)[-1]
             N, Y = self.Y.shape[1], self.Y @ self.Y.T / self.Y.shape[1]
             A = np.eye(m) - eta.pop() * Theta
