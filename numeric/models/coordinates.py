@@ -254,7 +254,10 @@ class _Width:
             if found.positions or found.structure.ending:
                 self.remarks.append("no theory of signals, or of outputs that were not read")
                 return None, None
-            return found, theory(found, self.X, 1) if len(self.X) <= _MOST_INPUTS else None
+            if len(self.X) > _MOST_INPUTS:
+                self.remarks.append(f"no theory of more than {_MOST_INPUTS} inputs")
+                return found, None
+            return found, theory(found, self.X, 1)
         except InputError as error:
             self.remarks.append(f"no theory, as the model is not read: {error.wanted}")
             return None, None
