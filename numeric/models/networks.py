@@ -318,8 +318,8 @@ def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sy
     return square(node.bias_scale)
 
 
-def thaw(made: Structure) -> list[str]:
-    """Take as trained what is frozen in layers whose matrices have one rate: its paths."""
+def thaw(made: Structure) -> None:
+    """Take as trained what is frozen in layers whose matrices have one rate."""
     graph, mixed = made.graph, set[str]()
     for number, block in enumerate(made.blocks, start=1):
         if number > 1 and not _is_plain(made, number):
@@ -328,7 +328,6 @@ def thaw(made: Structure) -> list[str]:
                 mixed |= {graph.whole(each) for each in (node.weight, node.bias) if each}
     graph.thawed += [path for path in graph.frozen if path in mixed]
     graph.frozen[:] = [path for path in graph.frozen if path not in mixed]
-    return graph.thawed
 
 
 def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
