@@ -115,11 +115,13 @@ def _of_fluctuations(resolution: float) -> str:
 
 def _resolved(comparison: Comparison, depth: int) -> str:
     """To what K and Θ are known: of few outputs K is known less well than of hidden layers."""
-    ends = [max((row.share for row in comparison.rows if (row.layer == depth) == end), default=0.0)
-            for end in (False, True)]  # fmt: skip
-    if ends[1] <= 2 * ends[0] or not ends[0]:
-        return f"to {_share(max(ends))}"
-    return f"of hidden layers to {_share(ends[0])}, of outputs to {_share(ends[1])}"
+    hidden, outputs = (
+        max((row.share for row in comparison.rows if (row.layer == depth) == is_last), default=0.0)
+        for is_last in (False, True)
+    )
+    if outputs <= 2 * hidden or not hidden:
+        return f"to {_share(max(hidden, outputs))}"
+    return f"of hidden layers to {_share(hidden)}, of outputs to {_share(outputs)}"
 
 
 def _share(resolution: float) -> str:
