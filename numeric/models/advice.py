@@ -1,6 +1,6 @@
-"""What a report says first: five questions, each with its answer and the numbers in it.
+"""The first lines of a report: five questions, each with its answer and the numbers in it.
 
-What to change is found by changing it: the variances of the model's matrices are scaled, the
+A change is found by making it: the variances of the model's matrices are scaled, the
 network is read anew, and its theory computed.
 """
 
@@ -170,8 +170,8 @@ def is_stable(description: Description, derived: Theory) -> Finding:
 
 
 def _faults(derived: Theory) -> tuple[list[str], list[str]]:
-    """What explodes or vanishes with depth; and what changes at one layer alone, as behind a first
-    matrix of another size, which no depth repeats."""
+    """The signals or gradients that explode or vanish with depth; and those that change at one
+    layer alone, as behind a first matrix of another size, which no depth repeats."""
     K, faults, jumps = derived.variances, list[str](), list[str]()
     with np.errstate(all="ignore"):
         both = {"signals": K[1:-1] / K[:-2], "gradients": derived.perpendicular[1:-1]}

@@ -1,4 +1,4 @@
-"""What a model's attention is: heads, the variance of scores, and what it does to tokens.
+"""The attention of a model: its heads, the variance of their scores, and its effect on tokens.
 
 With q = b_Q + W_Q y and k = b_K + W_K y of tokens of variance K, scores q·k/√d have the variance
 β² = (C_bQ + C_Q K)(C_bK + C_K K), and scores over d a d-th of it. Without biases that is

@@ -41,7 +41,7 @@ from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _MEANS = ("K", "Theta")
-"""What a report has at least."""
+"""The means that theory falls back on where no other tensor is known."""
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
