@@ -21,6 +21,7 @@ from derive.errors import InputError, as_integer, as_sequence, check_installed
 
 from .. import checks
 from ..arrays import Array
+from ..tables.scores import aligned
 from .advice import short
 from .description import Description, read
 from .networks import law_of_weights
@@ -512,11 +513,7 @@ def _table(check: CoordinateCheck) -> list[str]:
         cells += [short(float(v), float(e)) for v, e in zip(row.values, row.errors, strict=True)]
         mark = "" if row.passes(check.bound) else "FAIL"
         rows.append([*cells, short(float(known)), short(row.slope, row.error), mark])
-    lengths = [max(len(line[k]) for line in rows) for k in range(len(heads))]
-    return [
-        "  ".join(cell.rjust(size) for cell, size in zip(line, lengths, strict=True)).rstrip()
-        for line in rows
-    ]
+    return aligned(rows)
 
 
 def _drawn(check: CoordinateCheck) -> Figure:

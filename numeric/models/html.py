@@ -18,6 +18,7 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
+from ..tables.scores import aligned
 from .advice import Finding, short
 from .description import Description
 from .jacobian import Jacobian, jacobian
@@ -165,12 +166,7 @@ def text(report: Report) -> str:
 def table(report: Report) -> str:
     """The numbers by layer, and what is not known."""
     heads, rows = _cells(report)
-    widths = [max(len(line[k]) for line in [heads, *rows]) for k in range(len(heads))]
-    lines = [
-        "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True))
-        for line in [heads, *rows]
-    ]
-    return "\n".join([*lines, *_withheld(report.withheld)])
+    return "\n".join([*aligned([heads, *rows]), *_withheld(report.withheld)])
 
 
 def details(report: Report) -> str:
