@@ -332,11 +332,14 @@ class Tracer:
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
             return u
         self.inputs_last = True
-        self.graph.widths[0], self.graph.shapes[0] = self.given[-1], self.given[1:-1]
+        self._place_inputs(self.given[-1], self.given[1:-1])
+        return replace(u, form="turned")
+
+    def _place_inputs(self, width: int, shape: tuple[int, ...]) -> None:
+        """Give the inputs, and multiples of them as by 1/255, neurons and positions."""
         for at in range(len(self.graph.nodes)):
             if self._base(at) == 0:
-                self.graph.widths[at], self.graph.shapes[at] = self.given[-1], self.given[1:-1]
-        return replace(u, form="turned")
+                self.graph.widths[at], self.graph.shapes[at] = width, shape
 
     def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
         """The node of a signal and its positions along so many axes.
@@ -344,16 +347,12 @@ class Tracer:
         The positions of the inputs are those that were given.
         """
         source = self.node(u)
-        if source and self._base(source) == 0:  # a factor, as 1/255
-            self.signal(Neurons(0), axes)
-            self.graph.widths[source] = self.graph.widths[0]
-            self.graph.shapes[source] = self.graph.shapes[0]
-        if source == 0 and not self.graph.shapes[0] and len(self.given) > axes:
-            self.graph.widths[0] = self.given[-axes - 1]
-            self.graph.shapes[0] = self.given[-axes:]
+        of_inputs = self._base(source) == 0
+        if of_inputs and not self.graph.shapes[0] and len(self.given) > axes:
+            self._place_inputs(self.given[-axes - 1], self.given[-axes:])
         shape = self.graph.shapes[source]
         if len(shape) != axes or (isinstance(u, Neurons) and u.form):
-            told = "positions" if source else "positions, which inputs= tells by its shape"
+            told = "positions, which inputs= tells by its shape" if of_inputs else "positions"
             raise UnreadableError(f"a filter or window on what has not {axes} axes of {told}")
         return source, shape
 
