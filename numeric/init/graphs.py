@@ -17,8 +17,8 @@ from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.symbols import z
 
-from ..models.frameworks.torch.graphs import traced
-from ..models.frameworks.torch.operations import evaluate, name_of
+from ..models.frameworks.torch.graphs import name_of, traced
+from ..models.frameworks.torch.operations import evaluate
 from ..models.functions import activation, plain
 from ..models.graph import Applied, Inputs, Linear, Node, Norm, Product, Sum
 from ..models.tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value

@@ -1,6 +1,6 @@
-"""What a report says first: five questions, each with its answer and the numbers in it.
+"""The first lines of a report: five questions, each with its answer and the numbers in it.
 
-What to change is found by changing it: the variances of the model's matrices are scaled, the
+A change is found by making it: the variances of the model's matrices are scaled, the
 network is read anew, and its theory computed.
 """
 
@@ -86,7 +86,7 @@ def is_read_right(
     question, told, values = "Is the model read right?", [], dict[str, Any]()
     wrong = [each for each in comparisons if not each.agrees]
     for each in comparisons:
-        name = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
+        name = ", ".join(each.tensors)
         if name == "V":
             n = int(each.widths[0])
             told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))
@@ -115,11 +115,13 @@ def _of_fluctuations(resolution: float) -> str:
 
 def _resolved(comparison: Comparison, depth: int) -> str:
     """To what K and Θ are known: of few outputs K is known less well than of hidden layers."""
-    ends = [max((row.share for row in comparison.rows if (row.layer == depth) == end), default=0.0)
-            for end in (False, True)]  # fmt: skip
-    if ends[1] <= 2 * ends[0] or not ends[0]:
-        return f"to {_share(max(ends))}"
-    return f"of hidden layers to {_share(ends[0])}, of outputs to {_share(ends[1])}"
+    hidden, outputs = (
+        max((row.share for row in comparison.rows if (row.layer == depth) == is_last), default=0.0)
+        for is_last in (False, True)
+    )
+    if outputs <= 2 * hidden or not hidden:
+        return f"to {_share(max(hidden, outputs))}"
+    return f"of hidden layers to {_share(hidden)}, of outputs to {_share(outputs)}"
 
 
 def _share(resolution: float) -> str:
@@ -168,8 +170,8 @@ def is_stable(description: Description, derived: Theory) -> Finding:
 
 
 def _faults(derived: Theory) -> tuple[list[str], list[str]]:
-    """What explodes or vanishes with depth; and what changes at one layer alone, as behind a first
-    matrix of another size, which no depth repeats."""
+    """The signals or gradients that explode or vanish with depth; and those that change at one
+    layer alone, as behind a first matrix of another size, which no depth repeats."""
     K, faults, jumps = derived.variances, list[str](), list[str]()
     with np.errstate(all="ignore"):
         both = {"signals": K[1:-1] / K[:-2], "gradients": derived.perpendicular[1:-1]}
@@ -326,7 +328,7 @@ def to_change(
 def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
     """By what the hidden matrices, or the branches beside skips, should be multiplied."""
     factors = _factors(derived)
-    if description.positions or description.batch or not 0 < min(factors) < math.inf:
+    if not description.is_of_vectors or not 0 < min(factors) < math.inf:
         return []
     has_skips = any(block.skip for block in description.structure.blocks)
     found = (_of_branches if has_skips else _of_gain)(description, X, derived)

@@ -1,4 +1,4 @@
-"""What a model's attention is: heads, the variance of scores, and what it does to tokens.
+"""The attention of a model: its heads, the variance of their scores, and its effect on tokens.
 
 With q = b_Q + W_Q y and k = b_K + W_K y of tokens of variance K, scores q·k/√d have the variance
 β² = (C_bQ + C_Q K)(C_bK + C_K K), and scores over d a d-th of it. Without biases that is
@@ -7,7 +7,7 @@ C_Q C_K K².
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,15 +75,15 @@ def heads(structure: Structure, laws: Mapping[str, Law]) -> Iterator[Heads]:
     graph = structure.graph
     for number in range(2, len(structure.blocks) + 1):
         for node in attention(structure, number):
-            own = graph.nodes[node.query], graph.nodes[node.key]
-            if not all(isinstance(each, Linear) for each in own):
-                continue
-            yield _of_layer(graph, laws, number, node)
+            own = (graph.nodes[at] for at in (node.query, node.key))
+            linears = [each for each in own if isinstance(each, Linear)]
+            if len(linears) == 2:
+                yield _of_layer(graph, laws, number, node, linears)
 
 
-def _of_layer(graph: Graph, laws: Mapping[str, Law], number: int, node: Attention) -> Heads:
-    matrices = [graph.nodes[at] for at in (node.query, node.key)]
-    linears = [each for each in matrices if isinstance(each, Linear)]
+def _of_layer(
+    graph: Graph, laws: Mapping[str, Law], number: int, node: Attention, linears: Sequence[Linear]
+) -> Heads:
     biases = [law_of_biases(each, laws) for each in linears]
     below = graph.nodes[linears[0].source]
     q, k = (law_of_weights(each, laws).C for each in linears)

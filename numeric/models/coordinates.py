@@ -21,6 +21,7 @@ from derive.errors import InputError, as_integer, as_sequence, check_installed
 
 from .. import checks
 from ..arrays import Array
+from ..tables.scores import aligned
 from .advice import short
 from .description import Description, read
 from .networks import law_of_weights
@@ -34,6 +35,8 @@ TOLERANCE = 0.15
 """The |slope| in log width that a well parametrised model may have at finite width."""
 _DRAWS, _STEPS, _SHARE, _ADAM = 16, 3, 0.2, 1e-3
 """Initializations of each width, steps, the share of the stable rate for SGD, and Adam's rate."""
+_MOST_INPUTS = 8
+"""Inputs up to which theory is computed."""
 
 PARAMETRISATIONS: dict[str, dict[str, tuple[float, float, float]]] = {
     "standard": {"weights": (0, -0.5, -0.5), "SGD": (0, 0, 0), "Adam": (0, 0, 0)},
@@ -53,7 +56,8 @@ class Row(NamedTuple):
         values, errors: at each width, with standard errors.
         theory, spread: by theory, and its standard deviation among single initializations; NaN
             where there is none.
-        slope, error: of log size in log width; NaN where the layer does not move.
+        slope, error: of log size in log width; NaN where the layer does not move, infinite where
+            training overflows.
         wanted: the slopes that are right, from and to.
     """
 
@@ -127,10 +131,12 @@ class CoordinateCheck:
             return f"PASS: sizes do not depend on the width; {known} ({one_in(FALSE_ALARMS)})."
         row = failures[0]
         told = "grows" if row.slope > 0 else "shrinks"
+        told += f" with the width to the power {short(row.slope, row.error)}"
+        told = "overflows" if math.isinf(row.slope) else told
         count = sum(other.optimizer == optimizer for other in self.rows)
         return (
-            f"FAIL: the {row.of} of {row.layer} at step {row.step} {told} with the width to the "
-            f"power {short(row.slope, row.error)} ({len(failures)} of {count} rows fail)."
+            f"FAIL: the {row.of} of {row.layer} at step {row.step} {told} ({len(failures)} of "
+            f"{count} rows fail)."
         )
 
     def __str__(self) -> str:
@@ -171,7 +177,8 @@ def coordinate_check(
         inputs: (m, n_0), or signals as the model takes them.
         targets: (m, outputs); fixed normal numbers by default.
         optimizers: by name, functions of a model that make its optimizer. By default SGD with a
-            fifth of the rate that is stable at the first width, and Adam with 0.001.
+            fifth of the rate that is stable at the first width, or 0.1 over the number of inputs
+            where that is not known, and Adam with 0.001.
         steps: of each optimizer, on ½ Σ (z − y)² over all inputs.
         draws: initializations of each width.
         seed: of the first of them.
@@ -248,17 +255,21 @@ class _Width:
             if found.positions or found.structure.ending:
                 self.remarks.append("no theory of signals, or of outputs that were not read")
                 return None, None
-            return found, theory(found, self.X[:8], 1) if len(self.X) <= 8 else None
+            if len(self.X) > _MOST_INPUTS:
+                self.remarks.append(f"no theory of more than {_MOST_INPUTS} inputs")
+                return found, None
+            return found, theory(found, self.X, 1)
         except InputError as error:
             self.remarks.append(f"no theory, as the model is not read: {error.wanted}")
             return None, None
 
     @property
     def stable(self) -> float:
-        """The rate of SGD by default: a share of what is stable."""
-        if self.description is None or self.theory is None:
-            return 0.1 / len(self.X)
-        return _SHARE * rates(self.description, self.X, self.theory).stable
+        """The rate of SGD by default: a share of what is stable, if that is known."""
+        known = math.nan
+        if self.description is not None and self.theory is not None:
+            known = rates(self.description, self.X, self.theory).stable
+        return 0.1 / len(self.X) if math.isnan(known) else _SHARE * known
 
     def _values(self, model: Any) -> list[Array]:
         found: list[Array] = self._record()(model, self._torch.tensor(self.X))
@@ -274,15 +285,11 @@ class _Width:
     def measured(self, steps: int, draws: int, rate: float) -> dict[str, Array]:
         """By optimizer, mean squares of sizes and changes: (draws, steps + 1, layers, 2)."""
         found: dict[str, list[Any]] = {}
-        own = {"SGD": rate, "Adam": _ADAM}
-        names = list(self._optimizers or own)
+        makers = self._optimizers or self._torch.optimizers({"SGD": rate, "Adam": _ADAM})
         for draw in range(draws):
-            for name in names:
+            for name, maker in makers.items():
                 one = self._torch.made(self._make, self.width, self._seed + draw)
-                if self._optimizers:
-                    optimizer = self._optimizers[name](one)
-                else:
-                    optimizer = self._torch.optimizers(one, {name: own[name]})[name]
+                optimizer = maker(one)
                 self.kinds[name] = self._torch.kind_of(optimizer)
                 self.rates[name] = self._torch.rates_of(one, optimizer)
                 run = self._torch.descend(one, optimizer, self.X, self.Y, steps, self._record())
@@ -309,7 +316,8 @@ class _Width:
                 between = np.einsum("aabb->", V[at]) / n + 2 * (own**2).sum() / N
                 found[1, 0, at, 0] = math.sqrt(max(float(between), 0.0)) / m
         eta = set(self.rates[name].values())
-        if self.kinds[name] == "SGD" and len(eta) == 1:
+        thawed = self.description.structure.graph.thawed
+        if self.kinds[name] == "SGD" and len(eta) == 1 and not thawed:
             Theta = self.theory.first["Theta"].to_numpy().reshape(-1, m, m)[-1]
             N, Y = self.Y.shape[1], self.Y @ self.Y.T / self.Y.shape[1]
             A = np.eye(m) - eta.pop() * Theta
@@ -334,6 +342,7 @@ def _targets(targets: ArrayLike | None, m: int, outputs: int) -> Array:
     return Y
 
 
+@np.errstate(all="ignore")  # of training that diverges
 def _squares(values: Sequence[Sequence[Array]]) -> Array:
     """Mean squares of values and of their changes, (steps + 1, layers, 2)."""
     first = values[0]
@@ -345,6 +354,7 @@ def _squares(values: Sequence[Sequence[Array]]) -> Array:
     )
 
 
+@np.errstate(all="ignore")  # of training that diverges
 def _rows(
     name: str, widths: Sequence[int], found: Sequence[_Width], measured: Sequence[Array]
 ) -> list[Row]:
@@ -390,7 +400,9 @@ def _root(squares: Array, errors: Array) -> tuple[Array, Array]:
 
 def _slope(widths: Sequence[int], squares: Array, errors: Array) -> tuple[float, float]:
     """Of the log of a root mean square in log width, by least squares with these errors."""
-    if not (squares > 0).all() or not np.isfinite(squares).all():
+    if not np.isfinite(squares).all():
+        return math.inf, 0.0
+    if not (squares > 0).all():
         return math.nan, math.nan
     x, y = np.log(np.array(widths, float)), np.log(squares) / 2
     se = np.maximum(errors / (2 * squares), 1e-12)
@@ -501,11 +513,7 @@ def _table(check: CoordinateCheck) -> list[str]:
         cells += [short(float(v), float(e)) for v, e in zip(row.values, row.errors, strict=True)]
         mark = "" if row.passes(check.bound) else "FAIL"
         rows.append([*cells, short(float(known)), short(row.slope, row.error), mark])
-    lengths = [max(len(line[k]) for line in rows) for k in range(len(heads))]
-    return [
-        "  ".join(cell.rjust(size) for cell, size in zip(line, lengths, strict=True)).rstrip()
-        for line in rows
-    ]
+    return aligned(rows)
 
 
 def _drawn(check: CoordinateCheck) -> Figure:

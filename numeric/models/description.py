@@ -27,7 +27,7 @@ from .laws import Law, of_biases, of_matrix
 from .networks import (
     Structure,
     attention,
-    attention_over_roots,
+    averages_scores,
     decimal,
     live_taps,
     network,
@@ -114,12 +114,13 @@ class Description:
 
         Raises InputError for another shape.
         """
-        X = self.reading.prepare(joined(inputs)[0])
+        X, takes, wanted = joined(inputs)[0], self.reading.takes, self.reading.axes
+        if takes is not None:
+            check_shape(X, takes)
+        X = self.reading.prepare(X)
         if not self.positions:
             return np.atleast_2d(X)
-        wanted = self.reading.axes
-        if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
-            raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
+        check_shape(X, wanted)
         X = self.reading.in_front(X.reshape(-1, *wanted))
         return np.moveaxis(X, 1, -1).reshape(len(X), -1, self.reading.graph.widths[0])
 
@@ -129,10 +130,20 @@ class Description:
         return self.reading.graph.batch
 
     @property
+    def is_of_vectors(self) -> bool:
+        """True if it takes vectors one by one: no signals, and no batch."""
+        return not self.positions and not self.batch
+
+    @property
     def averages_scores(self) -> bool:
         """True if it has attention with scores over √d, whose averages theory takes."""
-        numbers = range(2, self.depth + 1)
-        return any(attention_over_roots(self.structure, number) for number in numbers)
+        return averages_scores(self.structure)
+
+    @property
+    def has_susceptibilities(self) -> bool:
+        """True if theory has χ_∥ and χ_⊥ of its layers, and of the model made deeper: for inputs by
+        themselves, and not where it averages scores."""
+        return not self.batch and not self.averages_scores
 
     @property
     def first(self) -> int:
@@ -302,6 +313,12 @@ def _as_it_is(
     skips = sum(1 for block in found.blocks if block.skip)
     laws = _laws(reading, draws, (skips,) if skips > 1 else ())
     return found, laws, network(found, laws)
+
+
+def check_shape(X: Array, wanted: tuple[int, ...]) -> None:
+    """Raise InputError unless it is one input of this shape, or several."""
+    if X.ndim not in (len(wanted), len(wanted) + 1) or X.shape[-len(wanted) :] != wanted:
+        raise InputError("inputs", f"shape {X.shape}", f"{wanted}, or several of these")
 
 
 def joined(inputs: Any) -> tuple[Array, tuple[tuple[int, ...], ...]]:

@@ -219,7 +219,7 @@ def _value(node: Node, values: Mapping[int, Array], batch: int) -> Array:
 def _heads(node: Attention, values: Mapping[int, Array]) -> tuple[Array, Array, Array, Array]:
     """q, k and v, (…, H, T, d), the first over √d or d, and the weights of attention."""
     q, k, v = (_apart(values[at], node.heads) for at in node.sources)
-    q = q / (q.shape[-1] if node.over == "n" else math.sqrt(q.shape[-1]))
+    q = q / node.divisor(q.shape[-1])
     scores = q @ k.swapaxes(-1, -2) + (np.array(node.table) if node.table else 0.0)
     A = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return q, k, v, A / A.sum(axis=-1, keepdims=True)
@@ -240,8 +240,11 @@ def _back_from_heads(
     q, k, v, A = _heads(node, values)
     own = _apart(change, node.heads)
     of_scores = A * (of_A := own @ v.swapaxes(-1, -2)) - A * (A * of_A).sum(axis=-1, keepdims=True)
-    over = k.shape[-1] if node.over == "n" else math.sqrt(k.shape[-1])
-    found = of_scores @ k / over, of_scores.swapaxes(-1, -2) @ q, A.swapaxes(-1, -2) @ own
+    found = (
+        of_scores @ k / node.divisor(k.shape[-1]),
+        of_scores.swapaxes(-1, -2) @ q,
+        A.swapaxes(-1, -2) @ own,
+    )
     return [(at, _joined(each)) for at, each in zip(node.sources, found, strict=True)]
 
 

@@ -5,6 +5,7 @@ Every framework's reader makes one of these; nodes are numbered as they are comp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -157,6 +158,10 @@ class Attention:
     heads: int
     over: str
     table: tuple[tuple[float, ...], ...] = ()
+
+    def divisor(self, size: int) -> float:
+        """√d, or d, of heads of this size."""
+        return size if self.over == "n" else math.sqrt(size)
 
     @property
     def sources(self) -> tuple[int, ...]:

@@ -99,8 +99,7 @@ def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
     if dims.count(-1) == 1:
         at = dims.index(-1)
         dims[at] = math.prod(filter(None, own)) // math.prod(e for e in dims if e > 0)
-    order, sizes, places = list[int](), dict[int, list[int]](), {}
-    at = 0
+    order, sizes, at = list[int](), dict[int, list[int]](), 0
     while at < len(own):
         first, joined = given.order[at], own[at]
         at += 1

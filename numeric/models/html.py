@@ -18,6 +18,7 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
+from ..tables.scores import aligned
 from .advice import Finding, short
 from .description import Description
 from .jacobian import Jacobian, jacobian
@@ -93,10 +94,8 @@ class Report:
         found = []
         falls = self.description.drawn().is_known
         for each in self.comparisons:
-            of_V = any(row.tensor == "V" for row in each.rows)
-            table = self.sample.table_of(each)
-            told = limits(each, table, falls)
-            if of_V:
+            told = limits(each, self.sample.table_of(each), falls)
+            if "V" in each.tensors:
                 n = self.description.widths[1]
                 told = of_fluctuations(told, each, self.theory.second, n)
             found.append(told)
@@ -167,31 +166,24 @@ def text(report: Report) -> str:
 def table(report: Report) -> str:
     """The numbers by layer, and what is not known."""
     heads, rows = _cells(report)
-    widths = [max(len(line[k]) for line in [heads, *rows]) for k in range(len(heads))]
-    lines = [
-        "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True))
-        for line in [heads, *rows]
-    ]
-    return "\n".join([*lines, *_withheld(report.withheld)])
+    return "\n".join([*aligned([heads, *rows]), *_withheld(report.withheld)])
 
 
 def details(report: Report) -> str:
     """How the model was read, what follows, and each verdict, in lines."""
     lines = [str(report.description), "", *facts(report), ""]
     for each, its in zip(report.comparisons, report.limits, strict=True):
-        names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
-        lines.append(f"{names}: {each.summary}")
+        lines.append(f"{', '.join(each.tensors)}: {each.summary}")
         lines += [f"  {told}" for told in _beside(report, each, its)]
     return "\n".join(lines)
 
 
 def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]:
     """What a verdict's words need beside them."""
-    names = {row.tensor for row in comparison.rows}
     found = [str(limits)] if comparison.weak else []
-    if "V" in names:
+    if "V" in comparison.tensors:
         found += [str(each) for each in report.sample.rows if each.z > each.bound]
-    found += [str(each) for each in report.omissions if each.tensor in names]
+    found += [str(each) for each in report.omissions if each.tensor in comparison.tensors]
     return found
 
 
@@ -221,7 +213,7 @@ def facts(report: Report) -> list[str]:
             f"{short(rates.stable)}{spread}, fastest at {short(rates.fastest)}{by_laws}"
             + (f", with {held} held" if held else "")
         )
-    if not report.depths and not report.description.batch:
+    if not report.depths and report.description.has_susceptibilities:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))
@@ -289,7 +281,7 @@ def document(report: Report) -> dict[str, Any]:
     ]
     verdicts = [
         {
-            "tensors": list(dict.fromkeys(row.tensor for row in each.rows)),
+            "tensors": list(each.tensors),
             "agrees": each.agrees,
             "resolution": each.resolution,
             "largest_z": abs(each.worst.z),

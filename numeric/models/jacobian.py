@@ -46,7 +46,7 @@ class Jacobian(NamedTuple):
 def jacobian(description: Description, derived: Theory, x: Array, seed: int) -> Jacobian:
     """Singular values at an input, by theory and over initializations from a seed."""
     reading, blocks = description.reading, description.structure.blocks
-    if description.positions or description.batch:
+    if not description.is_of_vectors:
         return Jacobian()
     last, hidden = blocks[-1].node, len(blocks) - 1
     parameters = sum(map(np.size, reading.graph.parameters.values()))

@@ -86,7 +86,7 @@ class Sample(NamedTuple):
     def table_of(self, comparison: Comparison) -> xarray.Dataset:
         """The table that a comparison is with."""
         first = comparison.rows[0]
-        if any(row.tensor == "V" for row in comparison.rows):
+        if "V" in comparison.tensors:
             found = self.second
         else:
             found = self.below if first.layer < int(self.first["layer"][0]) else self.first

@@ -134,7 +134,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     dead = [each.weight for each in matrices if laws[each.weight].kept]
     if dead:
         remarks.append(f"taps of {', '.join(dead)} that are 0 at the start, held there")
-    if any(attention_over_roots(made, at) for at in range(2, len(blocks) + 1)):
+    if averages_scores(made):
         remarks.append(_HEADS)
     numbers, own = range(2, len(blocks) + 1), [law_of_weights(each, laws) for each in matrices]
     plain = all(_is_plain(made, number) for number in numbers)
@@ -318,8 +318,8 @@ def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sy
     return square(node.bias_scale)
 
 
-def thaw(made: Structure) -> list[str]:
-    """Take as trained what is frozen in layers whose matrices have one rate: its paths."""
+def thaw(made: Structure) -> None:
+    """Take as trained what is frozen in layers whose matrices have one rate."""
     graph, mixed = made.graph, set[str]()
     for number, block in enumerate(made.blocks, start=1):
         if number > 1 and not _is_plain(made, number):
@@ -328,7 +328,6 @@ def thaw(made: Structure) -> list[str]:
                 mixed |= {graph.whole(each) for each in (node.weight, node.bias) if each}
     graph.thawed += [path for path in graph.frozen if path in mixed]
     graph.frozen[:] = [path for path in graph.frozen if path not in mixed]
-    return graph.thawed
 
 
 def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
@@ -402,6 +401,12 @@ def _layer(
 def attention_over_roots(made: Structure, number: int) -> list[Attention]:
     """The attention of a layer whose scores are over √d: theory takes its matrices as Gaussian."""
     return [each for each in attention(made, number) if each.over != "n"]
+
+
+def averages_scores(made: Structure) -> bool:
+    """True if a layer has attention with scores over √d, whose averages theory takes."""
+    numbers = range(2, len(made.blocks) + 1)
+    return any(attention_over_roots(made, number) for number in numbers)
 
 
 def attention(made: Structure, number: int) -> list[Attention]:

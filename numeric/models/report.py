@@ -18,7 +18,7 @@ from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
 from .advice import is_learning, is_read_right, is_stable, is_wide, on_tokens, scaled, to_change
-from .description import Description, joined, read
+from .description import Description, check_shape, joined, read
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
 from .resolution import Limits, limits
@@ -73,17 +73,16 @@ def report(
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
     draws, seed = None if draws is None else as_integer("draws", draws, 4), checks.seed(seed)
-    given = None if inputs is None else inputs
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
-    description = model if isinstance(model, Description) else read(model, given, output=output)
-    given = description.example if given is None else given
+    description = model if isinstance(model, Description) else read(model, inputs, output=output)
+    given = description.example if inputs is None else inputs
     X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
         batch = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", batch)
     thorough = more or draws is not None
-    if say is not None and not (description.positions or description.batch):
+    if say is not None and description.is_of_vectors:
         at_once = theory(description, X, 0)
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
             say(str(finding))
@@ -103,7 +102,7 @@ def report(
     if (on := on_tokens(description, known)) is not None:
         findings.append(on)
     if say is not None:
-        for finding in findings if description.positions or description.batch else findings[2:]:
+        for finding in findings[2:] if description.is_of_vectors else findings:
             say(str(finding))
     planned = plan(description, draws or enough(description, _THOROUGH if more else _QUICK))
     planned = planned if thorough else planned._replace(work=_QUICK)
@@ -148,7 +147,7 @@ def report(
 
 def is_of_means(comparison: Comparison) -> bool:
     """True if it is of K and Θ, which are what a short report decides on."""
-    return all(row.tensor in {"K", "Theta"} for row in comparison.rows)
+    return {"K", "Theta"}.issuperset(comparison.tensors)
 
 
 def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bool) -> bool:
@@ -201,7 +200,7 @@ def _compared(derived: Theory, sampled: Sample, alarms: float) -> Iterator[Compa
         yield compare(derived.first[fluctuations], sampled.first, share)
 
 
-def _inputs(description: Description, given: ArrayLike | None) -> Array:
+def _inputs(description: Description, given: Array | None) -> Array:
     """Those that were given, or normal ones, in the shape that the model takes."""
     axes = description.reading.axes if description.positions else (description.widths[0],)
     if description.reading.graph.shapes[description.structure.blocks[-1].node]:
@@ -218,6 +217,7 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
             wanted = "examples, as the model changes its inputs before the first matrix"
             raise InputError("inputs", None, wanted)
         axes = description.reading.takes
+        check_shape(given, axes)
         return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
     if given is None:
         size = sum(map(np.size, description.reading.graph.parameters.values()))
@@ -232,12 +232,9 @@ def _inputs(description: Description, given: ArrayLike | None) -> Array:
     return X
 
 
-def _checked(inputs: ArrayLike) -> Array:
+def _checked(inputs: Array) -> Array:
     wanted = f"(n_0,) or (m, n_0) finite numbers, m = {_MOST_INPUTS} at most"
-    try:
-        X = np.atleast_2d(np.asarray(inputs, float))
-    except (TypeError, ValueError):
-        raise InputError("inputs", inputs, wanted) from None
+    X = np.atleast_2d(inputs)
     X = X.reshape(len(X), -1) if X.ndim > 2 else X
     if not X.size or not np.isfinite(X).all() or len(X) > _MOST_INPUTS:
         raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)

@@ -41,7 +41,7 @@ from .networks import law_of_biases, law_of_weights
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _MEANS = ("K", "Theta")
-"""What a report has at least."""
+"""The means that theory falls back on where no other tensor is known."""
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
@@ -126,8 +126,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     tokens = np.full(depth, np.nan)
     K = known["K"].reshape(len(layers), len(X), len(X))
     if first > 1:
-        asked = ("K",) if description.batch or averages else ("K", "Theta")
-        parts = [*_by_shape(net, X, first - 1, *asked)]
+        parts = [*_by_shape(net, X, first - 1, "K")]
         tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
         K = np.concatenate([_over_positions(parts)[0], K])
     coarse, doubts = _coarseness(description), _doubt(description, K)
@@ -161,7 +160,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     V = {"V": values["V"]} if "V" in values else {}
     chi = np.full((2, depth), np.nan)
     until = depth if orders > 1 or first == 1 else first - 1  # behind these takes as long again
-    if not description.batch and not averages:  # where Θ or samples by themselves are known
+    if description.has_susceptibilities:
         chi[:, :until] = susceptibilities(_cut(net, until, depth), X[0], until, K[:until, 0, 0])
     return Theory(
         _table(layers, arrays),
@@ -365,17 +364,14 @@ def susceptibilities(
     longer and shorter: NaN where K does not depend on them. Of a signal K and Θ are means over the
     positions, and inputs are longer alone, beside the K that is given.
     """
-    first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+    first = _learning_first(net, depth)
     one_sided = bool(net.layer.input_axes) and K is not None
     moved = [
         over_positions(first, x[None] * (1 + sign * _STEP), depth, "K", "Theta")[:, :, 0, 0]
         for sign in ((1,) if one_sided else (1, -1))
     ]
-    change, theta = moved[0][0] - (K if one_sided else moved[1][0]), sum(each[1] for each in moved)
-    with np.errstate(all="ignore"):
-        parallel, perpendicular = (
-            np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta)
-        )
+    change, theta = moved[0][0] - (K if one_sided else moved[1][0]), np.sum(moved, axis=0)[1]
+    parallel, perpendicular = _growth(change), _growth(theta)
     for at in np.flatnonzero(np.isnan(perpendicular[1:])) + 1:  # behind a matrix that is 0
         own = [int(layer == at) for layer in range(1, depth + 1)]
         start = replace(net, lambda_b=own, lambda_W=own)
@@ -386,10 +382,20 @@ def susceptibilities(
 
 def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
     """K and χ_⊥ of the layers 1 … depth at one input; χ_⊥ is NaN at layer 1."""
-    first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+    first = _learning_first(net, depth)
     K, theta = over_positions(first, x[None], depth, "K", "Theta")[:, :, 0, 0]
-    with np.errstate(all="ignore"):
-        return K, np.concatenate([[np.nan], theta[1:] / theta[:-1]])
+    return K, _growth(theta)
+
+
+def _learning_first(net: Network, depth: int) -> Network:
+    """The network with a learning rate of layer 1 alone: Θ then grows by χ_⊥ at each layer."""
+    return replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+
+
+@np.errstate(all="ignore")
+def _growth(values: Array) -> Array:
+    """Each layer's over that of the layer below; NaN at layer 1."""
+    return np.concatenate([[np.nan], values[1:] / values[:-1]])
 
 
 def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
@@ -470,7 +476,7 @@ def best_fluctuation() -> float:
 def deeper(description: Description, x: Array) -> Iterator[Depth]:
     """The model's hidden layer repeated, as it is and otherwise made."""
     net, hidden = description.network, description.depth - 1
-    if hidden < 2 or description.batch or description.averages_scores:
+    if hidden < 2 or not description.has_susceptibilities:
         return
     first = description.structure.blocks[0].node
     has_positions = bool(description.structure.graph.shapes[first])

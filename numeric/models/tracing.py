@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -115,6 +115,23 @@ class Matrices:
         return Matrices(tuple(a + b for a in self.terms for b in other.terms))
 
 
+def parts_of(u: Value) -> tuple[Value, ...]:
+    """The values that lie side by side, or the only one."""
+    return u.parts if isinstance(u, Beside) else (u,)
+
+
+def beside(values: Iterable[Value]) -> Beside:
+    """Layers side by side, those that are parts already among the others.
+
+    Raises UnreadableError for what is no layer.
+    """
+    parts = [part for each in values for part in parts_of(each)]
+    layers = tuple(each for each in parts if isinstance(each, Neurons))
+    if len(layers) < len(parts):
+        raise UnreadableError("values side by side that are no layers")
+    return Beside(layers)
+
+
 def as_matrices(value: object) -> Matrices:
     """A matrix, as the only term of a sum. Raises UnreadableError for what is none."""
     if isinstance(value, Matrices):
@@ -197,13 +214,23 @@ class Tracer:
     def _by_columns(self, u: Beside, weight: Parameter, bias: Parameter | None) -> Neurons:
         """W u of values side by side: a matrix of its own for each of them."""
         counts = [self._count(each) for each in u.parts]
-        ends = np.cumsum([0, *counts])
-        if ends[-1] != weight.shape[1]:
-            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {ends[-1]} neurons")
+        if sum(counts) != weight.shape[1]:
+            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {sum(counts)} neurons")
+        return self._part_by_part(self.linear, u, counts, weight, bias)
+
+    def _part_by_part(
+        self,
+        product: Callable[[Value, Parameter, Parameter | None], Value],
+        u: Beside,
+        counts: Sequence[int],
+        weight: Parameter,
+        bias: Parameter | None,
+    ) -> Neurons:
+        """b + Σ_k W_k u_k of values side by side, of which W has so many columns, or channels."""
         found: Value = sympy.S.Zero
-        for number, each in enumerate(u.parts):
-            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
-            made = self.linear(each, own, bias if number == 0 else None)
+        spans = pairwise(accumulate(counts, initial=0))
+        for number, (each, span) in enumerate(zip(u.parts, spans, strict=True)):
+            made = product(each, self._part(weight, None, span), None if number else bias)
             found = self.add(found, made) if number else made
         assert isinstance(found, Neurons)
         return found
@@ -240,7 +267,7 @@ class Tracer:
                 for each, (a, b) in zip(u.parts, spans, strict=True)
                 if a < b
             ]
-            return kept[0] if len(kept) == 1 else Beside(tuple(kept))  # type: ignore[arg-type]
+            return kept[0] if len(kept) == 1 else beside(kept)
         if not isinstance(u, Neurons) or u.expr.has(_MEAN, _SQUARE):
             raise UnreadableError("some neurons of what is no layer")
         is_last = not self.graph.shapes[u.node] or self.channels_last != (u.form == "turned")
@@ -297,8 +324,7 @@ class Tracer:
         if len(widths) > 1 or not all(isinstance(e, Beside | sympy.Expr) for e in values):
             raise UnreadableError("values side by side with others that have other parts")
         columns = [e.parts if isinstance(e, Beside) else [e] * len(wide[0].parts) for e in values]
-        made = [operation(*each) for each in zip(*columns, strict=True)]
-        return Beside(tuple(made))  # type: ignore[arg-type]
+        return beside(operation(*each) for each in zip(*columns, strict=True))
 
     def _by_rows(self, u: Value) -> Value:
         """The inputs of a matrix, if these are several rows: each is at a position."""
@@ -306,11 +332,14 @@ class Tracer:
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
             return u
         self.inputs_last = True
-        self.graph.widths[0], self.graph.shapes[0] = self.given[-1], self.given[1:-1]
+        self._place_inputs(self.given[-1], self.given[1:-1])
+        return replace(u, form="turned")
+
+    def _place_inputs(self, width: int, shape: tuple[int, ...]) -> None:
+        """Give the inputs, and multiples of them as by 1/255, neurons and positions."""
         for at in range(len(self.graph.nodes)):
             if self._base(at) == 0:
-                self.graph.widths[at], self.graph.shapes[at] = self.given[-1], self.given[1:-1]
-        return replace(u, form="turned")
+                self.graph.widths[at], self.graph.shapes[at] = width, shape
 
     def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
         """The node of a signal and its positions along so many axes.
@@ -318,16 +347,12 @@ class Tracer:
         The positions of the inputs are those that were given.
         """
         source = self.node(u)
-        if source and self._base(source) == 0:  # a factor, as 1/255
-            self.signal(Neurons(0), axes)
-            self.graph.widths[source] = self.graph.widths[0]
-            self.graph.shapes[source] = self.graph.shapes[0]
-        if source == 0 and not self.graph.shapes[0] and len(self.given) > axes:
-            self.graph.widths[0] = self.given[-axes - 1]
-            self.graph.shapes[0] = self.given[-axes:]
+        of_inputs = self._base(source) == 0
+        if of_inputs and not self.graph.shapes[0] and len(self.given) > axes:
+            self._place_inputs(self.given[-axes - 1], self.given[-axes:])
         shape = self.graph.shapes[source]
         if len(shape) != axes or (isinstance(u, Neurons) and u.form):
-            told = "positions" if source else "positions, which inputs= tells by its shape"
+            told = "positions, which inputs= tells by its shape" if of_inputs else "positions"
             raise UnreadableError(f"a filter or window on what has not {axes} axes of {told}")
         return source, shape
 
@@ -358,14 +383,12 @@ class Tracer:
         self, u: Beside, weight: Parameter, bias: Parameter | None, groups: int, **window: Any
     ) -> Neurons:
         """A convolution of channels side by side, by a filter for each of them."""
-        ends = np.cumsum([0, *(self.graph.widths[each.node] for each in u.parts)])
-        found: Value = sympy.S.Zero
-        for number, each in enumerate(u.parts):
-            own = self._part(weight, None, (int(ends[number]), int(ends[number + 1])))
-            made = self.filtered(each, own, bias if number == 0 else None, groups, **window)
-            found = self.add(found, made) if number else made
-        assert isinstance(found, Neurons)
-        return found
+
+        def product(each: Value, own: Parameter, bias: Parameter | None) -> Neurons:
+            return self.filtered(each, own, bias, groups, **window)
+
+        counts = [self.graph.widths[each.node] for each in u.parts]
+        return self._part_by_part(product, u, counts, weight, bias)
 
     def pooled(self, u: Value, make: Callable[[tuple[int, ...]], Taps], axes: int) -> Neurons:
         """Means over positions, by the taps that `make` has for those of u."""

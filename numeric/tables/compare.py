@@ -87,6 +87,11 @@ class Comparison:
     leading: tuple[str, ...] = ()
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the tensors, each once."""
+        return tuple(dict.fromkeys(row.tensor for row in self.rows))
+
+    @property
     def worst(self) -> Row:
         """The row with the largest |z|."""
         return max(self.rows, key=lambda row: abs(row.z))

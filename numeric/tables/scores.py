@@ -95,6 +95,16 @@ def runs(numbers: Sequence[float]) -> str:
     return ", ".join(texts)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its longest cell.
+
+    >>> aligned([["layer", "K"], ["1", "0.5"]])
+    ['layer    K', '    1  0.5']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+
+
 def _columns(rows: Sequence[Row]) -> tuple[str, ...]:
     axis = rows[0].axis if rows else "layer"
     return ("tensor", axis, "theory", "sample", "se", "next", "z", "resolves", "of tensor")

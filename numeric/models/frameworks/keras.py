@@ -21,7 +21,7 @@ from .. import functions
 from ..graph import Graph
 from ..outputs import chosen, named
 from ..signals import everywhere, windows
-from ..tracing import Beside, Neurons, Parameter, Tracer, UnreadableError, Value, refused
+from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, beside, refused
 from .base import Reading
 
 Values = Mapping[str, Any]
@@ -381,10 +381,9 @@ def _merged(name: str) -> Callable[..., Value]:
 
 def _concatenated(tracer: Tracer, layer: Any, given: Any) -> Value:
     """Neurons side by side; a layer's own values may be used by several."""
-    parts = [e for each in given for e in (each.parts if isinstance(each, Beside) else (each,))]
     if layer.axis not in (-1, len(layer.output.shape) - 1):
         raise UnreadableError("values side by side that are no neurons")
-    return Beside(tuple(parts))
+    return beside(given)
 
 
 def _rescaled(tracer: Tracer, u: Value, scale: Any, offset: Any) -> Value:

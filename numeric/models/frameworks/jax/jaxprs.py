@@ -26,6 +26,7 @@ from ...tracing import (
     Tracer,
     UnreadableError,
     Value,
+    beside,
     refused,
 )
 
@@ -227,18 +228,10 @@ def _side_by_side(tracer: Tracer, equation: Any, operands: list[Any]) -> Value:
     shape = equation.invars[0].aval.shape
     places = _places_of_inputs(tracer, first, shape)
     if isinstance(first, Neurons | Beside) and axis == len(shape) - 1 and axis not in places:
-        return _beside(operands)
+        return beside(operands)
     if axis not in places or not all(isinstance(each, Neurons) for each in operands):
         raise UnreadableError("values side by side that are no parts of one signal")
     return replace(tracer.gathered(operands, places.index(axis)), form=first.form)
-
-
-def _beside(operands: list[Any]) -> Beside:
-    """Neurons side by side."""
-    parts = [e for each in operands for e in (each.parts if isinstance(each, Beside) else (each,))]
-    if not all(isinstance(each, Neurons) for each in parts):
-        raise UnreadableError("values side by side that are no layers")
-    return Beside(tuple(parts))
 
 
 def _cut(tracer: Tracer, equation: Any, u: Any) -> list[Any]:

@@ -28,8 +28,8 @@ from ...heads import (
     times,
     transposed,
 )
-from ...tracing import Neurons, Parameter, Tracer, UnreadableError
-from .graphs import is_random
+from ...tracing import Parameter, Tracer, UnreadableError
+from .graphs import is_random, name_of
 
 _KINDS = bool | int | float | str | slice | type(None) | type(Ellipsis) | torch.dtype | torch.device
 
@@ -39,9 +39,9 @@ def is_constant(node: fx.Node, args: Any, kwargs: Mapping[str, Any]) -> bool:
     given = [*_leaves((args, kwargs))]
     if node.op == "get_attr" or not all(_is_fixed(e) or isinstance(e, _KINDS) for e in given):
         return False
-    name = str(getattr(node.target, "__name__", node.target))
-    if is_random(name):
+    if is_random(node):
         return False
+    name = name_of(node)
     is_number = node.target is getattr(operator, name, None) and len(given) > 1
     return name in _MAKES or is_number or any(map(_is_fixed, given))
 
@@ -99,7 +99,7 @@ def called(tracer: Tracer, name: str, args: Sequence[Any], kwargs: Mapping[str, 
 def module(tracer: Tracer, called: nn.Module, u: Heads | Scores) -> Any:
     """A module on heads or scores."""
     if isinstance(called, nn.Dropout | nn.Identity):
-        return _dropped(tracer, u, getattr(called, "p", 0.0), training=False)
+        return dropped(tracer, u, getattr(called, "p", 0.0), training=False)
     if isinstance(called, nn.Softmax) and isinstance(u, Scores):
         return softmax(u, called.dim)
     raise UnreadableError(f"a {type(called).__name__} of heads of attention")
@@ -174,11 +174,11 @@ def _softmax(tracer: Tracer, u: Scores, dim: int = -1, **_: Any) -> Any:
     return softmax(u, dim)
 
 
-def _dropped(tracer: Tracer, u: Any, p: float = 0.5, training: bool = True, **_: Any) -> Any:
+def dropped(tracer: Tracer, u: Any, p: float = 0.5, training: bool = True, **_: Any) -> Any:
+    """`dropout`, of a layer too: the identity in evaluation."""
     if training and p:
         raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
-    tracer.dropped(Neurons(0), p)
-    return u
+    return tracer.dropped(u, p)
 
 
 def _transposed(tracer: Tracer, u: Any, dim0: int, dim1: int) -> Any:
@@ -237,7 +237,8 @@ def _shape(tracer: Tracer, u: Heads, name: str) -> Any:
     return attribute(name) if name != "shape" else _sized(tracer, u)
 
 
-def _same(tracer: Tracer, u: Any, *_: Any, **__: Any) -> Any:
+def same(tracer: Tracer, u: Any, *_: Any, **__: Any) -> Any:
+    """Of an operation that changes no entry, and no axis."""
     return u
 
 
@@ -251,7 +252,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "masked_fill": _masked,
     "where": _where,
     "softmax": _softmax,
-    "dropout": _dropped,
+    "dropout": dropped,
     **dict.fromkeys(("transpose", "swapaxes"), _transposed),
     "permute": _permuted,
     **dict.fromkeys(("view", "reshape"), _reshaped),
@@ -262,5 +263,5 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "getitem": _item,
     "size": _sized,
     "getattr": _shape,
-    **dict.fromkeys(("contiguous", "float", "double", "type_as", "to"), _same),
+    **dict.fromkeys(("contiguous", "float", "double", "type_as", "to"), same),
 }

@@ -121,21 +121,20 @@ def only(graph: fx.Graph, output: str | None) -> None:
     if found is end.args[0]:
         return
     end.args = (found,)
-    first = next(iter(graph.nodes))
+    _erase_unused(graph, next(iter(graph.nodes)))
+
+
+def _erase_unused(graph: fx.Graph, argument: fx.Node) -> None:
+    """Leave of the graph the output with all that it needs, and this argument."""
     for node in reversed(list(graph.nodes)):
-        if not node.users and node not in {first, end}:
+        if not node.users and node.op != "output" and node is not argument:
             graph.erase_node(node)
 
 
 def part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphModule:
     """The part between a value and others: a module of that value, with all that it needs."""
     by_name = {each.name: each for each in traced.graph.nodes}
-    needed, todo = set(), [by_name[name] for name in nodes]
-    while todo:
-        node = todo.pop()
-        if node.name != source and node not in needed:
-            needed.add(node)
-            todo += node.all_input_nodes
+    needed = _above([by_name[name] for name in nodes], by_name[source])
     found = fx.Graph()
     copies = {by_name[source]: found.placeholder("given")}
     for node in traced.graph.nodes:
@@ -241,16 +240,16 @@ def prepared(graph: fx.Graph, module: nn.Module, given: Sequence[Any]) -> Prepar
     ends = [e for e in graph.nodes if e in of_inputs and any(u not in values for u in e.users)]
     if len(ends) != 1:
         return None
-    (end,) = ends
-    if len(given) == 1 and all(_is_kept(each, module, values) for each in _above(end)):
+    (end,), above = ends, _above(ends)
+    if len(given) == 1 and all(_is_kept(each, module, values) for each in above):
         return None
     first, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in graph.nodes:
-        if node in _above(end):
+        if node in above:
             copies[node] = first.node_copy(node, lambda each: copies[each])
     first.output(copies[end])
     made = fx.GraphModule(module, first)
-    used = [places[node] for node in arguments if node in _above(end)]
+    used = [places[node] for node in arguments if node in above]
     alone = made(*(given[at][:1] for at in used))
     if alone.shape != values[end][:1].shape or not torch.allclose(alone, values[end][:1]):
         raise UnreadableError(f"{end.name}: it makes the inputs of a batch depend on each other")
@@ -259,9 +258,7 @@ def prepared(graph: fx.Graph, module: nn.Module, given: Sequence[Any]) -> Prepar
     end.replace_all_uses_with(argument)
     for each in arguments:
         each.replace_all_uses_with(argument)
-    for node in reversed(list(graph.nodes)):
-        if not node.users and node.op != "output" and node is not argument:
-            graph.erase_node(node)
+    _erase_unused(graph, argument)
     return Prepared(lambda *given: made(*(given[at] for at in used)), tuple(values[end].shape[1:]))
 
 
@@ -276,22 +273,28 @@ def _is_fixed(node: fx.Node, module: nn.Module) -> bool:
         return not (batch or list(called.parameters()) or called._forward_hooks)
     if node.op == "output":
         return False
-    return not is_random(str(getattr(node.target, "__name__", node.target)))
+    return not is_random(node)
 
 
-def is_random(name: str) -> bool:
-    """True for the name of a function that draws."""
-    return name.startswith(("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout"))
+def name_of(node: fx.Node) -> str:
+    """The name that a node calls: a function's or method's, or a module's path."""
+    return str(getattr(node.target, "__name__", node.target))
 
 
-def _above(node: fx.Node) -> set[fx.Node]:
-    """The nodes that a node is computed from, and itself."""
-    found, todo = {node}, [node]
+def is_random(node: fx.Node) -> bool:
+    """True for a function that draws."""
+    draws = ("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout")
+    return name_of(node).startswith(draws)
+
+
+def _above(nodes: Sequence[fx.Node], source: fx.Node | None = None) -> set[fx.Node]:
+    """The nodes that these are computed from, and themselves, up to a source."""
+    found, todo = set[fx.Node](), [*nodes]
     while todo:
-        for each in todo.pop().all_input_nodes:
-            if each not in found:
-                found.add(each)
-                todo.append(each)
+        node = todo.pop()
+        if node is not source and node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
     return found
 
 
@@ -307,7 +310,7 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
             or kind.endswith("Pad2d")
             or kind.startswith("Dropout")
         )
-    name = str(getattr(node.target, "__name__", node.target))
+    name = name_of(node)
     if name == "getitem":
         return bool(values[node].ndim > 2)
     if name in {"mul", "truediv", "div"}:

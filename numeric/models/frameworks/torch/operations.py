@@ -32,9 +32,12 @@ from ...tracing import (
     UnreadableError,
     Value,
     as_matrices,
+    beside,
+    parts_of,
 )
 from . import attention
-from .attention import folded, is_constant
+from .attention import dropped, folded, is_constant, same
+from .graphs import name_of
 
 
 def evaluate(
@@ -69,11 +72,6 @@ def evaluate(
             told = f"the operation {name_of(node)} with such arguments"
             values[node] = otherwise(node, (*args, *kwargs.values()), told)
     return values
-
-
-def name_of(node: fx.Node) -> str:
-    """The name that a node calls: a function's or method's, or a module's path."""
-    return str(getattr(node.target, "__name__", node.target))
 
 
 def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
@@ -149,11 +147,11 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
             return _adaptive(axes)(tracer, u, module.output_size)
         sizes = module.kernel_size, module.stride, module.padding
         return _averaged(axes)(tracer, u, *sizes, module.ceil_mode)
-    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        over = _over_positions(tracer, u, module.normalized_shape)
-        kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
-        gains = {each.path: each.value for each in own.values()}
-        return tracer.norm(u, kind, _eps(module.eps), gains, over=over)
+    if isinstance(module, nn.LayerNorm):
+        gains = own.get("weight"), own.get("bias")
+        return _layer_norm(tracer, u, module.normalized_shape, *gains, module.eps)
+    if isinstance(module, nn.RMSNorm):
+        return _rms_norm(tracer, u, module.normalized_shape, own.get("weight"), module.eps)
     if isinstance(module, nn.GroupNorm):
         return _group_norm(
             tracer, u, module.num_groups, own.get("weight"), own.get("bias"), module.eps
@@ -229,7 +227,7 @@ def _linear(tracer: Tracer, u: Value, weight: Value, bias: Parameter | None = No
 
 def _check_last(tracer: Tracer, u: Value) -> None:
     """Raise UnreadableError unless the neurons are the last axis."""
-    for each in u.parts if isinstance(u, Beside) else (u,):
+    for each in parts_of(u):
         if isinstance(each, Neurons) and tracer.graph.shapes[each.node] and not each.form:
             raise UnreadableError(
                 "a random matrix over positions, which has no theory here: permute the channels to "
@@ -293,19 +291,17 @@ def _einsum(tracer: Tracer, spelled: str, *given: Value) -> Value:
 
 def _cat(tracer: Tracer, given: Any, dim: int = 0) -> Value:
     """Values side by side, along the axis of the neurons."""
-    parts = [e for each in given for e in (each.parts if isinstance(each, Beside) else (each,))]
-    if not all(isinstance(each, Neurons) for each in parts):
-        raise UnreadableError("values side by side that are no layers")
-    first = parts[0]
+    made = beside(given)
+    first, *_ = made.parts
     axes = len(tracer.graph.shapes[first.node]) if first.form != "flat" else 0
     neurons = axes + 1 if first.form == "turned" else 1
-    if {(e.form, tracer.graph.shapes[e.node]) for e in parts} != {
+    if {(e.form, tracer.graph.shapes[e.node]) for e in made.parts} != {
         (first.form, tracer.graph.shapes[first.node])
     }:
         raise UnreadableError("values side by side whose positions differ")
     if dim % (axes + 2) != neurons:
         raise UnreadableError(f"values side by side along axis {dim}, which is not the neurons'")
-    return Beside(tuple(parts))
+    return made
 
 
 def _chunk(tracer: Tracer, u: Value, chunks: int, dim: int = 0) -> Any:
@@ -326,7 +322,7 @@ def _split(tracer: Tracer, u: Value, sizes: Any, dim: int = 0) -> Any:
 
 
 def _width(tracer: Tracer, u: Value) -> int:
-    parts = u.parts if isinstance(u, Beside) else (u,)
+    parts = parts_of(u)
     if not all(isinstance(each, Neurons) for each in parts):
         raise UnreadableError("a part of what is no layer")
     return sum(tracer.graph.widths[each.node] for each in parts if isinstance(each, Neurons))
@@ -334,7 +330,7 @@ def _width(tracer: Tracer, u: Value) -> int:
 
 def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
     """Raise UnreadableError unless the axis is the neurons'."""
-    first = u.parts[0] if isinstance(u, Beside) else u
+    first, *_ = parts_of(u)
     if not isinstance(first, Neurons) or first.form == "flat":
         raise UnreadableError("a part of what is no layer, or of positions that lie side by side")
     axes = len(tracer.graph.shapes[first.node])
@@ -559,10 +555,11 @@ def _layer_norm(
     weight: Parameter | None = None,
     bias: Parameter | None = None,
     eps: float = 1e-5,
+    kind: str = "layer",
 ) -> Value:
     over = _over_positions(tracer, u, normalized_shape)
     gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, "layer", eps, gains, over=over)
+    return tracer.norm(u, kind, eps, gains, over=over)
 
 
 def _over_positions(tracer: Tracer, u: Value, normalized: Any) -> bool:
@@ -613,38 +610,19 @@ def _batch_norm(
 def _rms_norm(
     tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Value:
-    _check_last(tracer, u)
-    gains = {} if weight is None else {weight.path: weight.value}
-    return tracer.norm(u, "rms", _eps(eps), gains)
-
-
-def _eps(given: float | None) -> float:
-    """A norm's ε; None is the machine epsilon, of single precision as models have."""
-    return torch.finfo(torch.float32).eps if given is None else given
-
-
-def _dropout(
-    tracer: Tracer, u: Value, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Value:
-    del inplace
-    if training and p:
-        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
-    return tracer.dropped(u, p)
+    """As `_layer_norm`; ε is by default the machine epsilon, of single precision as models have."""
+    eps = torch.finfo(torch.float32).eps if eps is None else eps
+    return _layer_norm(tracer, u, normalized_shape, weight, None, eps, "rms")
 
 
 def _prelu(tracer: Tracer, u: Value, weight: Parameter) -> Value:
     return tracer.apply(functions.leaky_relu, u, tracer.held(weight))
 
 
-def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
-    return u
-
-
 def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     """The values of a layer as they are: with start_dim = 0 inputs would be joined."""
     if isinstance(u, Beside) and start_dim == 1:
-        parts = (_flat(tracer, each, start_dim, end_dim) for each in u.parts)
-        return Beside(tuple(parts))  # type: ignore[arg-type]
+        return beside(_flat(tracer, each, start_dim, end_dim) for each in u.parts)
     if isinstance(u, Neurons) and start_dim == 2 and end_dim == -1 and not u.form:
         return _merged(tracer, u)
     if not isinstance(u, Neurons) or start_dim != 1 or end_dim not in (1, -1):
@@ -787,7 +765,7 @@ _ANY: dict[str, Any] = {
 _METHODS = (
     _SPELLED
     | _ANY
-    | dict.fromkeys(("contiguous", "float", "double", "clone"), _same)
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), same)
     | {
         "view": _reshaped,
         "size": _sized,
@@ -824,7 +802,7 @@ _FUNCTIONS: dict[Any, Any] = {
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,
     torch.prelu: _prelu,
-    functional.dropout: _dropout,
+    functional.dropout: dropped,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,10 +81,14 @@ def _with_matrices(model: nn.Module) -> list[tuple[str, nn.Module]]:
     ]
 
 
-def optimizers(model: nn.Module, rates: dict[str, float]) -> dict[str, Any]:
-    """SGD and Adam with one rate for all parameters."""
-    kinds: dict[str, Any] = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
-    return {name: kinds[name](model.parameters(), lr=rate) for name, rate in rates.items()}
+def optimizers(rates: Mapping[str, float]) -> dict[str, Callable[[nn.Module], Any]]:
+    """SGD and Adam as functions of a model, with one rate for all parameters."""
+
+    def maker(kind: Callable[..., Any], rate: float) -> Callable[[nn.Module], Any]:
+        return lambda model: kind(model.parameters(), lr=rate)
+
+    kinds = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
+    return {name: maker(kinds[name], rate) for name, rate in rates.items()}
 
 
 def rates_of(model: nn.Module, optimizer: Any) -> dict[str, float]:
