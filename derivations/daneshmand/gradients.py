@@ -30,6 +30,7 @@ from derive.activations.functions import Activation, as_activation
 from derive.work.caches import cache
 from numeric import compare, flow, propagation
 from numeric.arrays import Array
+from numeric.random.matrices import frames
 from numeric.tables import layout
 
 R = sympy.Rational
@@ -309,7 +310,7 @@ def square_networks(
     H = rng.standard_normal((size, size))
     weights: list[Array] = []
     for _ in range(settle + depth):
-        weights.append(frames(rng, 1, size, size)[0])
+        weights.append(frames(rng.standard_normal((size, size))))
         H = weights[-1] @ H
         H /= np.linalg.norm(H, axis=1, keepdims=True)
     gap_ = float(np.linalg.norm(H.T @ H / size - np.eye(size) / size))
@@ -366,12 +367,6 @@ def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 
     return np.array(found)
 
 
-def frames(rng: np.random.Generator, draws: int, n: int, columns: int) -> Array:
-    """Columns of Haar matrices: (draws, n, columns)."""
-    Q, T = np.linalg.qr(rng.standard_normal((draws, n, columns)))
-    return np.asarray(Q * np.sign(np.diagonal(T, axis1=1, axis2=2))[:, None, :])
-
-
 def _root(gram: Array) -> Array:
     values_, axes = np.linalg.eigh(gram)
     return np.asarray((axes * np.sqrt(np.maximum(values_, 0.0))[:, None, :]) @ axes.mT)
@@ -391,11 +386,10 @@ def log_growth(
     rng = np.random.default_rng([seed, n, orthogonal])
 
     def fresh() -> Array:
-        if orthogonal:
-            return frames(rng, draws, n, size)
-        return rng.standard_normal((draws, n, size)) / math.sqrt(n)
+        normal = rng.standard_normal((draws, n, size))
+        return frames(normal) if orthogonal else normal / math.sqrt(n)
 
-    phi = np.sqrt(n) * frames(rng, draws, n, size)
+    phi = np.sqrt(n) * frames(rng.standard_normal((draws, n, size)))
     forward = []
     for _ in range(depth):
         z = fresh() @ _root(phi.mT @ phi)
