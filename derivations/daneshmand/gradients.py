@@ -23,7 +23,7 @@ from scipy.special import roots_jacobi
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
 from derivations.daneshmand import moments
-from derivations.daneshmand.large_width import deviation
+from derivations.daneshmand.large_width import deviation, deviation_of
 from derivations.section import show
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
 from derive.activations.functions import Activation, as_activation
@@ -230,9 +230,7 @@ def gap() -> Verdict:
     for size in (3, 8):
         table = propagation.fixed_points(net, Exchangeable(size, 1, "1/10"))
         at = {batchnorm.n: size, batchnorm.d: 1}
-        V = table["V"]
-        same, other = (float(V.sel(orbit=label)) for label in ("(11)(11)", "(12)(12)"))
-        rates += [float(table["V_rate"]), (same + (size - 1) * other) / size]
+        rates += [float(table["V_rate"]), deviation_of(table["V"], size)]
         known += [
             batchnorm.contraction_rate().subs(at) ** 2,
             batchnorm.stationary_gap(2, 1).subs(at),
