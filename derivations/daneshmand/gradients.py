@@ -81,18 +81,24 @@ def growth(
     return m / (m - 3) * inside / gap
 
 
+RHO = -1 / (m - 1)
+"""⟨y_1y_2⟩ of an even direction with ⟨y²⟩ = 1."""
+
+
 def linear_growth() -> sympy.Expr:
-    """χ of σ = z: ⟨y²⟩ = 1 and ⟨y_1y_2⟩ = −1/(m − 1), of even directions."""
-    rho = -1 / (m - 1)
-    return sympy.factor(growth(sympy.S.One, sympy.S.One, sympy.S.One, rho, 1 - rho))
+    """χ of σ = z."""
+    return sympy.factor(growth(sympy.S.One, sympy.S.One, sympy.S.One, RHO, 1 - RHO))
+
+
+def arc_cosine() -> tuple[sympy.Expr, sympy.Expr]:
+    """⟨σ'₁σ'₂⟩ and ⟨σ₁σ₂⟩ of ReLU: y is as a normal vector of correlations ρ but for its length."""
+    below = sympy.pi - sympy.acos(RHO)
+    return below / (2 * sympy.pi), (sympy.sqrt(1 - RHO**2) + RHO * below) / (2 * sympy.pi)
 
 
 def relu_growth() -> sympy.Expr:
-    """χ of ReLU: y is as a normal vector of variances 1 and correlations ρ but for its length."""
-    rho = -1 / (m - 1)
-    angle = sympy.acos(rho)
-    both_slopes = (sympy.pi - angle) / (2 * sympy.pi)
-    mixed = (sympy.sqrt(1 - rho**2) + rho * (sympy.pi - angle)) / (2 * sympy.pi)
+    """χ of ReLU."""
+    both_slopes, mixed = arc_cosine()
     half = R(1, 2)
     return growth(half, half, both_slopes, mixed, half - mixed)
 
@@ -121,14 +127,13 @@ def relu() -> Verdict:
     r"""Yang et al.: $q^*=\frac12C_W$, $p^*$ that of the arc-cosine kernel at the correlation
     $-\frac1{m-1}$, and $\chi\to\frac\pi{\pi-1}=1.467$ for $m\to\infty$, by symbols; at m = 4 to 256
     from the recursions."""
-    chi = relu_growth()
+    chi, p = relu_growth(), 2 * arc_cosine()[1]
     t = sympy.Symbol("t", positive=True)
     found, expected = [], []
     for size in BATCHES:
-        table, rho = fixed("relu", size, 2), -1 / (size - 1)
-        p = (math.sqrt(1 - rho**2) + rho * (math.pi - math.acos(rho))) / math.pi
+        table = fixed("relu", size, 2)
         found += [*values(table, "K"), float(table["gradient_rate"][0])]
-        expected += [1, p, float(chi.subs(m, size).evalf())]
+        expected += [1, *(float(each.subs(m, size).evalf()) for each in (p, chi))]
     return both(
         equal(sympy.limit(chi.subs(m, 1 / t), t, 0), sympy.pi / (sympy.pi - 1), "m → ∞"),
         close(found, expected, 9, "q*, p* and χ from the recursions, m = 4 to 256"),
