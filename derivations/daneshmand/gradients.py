@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import sympy
@@ -162,8 +163,7 @@ def over_directions(size: int) -> tuple[Array, Array, Array]:
 
 def by_directions(activation: Activation, size: int) -> list[float]:
     """q*, p* and χ for C_W = 1, by quadrature over directions."""
-    z = activations.z
-    sigma, slope = (sympy.lambdify(z, each, ["scipy", "numpy"]) for each in _pair(activation))
+    sigma, slope = _functions(activation)
     one, two, weights = over_directions(size)
 
     def mean(each: Array) -> float:
@@ -175,8 +175,10 @@ def by_directions(activation: Activation, size: int) -> list[float]:
     return [q, p, inside / (size - 3) / (q - p)]
 
 
-def _pair(activation: Activation) -> tuple[sympy.Expr, sympy.Expr]:
-    return activation.expr, activation.expr.diff(activations.z)
+def _functions(activation: Activation) -> list[Callable[[Array], Array]]:
+    """σ and σ' of arrays."""
+    pair = activation.expr, activation.expr.diff(activations.z)
+    return [sympy.lambdify(activations.z, each, ["scipy", "numpy"]) for each in pair]
 
 
 @claim("003", "Gradients (others)", "other activations: fixed points and growth by integrals")
@@ -352,7 +354,7 @@ def linear_spread() -> sympy.Expr:
 
 def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 10) -> Array:
     """Var(h/⟨h⟩) and Var(h/⟨h⟩ − t/⟨t⟩) of one neuron, (sets, 2), each of so many samples."""
-    sigma, slope = (sympy.lambdify(activations.z, each, "numpy") for each in _pair(activation))
+    sigma, slope = _functions(activation)
     rng, k = np.random.default_rng(5), size - 1
     found = []
     for _ in range(sets):
@@ -383,9 +385,7 @@ def log_growth(
     No matrix is built: behind a layer stands W on what went through it, and a fresh part at right
     angles to that.
     """
-    sigma, slope = (
-        sympy.lambdify(activations.z, each, "numpy") for each in _pair(as_activation(name))
-    )
+    sigma, slope = _functions(as_activation(name))
     rng = np.random.default_rng([seed, n, orthogonal])
 
     def fresh() -> Array:
