@@ -42,6 +42,12 @@ def on_sphere(powers: int) -> sympy.Expr:
     return sympy.prod(n / (n + 2 * k) for k in range(powers))
 
 
+def spread_of_fourths() -> sympy.Expr:
+    """Var m/(E m)², m = Σ u_i⁴/n: u_i⁴, u_i⁸ and u_i⁴u_j⁴ have 3, 105 and 9 times `on_sphere`."""
+    square = (105 + 9 * (n - 1)) * on_sphere(4) / n
+    return square / (3 * on_sphere(2)) ** 2 - 1
+
+
 def connected(pairs: int, third: sympy.Expr) -> sympy.Expr:
     """The joint cumulant of z_1², …, z_m² at ℓq = (n + 2)/(−σ_3 n), times ℓ^m."""
     value = cumulants([on_sphere(k) for k in range(1, pairs + 1)])[-1]
@@ -86,11 +92,7 @@ def approach() -> Verdict:
     r"""$1/q$ is a sum of $\ell$ independent numbers, so that $q$ has the relative variance
     $\operatorname{Var} m/(\ell\,(\mathbb Em)^2)$, and $n$ times it at large $n$ is $8/3\ell$:
     $V/K^2 = -2 + 8/(3\ell) + …$ for every $\sigma$ of the class, as the recursion has it."""
-    one, two = 3 * n / (n + 2), 9 * n**4 / (n * (n + 2) * (n + 4) * (n + 6))
-    eight = R(105, 9) * two
-    square = (eight + (n - 1) * two) / n
-    relative = sympy.limit(n * (square / one**2 - 1), n, sympy.oo)
-    found = [relative]
+    found = [sympy.limit(n * spread_of_fourths(), n, sympy.oo)]
     for sigma in ("tanh", "sin", "erf_unit_cubic"):
         terms = recursion("V", "orthogonal").asymptotics(sigma, 2).normalised.terms
         found += [each.expr for each in terms]
@@ -104,10 +106,7 @@ def at_every_width(sampling: Sampling) -> Verdict:
     $\operatorname{Var}m/(\ell(\mathbb Em)^2)$."""
     scores, noticed = [], []
     for width in (4, 8):
-        fourth = 3 * R(width, width + 2)
-        eighth = R(105 * width**3, (width + 2) * (width + 4) * (width + 6))
-        pair = R(9 * width**3, (width + 2) * (width + 4) * (width + 6))
-        spread = float((eighth + (width - 1) * pair) / width / fourth**2 - 1)
+        spread = float(spread_of_fourths().subs(n, width))
         for depth in (250, 1000):
             net = Network("tanh", "orthogonal")
             made = deep.simulate(net, [1.0, 0.5], 1, width, 1000, depth=depth, seed=sampling.seed)
