@@ -15,7 +15,7 @@ from ..display.objects import Shown
 from ..engine.scheme import Scheme
 from ..engine.step import through
 from ..engine.tensors import named
-from ..errors import InputError
+from ..errors import InputError, instance
 from ..network import Network
 from ..symbols import C_W, C_b, K, L, tensor
 
@@ -90,8 +90,7 @@ def walk(net: Network) -> Walk:
     >>> walk(Network("linear")).spread, walk(Network("linear", "orthogonal")).spread
     (2, 0)
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    instance("net", net, Network, "a derive.Network")
     pattern = net.pattern(1)
     all_layers = enumerate((*pattern.stem, *pattern.block, *pattern.head), 2)
     depth = 1 + len(pattern.stem) + len(pattern.block) + len(pattern.head)
