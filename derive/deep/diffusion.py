@@ -183,12 +183,9 @@ class _Derivation:
     @property
     def _given(self) -> sympy.Expr:
         wanted = "a variance, which may have the width n in it"
-        if not isinstance(self.variance, str):
-            return as_expression("C_W", self.variance, wanted)
-        try:
-            return parse_with(self.variance, {"n": n}, {}, wanted)
-        except InputError:
-            raise InputError("C_W", self.variance, wanted) from None
+        if isinstance(self.variance, str):
+            return parse_with(self.variance, {"n": n}, {}, wanted, "C_W")
+        return as_expression("C_W", self.variance, wanted)
 
     @cached_property
     def _open(self) -> sympy.Expr:
