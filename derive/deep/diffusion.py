@@ -132,7 +132,7 @@ def _kernel(made: Step) -> sympy.Expr:
 
 
 def _added(made: Step, name: str) -> sympy.Expr:
-    """What a layer adds to G1 or V: the right-hand side where both are 0."""
+    """The source of G1 or V in a layer: the right-hand side where both are 0."""
     count = len(named(name).subscripts)
     samples = (1,) * count if made.is_single_input else tuple(range(1, count + 1))
     expr = replace(made, target=named(name), samples=samples).expr
@@ -205,7 +205,7 @@ class _Derivation:
         )
 
     def _source(self, name: str) -> sympy.Expr:
-        """What a layer adds to G1 or V as n → ∞."""
+        """The source of G1 or V in a layer as n → ∞."""
         start = sympy.limit(self.weight, _EPS, 0)
         limit = Activation("limit", self.sigma.expr.subs(_EPS, 0))
         if start == 0:

@@ -146,7 +146,7 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
 
 
 def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:
-    """What happens where K' is no multiple of K."""
+    """How a network behaves, in words, where K' is no multiple of K."""
     if not kernel.has(K):
         return "and not a norm, behind which K is the same at every layer, up to O(1/n)"
     if factor.is_polynomial(K):
