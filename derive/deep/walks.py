@@ -92,11 +92,13 @@ def walk(net: Network) -> Walk:
     """
     instance("net", net, Network, "a derive.Network")
     pattern = net.pattern(1)
-    all_layers = enumerate((*pattern.stem, *pattern.block, *pattern.head), 2)
-    depth = 1 + len(pattern.stem) + len(pattern.block) + len(pattern.head)
+    depth = 1 + len(pattern.once)
     if not net.has_equal_widths(net.depth or depth):
         raise InputError("net", str(net), "a network with n neurons in every layer")
-    steps = [_step(net, pattern.distinct[number], layer, depth) for layer, number in all_layers]
+    steps = [
+        _step(net, pattern.distinct[number], layer, depth)
+        for layer, number in enumerate(pattern.once, 2)
+    ]
     stem, count = len(pattern.stem), len(pattern.block)
     ends = [factor for factor, *_ in (*steps[:stem], *steps[stem + count :])]
     factors, *others = zip(*steps[stem : stem + count], strict=True)

@@ -167,8 +167,7 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     if not steps.growth.is_finite:
         raise InputError("net", str(net), _exponential(steps))
     known = replace(net, layer=dense()) if net.layer.free_symbols else net
-    depth = max(2, len(sum(net.pattern(1)[1:], ())) + 1)
-    table = flow(known, inputs, depth, ["K"], width=_WIDE)
+    table = flow(known, inputs, 1 + len(net.pattern(1).once), ["K"], width=_WIDE)
     if 1 not in table["layer"]:
         raise InputError("net", str(net), "the same positions at all layers, so no pooling of them")
     found = table["K"].sel(layer=1).to_numpy()
