@@ -10,7 +10,6 @@ import sympy
 from numpy.typing import ArrayLike
 
 from derive.errors import as_integer
-from derive.expressions import parse_number
 from derive.network import Network
 from derive.recursions import wanted
 
@@ -19,6 +18,7 @@ from ..checks import draws as checked_draws
 from ..estimators.observables import plan_of
 from ..samplers.ensemble import checked_ensemble
 from ..simulations import check_size, make_sampler
+from .laws import checked_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def simulate(
     (9, [1.0, 1.0])
     """
     width = as_integer("width", width, 1)
-    layers = 1 + round(parse_number("ratio", ratio) * width) if depth is None else depth
+    layers = 1 + round(checked_ratio(ratio) * width) if depth is None else depth
     layers = as_integer("depth", layers, 2, wanted="2 layers or more, so that K moves")
     count = checked_draws(draws, 1)
     ensemble = checked_ensemble(net, inputs, width, layers, seed)
