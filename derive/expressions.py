@@ -80,15 +80,16 @@ def parse_with(
     names: Mapping[str, sympy.Expr],
     functions: Mapping[str, Callable[[sympy.Expr], sympy.Expr]],
     wanted: str,
+    argument: str = "layer",
 ) -> sympy.Expr:
     """An expression in these names, numbers, arithmetic and these functions.
 
-    Raises InputError, with what is wanted, for anything else.
+    Raises InputError of this argument, with what is wanted, for anything else.
     """
     try:
         return _Reader(text.strip(), {"pi": sympy.pi, **names}, functions).read()
     except InputError:
-        raise InputError("layer", text, wanted) from None
+        raise InputError(argument, text, wanted) from None
 
 
 def is_name(text: str) -> bool:

@@ -55,6 +55,11 @@ class Pattern(NamedTuple):
     head: tuple[int, ...]
 
     @property
+    def once(self) -> tuple[int, ...]:
+        """The numbers of layers 2, 3, … of the shortest network, which has the block once."""
+        return (*self.stem, *self.block, *self.head)
+
+    @property
     def ends(self) -> tuple[tuple[Scheme, ...], tuple[Scheme, ...]]:
         """The schemes of the first layers, and of the last."""
         first, last = (tuple(map(self.distinct.__getitem__, end)) for end in (self.stem, self.head))

@@ -260,6 +260,34 @@ def sampled(
     )
 
 
+def scored(
+    scores: Iterable[float], errors: Iterable[float], false_alarms: float, detail: str
+) -> Verdict:
+    """Statistical if no |z| is above what the false alarms allow, weak if an error is too large.
+
+    Arguments:
+        scores: z of each number.
+        errors: relative, of the numbers whose resolution counts.
+        false_alarms: the chance that a true statement fails.
+        detail: of what the numbers are.
+    """
+    from scipy import stats  # noqa: PLC0415  (for those that sample)
+
+    z = [abs(float(each)) for each in scores]
+    worst, bound = max(z), float(stats.norm.isf(false_alarms / len(z) / 2))
+    resolutions = tuple(bound * float(each) for each in errors)
+    return Verdict(
+        resolving(resolutions) if worst < bound else "fails",
+        f"|z| = {worst:.2f}",
+        f"below {bound:.2f}",
+        detail,
+        z=worst,
+        bound=bound,
+        comparisons=len(z),
+        resolutions=resolutions,
+    )
+
+
 def resolving(resolutions: Iterable[float]) -> Kind:
     """Statistical if all numbers resolve to `numeric.tables.compare.WEAK`, else weak."""
     from numeric.tables.compare import WEAK  # noqa: PLC0415  (for those that sample)

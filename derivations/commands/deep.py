@@ -20,7 +20,7 @@ _OTHERS = {
     "lambda_b": "1",
     "moments": None,
 }
-"""What else `options.network` reads."""
+"""The other arguments that `options.network` reads."""
 
 
 def arguments(command: argparse.ArgumentParser) -> None:

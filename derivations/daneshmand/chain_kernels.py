@@ -133,4 +133,4 @@ def gap_squared(C: Array) -> float:
 
 
 PARTS = fill_normals, draw_rows, normalise, add_gram, copy, mirror, gap_squared, factor
-"""What the chain calls."""
+"""The functions that the chain calls."""

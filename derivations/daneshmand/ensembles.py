@@ -57,7 +57,7 @@ _HELD = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class _Observed(Work):
-    """What is observed of each draw of a chain.
+    """The observables of each draw of a chain.
 
     Arguments:
         chain: the ensemble.
@@ -240,7 +240,7 @@ def simulate(
 
 
 def _total(work: _Observed, options: chunks.Options) -> Means | Rows:
-    """What all draws of the chain come to."""
+    """The means or rows of all draws of the chain."""
     chain = work.chain
     seconds = chain.seconds / numba.get_num_threads()
     found, _ = chunks.total(work, chain.draws, options, f"sampling {chain}", seconds)
@@ -326,7 +326,7 @@ def gaps(
 
 
 def _each(work: _Observed, options: chunks.Options) -> Array:
-    """What every draw comes to."""
+    """The rows of all draws."""
     return _total(work, options).arrays()["rows"]
 
 

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import sympy
@@ -23,13 +24,14 @@ from scipy.special import roots_jacobi
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
 from derivations.daneshmand import moments
-from derivations.daneshmand.large_width import deviation
+from derivations.daneshmand.large_width import deviation, deviation_of
 from derivations.section import show
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
 from derive.activations.functions import Activation, as_activation
 from derive.work.caches import cache
 from numeric import compare, flow, propagation
 from numeric.arrays import Array
+from numeric.random.matrices import frames
 from numeric.tables import layout
 
 R = sympy.Rational
@@ -80,18 +82,24 @@ def growth(
     return m / (m - 3) * inside / gap
 
 
+RHO = -1 / (m - 1)
+"""⟨y_1y_2⟩ of an even direction with ⟨y²⟩ = 1."""
+
+
 def linear_growth() -> sympy.Expr:
-    """χ of σ = z: ⟨y²⟩ = 1 and ⟨y_1y_2⟩ = −1/(m − 1), of even directions."""
-    rho = -1 / (m - 1)
-    return sympy.factor(growth(sympy.S.One, sympy.S.One, sympy.S.One, rho, 1 - rho))
+    """χ of σ = z."""
+    return sympy.factor(growth(sympy.S.One, sympy.S.One, sympy.S.One, RHO, 1 - RHO))
+
+
+def arc_cosine() -> tuple[sympy.Expr, sympy.Expr]:
+    """⟨σ'₁σ'₂⟩ and ⟨σ₁σ₂⟩ of ReLU: y is as a normal vector of correlations ρ but for its length."""
+    below = sympy.pi - sympy.acos(RHO)
+    return below / (2 * sympy.pi), (sympy.sqrt(1 - RHO**2) + RHO * below) / (2 * sympy.pi)
 
 
 def relu_growth() -> sympy.Expr:
-    """χ of ReLU: y is as a normal vector of variances 1 and correlations ρ but for its length."""
-    rho = -1 / (m - 1)
-    angle = sympy.acos(rho)
-    both_slopes = (sympy.pi - angle) / (2 * sympy.pi)
-    mixed = (sympy.sqrt(1 - rho**2) + rho * (sympy.pi - angle)) / (2 * sympy.pi)
+    """χ of ReLU."""
+    both_slopes, mixed = arc_cosine()
     half = R(1, 2)
     return growth(half, half, both_slopes, mixed, half - mixed)
 
@@ -120,14 +128,13 @@ def relu() -> Verdict:
     r"""Yang et al.: $q^*=\frac12C_W$, $p^*$ that of the arc-cosine kernel at the correlation
     $-\frac1{m-1}$, and $\chi\to\frac\pi{\pi-1}=1.467$ for $m\to\infty$, by symbols; at m = 4 to 256
     from the recursions."""
-    chi = relu_growth()
+    chi, p = relu_growth(), 2 * arc_cosine()[1]
     t = sympy.Symbol("t", positive=True)
     found, expected = [], []
     for size in BATCHES:
-        table, rho = fixed("relu", size, 2), -1 / (size - 1)
-        p = (math.sqrt(1 - rho**2) + rho * (math.pi - math.acos(rho))) / math.pi
+        table = fixed("relu", size, 2)
         found += [*values(table, "K"), float(table["gradient_rate"][0])]
-        expected += [1, p, float(chi.subs(m, size).evalf())]
+        expected += [1, *(float(each.subs(m, size).evalf()) for each in (p, chi))]
     return both(
         equal(sympy.limit(chi.subs(m, 1 / t), t, 0), sympy.pi / (sympy.pi - 1), "m → ∞"),
         close(found, expected, 9, "q*, p* and χ from the recursions, m = 4 to 256"),
@@ -156,8 +163,7 @@ def over_directions(size: int) -> tuple[Array, Array, Array]:
 
 def by_directions(activation: Activation, size: int) -> list[float]:
     """q*, p* and χ for C_W = 1, by quadrature over directions."""
-    z = activations.z
-    sigma, slope = (sympy.lambdify(z, each, ["scipy", "numpy"]) for each in _pair(activation))
+    sigma, slope = _functions(activation)
     one, two, weights = over_directions(size)
 
     def mean(each: Array) -> float:
@@ -169,8 +175,10 @@ def by_directions(activation: Activation, size: int) -> list[float]:
     return [q, p, inside / (size - 3) / (q - p)]
 
 
-def _pair(activation: Activation) -> tuple[sympy.Expr, sympy.Expr]:
-    return activation.expr, activation.expr.diff(activations.z)
+def _functions(activation: Activation) -> list[Callable[[Array], Array]]:
+    """σ and σ' of arrays."""
+    pair = activation.expr, activation.expr.diff(activations.z)
+    return [sympy.lambdify(activations.z, each, ["scipy", "numpy"]) for each in pair]
 
 
 @claim("003", "Gradients (others)", "other activations: fixed points and growth by integrals")
@@ -229,9 +237,7 @@ def gap() -> Verdict:
     for size in (3, 8):
         table = propagation.fixed_points(net, Exchangeable(size, 1, "1/10"))
         at = {batchnorm.n: size, batchnorm.d: 1}
-        V = table["V"]
-        same, other = (float(V.sel(orbit=label)) for label in ("(11)(11)", "(12)(12)"))
-        rates += [float(table["V_rate"]), (same + (size - 1) * other) / size]
+        rates += [float(table["V_rate"]), deviation_of(table["V"], size)]
         known += [
             batchnorm.contraction_rate().subs(at) ** 2,
             batchnorm.stationary_gap(2, 1).subs(at),
@@ -309,7 +315,7 @@ def square_networks(
     H = rng.standard_normal((size, size))
     weights: list[Array] = []
     for _ in range(settle + depth):
-        weights.append(frames(rng, 1, size, size)[0])
+        weights.append(frames(rng.standard_normal((size, size))))
         H = weights[-1] @ H
         H /= np.linalg.norm(H, axis=1, keepdims=True)
     gap_ = float(np.linalg.norm(H.T @ H / size - np.eye(size) / size))
@@ -348,7 +354,7 @@ def linear_spread() -> sympy.Expr:
 
 def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 10) -> Array:
     """Var(h/⟨h⟩) and Var(h/⟨h⟩ − t/⟨t⟩) of one neuron, (sets, 2), each of so many samples."""
-    sigma, slope = (sympy.lambdify(activations.z, each, "numpy") for each in _pair(activation))
+    sigma, slope = _functions(activation)
     rng, k = np.random.default_rng(5), size - 1
     found = []
     for _ in range(sets):
@@ -366,12 +372,6 @@ def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 
     return np.array(found)
 
 
-def frames(rng: np.random.Generator, draws: int, n: int, columns: int) -> Array:
-    """Columns of Haar matrices: (draws, n, columns)."""
-    Q, T = np.linalg.qr(rng.standard_normal((draws, n, columns)))
-    return np.asarray(Q * np.sign(np.diagonal(T, axis1=1, axis2=2))[:, None, :])
-
-
 def _root(gram: Array) -> Array:
     values_, axes = np.linalg.eigh(gram)
     return np.asarray((axes * np.sqrt(np.maximum(values_, 0.0))[:, None, :]) @ axes.mT)
@@ -385,17 +385,14 @@ def log_growth(
     No matrix is built: behind a layer stands W on what went through it, and a fresh part at right
     angles to that.
     """
-    sigma, slope = (
-        sympy.lambdify(activations.z, each, "numpy") for each in _pair(as_activation(name))
-    )
+    sigma, slope = _functions(as_activation(name))
     rng = np.random.default_rng([seed, n, orthogonal])
 
     def fresh() -> Array:
-        if orthogonal:
-            return frames(rng, draws, n, size)
-        return rng.standard_normal((draws, n, size)) / math.sqrt(n)
+        normal = rng.standard_normal((draws, n, size))
+        return frames(normal) if orthogonal else normal / math.sqrt(n)
 
-    phi = np.sqrt(n) * frames(rng, draws, n, size)
+    phi = np.sqrt(n) * frames(rng.standard_normal((draws, n, size)))
     forward = []
     for _ in range(depth):
         z = fresh() @ _root(phi.mT @ phi)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy
+import xarray
 from numpy.typing import ArrayLike
 from scipy import special
 
@@ -106,8 +107,6 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
 def deviation(activation: str, batch: int, centered: bool) -> float:
     """d E L² of (27) with C of trace 1, deep in a network, at leading order in 1/d.
 
-    A last layer with σ = z has QᵀQ/d for its kernel, whose covariance is V/d.
-
     Raises InputError for arguments that can't be used.
 
     >>> round(deviation("linear", 5, True), 9)  # the stationary law in four dimensions
@@ -115,7 +114,14 @@ def deviation(activation: str, batch: int, centered: bool) -> float:
     """
     layer = layers.batchnorm(center=centered)
     net = Network(f"{activation}*; linear", layer=layer)
-    V = flow(net, Exchangeable(batch, 1, "1/10"), DEPTH, ["V"])["V"][-1]
+    return deviation_of(flow(net, Exchangeable(batch, 1, "1/10"), DEPTH, ["V"])["V"][-1], batch)
+
+
+def deviation_of(V: xarray.DataArray, batch: int) -> float:
+    """d E L² of (27) with C of trace 1, from V by orbit of a last layer with σ = z.
+
+    Such a layer has QᵀQ/d for its kernel, whose covariance is V/d.
+    """
     same, other = (float(V.sel(orbit=label)) for label in ("(11)(11)", "(12)(12)"))
     return (same + (batch - 1) * other) / batch
 

@@ -26,6 +26,7 @@ from derive.network import Network
 from derive.weights import Gaussian
 from numeric import compare, flow
 from numeric.arrays import Array
+from numeric.random.matrices import frames
 from numeric.tables import layout
 from numeric.tables.drawing import beside
 
@@ -103,8 +104,7 @@ def orthogonal_alignment(sampling: Sampling) -> Verdict:
 
 def _frames(rng: np.random.Generator, draws: int, width: int) -> Array:
     """Two columns of Haar matrices: (draws, width, 2)."""
-    Q, R = np.linalg.qr(rng.standard_normal((draws, width, 2)))
-    return np.asarray(Q * np.sign(np.diagonal(R, axis1=1, axis2=2))[:, None, :])
+    return frames(rng.standard_normal((draws, width, 2)))
 
 
 @claim("003", "§3.2 (inverse)", "M⁻¹ in place of diag(M)⁻¹ makes samples orthogonal")

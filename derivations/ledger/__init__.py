@@ -1,8 +1,8 @@
 """Every numbered statement of the five sources, and others, and what in the book shows it.
 
-One file a source, `000.toml` … `004.toml`, and `layers.toml`, `attention.toml` and `training.toml`
-of the chapters beyond them; a line for each numbered equation, theorem, lemma, table and figure,
-in the source's order:
+One file a source, `000.toml` … `004.toml`, and `layers.toml`, `attention.toml`, `deep.toml` and
+`training.toml` of the chapters beyond them; a line for each numbered equation, theorem, lemma,
+table and figure, in the source's order:
 
     "5.18" = "vertex.single_input_vertex"             # the claims that show it: module.function
     "4.3" = ["linear.kernel", "linear.power_series"]

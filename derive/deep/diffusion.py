@@ -132,12 +132,12 @@ def _kernel(made: Step) -> sympy.Expr:
 
 
 def _added(made: Step, name: str) -> sympy.Expr:
-    """What a layer adds to G1 or V: the right-hand side where both are 0."""
+    """The source of G1 or V in a layer: the right-hand side where both are 0."""
     count = len(named(name).subscripts)
     samples = (1,) * count if made.is_single_input else tuple(range(1, count + 1))
     expr = replace(made, target=named(name), samples=samples).expr
-    none = {each: 0 for each in expr.atoms(Component) if str(each.args[0]) in {"V", "G1"}}
-    none |= {tensor("V"): 0, tensor("G1"): 0}
+    none = {each for each in expr.atoms(Component) if str(each.args[0]) in {"V", "G1"}}
+    none |= {tensor("V"), tensor("G1")}
     return sympy.expand(expr.xreplace(dict.fromkeys(none, sympy.S.Zero)))
 
 
@@ -151,12 +151,12 @@ class _Derivation:
     variance: sympy.Expr | float | str | None
 
     def run(self) -> Diffusion:
-        orders = _orders(self._moved(self.weight) - _kernel(self.made))
-        if any(sympy.simplify(each) != 0 for each in orders[:_ORDER]):
-            first = next(k for k, each in enumerate(orders) if sympy.simplify(each) != 0)
-            power = ("1", "1/√n")[first]
-            raise InputError("shape", str(self.shape), f"K' − K of order 1/n, and not of {power}")
-        drift = orders[_ORDER] + self._source("G1")
+        *lower, last = _orders(self._moved(self.weight) - _kernel(self.made))
+        for power, each in zip(("1", "1/√n"), lower, strict=True):
+            if sympy.simplify(each) != 0:
+                wanted = f"K' − K of order 1/n, and not of {power}"
+                raise InputError("shape", str(self.shape), wanted)
+        drift = last + self._source("G1")
         weight = self.weight.subs(_EPS, 1 / sympy.sqrt(n))
         given = self.variance is not None
         noise = sympy.factor(self._source("V"))
@@ -183,12 +183,9 @@ class _Derivation:
     @property
     def _given(self) -> sympy.Expr:
         wanted = "a variance, which may have the width n in it"
-        if not isinstance(self.variance, str):
-            return as_expression("C_W", self.variance, wanted)
-        try:
-            return parse_with(self.variance, {"n": n}, {}, wanted)
-        except InputError:
-            raise InputError("C_W", self.variance, wanted) from None
+        if isinstance(self.variance, str):
+            return parse_with(self.variance, {"n": n}, {}, wanted, "C_W")
+        return as_expression("C_W", self.variance, wanted)
 
     @cached_property
     def _open(self) -> sympy.Expr:
@@ -208,7 +205,7 @@ class _Derivation:
         )
 
     def _source(self, name: str) -> sympy.Expr:
-        """What a layer adds to G1 or V as n → ∞."""
+        """The source of G1 or V in a layer as n → ∞."""
         start = sympy.limit(self.weight, _EPS, 0)
         limit = Activation("limit", self.sigma.expr.subs(_EPS, 0))
         if start == 0:

@@ -15,7 +15,7 @@ from ..display.objects import Shown
 from ..engine.scheme import Scheme
 from ..engine.step import through
 from ..engine.tensors import named
-from ..errors import InputError
+from ..errors import InputError, instance
 from ..network import Network
 from ..symbols import C_W, C_b, K, L, tensor
 
@@ -90,14 +90,15 @@ def walk(net: Network) -> Walk:
     >>> walk(Network("linear")).spread, walk(Network("linear", "orthogonal")).spread
     (2, 0)
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    instance("net", net, Network, "a derive.Network")
     pattern = net.pattern(1)
-    all_layers = enumerate((*pattern.stem, *pattern.block, *pattern.head), 2)
-    depth = 1 + len(pattern.stem) + len(pattern.block) + len(pattern.head)
+    depth = 1 + len(pattern.once)
     if not net.has_equal_widths(net.depth or depth):
         raise InputError("net", str(net), "a network with n neurons in every layer")
-    steps = [_step(net, pattern.distinct[number], layer, depth) for layer, number in all_layers]
+    steps = [
+        _step(net, pattern.distinct[number], layer, depth)
+        for layer, number in enumerate(pattern.once, 2)
+    ]
     stem, count = len(pattern.stem), len(pattern.block)
     ends = [factor for factor, *_ in (*steps[:stem], *steps[stem + count :])]
     factors, *others = zip(*steps[stem : stem + count], strict=True)
@@ -147,7 +148,7 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
 
 
 def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:
-    """What happens where K' is no multiple of K."""
+    """How a network behaves, in words, where K' is no multiple of K."""
     if not kernel.has(K):
         return "and not a norm, behind which K is the same at every layer, up to O(1/n)"
     if factor.is_polynomial(K):

@@ -10,7 +10,6 @@ import sympy
 from numpy.typing import ArrayLike
 
 from derive.errors import as_integer
-from derive.expressions import parse_number
 from derive.network import Network
 from derive.recursions import wanted
 
@@ -19,6 +18,7 @@ from ..checks import draws as checked_draws
 from ..estimators.observables import plan_of
 from ..samplers.ensemble import checked_ensemble
 from ..simulations import check_size, make_sampler
+from .laws import checked_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def simulate(
     (9, [1.0, 1.0])
     """
     width = as_integer("width", width, 1)
-    layers = 1 + round(parse_number("ratio", ratio) * width) if depth is None else depth
+    layers = 1 + round(checked_ratio(ratio) * width) if depth is None else depth
     layers = as_integer("depth", layers, 2, wanted="2 layers or more, so that K moves")
     count = checked_draws(draws, 1)
     ensemble = checked_ensemble(net, inputs, width, layers, seed)
@@ -92,7 +92,7 @@ def simulate(
         found[some] = last
     assert first is not None
     alike = np.ptp(first) <= _ROUNDING * np.max(first)
-    size = 1 if alike else round((np.sqrt(8 * found.shape[1] + 1) - 1) / 2)
+    size = 1 if alike else ensemble.data.measured
     return Samples(_square(found, size), width, layers, _square(first[None], size)[0], seed)
 
 

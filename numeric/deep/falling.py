@@ -17,7 +17,7 @@ import sympy
 from derive import criticality
 from derive.activations import polynomial
 from derive.deep import walk
-from derive.errors import InputError, as_integer
+from derive.errors import InputError, as_integer, instance
 from derive.expressions import parse_number
 from derive.layers import Layer
 from derive.network import Network
@@ -89,8 +89,7 @@ def falling(net: Network, ratio: sympy.Expr | float | str) -> Falling:
     time = parse_number("ratio", ratio)
     if not (time.is_number and time > 0):
         raise InputError("ratio", ratio, "a number above 0")
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    instance("net", net, Network, "a derive.Network")
     sigma, weights, layer = net.one_activation("this law"), net.weights, net.layer
     if not isinstance(weights, WeightEnsemble) or not isinstance(layer, Layer):
         raise InputError("net", str(net), "one layer and one law of weights at every depth")

@@ -62,7 +62,7 @@ class Law:
 
     def at(self, ratio: sympy.Expr | float | str) -> Law:
         """The law of the same network at another ratio."""
-        return replace(self, ratio=_ratio(ratio))
+        return replace(self, ratio=checked_ratio(ratio))
 
     def quantile(self, p: ArrayLike) -> Array:
         """The K below which the fraction p of networks is.
@@ -167,8 +167,7 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     if not steps.growth.is_finite:
         raise InputError("net", str(net), _exponential(steps))
     known = replace(net, layer=dense()) if net.layer.free_symbols else net
-    depth = max(2, len(sum(net.pattern(1)[1:], ())) + 1)
-    table = flow(known, inputs, depth, ["K"], width=_WIDE)
+    table = flow(known, inputs, 1 + len(net.pattern(1).once), ["K"], width=_WIDE)
     if 1 not in table["layer"]:
         raise InputError("net", str(net), "the same positions at all layers, so no pooling of them")
     found = table["K"].sel(layer=1).to_numpy()
@@ -179,7 +178,7 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     start = float(found.flat[0])
     if not start > 0:
         raise InputError("inputs", inputs, "an input that is not 0")
-    return Law(start, _ratio(ratio), steps)
+    return Law(start, checked_ratio(ratio), steps)
 
 
 def half_dead(net: Network, width: int) -> float:
@@ -221,7 +220,8 @@ def _exponential(steps: Walk) -> str:
     )
 
 
-def _ratio(given: sympy.Expr | float | str) -> sympy.Expr:
+def checked_ratio(given: sympy.Expr | float | str) -> sympy.Expr:
+    """A finite number of 0 or more; InputError for another."""
     value = parse_number("ratio", given)
     if not (value.is_number and value.is_real and value.is_finite and value >= 0):
         raise InputError("ratio", given, _RATIO)

@@ -16,9 +16,9 @@ from scipy.linalg import expm
 
 from derive.deep import Diffusion
 from derive.errors import InputError, as_integer
-from derive.expressions import parse_number
 from derive.gaussian.brackets import Component
 
+from .laws import checked_ratio
 from .paths import checked_diffusion, checked_kernel
 
 Pair = tuple[int, int]
@@ -44,7 +44,7 @@ def moments(
     (0.5, 1.208)
     """
     start = checked_kernel(kernel)
-    made, time = checked_diffusion(diffusion), float(parse_number("ratio", ratio))
+    made, time = checked_diffusion(diffusion), float(checked_ratio(ratio))
     most = as_integer("order", order, 1)
     pairs = list(combinations_with_replacement(range(len(start)), 2))
     entries = {pair: sympy.Dummy() for pair in pairs}

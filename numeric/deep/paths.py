@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from derive.citations import rests_on
 from derive.deep import Diffusion
 from derive.errors import InputError, as_integer
-from derive.expressions import parse_number
 from derive.gaussian.brackets import Component
 
 from ..arrays import Array
 from ..checks import draws as checked_draws
+from .laws import checked_ratio
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -101,7 +101,7 @@ def paths(
     count = as_integer("steps", steps, 2)
     if count % 2:
         raise InputError("steps", steps, "an even number")
-    time = parse_number("ratio", ratio)
+    time = checked_ratio(ratio)
     many = checked_draws(draws, 2)
     scheme = _Scheme.of(checked_diffusion(diffusion), len(start))
     h = float(time) / count

@@ -37,7 +37,7 @@ class Agreement:
 
     @property
     def comparisons(self) -> int:
-        """How many tests there are: two for each ensemble."""
+        """The number of tests: two for each ensemble."""
         return 2 * self.table.sizes["width"]
 
     @property

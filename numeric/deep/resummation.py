@@ -15,6 +15,8 @@ from scipy import integrate
 from derive.errors import InputError, as_sequence
 from derive.expressions import parse_number
 
+from .laws import checked_ratio
+
 _R = sympy.Symbol("r")
 _FEW = 2
 
@@ -56,9 +58,7 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
     a = [parse_number("coefficients", x) for x in as_sequence("coefficients", coefficients, wanted)]
     if len(a) < _FEW:
         raise InputError("coefficients", coefficients, wanted)
-    r = float(parse_number("ratio", ratio))
-    if r < 0:
-        raise InputError("ratio", ratio, "0 or more")
+    r = float(checked_ratio(ratio))
     forms = {
         "partial sum": _sum(a, r),
         "exponential": math.expm1(_sum(_logarithm(a), r)),
