@@ -97,7 +97,7 @@ def table(head: tuple[str, ...], found: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def page(runs: list[dict[str, Any]]) -> str:
+def page(runs: list[dict[str, Any]], text: str = TEXT) -> str:
     """The page: what is compared in order of its name, the newest run of it first."""
     found = [row for run in runs for row in rows(run)]
     found.sort(key=lambda row: row[5], reverse=True)
@@ -105,16 +105,16 @@ def page(runs: list[dict[str, Any]]) -> str:
     first = [row for run in runs for row in first_calls(run)]
     first.sort(key=lambda row: row[4], reverse=True)
     first.sort(key=lambda row: row[0])
-    beside = f"{TITLE}{TEXT}\n{table(HEAD, found)}"
+    beside = f"{TITLE}\n{text.strip()}\n\n{table(HEAD, found)}"
     return f"{beside}\n{FIRST_TITLE}\n{FIRST_TEXT}\n{table(FIRST_HEAD, first)}" if first else beside
 
 
-def main(results: Path, target: Path) -> None:
-    """Write the page from every result in a folder."""
-    files = sorted(results.rglob("*.json"))
+def main(results: str, target: str, text: str = TEXT) -> None:
+    """Write the page from every result in a folder, with a text of what is measured."""
+    files = sorted(Path(results).rglob("*.json"))
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in files]
-    target.write_text(page(runs), encoding="utf-8")
+    Path(target).write_text(page(runs, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*sys.argv[1:])

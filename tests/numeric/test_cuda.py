@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,6 +237,15 @@ def test_cuda_without_a_gpu_is_refused():
         on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V"))
 
 
+@pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="it would time the device")
+def test_the_script_for_a_gpu_says_that_there_is_none():
+    script = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
+    env = os.environ | {"PYTHON": sys.executable}
+    run = ["bash", str(script)]
+    found = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("There is no CUDA device")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="the tests above ran on a device")
 def test_cuda_in_the_simulator():
@@ -247,4 +257,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b30 passed, 1 skipped, 1 deselected\b", found.stdout), found.stdout
+    assert re.search(r"\b30 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
