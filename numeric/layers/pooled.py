@@ -17,7 +17,7 @@ import numpy as np
 
 from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
 from derive.display.labels import POOLED, relabelled
-from derive.engine.score_averages import ScoreAverage
+from derive.engine.score_averages import MEAN, ScoreAverage
 from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name, Tensor, identify
 from derive.engine.through import Weighting
@@ -59,14 +59,19 @@ def products_of(
 ) -> list[Array]:
     """The products of tensors (copies, m, …), the last copy of which holds sizes."""
     factors = {of for product in products for of, _ in product.factors}
-    known = {of: _array(of, tensors, m, positions) for of in factors}
+    averages = {of.what for of in factors if isinstance(of, ScoreAverage)}
+
+    def array(of: Factor) -> Array:
+        if isinstance(of, ScoreAverage):
+            return at_kernels(of, tensors, m, positions, alone=averages == {MEAN})
+        return _array(of, tensors, m, positions)
+
+    known = {of: array(of) for of in factors}
     return [product.value(known, m, positions) for product in products]
 
 
-def _array(of: Factor, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
+def _array(of: Name | Weighting, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
     """A tensor, or weights over all samples, 0 between different signals."""
-    if isinstance(of, ScoreAverage):
-        return at_kernels(of, tensors, m, positions)
     if not isinstance(of, Weighting):
         return tensors[of]
     signals, order = m // positions, of.order

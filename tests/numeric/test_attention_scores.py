@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import xarray
 
-from derive import Gaussian, Network, Orthogonal, layers
+from derive import Exchangeable, Gaussian, Network, Orthogonal, layers
 from derive.activations import linear
 from derive.errors import InputError
 from numeric import flow, simulate
-from numeric.layers.scores import Moments, Scores, alike_mean, moments
+from numeric.layers.scores import Moments, Scores, alike_mean, means, moments
 from numeric.layers.scores.quasi import moments as quasi
 from tests.samples.attention_networks import Array, Attention, causal, covariance
 
@@ -62,6 +62,58 @@ def test_tokens_that_are_alike(tokens: int) -> None:
         S = 0.9 * np.eye(tokens) + 0.4
         found = quasi(S, Scores(np.zeros((tokens, tokens)), 1.7))
         assert (abs(found.mean[0, :2] - (own, both)) < 6 * found.errors[0][0, :2]).all()
+
+
+@pytest.mark.parametrize("tokens", [3, 4])
+def test_tokens_that_are_alike_on_a_grid(tokens: int) -> None:
+    """The integrals over λ against trapezoids in all differences of scores: K to 1e-8.
+
+    Four tokens on the diagonal alone: two rows have six differences.
+    """
+    q, p, gain = 1.3, 0.4, 0.8
+    found, _ = alike_mean(tokens, q, p, gain)
+    S = np.full((tokens, tokens), p) + (q - p) * np.eye(tokens)
+    apart = np.eye(tokens - 1) + 1.0
+    rows = [[q]] if tokens == 4 else [[q, p], [p, q]]
+    covariance = gain * (q - p) * np.kron(rows, apart)
+    x = 0.5 * np.arange(-14, 15)
+    grid = np.stack(np.meshgrid(*[x] * len(covariance), indexing="ij"), -1).reshape(
+        -1, len(covariance)
+    )
+    weights = np.exp(-0.5 * (grid**2).sum(axis=1))
+    differences = (grid @ np.linalg.cholesky(covariance).T).reshape(len(grid), len(rows), -1)
+    A = np.exp(np.concatenate([differences, np.zeros((len(grid), len(rows), 1))], axis=2))
+    A /= A.sum(axis=2, keepdims=True)
+    pairs = [(0, 0)] if tokens == 4 else [(0, 0), (0, 1)]
+    for value, (t, u) in zip(found, pairs, strict=False):
+        B = np.einsum("na,ab,nb->n", A[:, t], S, A[:, u], optimize=True)
+        assert abs(weights @ B / weights.sum() - value) < 1e-8
+
+
+def test_means_alone_are_those_of_all_averages() -> None:
+    """The mean is the same if nothing else is asked for, and follows its kernel."""
+    dS = 1e-5 * np.array([np.zeros((3, 3)), np.diag([1.0, 2.0, -1.0]), np.ones((3, 3))])
+    scores = Scores(causal(3), 1.7, 4)
+    found, (values, error) = quasi(KERNEL, scores), means(KERNEL + dS, scores)
+    assert (values[0] == found.mean).all()
+    assert (error == found.errors[0]).all()
+    assert abs(values - found.moved(KERNEL + dS)).max() < 1e-7
+    alike = np.full((4, 4), 0.4) + 0.9 * np.eye(4)
+    steps = np.array([np.zeros((4, 4)), np.eye(4), np.ones((4, 4))])
+    values, _ = means(alike + 1e-5 * steps, Scores(np.zeros((4, 4)), 1.7))
+    for moved, (q, p) in zip(values, ((1.3, 0.4), (1.30001, 0.4), (1.30001, 0.40001)), strict=True):
+        assert abs(moved[0, :2] - alike_mean(4, q, p, 1.7)[0]).max() < 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [4, 64])
+def test_flows_of_tokens_that_are_alike(tokens: int) -> None:
+    """K of heads of 16 neurons to 1e-8, for as many tokens as one likes."""
+    layer = layers.attention("n/16", tokens, scores="1/sqrt(d)", norm="rms")
+    table = flow(Network("linear", layer=layer), Exchangeable(tokens, 1, 0), 2, "K").sel(layer=2)
+    assert table["K_error"].max() < 1e-8
+    mean, _ = alike_mean(tokens, 1.0, 0.0, 1.0, 16)
+    assert abs(table["K"].to_numpy() - [1 + mean[0], mean[1]]).max() < 1e-8
 
 
 def test_linear_scores_in_closed_form() -> None:

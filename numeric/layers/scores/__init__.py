@@ -3,6 +3,6 @@
 from .atoms import at_kernels
 from .exchangeable import alike_mean
 from .moments import Moments, Scores
-from .rule import moments
+from .rule import means, moments
 
-__all__ = ["Moments", "Scores", "alike_mean", "at_kernels", "moments"]
+__all__ = ["Moments", "Scores", "alike_mean", "at_kernels", "means", "moments"]

@@ -16,22 +16,29 @@ from derive.work.caches import cache
 
 from ...arrays import Array
 from .moments import Moments, Scores
-from .rule import moments
+from .rule import means, moments
 
 _SHOWN = 0.125
 """How far an average of a copy is moved, in units of its error: a flow multiplies departures of
 copies by 16 (`accuracy`)."""
 
 
-def at_kernels(of: ScoreAverage, tensors: Mapping[Name, Array], m: int, positions: int) -> Array:
+def at_kernels(
+    of: ScoreAverage, tensors: Mapping[Name, Array], m: int, positions: int, *, alone: bool
+) -> Array:
     """An average over scores, at the first copy's kernels; those of the other copies are moved by
-    their estimated errors, and means follow their kernels."""
+    their estimated errors, and means follow their kernels.
+
+    Arguments:
+        alone: True if no average but the mean is asked for.
+    """
     query, key, S = (tensors[identify(limit)[0]].reshape(-1, m, m) for limit in of.limits)
-    found, size = _moments(of.scores, (query[0], key[0], S[0]), positions)
+    scores = _scores(of.scores, (query[0], key[0], S[0]), positions)
     if of.what == MEAN:
-        moved = np.einsum("tuab,zab->ztu", found.slopes, S[:-1] - S[0])
-        values, error = found.mean + moved, found.errors[0]
+        values, error = _means(S[:-1], scores, alone=alone)
     else:
+        found, size = _known(S[0].tobytes(), scores), of.scores.size
+        assert size is not None
         value, error = found.source(size), found.error_of_source(size)
         if of.what == SLOPE:
             value, error = found.slopes, found.errors[2]
@@ -41,10 +48,15 @@ def at_kernels(of: ScoreAverage, tensors: Mapping[Name, Array], m: int, position
     return np.concatenate([values + amounts * error, np.abs(values[:1])])
 
 
-def _moments(
-    attention: Attention, kernels: tuple[Array, ...], positions: int
-) -> tuple[Moments, int]:
-    """The averages at these kernels of queries, keys and values, and the size of a head."""
+def _means(kernels: Array, scores: Scores, *, alone: bool) -> tuple[Array, Array]:
+    if alone:
+        return means(kernels, scores)
+    found = _known(kernels[0].tobytes(), scores)
+    return found.moved(kernels), found.errors[0]
+
+
+def _scores(attention: Attention, kernels: tuple[Array, ...], positions: int) -> Scores:
+    """The scores at these kernels of queries, keys and values."""
     query, key, S = kernels
     ratios = [np.trace(each) / np.trace(S) for each in (query, key)]
     alike = (np.allclose(a * S, each, 1e-9, 0.0) for a, each in zip(ratios, kernels, strict=False))
@@ -56,16 +68,16 @@ def _moments(
     for k in range(signals):
         own = slice(k * positions, (k + 1) * positions)
         bias[own, own] = table
-    assert attention.size is not None
-    gain = ratios[0] * ratios[1]
-    return _known(
-        bias.tobytes(), S.tobytes(), gain, attention.size, attention.function
-    ), attention.size
+    return Scores(bias, ratios[0] * ratios[1], attention.size, attention.function)
+
+
+def _known(kernel: bytes, scores: Scores) -> Moments:
+    return _cached(kernel, scores.bias.tobytes(), scores.gain, scores.size, scores.function)
 
 
 @cache(entries=16, most_bytes=1 << 26)
-def _known(
-    bias: bytes, kernel: bytes, gain: float, size: int, function: Activation | None
+def _cached(
+    kernel: bytes, bias: bytes, gain: float, size: int | None, function: Activation | None
 ) -> Moments:
     tokens = isqrt(len(kernel) // 8)
     B, S = (np.frombuffer(each).reshape(tokens, tokens) for each in (bias, kernel))

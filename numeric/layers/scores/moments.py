@@ -69,6 +69,11 @@ class Moments(NamedTuple):
     slopes: Array
     errors: tuple[Array, Array, Array]
 
+    def moved(self, kernels: Array) -> Array:
+        """E B at some kernels near the first, S: (kernels, N, N)."""
+        change = kernels - kernels[0]
+        return np.asarray(self.mean + np.einsum("tuab,zab->ztu", self.slopes, change))
+
     def source(self, size: float) -> Array:
         """n Cov(R_tu, R_vw) at this S and C_O = 1, (N, N, N, N), with heads of this size."""
         return size * self.covariance + self.of_values

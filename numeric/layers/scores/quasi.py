@@ -12,7 +12,7 @@ are those of their mean. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -45,7 +45,7 @@ def moments(S: Array, scores: Scores) -> Moments:
 
 @cache(entries=8, most_bytes=1 << 28)
 def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
-    """Z and F/√d, (points, tokens, rank) each, of every sequence."""
+    """Zᵀ and Fᵀ/√d, (points, rank, tokens) each, of every sequence."""
     rank = tokens if size is None else min(tokens, size)
     below = [(t, a) for a in range(rank) for t in range(a + 1, tokens)]
     normals = tokens * rank
@@ -67,43 +67,80 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
             for number, (t, a) in enumerate(below):
                 F[:, t, a] = normal[:, normals + rank + number]
             F /= np.sqrt(size)
-        made.append((Z, F))
+        made.append((np.ascontiguousarray(Z.swapaxes(1, 2)), F.swapaxes(1, 2).copy()))
     return tuple(made)
+
+
+def means(kernels: Array, scores: Scores) -> tuple[Array, Array]:
+    """E B at some kernels, (kernels, N, N), at the same points, and its error at the first."""
+    found = np.array(
+        [
+            [_attended(S, scores, *part)[2].mean(axis=0) for S in kernels]
+            for part in _points(scores.tokens, scores.size)
+        ]
+    )
+    return found.mean(axis=0), found[:, 0].std(axis=0, ddof=1) / np.sqrt(REPEATS)
+
+
+class _Weights(NamedTuple):
+    """A of scores, and what moves it: ∂A_ts/∂c_tr = bend_tr (δ_sr − A_ts), without A_ts if f acts
+    on each score."""
+
+    A: Array
+    bend: Array
+    is_normalized: bool
+
+
+def _attended(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, _Weights, Array, Array]:
+    """The scores, (points, N, N), the weights, B, and the inverse of S."""
+    variances, axes = np.linalg.eigh(S)
+    kept = variances > _RANK * variances[-1]
+    L = axes * np.sqrt(np.where(kept, variances, 0.0))
+    if kept.all():
+        L = np.asarray(np.linalg.cholesky(S), float)
+    inverse = (axes[:, kept] / variances[kept]) @ axes[:, kept].T
+    moved = np.sqrt(scores.gain) * L
+    s = _times(Z, moved.T).swapaxes(1, 2) @ _times(F, L.T)
+    weights = _weights(s, scores)
+    return s, weights, _times(weights.A, S) @ weights.A.swapaxes(1, 2), inverse
+
+
+def _times(stack: Array, matrix: Array) -> Array:
+    """All matrices of a stack times one, as one product."""
+    return (stack.reshape(-1, len(matrix)) @ matrix).reshape(*stack.shape[:-1], -1)
 
 
 def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Array, Array]:
     """Means over the points of one sequence: B, its covariance, and its slopes."""
-    tokens = len(S)
-    variances, axes = np.linalg.eigh(S)
-    kept = variances > _RANK * variances[-1]
-    L = np.linalg.cholesky(S) if kept.all() else axes * np.sqrt(np.where(kept, variances, 0.0))
-    inverse = (axes[:, kept] / variances[kept]) @ axes[:, kept].T
-    s = np.sqrt(scores.gain) * (L @ Z) @ (L @ F).swapaxes(1, 2)
-    A, moved = attended(s, scores)
-    B = A @ S @ A.swapaxes(1, 2)
-    flat = B.reshape(len(B), -1)
+    s, weights, B, inverse = _attended(S, scores, Z, F)
+    (count, tokens, _), A = s.shape, weights.A
+    flat = B.reshape(count, -1)
     flat = flat - flat.mean(axis=0)
-    covariance = (flat.T @ flat / len(B)).reshape((tokens,) * 4)
-    # dB_tu = Σ_r ds_tr U_tru + (dA S Aᵀ)_tu's counterpart + A dS Aᵀ, ds = ½ (D s + s Dᵀ)
-    U = moved(S @ A.swapaxes(1, 2))
-    own = np.einsum("npr,ntru->tup", s, U, optimize=True) / len(B)  # times D_tp/2
-    others = np.einsum("ntp,ntru->turp", s, U, optimize=True) / len(B)  # times D_rp/2
+    covariance = (flat.T @ flat / count).reshape((tokens,) * 4)
+    # dB_tu = Σ_r ds_tr U_tru + the same of u + A dS Aᵀ, with ds = ½ (D s + s Dᵀ), D = dS S⁻¹
     slopes = np.zeros((tokens,) * 4)
-    for t in range(tokens):  # D_tp = Σ_b dS_tb S⁻¹_bp
-        slopes[t, :, t, :] += 0.5 * own[t] @ inverse
-    slopes += 0.5 * others @ inverse
-    slopes = slopes + slopes.swapaxes(0, 1)
-    slopes += np.einsum("nta,nub->tuab", A, A, optimize=True) / len(B)
+    M = _times(A, S).swapaxes(1, 2).copy()
+    by_key = s.transpose(1, 0, 2).reshape(tokens, -1)
+    for t in range(tokens):
+        U = M - B[:, None, t] if weights.is_normalized else M.copy()
+        U *= weights.bend[:, t, :, None]
+        of_keys = (s[:, t].T @ U.reshape(count, -1)).reshape((tokens,) * 3)  # times D_rp/2
+        slopes[t] += 0.5 * of_keys.transpose(2, 1, 0) @ inverse
+        of_query = by_key @ U.reshape(-1, tokens)  # times D_tp/2
+        slopes[t, :, t] += 0.5 * of_query.T @ inverse
+    slopes += slopes.swapaxes(0, 1)
+    flat = A.reshape(count, -1)
+    slopes += (flat.T @ flat).reshape((tokens,) * 4).swapaxes(1, 2)
+    slopes /= count
     return B.mean(axis=0), covariance, 0.5 * (slopes + slopes.swapaxes(2, 3))
 
 
-def attended(s: Array, scores: Scores) -> tuple[Array, Callable[[Array], Array]]:
-    """A of scores s, (…, tokens, tokens), and Σ_s ∂A_ts/∂s_tr M_su of a matrix M, (…, t, r, u)."""
+def _weights(s: Array, scores: Scores) -> _Weights:
+    """A of scores (…, N, N), and its slopes."""
     seen = scores.seen
     given = s + np.where(seen > 0.0, scores.bias, 0.0)
     if scores.function is None:
-        given = np.where(seen > 0.0, given, -np.inf)
-        A = special.softmax(given, axis=-1)
-        return A, lambda M: A[..., None] * (M[..., None, :, :] - (A @ M)[..., :, None, :])
+        A = special.softmax(np.where(seen > 0.0, given, -np.inf), axis=-1)
+        return _Weights(A, A, is_normalized=True)
     value, slope = sigma.derivatives(scores.function, (0, 1))(given)
-    return seen * value, lambda M: (seen * slope)[..., None] * M[..., None, :, :]
+    return _Weights(seen * value, seen * slope, is_normalized=False)
