@@ -31,9 +31,10 @@ from .trees import Kind
 MEAN, SLOPE, SOURCE = "mean", "slope", "source"
 
 FIXED_HEADS = (
-    'heads of a fixed size, such as heads="n/16": with a fixed number H of heads and scores over '
-    "the root of their size, K of the next layer is random at order one. simulate draws such "
-    'networks exactly, and scores="1/d" has an expansion'
+    'heads of a fixed size, such as heads="n/64", an expansion in 1/H = 64/n: with a fixed number '
+    "H of heads and scores over the root of their size, K of the next layer is random at order "
+    'one. scores="normal" is the limit of large heads, simulate draws networks of H heads exactly, '
+    'and scores="1/d" has an expansion in 1/n'
 )
 
 OTHERS = Words("queries, keys and values of other variables")

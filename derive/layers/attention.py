@@ -31,7 +31,7 @@ Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
 """Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
 _MATRICES = ("Q", "K", "V", "O")
-_OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
+_OVER = {"1/d": "{}/n", "1/sqrt(d)": "{}/sqrt(n)", "normal": "normal({})/sqrt(n)"}
 
 
 def attention(
@@ -58,7 +58,8 @@ def attention(
     Arguments:
         heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
         positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
-        scores: "1/d", as in muP, or "1/sqrt(d)".
+        scores: "1/d", as in muP; "1/sqrt(d)"; or "normal", the limit of the latter for queries and
+            keys of infinitely many neurons, with values of d.
         score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
             that is True where t reads s.
@@ -80,6 +81,8 @@ def attention(
     H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
+    if scores == "normal" and (tied or key_norm):
+        raise InputError("scores", scores, '"1/sqrt(d)", for keys that are queries or normalized')
     function, given = as_score(score), Norm(norm, 0 if norm is None and key_norm else eps)
     plain = isinstance(score, str) and score.isidentifier()
     table, groups = _table(T, mask, bias), _groups(H, keys, tied)
@@ -165,7 +168,8 @@ def _equations(
     addends = []
     for k in names:
         key = f"{mark}{'q' if tied else 'k'}"
-        made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
+        product = f"{mark}q{k}[a,t:{H}] {key}[a,s:{H}]"
+        made.append(f"c{k}[t,s] = {over.format(product)}")
         share = "" if groups == 1 else f"/sqrt({groups})"
         addends.append(f"WO{k}[i,a] {weight.format(f'c{k}')} v[a,s]{share}")
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows

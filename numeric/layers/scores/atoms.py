@@ -59,13 +59,13 @@ def _moments(
     assert attention.size is not None
     gain = ratios[0] * ratios[1]
     return _known(
-        bias.tobytes(), S.tobytes(), gain, attention.size, attention.function
+        bias.tobytes(), S.tobytes(), gain, attention.key_size, attention.function
     ), attention.size
 
 
 @cache(entries=16, most_bytes=1 << 26)
 def _known(
-    bias: bytes, kernel: bytes, gain: float, size: int, function: Activation | None
+    bias: bytes, kernel: bytes, gain: float, size: int | None, function: Activation | None
 ) -> Moments:
     tokens = isqrt(len(kernel) // 8)
     B, S = (np.frombuffer(each).reshape(tokens, tokens) for each in (bias, kernel))
