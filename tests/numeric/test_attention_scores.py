@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from derive import Gaussian, Network, Orthogonal, layers
-from derive.activations import linear
+from derive.activations import by_name, linear
 from derive.errors import InputError
 from numeric import flow, simulate
 from numeric.layers.scores import Moments, Scores, alike_mean, moments
@@ -65,12 +65,66 @@ def test_tokens_that_are_alike(tokens: int) -> None:
 
 
 def test_linear_scores_in_closed_form() -> None:
-    """E B_tu = gain S_tu tr S² by Wick's theorem, for any d."""
+    """E B_tu = gain S_tu tr S² by Wick's theorem, for any d; of one token E s⁴ is known, too."""
     for size in (None, 3):
-        found = quasi(KERNEL, Scores(np.zeros((3, 3)), 1.7, size, linear))
+        scores = Scores(np.zeros((3, 3)), 1.7, size, linear)
         exact = 1.7 * KERNEL * np.trace(KERNEL @ KERNEL)
+        assert abs(moments(KERNEL, scores).mean - exact).max() < 1e-13
+        found = quasi(KERNEL, scores)
         assert (abs(found.mean - exact) < 6 * found.errors[0]).all()
         assert found.errors[0].max() < 0.01 * exact.max()
+        one = moments(np.full((1, 1), 1.3), Scores(np.zeros((1, 1)), 1.7, size, linear))
+        fourth = 3 * (1 + 2 / size if size else 1) - 1
+        assert abs(one.covariance.item() / (1.7**2 * 1.3**6 * fourth) - 1) < 1e-13
+
+
+SHIFTED = np.array([[0.5, -np.inf, 0.1], [0.2, 0.3, -0.4], [0.0, 1.0, 0.3]])
+
+
+@pytest.mark.parametrize(
+    ("function", "mask", "size"),
+    [
+        pytest.param("polynomial(1/10,1,3/10)", SHIFTED, 5, marks=pytest.mark.slow),
+        ("linear", SHIFTED, 5),
+        ("relu", causal(3) - 0.5, None),
+        pytest.param("sigmoid", causal(2), None, marks=pytest.mark.slow),
+    ],
+)
+def test_elementwise_scores(function: str, mask: Array, size: int | None) -> None:
+    """Moments of two and four weights against points, to 1e-10, and slopes against differences.
+    Some 80 numbers: at 7 errors of 8 sequences one case in 40 fails by chance."""
+    S, h = KERNEL[: len(mask), : len(mask)], 1e-4
+    scores = Scores(mask, 1.7, size, by_name(function))
+    found, points = moments(S, scores), quasi(S, scores)
+    for known, value, error, own in zip(
+        found[:3], points[:3], points.errors, found.errors, strict=True
+    ):
+        assert (abs(known - value) < 7 * error + 1e-12).all()
+        assert own.max() < 1e-10
+    change = np.array([[0.3, 0.1, 0.05], [0.1, -0.2, 0.1], [0.05, 0.1, 0.2]])[: len(S), : len(S)]
+    moved = [moments(S + sign * h * change, scores).mean for sign in (1, -1)]
+    slopes = np.einsum("tuab,ab->tu", found.slopes, change)
+    assert abs((moved[0] - moved[1]) / (2 * h) - slopes).max() < 1e-7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scores", "score"), [("1/sqrt(d)", "linear"), ("normal", "relu")])
+def test_elementwise_scores_against_networks(scores: str, score: str) -> None:
+    """K and V behind two layers, extrapolated from widths 64 and 128; some 30 numbers."""
+    given = {"skip": 0.5, "norm": "rms", "mask": "causal", "C": (0.5, 0.5, 1, 1)}
+    layer = layers.attention("n/4", 3, scores=scores, score=score, **given)
+    net = Network("linear", layer=layer)
+    table = flow(net, TOKENS, 3, ["K", "V"]).sel(layer=3)
+    tables = [
+        simulate(net, TOKENS, n, 3, 4000, tensors=["K", "V"], seed=4).sel(layer=3)
+        for n in (64, 128)
+    ]
+    for name in "KV":
+        values, errors = ([each[k].to_numpy() for each in tables] for k in (name, f"{name}_se"))
+        error, wanted = np.hypot(2 * errors[1], errors[0]), table[name].to_numpy()
+        assert table[f"{name}_error"].max() < 1e-10
+        assert error.max() < 0.11 * abs(wanted).max()
+        assert (abs(2 * values[1] - values[0] - wanted) < 4.5 * error).all()
 
 
 @pytest.mark.slow
@@ -280,7 +334,7 @@ def test_variance_falls_like_one_over_heads(scores: str, size: int) -> None:
     """H Cov(R) of 8, 16 and 32 heads, extrapolated in 1/H, behind two layers, against normal
     scores. Six numbers that differ: a fresh seed fails at 4.5 errors once in 10000 cases."""
     found = [
-        simulate(normal_net(H, scores), TOKENS[:, :2], H * size, 3, 6000, tensors="V", seed=H).sel(
+        simulate(normal_net(H, scores), TOKENS[:, :2], H * size, 3, 4000, tensors="V", seed=H).sel(
             layer=3
         )
         for H in (8, 16, 32)
@@ -290,5 +344,5 @@ def test_variance_falls_like_one_over_heads(scores: str, size: int) -> None:
     limit = np.tensordot(weights, values, 1) / size
     error = np.sqrt(np.tensordot(weights**2, errors**2, 1)) / size
     wanted = V_behind(3, f"n/{size}", "normal") / size
-    assert error.max() < 0.08 * abs(wanted).max()
+    assert error.max() < 0.11 * abs(wanted).max()
     assert (abs(limit - wanted) < 4.5 * error).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays import Array
-from . import pairs, quasi
+from . import elementwise, pairs, quasi
 from .exchangeable import alike_mean
 from .moments import Moments, Scores
 
@@ -17,12 +17,16 @@ _SMALL = 8
 
 
 def moments(S: Array, scores: Scores) -> Moments:
-    """The averages at a kernel: of two tokens by quadrature, else by quasi-Monte Carlo.
+    """The averages at a kernel: of two tokens by quadrature, of few that pass through an
+    elementwise function by moments of normal variables, else by quasi-Monte Carlo.
 
     The mean of tokens that are alike comes from its integrals, unless heads are small.
     """
     if scores.function is None and scores.tokens == 2:
         return pairs.moments(S, scores)
+    exact = None if scores.function is None else elementwise.moments(S, scores)
+    if exact is not None:
+        return exact
     found = quasi.moments(S, scores)
     plain = scores.function is None and scores.is_plain
     if not plain or (scores.size or _SMALL) < _SMALL or not _are_alike(S):
