@@ -44,11 +44,11 @@ def moments(S: Array, scores: Scores) -> Moments:
 
 
 @cache(entries=8, most_bytes=1 << 28)
-def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
-    """Z and F/√d, (points, tokens, rank) each, of every sequence."""
+def _points(tokens: int, size: int | None, heads: int = 1) -> tuple[tuple[Array, ...], ...]:
+    """Z of each head and F/√d, (points, tokens, rank) each, of every sequence."""
     rank = tokens if size is None else min(tokens, size)
     below = [(t, a) for a in range(rank) for t in range(a + 1, tokens)]
-    normals = tokens * rank
+    normals = heads * tokens * rank
     dimension = normals if size is None else normals + len(below) + rank
     held = REPEATS * 2 * normals
     log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, _POINTS))
@@ -56,8 +56,8 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
     for seed in range(REPEATS):
         uniform = scrambled(dimension, log_points, seed)
         normal = special.ndtri(uniform)
-        Z = normal[:, :normals].reshape(-1, tokens, rank)
-        F = np.zeros_like(Z)
+        Z = normal[:, :normals].reshape(-1, heads, tokens, rank).swapaxes(0, 1)
+        F = np.zeros_like(Z[0])
         if size is None:
             F[:] = np.eye(tokens)
         else:
@@ -67,7 +67,7 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
             for number, (t, a) in enumerate(below):
                 F[:, t, a] = normal[:, normals + rank + number]
             F /= np.sqrt(size)
-        made.append((Z, F))
+        made.append((*Z, F))
     return tuple(made)
 
 
@@ -75,10 +75,9 @@ def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Arr
     """Means over the points of one sequence: B, its covariance, and its slopes."""
     tokens = len(S)
     variances, axes = np.linalg.eigh(S)
-    kept = variances > _RANK * variances[-1]
-    L = np.linalg.cholesky(S) if kept.all() else axes * np.sqrt(np.where(kept, variances, 0.0))
+    kept, L = variances > _RANK * variances[-1], _root(S)
     inverse = (axes[:, kept] / variances[kept]) @ axes[:, kept].T
-    s = np.sqrt(scores.gain) * (L @ Z) @ (L @ F).swapaxes(1, 2)
+    s = _drawn(L, scores, Z, F)
     A, moved = attended(s, scores)
     B = A @ S @ A.swapaxes(1, 2)
     flat = B.reshape(len(B), -1)
@@ -95,6 +94,42 @@ def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Arr
     slopes = slopes + slopes.swapaxes(0, 1)
     slopes += np.einsum("nta,nub->tuab", A, A, optimize=True) / len(B)
     return B.mean(axis=0), covariance, 0.5 * (slopes + slopes.swapaxes(2, 3))
+
+
+def _root(S: Array) -> Array:
+    """L with L Lᵀ = S."""
+    variances, axes = np.linalg.eigh(S)
+    kept = variances > _RANK * variances[-1]
+    if kept.all():
+        return np.asarray(np.linalg.cholesky(S))
+    return np.asarray(axes * np.sqrt(np.where(kept, variances, 0.0)))
+
+
+def _drawn(L: Array, scores: Scores, Z: Array, F: Array) -> Array:
+    """Scores √(gain/d) L Z Fᵀ Lᵀ; of tied keys Z is F."""
+    if scores.is_tied:
+        assert scores.size is not None
+        Z = np.sqrt(scores.size) * F
+    return np.asarray(np.sqrt(scores.gain) * (L @ Z) @ (L @ F).swapaxes(1, 2))
+
+
+def shared_source(S: Array, scores: Scores, size: float) -> tuple[Array, Array]:
+    """n Cov(R_tu, R_vw) of two sets of heads of this size with the same keys and values, and its
+    error: d Cov(B_tu, B'_vw) + E(M_tv M_uw + M_tw M_uv), M = A S A'ᵀ."""
+    found = np.array(
+        [_shared(S, scores, size, *part) for part in _points(scores.tokens, scores.size, 2)]
+    )
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(REPEATS)
+
+
+def _shared(S: Array, scores: Scores, size: float, Z: Array, other: Array, F: Array) -> Array:
+    """A mean over the points of one sequence."""
+    L = _root(S)
+    A, A2 = (attended(_drawn(L, scores, each, F), scores)[0] for each in (Z, other))
+    B, B2, M = (x @ S @ y.swapaxes(1, 2) for x, y in ((A, A), (A2, A2), (A, A2)))
+    covariance = np.einsum("ntu,nvw->tuvw", B - B.mean(axis=0), B2) / len(B)
+    products = np.einsum("ntv,nuw->tuvw", M, M) / len(B)
+    return np.asarray(size * covariance + products + products.swapaxes(2, 3))
 
 
 def attended(s: Array, scores: Scores) -> tuple[Array, Callable[[Array], Array]]:

@@ -22,6 +22,8 @@ def moments(S: Array, scores: Scores) -> Moments:
 
     The mean of tokens that are alike comes from its integrals, unless heads are small.
     """
+    if scores.is_tied:
+        return quasi.moments(S, scores)
     if scores.function is None and scores.tokens == 2:
         return pairs.moments(S, scores)
     exact = None if scores.function is None else elementwise.moments(S, scores)
