@@ -1,4 +1,4 @@
-"""Training of attention with scores over d, against networks whose gradients are written by hand."""
+"""Training of attention with scores over d: networks whose gradients are written by hand."""
 
 from __future__ import annotations
 
