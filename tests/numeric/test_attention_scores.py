@@ -108,6 +108,32 @@ def test_elementwise_scores(function: str, mask: Array, size: int | None) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("function", ["relu", "sigmoid"])
+def test_elementwise_scores_given_their_keys(function: str) -> None:
+    """At finite d: E B against points, slopes against differences, and the limit of large heads,
+    which normal scores have from other integrals; what is left falls like 1/d. With a large gain
+    sigmoid's errors are larger. Six numbers, at 7 errors of 8 sequences."""
+    mask, change, h = causal(2), np.array([[0.3, 0.1], [0.1, -0.2]]), 1e-4
+    S = KERNEL[:2, :2]
+
+    def at(size: int | None, S: Array = S, gain: float = 1.7) -> Moments:
+        return moments(S, Scores(mask, gain, size, by_name(function)))
+
+    found, points = at(16), quasi(S, Scores(mask, 1.7, 16, by_name(function)))
+    assert found.errors[0].max() < 1e-7
+    assert (abs(found.mean - points.mean) < 7 * points.errors[0]).all()
+    moved = [at(16, S + sign * h * change).mean for sign in (1, -1)]
+    slopes = np.einsum("tuab,ab->tu", found.slopes, change)
+    assert abs((moved[0] - moved[1]) / (2 * h) - slopes).max() < 1e-7
+    for name in ("mean", "slopes"):
+        far, farther, limit = (getattr(at(size), name) for size in (64, 128, None))
+        assert abs(far - 2 * farther + limit).max() < 0.05 * abs(far - limit).max()
+    wide = at(16, S, 900.0)
+    points = quasi(S, Scores(mask, 900.0, 16, by_name(function)))
+    assert (abs(wide.mean - points.mean) < 7 * (wide.errors[0] + points.errors[0])).all()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("scores", "score"), [("1/sqrt(d)", "linear"), ("normal", "relu")])
 def test_elementwise_scores_against_networks(scores: str, score: str) -> None:
     """K and V behind two layers, extrapolated from widths 64 and 128; some 30 numbers."""

@@ -5,6 +5,7 @@ B_tu = Σ_sr A_ts A_ur S_sr, so that moments of two and of four weights are all 
 * f a polynomial: moments of products of normal variables at any size d of a head, by Wick's
   theorem. Pairings π of queries and σ of keys with c loops give (gain/d)^{k/2} d^c ΠS_π ΠS_σ.
 * normal scores: brackets of f, with the covariance gain·S ⊗ S of all scores.
+* other f and finite d: moments of two weights given their keys, and points for those of four.
 
 Slopes of polynomials are derivatives along imaginary steps. Derived here.
 """
@@ -13,11 +14,9 @@ from __future__ import annotations
 
 from itertools import product
 from math import factorial
-from typing import NamedTuple
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket
@@ -28,11 +27,17 @@ from derive.work.caches import cache
 from ...arrays import Array
 from ...brackets.pieces import table
 from .. import averages
+from . import given_keys, quasi
 from .moments import Moments, Scores
+from .seen import Pairs, Seen
 
-_OF_POLYNOMIAL, _OF_LINES, _OF_SMOOTH = (36, 36, 16), 16, 9
+_OF_POLYNOMIAL, _OF_LINES, _OF_SMOOTH, _OF_PAIRS = (36, 36, 16), 16, 9, 16
 """Scores up to which moments of four of them are taken: of polynomials by their degree, as four
-cubes have 10⁸ pairs of pairings, of straight lines and of other smooth functions."""
+cubes have 10⁸ pairs of pairings, of straight lines and of other smooth functions; and up to which
+moments of two are, given the keys."""
+
+_SMALL = 8
+"""The least size of a head whose Gram matrices have few scales."""
 
 _STEP, _ROUNDING = 1e-40, 64.0 * np.finfo(float).eps
 """An imaginary step; the error of a sum, relative to its terms."""
@@ -42,58 +47,30 @@ def moments(S: Array, scores: Scores) -> Moments | None:
     """The averages at this kernel; None where their sums have too many terms, or no rule."""
     function = scores.function
     assert function is not None
-    seen = _Seen(*np.nonzero(scores.seen))
+    seen = Seen(*np.nonzero(scores.seen))
     shifts = scores.bias[seen.t, seen.s]
     if function.expr.is_polynomial(z):
         degree = max(0, int(sympy.degree(function.expr, z)))
         if degree >= len(_OF_POLYNOMIAL) or len(shifts) > _OF_POLYNOMIAL[degree]:
             return None
         return _of_polynomial(S, scores, seen, degree)
-    most = _OF_SMOOTH if function.is_smooth else _OF_LINES
+    of_fours = _OF_SMOOTH if function.is_smooth else _OF_LINES
+    most = of_fours if scores.size is None else _OF_PAIRS
     has_rule = function.is_smooth or table(function) is not None
-    if scores.size is not None or not has_rule or not 0 < len(shifts) <= most or np.ptp(shifts):
+    if not has_rule or not 0 < len(shifts) <= most or np.ptp(shifts):
         return None
-    return _of_brackets(S, scores.gain, seen, _shifted(function, float(shifts[0])))
+    function = _shifted(function, float(shifts[0]))
+    if scores.size is None:
+        return _of_brackets(S, scores.gain, seen, function)
+    if scores.size < _SMALL:
+        return None
+    points = quasi.moments(S, scores)
+    both = given_keys.pairs(S, scores.gain, scores.size, seen, function)
+    found = both.moments(S, scores.gain, seen, (points.covariance, points.errors[1]))
+    return found if found.errors[0].max() < points.errors[0].max() else points
 
 
-class _Seen(NamedTuple):
-    """The scores x that are not masked, s_ts at t = t[x], s = s[x]."""
-
-    t: NDArray[np.int64]
-    s: NDArray[np.int64]
-
-    def values(self, S: Array) -> Array:
-        """S_sr of two scores."""
-        return np.asarray(S[np.ix_(self.s, self.s)])
-
-    def queries(self, S: Array) -> Array:
-        """S_tu of two scores."""
-        return np.asarray(S[np.ix_(self.t, self.t)])
-
-    def mean(self, products: Array, S: Array) -> Array:
-        """E B, of the moments of two weights [x, y]."""
-        at = np.eye(len(S))[self.t]
-        return np.asarray(at.T @ (products * self.values(S)) @ at)
-
-    def square(self, products: Array, S: Array) -> Array:
-        """E B B, of the moments of four weights [x, y, x', y']."""
-        at, values = np.eye(len(S))[self.t], self.values(S)
-        found = products * values[:, :, None, None] * values
-        for _ in range(4):
-            found = np.tensordot(found, at, (0, 0))
-        return np.asarray(found)
-
-
-def _made(mean: Array, square: Array, slopes: Array, *sizes: Array) -> Moments:
-    """With slopes in a and b alike, and errors from the sizes of the sums."""
-    slopes = 0.5 * (slopes + slopes.swapaxes(2, 3))
-    of_mean, of_square = (_ROUNDING * each for each in sizes)
-    of_slopes = np.full_like(slopes, _ROUNDING * np.abs(slopes).max())
-    covariance = square - np.multiply.outer(mean, mean)
-    return Moments(mean, covariance, slopes, (of_mean, of_square, of_slopes))
-
-
-def _of_polynomial(S: Array, scores: Scores, seen: _Seen, degree: int) -> Moments:
+def _of_polynomial(S: Array, scores: Scores, seen: Seen, degree: int) -> Moments:
     assert scores.function is not None
     shifts, f = scores.bias[seen.t, seen.s], scores.function.expr
     taylor = [
@@ -112,11 +89,16 @@ def _of_polynomial(S: Array, scores: Scores, seen: _Seen, degree: int) -> Moment
         moved = S.astype(complex)
         moved[a, b] += 1j * _STEP
         slopes[..., a, b] = mean(moved, taylor).imag / _STEP
-    positive = np.abs(S), [np.abs(each) for each in taylor]
-    return _made(mean(S, taylor), square(S, taylor), slopes, mean(*positive), square(*positive))
+    slopes = 0.5 * (slopes + slopes.swapaxes(2, 3))
+    own, squares = mean(S, taylor), square(S, taylor)
+    sizes = [each(np.abs(S), [np.abs(term) for term in taylor]) for each in (mean, square)]
+    errors = sizes[0], sizes[1], np.full_like(slopes, np.abs(slopes).max())
+    covariance = squares - np.multiply.outer(own, own)
+    of_mean, of_square, of_slopes = (_ROUNDING * each for each in errors)
+    return Moments(own, covariance, slopes, (of_mean, of_square, of_slopes))
 
 
-def _wick(S: Array, scores: Scores, seen: _Seen, taylor: list[Array], count: int) -> Array:
+def _wick(S: Array, scores: Scores, seen: Seen, taylor: list[Array], count: int) -> Array:
     """E Π_i A(x_i) of so many weights, [x_1, x_2, …], A = Σ_k taylor[k] s^k."""
     places = np.indices((len(seen.t),) * count)
     found = np.zeros(places.shape[1:])
@@ -164,7 +146,7 @@ def _shifted(function: Activation, shift: float) -> Activation:
     return Activation(f"{function.name} at z + {by}", function.expr.subs(z, z + by))
 
 
-def _of_brackets(S: Array, gain: float, seen: _Seen, function: Activation) -> Moments:
+def _of_brackets(S: Array, gain: float, seen: Seen, function: Activation) -> Moments:
     both, four = (tuple((k, 0) for k in range(count)) for count in (2, 4))
     wanted = [Bracket(both), Bracket(both, (0, 1)), Bracket(both, (0, 0)), Bracket(four)]
     values, queries = seen.values(S), seen.queries(S)
@@ -173,21 +155,12 @@ def _of_brackets(S: Array, gain: float, seen: _Seen, function: Activation) -> Mo
     products, crossed, bent, squares = (_table(rule, each, found[0]) for each in wanted)
     sizes = _table(rule, wanted[0], found[1]), _table(rule, wanted[3], found[1])
     # Cov of scores x and y is gain S_tu S_sr; ∂⟨f f⟩ = ⟨∂_x ∂_y⟩ ∂Cov_xy + ½ ⟨∂_x²⟩ ∂Cov_xx + …
-    t, s = np.eye(len(S))[seen.t], np.eye(len(S))[seen.s]
-    cross, bent = gain * crossed * values, gain * bent * values
-
-    def at(terms: Array, *ends: Array) -> Array:
-        return np.asarray(np.einsum("xy,xt,yu,xya,xyb->tuab", terms, t, t, *ends, optimize=True))
-
-    x, y = (np.broadcast_to(each, (*values.shape, len(S))) for each in (s[:, None], s))
-    first, second = (np.broadcast_to(each, x.shape) for each in (t[:, None], t))
-    slopes = at(products + cross * queries, x, y) + at(cross * values, first, second)
-    own = at(bent * values.diagonal()[:, None], first, first)
-    own += at(bent * queries.diagonal()[:, None], x, x)
-    slopes += 0.5 * (own + own.swapaxes(0, 1))
-    positive = np.abs(S)
-    moved = seen.mean(products, S), seen.square(squares, S), slopes
-    return _made(*moved, seen.mean(sizes[0], positive), seen.square(sizes[1], positive))
+    slopes = crossed * values, crossed * queries
+    own = bent * values.diagonal()[:, None], bent * queries.diagonal()[:, None]
+    pairs = Pairs(products, *slopes, *own, _ROUNDING * sizes[0])
+    covariance = seen.square(squares, S) - np.multiply.outer(*[seen.mean(products, S)] * 2)
+    error = seen.square(_ROUNDING * sizes[1], np.abs(S))
+    return pairs.moments(S, gain, seen, (covariance, error))
 
 
 def _table(rule: averages.Averages, bracket: Bracket, found: Array) -> Array:
