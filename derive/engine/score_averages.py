@@ -17,7 +17,8 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
-from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monomial, times
+from ..arithmetic.parameters import Parameter, Value
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monomial, power, times
 from ..display.labels import POOLED, relabelled
 from ..errors import InputError, Words
 from ..groups.pairings import Blocks
@@ -28,12 +29,13 @@ from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
 from .tensors import Tensor, kernel_of, tensor
 from .trees import Kind
 
-MEAN, SLOPE, SOURCE = "mean", "slope", "source"
+MEAN, SLOPE, SOURCE, SHARED = "mean", "slope", "source", "shared"
 
 FIXED_HEADS = (
-    'heads of a fixed size, such as heads="n/16": with a fixed number H of heads and scores over '
-    "the root of their size, K of the next layer is random at order one. simulate draws such "
-    'networks exactly, and scores="1/d" has an expansion'
+    'heads of a fixed size, such as heads="n/64", an expansion in 1/H = 64/n: with a fixed number '
+    "H of heads and scores over the root of their size, K of the next layer is random at order "
+    'one. scores="normal" is the limit of large heads, simulate draws networks of H heads exactly, '
+    'and scores="1/d" has an expansion in 1/n'
 )
 
 OTHERS = Words("queries, keys and values of other variables")
@@ -47,7 +49,8 @@ class ScoreAverage(NamedTuple):
     """An average over the scores of one head at these samples.
 
     Attributes:
-        what: E B_tu, ∂E B_tu/∂S_ab, or n Cov(R_tu, R_vw | S).
+        what: E B_tu, ∂E B_tu/∂S_ab, or n Cov(R_tu, R_vw | S), of one set of heads or of two that
+            share keys and values.
         samples: t, u; and a, b, or v, w. Of a and b they are summed over all samples.
     """
 
@@ -112,8 +115,9 @@ def averaged(
     if len(kinds) == 2:
         return _kernels(made, samples)
     found: Expansion = {}
+    share = dict(stage.ratios).get(stage.scores[0].query.space)
     for chosen in product(*(addends for _, addends in made)):
-        _add_product(found, chosen, samples, pairing)
+        _add_product(found, chosen, samples, pairing, share)
     return found
 
 
@@ -155,16 +159,19 @@ def _check(
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
     if other := [str(law) for law in laws if not isinstance(law, Gaussian)]:
         raise InputError("weights", other[0], "Gaussian weights, for scores over the root of d")
-    sizes = dict(stage.ratios)
-    several = len(stage.scores) > 1 or any(each.is_tied for each in stage.scores)
-    if several or any(each.query.sets != 1 or each.query.space in sizes for each in stage.scores):
-        got = "queries that share keys, are keys, or are normalized in each head"
-        wanted = "n of each for recursions with scores over the root of d; simulate draws others"
+    known = {each._replace(symbol=stage.scores[0].symbol, query=each.key) for each in stage.scores}
+    several = len(known) > 1 or (
+        len(stage.scores) > 1 and any(each.is_tied for each in stage.scores)
+    )
+    if several or any(each.query.sets != 1 for each in stage.scores):
+        got = "heads of several keys, or normalized in each head"
+        wanted = "one key for recursions with scores over the root of d; simulate draws others"
         raise InputError("layer", Words(got), wanted)
 
 
 def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
     """The terms of an equation."""
+    widths = dict(stage.ratios)
     for term in equation.right:
         numbers, factors = term.parameters, term.factors
         variables = [each for each in factors if isinstance(each, Variable)]
@@ -176,6 +183,9 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
             yield _Addend(numbers, term.coefficient, variable.kind)
         elif term.weight and attended:
             scores, matrix = stage.scores[attended[0].scores], stage.matrices[term.weight[0]]
+            if widths.get(matrix.into) != widths.get(scores.query.space):
+                got = Words("values of other widths than the queries")
+                raise InputError("layer", got, "as many, for scores over the root of d")
             yield _Addend(numbers, term.coefficient, variable.kind, scores, matrix)
         else:
             got = Words(f"a matrix times {variable.kind.name} beside attention")
@@ -207,9 +217,14 @@ def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None
 
 
 def _add_product(
-    found: Expansion, chosen: tuple[_Addend, ...], samples: tuple[int, ...], pairing: Blocks
+    found: Expansion,
+    chosen: tuple[_Addend, ...],
+    samples: tuple[int, ...],
+    pairing: Blocks,
+    share: Parameter | Value | None,
 ) -> None:
-    """Add n times the covariance of two products of two terms, each pair at one neuron."""
+    """Add n times the covariance of two products of two terms, each pair at one neuron; n over the
+    neurons that are read, of which there are n times a share."""
     numbers, coefficient = UNIT, Fraction(1)
     for each in chosen:
         numbers, coefficient = times(numbers, each.numbers), coefficient * each.coefficient
@@ -227,11 +242,13 @@ def _add_product(
     below = monomial([tensor(fields, 0, ((0, 1), (2, 3)), labels)])
     add(found, {(times(passed, below), 0): coefficient})
     if all(each.attends for each in moved):
-        first = pairs[0][0][0]
+        first, other = (pair[0][0] for pair in pairs)
+        what = SOURCE if first.scores == other.scores else SHARED
         at = tuple(sample for pair in pairs for _, sample in pair)
         atoms: list[Atom] = [pair[0][0].matrix.variance for pair in pairs]  # type: ignore[union-attr]
-        atoms.append(ScoreAverage(first.scores, SOURCE, first.kind, at))  # type: ignore[arg-type]
-        add(found, {(times(numbers, monomial(atoms)), 0): coefficient})
+        atoms.append(ScoreAverage(first.scores, what, first.kind, at))  # type: ignore[arg-type]
+        own = times(numbers, monomial(atoms))
+        add(found, {(own if share is None else times(own, power(share, -1)), 0): coefficient})
 
 
 class _Moved(NamedTuple):

@@ -42,6 +42,7 @@ class Scores(NamedTuple):
         power: 1 for scores over d, 1/2 for scores over √d.
         function: f; None for the softmax over s.
         table: B; () for none.
+        is_normal: True for scores of infinitely large queries and keys, which are Gaussian.
     """
 
     symbol: sympy.Symbol
@@ -51,12 +52,18 @@ class Scores(NamedTuple):
     power: Fraction = Fraction(1)
     function: Activation | None = None
     table: Table = ()
+    is_normal: bool = False
 
     @property
     def size(self) -> int | None:
         """d, the neurons of a head, where there are n/d heads; None for a number of heads."""
         found = sympy.sympify(n / self.sets)
         return int(found) if found.is_Integer else None
+
+    @property
+    def key_size(self) -> int | None:
+        """The neurons of a query; None for infinitely many."""
+        return None if self.is_normal else self.size
 
     def heads(self, width: int) -> int:
         """The number of heads of so many neurons.

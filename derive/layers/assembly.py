@@ -126,7 +126,7 @@ class Assembly:
         self.keep = dict(keep or {})
         self.taps = dict(taps or {})
         self.tables = dict(tables or {})
-        self.scores: dict[str, tuple[int, int, int | sympy.Expr, str]] = {}  # q, k, heads, over
+        self.scores: dict[str, tuple[int, int, int | sympy.Expr, str, bool]] = {}  # q, k, heads, …
         self.shape: tuple[int, ...] | None = None  # of the positions, where that is known
         self.definitions = [Definition("z", 0)]
         self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
@@ -243,7 +243,12 @@ class Assembly:
         name = statement.name
         self.check_new(name)
         query, key = (self.made_by_matrix(each) for each in (statement.query, statement.key))
-        self.scores[name] = query, key, self.heads(statement.sets), statement.over
+        if statement.is_normal and query == key:
+            raise self.wrong(
+                "keys other than the queries, for normal scores: tied ones grow like √d"
+            )
+        own = self.heads(statement.sets), statement.over, statement.is_normal
+        self.scores[name] = query, key, *own
 
     def made_by_matrix(self, name: str) -> int:
         """The number of a variable, without a mean taken off."""
@@ -810,7 +815,7 @@ class _StageMaker:
     def attention(self, function: str, scores: str, table: str) -> int:
         """The number of the scores, with their function."""
         whole = self.whole
-        query, key, heads, over = whole.scores[scores]
+        query, key, heads, over, is_normal = whole.scores[scores]
         rows = whole.tables.get(table, ())
         if rows and len(rows) != whole.positions():
             got = f"a table of {len(rows)} positions for a signal of {whole.positions()}"
@@ -823,6 +828,7 @@ class _StageMaker:
             Fraction(1) if over == "n" else Fraction(1, 2),
             None if function == SOFTMAX else whole.sigma(function),
             rows,
+            is_normal,
         )
         if made not in self.scores:
             self.scores.append(made)

@@ -31,7 +31,7 @@ Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
 """Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
 _MATRICES = ("Q", "K", "V", "O")
-_OVER = {"1/d": "n", "1/sqrt(d)": "sqrt(n)"}
+_OVER = {"1/d": "{}/n", "1/sqrt(d)": "{}/sqrt(n)", "normal": "normal({})/sqrt(n)"}
 
 
 def attention(
@@ -45,7 +45,7 @@ def attention(
     norm: str | None = None,
     eps: object = 0,
     C: Sequence[object] | None = None,
-    keys: int | None = None,
+    keys: int | str | None = None,
     tied: bool = False,
     key_norm: bool = False,
     weights: Laws = None,
@@ -58,15 +58,16 @@ def attention(
     Arguments:
         heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
         positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
-        scores: "1/d", as in muP, or "1/sqrt(d)".
+        scores: "1/d", as in muP; "1/sqrt(d)"; or "normal", the limit of the latter for queries and
+            keys of infinitely many neurons, with values of d.
         score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
             that is True where t reads s.
         bias: B, a table (T, T), such as that of ALiBi; by default 0.
         skip, norm, eps: as of `layers.residual`.
         C: (C_Q, C_K, C_V, C_O), the variances of the matrices; by default the network's C_W.
-        keys: how many heads of keys and values there are, by default H. Heads share them in groups
-            of H/keys (grouped queries).
+        keys: how many heads of keys and values there are, by default H, a number or "n/64". Heads
+            share them in groups of H/keys (grouped queries).
         tied: whether the keys are the queries, W_K = W_Q.
         key_norm: whether queries and keys are divided by their root mean square in each head.
         weights: the law of all matrices, or a mapping from "Q", "K", "V" and "O".
@@ -80,11 +81,14 @@ def attention(
     H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
+    if scores == "normal" and (tied or key_norm):
+        raise InputError("scores", scores, '"1/sqrt(d)", for keys that are queries or normalized')
     function, given = as_score(score), Norm(norm, 0 if norm is None and key_norm else eps)
     plain = isinstance(score, str) and score.isidentifier()
     table, groups = _table(T, mask, bias), _groups(H, keys, tied)
+    own = H if H.has(n) else H / groups  # n of a set of queries is its own number of neurons
     weight = f"{score if plain else 'phi'}_s({{}}[t,s]{'' if table is None else ' + B[t,s]'})"
-    lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, H / groups)
+    lines, rows = _equations(groups, _OVER[scores], weight, tied, key_norm, own)
     values: dict[str, Any] = {"eps_k": eps} if key_norm else {}
     block = Layer(
         *lines,
@@ -113,7 +117,10 @@ def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:
     wanted = 'a number of heads, 1 or more, a symbol, or "n/16" for heads of 16 neurons'
     named = isinstance(given, str) and given.isidentifier()
     size = re.fullmatch(r"n/([1-9]\d*)", given) if isinstance(given, str) else None
-    if size and int(size[1]) > 1 and not key_norm:
+    if size and int(size[1]) > 1:
+        if key_norm:
+            wanted = "False, for heads of a fixed size: the norm of so few neurons has no limit"
+            raise InputError("key_norm", key_norm, f"{wanted}. simulate draws a number of heads")
         return n / sympy.Integer(size[1])
     H = as_expression("heads", sympy.Symbol(str(given)) if named else given, wanted)
     if H.is_Symbol and key_norm:
@@ -165,22 +172,26 @@ def _equations(
     addends = []
     for k in names:
         key = f"{mark}{'q' if tied else 'k'}"
-        made.append(f"c{k}[t,s] = {mark}q{k}[a,t:{H}] {key}[a,s:{H}]/{over}")
+        product = f"{mark}q{k}[a,t:{H}] {key}[a,s:{H}]"
+        made.append(f"c{k}[t,s] = {over.format(product)}")
         share = "" if groups == 1 else f"/sqrt({groups})"
         addends.append(f"WO{k}[i,a] {weight.format(f'c{k}')} v[a,s]{share}")
     return [*made, f"z[i] = b[i] + {' + '.join(addends)}"], rows
 
 
-def _groups(heads: sympy.Expr, keys: int | None, tied: bool) -> int:
+def _groups(heads: sympy.Expr, keys: int | str | None, tied: bool) -> int:
     """How many heads share keys and values."""
     if keys is None:
         return 1
-    count = as_integer("keys", keys, 1)
-    if not heads.is_Integer or int(heads) % count:
-        raise InputError("keys", keys, f"a number that divides the heads, {heads}, a number too")
-    if tied and int(heads) > count:
+    sized = heads.has(n) and isinstance(keys, str)
+    count = _heads(keys, False) if sized else as_integer("keys", keys, 1)
+    groups = sympy.nsimplify(heads / count)
+    if not groups.is_Integer:
+        wanted = f'a number that divides the heads, {heads}, a number too; "n/64" of sized heads'
+        raise InputError("keys", keys, wanted)
+    if tied and groups > 1:
         raise InputError("tied", tied, "False, where heads share keys")
-    return int(heads) // count
+    return int(groups)
 
 
 def _variances(C: Sequence[object] | None, groups: int, tied: bool) -> dict[str, object]:

@@ -97,13 +97,14 @@ class Attention(NamedTuple):
 
 
 class ScoreTable(NamedTuple):
-    """c[t,s] = query[a,t:sets] key[a,s:sets]/n, or over sqrt(n)."""
+    """c[t,s] = query[a,t:sets] key[a,s:sets]/n, or over sqrt(n), or normal(…)/sqrt(n)."""
 
     name: str
     query: str
     key: str
     sets: str
     over: str
+    is_normal: bool
     text: str
 
 
@@ -191,15 +192,16 @@ def _scores(text: str, table: re.Match[str]) -> ScoreTable:
     """Scores of two positions, c[t,s] = q[a,t] k[a,s]/n."""
     name, t, s, right = table.groups()
     pattern = (
-        rf"\s*(?P<q>\w+)\s*\[\s*(?P<a>\w+)\s*,\s*{t}\s*(?::\s*(?P<sets>n/\d+|\w+)\s*)?\]\s*\*?"
+        rf"\s*(?P<normal>normal\s*\()?\s*(?P<q>\w+)\s*\[\s*(?P<a>\w+)\s*,\s*{t}\s*(?::\s*(?P<sets>n/\d+|\w+)\s*)?\]\s*\*?"
         rf"\s*(?P<k>\w+)\s*\[\s*(?P=a)\s*,\s*{s}\s*(?::\s*(?P<same>n/\d+|\w+)\s*)?\]"
-        rf"\s*/\s*(?P<over>n|sqrt\(\s*n\s*\))\s*"
+        rf"\s*(?(normal)\)\s*/\s*(?P<root>sqrt\(\s*n\s*\))|/\s*(?P<over>n|sqrt\(\s*n\s*\)))\s*"
     )
     match = re.fullmatch(pattern, right)
     if match is None or t == s or match["sets"] != match["same"]:
         wanted = "scores of two positions, c[t,s] = q[a,t] k[a,s]/n, or over sqrt(n)"
         raise InputError("layer", text, wanted)
-    return ScoreTable(name, match["q"], match["k"], match["sets"] or "1", match["over"], text)
+    own = match["q"], match["k"], match["sets"] or "1", match["root"] or match["over"]
+    return ScoreTable(name, *own, bool(match["normal"]), text)
 
 
 def functions_in(statement: Statement | Batch | ScoreTable) -> set[str]:

@@ -68,25 +68,30 @@ def fixed_batch(net: Network, inputs: Exchangeable) -> xarray.Dataset:
     every = list(dict.fromkeys(label for name in (_K, _V) for label in layer.labels(name)))
     found: dict[str, tuple[tuple[str, ...], Array, Array]] = {}
     for name, copies in numbers.items():
-        error = CAUTION * np.abs(copies[1:] - copies[0]).max(axis=0)
-        error = np.maximum(error, around.error * np.abs(copies[0]).max())
+        error = with_error(copies, around.error)
         dims: tuple[str, ...] = ("mode",) if error.ndim else ()
         values = copies[0]
         if name in _ORBITS:
             dims, at = ("orbit",), [every.index(label) for label in layer.labels(named(name))]
-            values, error = (_put(len(every), at, each) for each in (values, error))
+            values, error = (put(len(every), at, each) for each in (values, error))
         found[name] = dims, values, error
     return table(net, inputs, found, every)
 
 
-def _put(count: int, at: Sequence[int], values: Array) -> Array:
+def with_error(copies: Array, least: float) -> Array:
+    """The estimated error of a number, (copies, …), of at least so much of it."""
+    error = CAUTION * np.abs(copies[1:] - copies[0]).max(axis=0)
+    return np.asarray(np.maximum(error, least * np.abs(copies[0]).max()))
+
+
+def put(count: int, at: Sequence[int], values: Array) -> Array:
     """The values at these places, NaN at others."""
     found = np.full(count, np.nan)
     found[at] = values
     return found
 
 
-def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Around:
+def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> Around:
     """The fixed point: many layers, and then Newton's method with the slope where they end."""
     layer = RepeatedLayer(net, inputs, ("K",))
     K = np.array([[float(each) for each in inputs.numbers]])
@@ -97,7 +102,7 @@ def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Aroun
             raise restless(net, inputs, K[0], _APART)
         if not np.abs(K - before).max() > _NEAR * np.abs(K).max():
             break
-    around, start = _Around.of(whole, K[0]), K
+    around, start = Around.of(whole, K[0]), K
     rest = np.eye(2) - around.maps[_G1][0]
     inverse = np.linalg.pinv(rest, rcond=LEAST) if np.isfinite(rest).all() else rest
     error = ROUNDINGS * EPS * float(np.linalg.norm(inverse, 2))
@@ -109,10 +114,10 @@ def _at_rest(net: Network, inputs: Exchangeable, whole: RepeatedLayer) -> _Aroun
     if not (np.abs(step).max() <= error * np.abs(K).max() and K[0, 0] > K[0, 1]):
         raise restless(net, inputs, K[0], _APART)
     near = np.abs(K - start).max() <= error * np.abs(K).max()
-    return (around if near else _Around.of(whole, K[0]))._replace(error=error)
+    return (around if near else Around.of(whole, K[0]))._replace(error=error)
 
 
-class _Around(NamedTuple):
+class Around(NamedTuple):
     """The recursions around a fixed point: `maps` are (copies, orbits, orbits), of copies whose
     averages are disturbed, but for the first; `sources` what does not depend on the tensor; `mixed`
     what G1' takes from V; `error` that of K, relative to q."""
@@ -124,8 +129,9 @@ class _Around(NamedTuple):
     error: float = 0.0
 
     @classmethod
-    def of(cls, layer: RepeatedLayer, K: Array) -> _Around:
-        """By probes: none, one at each orbit of G1 and of Θ, one at each orbit of V."""
+    def of(cls, layer: RepeatedLayer, K: Array) -> Around:
+        """By probes: none, one at each orbit of G1 and of Θ, one at each orbit of V; of those of
+        the three that the layer has."""
         pairs, fours = (np.eye(len(layer.labels(name))) for name in (_G1, _V))
         probes, sets = 1 + len(pairs) + len(fours), 1 + RUNS
         given = {_K: np.tile(K, (probes, 1))}
@@ -141,21 +147,25 @@ class _Around(NamedTuple):
         parts = {name: each.reshape(sets, probes, -1) for name, each in found.items()}
         moved = {name: each[:, 1:] - each[:, :1] for name, each in parts.items()}
         first = len(pairs)
-        maps = {name: moved[name][:, :first].transpose(0, 2, 1) for name in (_G1, _THETA)}
+        maps = {name: each[:, :first].transpose(0, 2, 1) for name, each in moved.items()}
         maps[_V] = moved[_V][:, first:].transpose(0, 2, 1)
-        sources = {name: parts[name][:, 0] for name in (_G1, _V)}
-        return cls(K, maps, sources, moved[_G1][:, first:].transpose(0, 2, 1))
+        sources = {name: each[:, 0] for name, each in parts.items()}
+        mixed = moved[_G1][:, first:].transpose(0, 2, 1) if _G1 in moved else np.zeros(0)
+        return cls(K, maps, sources, mixed)
+
+    def of_V(self) -> dict[str, Array]:
+        """The largest rate of V, and its limit if there is one, (copies, …) each."""
+        found = {"V_rate": _rates(self.maps[_V])[:, 0]}
+        if found["V_rate"].max() < _SETTLES:
+            found["V"] = _limit(self.maps[_V], self.sources[_V])
+        return found
 
     def numbers(self) -> dict[str, Array]:
         """The numbers of `fixed_batch`, (copies, …) each."""
-        found = {
-            "kernel_rate": _rates(self.maps[_G1]),
-            "gradient_rate": _rates(self.maps[_THETA]),
-            "V_rate": _rates(self.maps[_V])[:, 0],
-        }
-        if found["V_rate"].max() < _SETTLES:
-            V = _limit(self.maps[_V], self.sources[_V])
-            found["V"] = V
+        rates = {"kernel_rate": _rates(self.maps[_G1]), "gradient_rate": _rates(self.maps[_THETA])}
+        found = rates | self.of_V()
+        if "V" in found:
+            V = found["V"]
             if np.abs(found["kernel_rate"]).max() < _SETTLES:
                 source = self.sources[_G1] + np.einsum("caf,cf->ca", self.mixed, V)
                 found["G1"] = _limit(self.maps[_G1], source)

@@ -184,9 +184,9 @@ def fixed_points(
         are those of the map of Θ: the mean square of a gradient grows by the largest in each layer.
         `V_rate` is the largest eigenvalue of the map of V. `G1` and `V` are their limits; they are
         left out where a rate of 1 or more lets them grow forever.
-        With the tokens of one sequence, in layers of attention, `K` and `kernel_rate` alone.
-        Where tokens become equal, p* = q*, and `difference_rate` is the factor by which q − p
-        falls in a layer.
+        With the tokens of one sequence, in layers of attention, `K` and `kernel_rate`; with
+        scores over d and q* > p* also `V_rate` and `V`. Where tokens become equal, p* = q*, and
+        `difference_rate` is the factor by which q − p falls in a layer.
 
     Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
     σ whose averages have no enclosure; with a batch for a precision, for layers that differ, and

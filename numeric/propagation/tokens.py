@@ -12,18 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import xarray
 
 from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable
-from derive.engine.tensors import named
+from derive.engine.score_averages import is_averaged
+from derive.engine.tensors import Name, named
 from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
 from ..layers.accuracy import CAUTION, EPS, RUNS
+from .batches import Around, put, with_error
 from .repeated import (
     LARGEST,
     LEAST,
@@ -36,7 +39,9 @@ from .repeated import (
     table,
 )
 
-_K = named("K")
+_K, _V = named("K"), named("V")
+
+Numbers: TypeAlias = dict[str, tuple[tuple[str, ...], Array, Array]]
 _LAYERS, _SETTLED = 512, 1e-5
 """Most layers; the change of K, relative to q, from which Newton's method goes on."""
 
@@ -73,13 +78,38 @@ def fixed_tokens(net: Network, inputs: Exchangeable) -> xarray.Dataset:
         if np.abs(at - start).max() > error:
             slopes, errors = tokens.slopes(at)
     rates = np.asarray(np.linalg.eigvals(slopes).real, dtype=float)
-    numbers: dict[str, tuple[tuple[str, ...], Array, Array]] = {
+    numbers: Numbers = {
         "K": (("orbit",), np.array([at[0], at[0] - at[1]]), np.full(2, error)),
         "kernel_rate": (("mode",), rates[np.argsort(-np.abs(rates))], np.full(2, errors.max())),
     }
+    labels = ["(11)", "(12)"]
     if at[1] == 0.0:
         numbers["difference_rate"] = ((), slopes[1, 1, ...], errors[1, 1, ...])
-    return table(net, inputs, numbers, ["(11)", "(12)"])
+    elif not any(is_averaged(stage) for stage in net.stages_at(2, 3)):
+        with np.errstate(all="ignore"):
+            layer = RepeatedLayer(net, inputs, ("K", "V"))
+            labels = _add_V(numbers, layer, at, error)
+    return table(net, inputs, numbers, labels)
+
+
+def _add_V(numbers: Numbers, layer: RepeatedLayer, at: Array, error: float) -> list[str]:
+    """Add V's rate and limit to those of K, and tell the orbits of all."""
+    labels = {name: layer.labels(name) for name in (_K, _V)}
+    every = list(dict.fromkeys([*labels[_K], *labels[_V]]))
+
+    def placed(name: Name, values: Array) -> Array:
+        return put(len(every), [every.index(label) for label in labels[name]], values)
+
+    dims, K, errors = numbers["K"]
+    numbers["K"] = dims, placed(_K, K), placed(_K, errors)
+    around = Around.of(layer, np.array([at[0], at[0] - at[1]]))
+    for name, copies in around.of_V().items():
+        values, errors = copies[0], with_error(copies, error / at[0])
+        if name == "V":
+            numbers[name] = dims, placed(_V, values), placed(_V, errors)
+        else:
+            numbers[name] = (), values, errors
+    return every
 
 
 def _newton(tokens: _Tokens, at: Array, inverse: Array) -> tuple[Array, float]:

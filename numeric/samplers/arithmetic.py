@@ -124,6 +124,11 @@ class Arithmetic:
 
     def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
         """Σ_s A[t,s] v[s] of queries, keys and values, head by head."""
+        if scores.is_normal:
+            wanted = (
+                '"1/sqrt(d)", whose queries and keys have neurons: normal ones have no matrices'
+            )
+            raise InputError("scores", "normal", wanted)
         query, key, value = (self._in_signals(each, positions) for each in parts)
         if self.probes.order:
             return self._attended_jets(query, key, value, scores)

@@ -151,7 +151,10 @@ class _Kernels(Arithmetic):
         query, key, value = (each / np.sqrt(each.shape[-1]) for each in parts)
         m = query.shape[2]
         roots = self._wishart(2 * heads, m, size)
-        keys, values = key @ roots[:, :heads], value @ roots[:, heads:]
+        of_keys, of_values = roots[:, :heads], roots[:, heads:]
+        if scores.is_normal:
+            of_keys = np.sqrt(size) * np.eye(m)
+        keys, values = key @ of_keys, value @ of_values
         queries = keys
         if not scores.is_tied:
             queries = query @ self._normals(heads, m, keys.shape[-1])

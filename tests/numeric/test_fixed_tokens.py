@@ -30,10 +30,16 @@ def test_tokens_that_stay_apart():
     block = layers.transformer(8, 8, skip="1/2", C=(1, 1, 1, 1))
     net, tokens = Network("tanh", C_W=8, layer=block), Exchangeable(8, 1, "1/2")
     table = fixed_points(net, tokens)
-    K = flow(net, tokens, 200, "K")["K"].to_numpy()
+    flowed = flow(net, tokens, 200, ["K", "V"])
+    K = flowed["K"].sel(orbit=["(11)", "(12)"]).to_numpy()
     assert "difference_rate" not in table
     assert K[-1, 0] - K[-1, 1] > 1
-    np.testing.assert_allclose(table["K"], K[-1], rtol=1e-8)
+    np.testing.assert_allclose(table["K"].sel(orbit=["(11)", "(12)"]), K[-1], rtol=1e-8)
+    for orbit in ("(11)(11)", "(12)(12)", "(12)(34)"):
+        limit = table.sel(orbit=orbit)
+        assert 0 < limit["V_error"] < 1e-9
+        np.testing.assert_allclose(limit["V"], flowed["V"].sel(orbit=orbit)[-1], rtol=1e-7)
+    np.testing.assert_allclose(table["V_rate"], table["kernel_rate"][0] ** 2, rtol=1e-8)
     steps = np.diff(K[:, 1])
     np.testing.assert_allclose(table["kernel_rate"][0], steps[60] / steps[59], rtol=1e-3)
 
@@ -57,3 +63,15 @@ def test_refusals(skip, inputs, reason):
     net = Network("relu", layer=layers.transformer(4, 2, skip=skip))
     with pytest.raises(InputError, match=reason):
         fixed_points(net, inputs)
+
+
+@pytest.mark.slow
+def test_a_skip_of_one_turns_the_rate_into_a_power():
+    """1 − ρ falls like ℓ^{χ/g − 1}: K grows by g = C_W² (1 + ⟨σ²⟩) = 3/2 a block, and χ = 1/2."""
+    net = Network("relu", layer=layers.transformer(4, 4))
+    K = flow(net, Exchangeable(4, 1, 0), 401, "K")["K"]
+    apart = 1 - (K.sel(orbit="(12)") / K.sel(orbit="(11)")).to_numpy()
+    powers = np.log2([apart[2 * at] / apart[at] for at in (50, 100, 200)])
+    limit = powers[2] - (powers[2] - powers[1]) / (1 - 2 ** (1 / 3))  # corrections ℓ^{-1/3}
+    assert abs(powers[2] + 2 / 3) < 0.03
+    assert abs(limit + 2 / 3) < 0.01

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
 from derive.activations.functions import Activation
-from derive.engine.score_averages import COMMON, MEAN, OTHERS, SLOPE, ScoreAverage
+from derive.engine.score_averages import COMMON, MEAN, OTHERS, SHARED, SLOPE, ScoreAverage
 from derive.engine.scores import Scores as Attention
 from derive.engine.tensors import Name, identify
 from derive.errors import InputError
@@ -16,6 +17,7 @@ from derive.work.caches import cache
 
 from ...arrays import Array
 from .moments import Moments, Scores
+from .quasi import shared_source
 from .rule import means, moments
 
 _SHOWN = 0.125
@@ -37,11 +39,7 @@ def at_kernels(
     if of.what == MEAN:
         values, error = _means(S[:-1], scores, alone=alone)
     else:
-        found, size = _known(S[0].tobytes(), scores), of.scores.size
-        assert size is not None
-        value, error = found.source(size), found.error_of_source(size)
-        if of.what == SLOPE:
-            value, error = found.slopes, found.errors[2]
+        value, error = _at_first(of, S[0], scores)
         values = np.broadcast_to(value, (len(S) - 1, *value.shape))
     amounts = np.random.default_rng(0).uniform(-_SHOWN, _SHOWN, (len(values), *error.shape))
     amounts[0] = 0.0
@@ -51,8 +49,20 @@ def at_kernels(
 def _means(kernels: Array, scores: Scores, *, alone: bool) -> tuple[Array, Array]:
     if alone:
         return means(kernels, scores)
-    found = _known(kernels[0].tobytes(), scores)
+    found = _known(*_key(kernels[0], scores))
     return found.moved(kernels), found.errors[0]
+
+
+def _at_first(of: ScoreAverage, S: Array, scores: Scores) -> tuple[Array, Array]:
+    """Slopes, or a source of V, and the errors."""
+    size = of.scores.size
+    assert size is not None
+    if of.what == SHARED:
+        return _known_shared(size, *_key(S, scores))
+    found = _known(*_key(S, scores))
+    if of.what == SLOPE:
+        return found.slopes, found.errors[2]
+    return found.source(size), found.error_of_source(size)
 
 
 def _scores(attention: Attention, kernels: tuple[Array, ...], positions: int) -> Scores:
@@ -68,17 +78,29 @@ def _scores(attention: Attention, kernels: tuple[Array, ...], positions: int) ->
     for k in range(signals):
         own = slice(k * positions, (k + 1) * positions)
         bias[own, own] = table
-    return Scores(bias, ratios[0] * ratios[1], attention.size, attention.function)
+    gain = float(ratios[0] * ratios[1])
+    return Scores(bias, gain, attention.key_size, attention.function, attention.is_tied)
 
 
-def _known(kernel: bytes, scores: Scores) -> Moments:
-    return _cached(kernel, scores.bias.tobytes(), scores.gain, scores.size, scores.function)
+_Key = tuple[bytes, bytes, float, int | None, Activation | None, bool]
+
+
+def _key(S: Array, scores: Scores) -> _Key:
+    how = scores.gain, scores.size, scores.function, scores.is_tied
+    return S.tobytes(), scores.bias.tobytes(), *how
+
+
+def _read(kernel: bytes, bias: bytes, *how: Any) -> tuple[Array, Scores]:
+    tokens = isqrt(len(kernel) // 8)
+    S, B = (np.frombuffer(each).reshape(tokens, tokens) for each in (kernel, bias))
+    return S, Scores(B, *how)
 
 
 @cache(entries=16, most_bytes=1 << 26)
-def _cached(
-    kernel: bytes, bias: bytes, gain: float, size: int | None, function: Activation | None
-) -> Moments:
-    tokens = isqrt(len(kernel) // 8)
-    B, S = (np.frombuffer(each).reshape(tokens, tokens) for each in (bias, kernel))
-    return moments(S, Scores(B, gain, size, function))
+def _known(*key: Any) -> Moments:
+    return moments(*_read(*key))
+
+
+@cache(entries=16, most_bytes=1 << 26)
+def _known_shared(size: float, *key: Any) -> tuple[Array, Array]:
+    return shared_source(*_read(*key), size)

@@ -18,7 +18,7 @@ import numpy as np
 from derive.errors import InputError
 
 from ...arrays import Array
-from .nodes import few_of_chi_square, mean_square, normal
+from .nodes import mean_square, normal, wishart_of_two
 
 _STEPS = ((0.45, 0.5), (0.36, 0.42))
 """Of two rules: steps of normal variables and of log λ."""
@@ -26,9 +26,8 @@ _STEPS = ((0.45, 0.5), (0.36, 0.42))
 _FINE = 4
 """Nodes of each part of a Gram matrix that the finer rule has more."""
 
-_LEAST, _NEAR = 1e-11, 0.9
-"""Weights below this, relative to all, are left out; correlations from which on x and y are
-integrated one after the other."""
+_NEAR = 0.9
+"""Correlations from which on x and y are integrated one after the other."""
 
 
 def alike_mean(
@@ -76,18 +75,9 @@ def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[fl
     if size is None:
         yield 1.0, np.array([[q, p], [p, q]])
         return
-    count = more + 4 + int(14 / np.sqrt(size))
-    first, second = few_of_chi_square(size, count), few_of_chi_square(size - 1, count)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
-    rest = max(0.0, q - p * p / q)
-    for a, wa in zip(*first, strict=True):
-        for c, wc in zip(*second, strict=True):
-            for g, wg in zip(nodes, weights / weights.sum(), strict=True):
-                if wa * wc * wg > _LEAST:
-                    along = p * np.sqrt(a / q) + np.sqrt(rest) * g
-                    off = np.sqrt(q * a) * along
-                    gram = np.array([[q * a, off], [off, along**2 + rest * c]])
-                    yield float(wa * wc * wg), gram / size
+    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, q - p * p / q))]])
+    for weight, gram in zip(*wishart_of_two(size, more), strict=True):
+        yield float(weight), root @ gram @ root.T
 
 
 def _logs(tokens: int, deviation: float, step: float) -> Array:

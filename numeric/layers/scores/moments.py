@@ -31,12 +31,14 @@ class Scores:
         gain: β² = C_Q C_K.
         size: d; None for infinitely large heads, whose scores are Gaussian.
         function: f, of each score; None for the softmax over s.
+        is_tied: True if keys are the queries, at a finite d.
     """
 
     bias: Array
     gain: float
     size: int | None = None
     function: Activation | None = None
+    is_tied: bool = False
 
     @property
     def tokens(self) -> int:

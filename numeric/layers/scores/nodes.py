@@ -12,6 +12,9 @@ from ...arrays import Array
 _REACH = 8.5
 """How far a normal variable goes."""
 
+_LEAST = 1e-11
+"""Weights below this, relative to all, are left out."""
+
 _TAIL = 1e-15
 """The chance beyond the last nodes of a χ² variable."""
 
@@ -62,3 +65,18 @@ def few_of_chi_square(degrees: int, count: int) -> tuple[Array, Array]:
         return np.zeros(1), np.ones(1)
     nodes, weights = special.roots_genlaguerre(count, 0.5 * degrees - 1.0)
     return 2.0 * nodes, weights / weights.sum()
+
+
+@cache(entries=16)
+def wishart_of_two(size: int, more: int) -> tuple[Array, Array]:
+    """Weights, and F Fᵀ/d of two independent vectors of d components, (nodes, 2, 2)."""
+    count = more + 4 + int(14 / np.sqrt(size))
+    first, second = few_of_chi_square(size, count), few_of_chi_square(size - 1, count)
+    g, of_g = np.polynomial.hermite_e.hermegauss(count)
+    axes = np.meshgrid(first[0], second[0], g, indexing="ij")
+    weights = np.einsum("a,c,g->acg", first[1], second[1], of_g / of_g.sum()).ravel()
+    kept = weights > _LEAST
+    a, c, along = (each.ravel()[kept] for each in axes)
+    off = np.sqrt(a) * along
+    grams = np.stack([a, off, off, along**2 + c], axis=-1).reshape(-1, 2, 2)
+    return weights[kept], grams / size

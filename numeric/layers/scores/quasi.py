@@ -44,11 +44,11 @@ def moments(S: Array, scores: Scores) -> Moments:
 
 
 @cache(entries=8, most_bytes=1 << 28)
-def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
-    """Zᵀ and Fᵀ/√d, (points, rank, tokens) each, of every sequence."""
+def _points(tokens: int, size: int | None, heads: int = 1) -> tuple[tuple[Array, ...], ...]:
+    """Zᵀ of each head and Fᵀ/√d, (points, rank, tokens) each, of every sequence."""
     rank = tokens if size is None else min(tokens, size)
     below = [(t, a) for a in range(rank) for t in range(a + 1, tokens)]
-    normals = tokens * rank
+    normals = heads * tokens * rank
     dimension = normals if size is None else normals + len(below) + rank
     held = REPEATS * 2 * normals
     log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, _POINTS))
@@ -56,8 +56,8 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
     for seed in range(REPEATS):
         uniform = scrambled(dimension, log_points, seed)
         normal = special.ndtri(uniform)
-        Z = normal[:, :normals].reshape(-1, tokens, rank)
-        F = np.zeros_like(Z)
+        Z = normal[:, :normals].reshape(-1, heads, tokens, rank).swapaxes(0, 1)
+        F = np.zeros_like(Z[0])
         if size is None:
             F[:] = np.eye(tokens)
         else:
@@ -67,7 +67,7 @@ def _points(tokens: int, size: int | None) -> tuple[tuple[Array, Array], ...]:
             for number, (t, a) in enumerate(below):
                 F[:, t, a] = normal[:, normals + rank + number]
             F /= np.sqrt(size)
-        made.append((np.ascontiguousarray(Z.swapaxes(1, 2)), F.swapaxes(1, 2).copy()))
+        made.append(tuple(each.swapaxes(1, 2).copy() for each in (*Z, F)))
     return tuple(made)
 
 
@@ -91,18 +91,35 @@ class _Weights(NamedTuple):
     is_normalized: bool
 
 
-def _attended(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, _Weights, Array, Array]:
-    """The scores, (points, N, N), the weights, B, and the inverse of S."""
+def _attended(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, _Weights, Array]:
+    """The scores, (points, N, N), the weights, and B."""
+    s = _drawn(_root(S), scores, Z, F)
+    weights = _weights(s, scores)
+    return s, weights, _times(weights.A, S) @ weights.A.swapaxes(1, 2)
+
+
+def _root(S: Array) -> Array:
+    """L with L Lᵀ = S."""
     variances, axes = np.linalg.eigh(S)
     kept = variances > _RANK * variances[-1]
-    L = axes * np.sqrt(np.where(kept, variances, 0.0))
     if kept.all():
-        L = np.asarray(np.linalg.cholesky(S), float)
-    inverse = (axes[:, kept] / variances[kept]) @ axes[:, kept].T
-    moved = np.sqrt(scores.gain) * L
-    s = _times(Z, moved.T).swapaxes(1, 2) @ _times(F, L.T)
-    weights = _weights(s, scores)
-    return s, weights, _times(weights.A, S) @ weights.A.swapaxes(1, 2), inverse
+        return np.asarray(np.linalg.cholesky(S), float)
+    return np.asarray(axes * np.sqrt(np.where(kept, variances, 0.0)))
+
+
+def _inverse(S: Array) -> Array:
+    """The pseudoinverse."""
+    variances, axes = np.linalg.eigh(S)
+    kept = variances > _RANK * variances[-1]
+    return np.asarray((axes[:, kept] / variances[kept]) @ axes[:, kept].T)
+
+
+def _drawn(L: Array, scores: Scores, Z: Array, F: Array) -> Array:
+    """Scores √(gain/d) L Z Fᵀ Lᵀ; of tied keys Z is F."""
+    if scores.is_tied:
+        assert scores.size is not None
+        Z = np.sqrt(scores.size) * F
+    return _times(Z, np.sqrt(scores.gain) * L.T).swapaxes(1, 2) @ _times(F, L.T)
 
 
 def _times(stack: Array, matrix: Array) -> Array:
@@ -112,7 +129,8 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Array, Array]:
     """Means over the points of one sequence: B, its covariance, and its slopes."""
-    s, weights, B, inverse = _attended(S, scores, Z, F)
+    s, weights, B = _attended(S, scores, Z, F)
+    inverse = _inverse(S)
     (count, tokens, _), A = s.shape, weights.A
     flat = B.reshape(count, -1)
     flat = flat - flat.mean(axis=0)
@@ -144,3 +162,22 @@ def _weights(s: Array, scores: Scores) -> _Weights:
         return _Weights(A, A, is_normalized=True)
     value, slope = sigma.derivatives(scores.function, (0, 1))(given)
     return _Weights(seen * value, seen * slope, is_normalized=False)
+
+
+def shared_source(S: Array, scores: Scores, size: float) -> tuple[Array, Array]:
+    """n Cov(R_tu, R_vw) of two sets of heads of this size with the same keys and values, and its
+    error: d Cov(B_tu, B'_vw) + E(M_tv M_uw + M_tw M_uv), M = A S A'ᵀ."""
+    found = np.array(
+        [_shared(S, scores, size, *part) for part in _points(scores.tokens, scores.size, 2)]
+    )
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(REPEATS)
+
+
+def _shared(S: Array, scores: Scores, size: float, Z: Array, other: Array, F: Array) -> Array:
+    """A mean over the points of one sequence."""
+    L = _root(S)
+    A, A2 = (_weights(_drawn(L, scores, each, F), scores).A for each in (Z, other))
+    B, B2, M = (x @ S @ y.swapaxes(1, 2) for x, y in ((A, A), (A2, A2), (A, A2)))
+    covariance = np.einsum("ntu,nvw->tuvw", B - B.mean(axis=0), B2) / len(B)
+    products = np.einsum("ntv,nuw->tuvw", M, M) / len(B)
+    return np.asarray(size * covariance + products + products.swapaxes(2, 3))

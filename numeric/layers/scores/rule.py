@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays import Array
-from . import pairs, quasi
+from . import elementwise, pairs, quasi
 from .exchangeable import alike_mean
 from .moments import Moments, Scores
 
@@ -21,12 +21,14 @@ _STEP = 1e-4
 
 
 def moments(S: Array, scores: Scores) -> Moments:
-    """The averages at a kernel: of two tokens by quadrature, else by quasi-Monte Carlo.
+    """The averages at a kernel: of two tokens by quadrature, of few that pass through an
+    elementwise function by moments of normal variables, else by quasi-Monte Carlo.
 
     The mean of tokens that are alike comes from its integrals, unless heads are small.
     """
-    if _are_two(scores):
-        return pairs.moments(S, scores)
+    exact = _exact(S, scores)
+    if exact is not None:
+        return exact
     found = quasi.moments(S, scores)
     if not _has_integrals(S, scores):
         return found
@@ -40,22 +42,26 @@ def means(kernels: Array, scores: Scores) -> tuple[Array, Array]:
     Other averages, N² times as many, are left out where that spares time.
     """
     S = kernels[0]
-    if _are_two(scores):
-        found = pairs.moments(S, scores)
-        return found.moved(kernels), found.errors[0]
+    exact = _exact(S, scores)
+    if exact is not None:
+        return exact.moved(kernels), exact.errors[0]
     if not _has_integrals(S, scores):
         return quasi.means(kernels, scores)
     mean, errors = _alike_mean(S, scores)
     return mean + _alike_changes(kernels, scores), errors
 
 
-def _are_two(scores: Scores) -> bool:
-    return scores.function is None and scores.tokens == 2
+def _exact(S: Array, scores: Scores) -> Moments | None:
+    if scores.is_tied:
+        return None
+    if scores.function is not None:
+        return elementwise.moments(S, scores)
+    return pairs.moments(S, scores) if scores.tokens == 2 else None
 
 
 def _has_integrals(S: Array, scores: Scores) -> bool:
     """True if the mean is an integral: of tokens that are alike."""
-    plain = scores.function is None and scores.is_plain
+    plain = scores.function is None and scores.is_plain and not scores.is_tied
     return plain and (scores.size or _SMALL) >= _SMALL and _are_alike(S)
 
 

@@ -1,0 +1,128 @@
+r"""Averages of pairs of scores through an elementwise function f, for heads of d neurons.
+
+Given the keys, scores s_ts and s_ur are normal with the covariances gain·S_tu G_sr, G = k·k/d. That
+leaves an average over G, a Wishart matrix of two tokens. Queries and keys change places: slopes by
+S_sr are averages given the queries. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from derive.activations.functions import Activation
+from derive.gaussian.shapes import Shape
+
+from ...arrays import Array
+from .. import piecewise_linear, sigma
+from .nodes import mean_square, wishart_of_two
+from .seen import Pairs, Seen
+
+_REACH = 14.0
+"""How far normal variables go that Hermite polynomials of high degree are averaged over."""
+
+
+class _Rule(NamedTuple):
+    """How fine an average is: nodes of each part of a Gram matrix that are added; and of smooth f,
+    terms of Mehler's series, and the spacing of normal variables."""
+
+    more: int
+    terms: int = 0
+    spacing: float = 1.0
+
+
+_OF_SMOOTH = _Rule(4, 50, 0.28), _Rule(8, 80, 0.2)
+_OF_LINES = _Rule(4), _Rule(10)
+
+_LINES = [Shape((0, 0), outer) for outer in ((0, 0), (1, 1), (2, 0), (0, 2))]
+
+Brackets = Callable[[Array], Array]
+"""⟨f f⟩, ⟨f' f'⟩, ⟨f'' f⟩ and ⟨f f''⟩ at covariances (nodes, 2, 2)."""
+
+
+def pairs(S: Array, gain: float, size: int, seen: Seen, function: Activation) -> Pairs:
+    """The averages for all pairs of scores, with errors by two rules."""
+    rules = _OF_SMOOTH if function.is_smooth else _OF_LINES
+    coarse, fine = (_by_rule(S, gain, size, seen, function, rule) for rule in rules)
+    errors = np.abs(fine[0] - coarse[0]) + 64.0 * np.finfo(float).eps * np.abs(fine[0]).max()
+    return Pairs(fine[0], fine[1], fine[2], fine[3], fine[4], errors)
+
+
+def _by_rule(
+    S: Array, gain: float, size: int, seen: Seen, function: Activation, rule: _Rule
+) -> Array:
+    """The arrays of `Pairs`."""
+    brackets = _smooth(function, rule) if function.is_smooth else _lines(function)
+    known: dict[tuple[bytes, bytes, bool], Array] = {}
+
+    def given(normals: Array, drawn: Array, alike: bool) -> Array:
+        """Of scores that are normal with the first matrix given those of the second."""
+        key = normals.tobytes(), drawn.tobytes(), alike
+        if key not in known:
+            weights, grams = _grams(drawn, size, rule.more, alike)
+            parts = brackets(gain * normals * grams)
+            parts[1:] *= [grams[:, 0, 1], grams[:, 0, 0], grams[:, 1, 1]]
+            known[key] = parts @ weights
+        return known[key]
+
+    count = len(seen.t)
+    found = np.zeros((5, count, count))
+    for x in range(count):
+        for y in range(x, count):
+            t, s = seen.t[[x, y]], seen.s[[x, y]]
+            queries, keys = (S[np.ix_(each, each)] for each in (t, s))
+            product, of_queries, *own = given(queries, keys, s[0] == s[1])
+            _, of_keys, *others = given(keys, queries, t[0] == t[1])
+            for at, k in (((x, y), 0), ((y, x), 1)):
+                found[:, *at] = product, of_queries, of_keys, own[k], others[k]
+    return found
+
+
+def _grams(S: Array, size: int, more: int, alike: bool) -> tuple[Array, Array]:
+    """Weights and Gram matrices over d of two vectors of covariance S, which may be one."""
+    if alike:
+        x, weights = mean_square(size, 64 + 8 * more)
+        return weights, x[:, None, None] * S
+    q, p = max(S[0, 0], 1e-300), S[0, 1]
+    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, S[1, 1] - p * p / q))]])
+    weights, grams = wishart_of_two(size, more)
+    return weights, root @ grams @ root.T
+
+
+def _lines(function: Activation) -> Brackets:
+    return lambda K: piecewise_linear.averages(function, _LINES, K)[0]
+
+
+def _smooth(function: Activation, rule: _Rule) -> Brackets:
+    """By Mehler's series: with b_k = E f(√v g) He_k(g)/√k!, ⟨f f⟩ = Σ b_k b'_k ρ^k."""
+    value = sigma.derivatives(function, (0,))
+    g = rule.spacing * np.arange(-_REACH // rule.spacing, 1.0 + _REACH // rule.spacing)
+    rows = _hermite(g, rule.terms) * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
+    k = np.arange(rule.terms - 2)
+    once, twice = 1.0 + k, np.sqrt((1.0 + k) * (2.0 + k))
+
+    def at(K: Array) -> Array:
+        x, y = (np.sqrt(np.maximum(K[:, i, i], 1e-300)) for i in (0, 1))
+        b, c = (value(each[:, None] * g)[0] @ rows.T for each in (x, y))
+        powers = np.clip(K[:, 0, 1] / (x * y), -1.0, 1.0)[:, None] ** k
+        n = len(k)
+        return np.array(
+            [
+                (b[:, :n] * c[:, :n] * powers).sum(axis=1),
+                (once * b[:, 1:-1] * c[:, 1:-1] * powers).sum(axis=1) / (x * y),
+                (twice * b[:, 2:] * c[:, :n] * powers).sum(axis=1) / x**2,
+                (twice * b[:, :n] * c[:, 2:] * powers).sum(axis=1) / y**2,
+            ]
+        )
+
+    return at
+
+
+def _hermite(g: Array, terms: int) -> Array:
+    """He_k(g)/√k!, (terms, nodes)."""
+    rows = [np.ones_like(g), g]
+    for k in range(1, terms - 1):
+        rows.append((g * rows[k] - np.sqrt(k) * rows[k - 1]) / np.sqrt(k + 1.0))
+    return np.array(rows)
