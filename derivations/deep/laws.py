@@ -91,9 +91,9 @@ def commuting() -> Verdict:
     $s = 2\gamma^2C + \frac54C^2 + \frac12C^2$, less by $C^2$ with orthogonal matrices, so that
     fixed branches have $L/n$. With $C = c/L$ and $\gamma = 1$, $s \to 2c/L$: the variance of
     $\log K$ is $2c/n$ at every depth, and $K_L/K_1 \to e^{c/2}$ in either order of the limits. With
-    $C = L^{-1/2}$ it is $2\sqrt L/n$, which vanishes at fixed $r$, and is of order one at $L\sim
-    n^2$."""
-    C, c = sympy.symbols("C c", positive=True)
+    $C = L^{-2a}$, $a < \frac12$, it is $2L^{1-2a}/n$: 0 for $n$ first and infinite for $L$ first. It
+    vanishes at fixed $r$, and is of order one at $L\sim n^{1/(1-2a)}$."""
+    C, c, a = sympy.symbols("C c a", positive=True)
     found, expected = [], []
     for law, less in (("gaussian", 0), ("orthogonal", 1)):
         fixed = layers.residual(skip=sympy.sqrt(1 - C / 2), C=(C, 1))
@@ -104,9 +104,9 @@ def commuting() -> Verdict:
         small = walk(Network("relu", law, layer=layers.residual(C=(c / L, 1))))
         found += [small.growth, sympy.limit(L * small.spread, L, sympy.oo), small.deep.spread]
         expected += [c / 2, 2 * c, 0]
-        between = steps.spread.subs(C, 1 / sympy.sqrt(L))
-        found.append(sympy.limit(sympy.sqrt(L) * between, L, sympy.oo))
-        expected.append(2)
+        between = steps.spread.subs(C, L ** (-2 * a))
+        found.append(sympy.expand(L ** (2 * a) * between))
+        expected.append(2 - (R(1, 4) + less - 1) * L ** (-2 * a) + 0)
     return equal(found, expected)
 
 

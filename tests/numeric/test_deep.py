@@ -9,7 +9,7 @@ from scipy import integrate
 
 from derive import InputError, Network, layers
 from derive.symbols import L
-from numeric import deep
+from numeric import deep, flow
 from numeric.deep import quantiles
 
 X = [1.0, 0.5, -0.3]
@@ -162,3 +162,36 @@ def test_signals_that_are_the_same_everywhere(law):
     samples = deep.simulate(net, signal, 1, 32, 400, seed=1)
     assert samples.values.shape == (400,)
     assert deep.compare(exact, samples, 1e-5).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("law", "layer", "depth"),
+    [
+        ("gaussian", "skip(1/2)", 50),
+        ("orthogonal", "skip(1/2)", 50),
+        ("orthogonal", "around(convolution(2, 3), skip=1/2)", 16),
+    ],
+)
+def test_a_skip_around_one_matrix(law, layer, depth):
+    """g and s are the slopes of G1/K and V/K² by `flow`, at depths where 2^{−depth} is left."""
+    net = Network("leaky_relu(1/4)", f"{law}(C_W=24/17)", layer=layer)
+    inputs = np.ones((3, 1)) * X if "conv" in layer else X
+    walk = deep.law(net, inputs, 1).walk
+    table = flow(net, inputs, depth, ["K", "G1", "V"], width=8)
+    K, G1, V = (table[name].to_numpy().reshape(depth, -1)[:, 0] for name in ("K", "G1", "V"))
+    close = 32 * 2.0**-depth + 1e-11
+    assert np.diff(G1 / K)[-1] == pytest.approx(float(walk.drift), abs=close)
+    assert np.diff(V / K**2)[-1] == pytest.approx(float(walk.spread), abs=close)
+
+
+@pytest.mark.slow
+def test_networks_behind_such_skips():
+    """n = L = 128, as of dense layers, of two laws; and not the law without memory, s = 4.74."""
+    for law in ("gaussian", "orthogonal"):
+        net = Network("relu", f"{law}(C_W=3/2)", layer="skip(1/2)")
+        exact = deep.law(net, X, 1)
+        samples = [deep.simulate(net, X, 1, 128, 500, seed=k) for k in range(8)]
+        agreement = deep.compare(exact, samples, 1e-5)
+        assert agreement.agrees
+        assert float((agreement.table["ks"] / agreement.table["ks_own"]).mean()) < 1.5
