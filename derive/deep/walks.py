@@ -146,10 +146,12 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
         wanted = "no biases: with them K tends to C_b ℓ or to K* > 0, and fluctuates by O(1/n)"
         raise InputError("net", str(net), wanted)
     sigmas = (each for stage in scheme.stages for each in stage.sigmas(scheme.sigma))
-    if not all(each.is_scale_invariant for each in sigmas):
+    for each in sigmas:
+        if each.is_scale_invariant:
+            continue
         wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ (nK has a law, "
         wanted += "numeric.deep.falling), and at K* > 0 it rests up to O(1/n)"
-        raise InputError("activation", str(scheme.sigma), wanted)
+        raise InputError("activation", str(each), wanted)
 
 
 def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:

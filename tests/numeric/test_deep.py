@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
-from scipy import integrate
+from scipy import integrate, stats
 
 from derive import InputError, Network, layers
 from derive.symbols import L
@@ -75,9 +75,6 @@ def test_what_is_refused():
         deep.law(Network("relu"), X, 1)
     with pytest.raises(InputError, match="one input"):
         deep.law(RELU, [[1.0, 0.0], [0.0, 1.0]], 1)
-    net = Network("relu", layer="convolution(2, 3)", C_W=2)
-    with pytest.raises(InputError, match="one input"):
-        deep.law(net, np.arange(6.0).reshape(3, 2), 1)
     with pytest.raises(InputError, match="ratio"):
         deep.law(RELU, X, -1)
     with pytest.raises(InputError, match="no density"):
@@ -195,3 +192,39 @@ def test_networks_behind_such_skips():
         agreement = deep.compare(exact, samples, 1e-5)
         assert agreement.agrees
         assert float((agreement.table["ks"] / agreement.table["ks_own"]).mean()) < 1.5
+
+
+def test_positions_that_differ():
+    """Circular taps keep the mean of K over the positions."""
+    signal = np.array([[1.0, 0.5], [-0.3, 1.2], [2.0, -1.0]])
+    mean = 2 * np.square(signal).mean()
+    for layer in ("convolution(2, 3)", "convolution(2, 3, readout=mean)"):
+        law = deep.law(Network("relu", C_W=2, layer=layer), signal, 1)
+        assert (law.start, law.log_variance) == (pytest.approx(mean), 5)
+    for sigma, layer in (("linear", "convolution(2, 3)"), ("relu", "convolution(1, 3)")):
+        with pytest.raises(InputError, match="two slopes"):
+            deep.law(Network.critical(sigma, layer=layer), signal, 1)
+    pooled = Network("relu", C_W=2, layer="pooling(3, 3); dense*")
+    with pytest.raises(InputError, match="two slopes"):
+        deep.law(pooled, signal, 1)
+    same = np.ones((3, 1)) * signal[0]
+    law, samples = deep.law(pooled, same, 1), deep.simulate(pooled, same, 1, 32, 300)
+    assert law.start == samples.start == pytest.approx(1.25)
+    assert deep.compare(law, samples, 1e-5).agrees
+    with pytest.raises(InputError, match="pools"):
+        deep.simulate(pooled, signal, 1, 8, 2)
+
+
+@pytest.mark.slow
+def test_positions_become_alike():
+    """n = 96: one test at 10⁻⁵, as of constant signals; and the ratios of K spread less."""
+    signal = np.array([[1.0, 0.5], [-0.3, 1.2], [2.0, -1.0]])
+    net = Network("relu", "orthogonal(C_W=2)", layer="convolution(2, 3)")
+    law = deep.law(net, signal, 1)
+    spreads = []
+    for width in (32, 96):
+        K = deep.simulate(net, signal, 1, width, 600, seed=1).values
+        spreads.append(np.log(K[:, 0, 0] / K[:, 1, 1]).std())
+    below = law.below(K[:, 0, 0])
+    assert stats.kstest(below, "uniform").pvalue > 1e-5
+    assert spreads[1] < 0.5 * spreads[0] < 0.1
