@@ -96,6 +96,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.deep.laws",
         "derivations.deep.covariance",
         "derivations.deep.orders",
+        "derivations.deep.gradients",
     ),
     "training": ("derivations.training.deep", "derivations.training.rates"),
 }

@@ -14,7 +14,7 @@ import sympy
 from scipy import stats
 
 from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, observed, resolving
+from derivations.claims.verdicts import Verdict, both, close, equal, observed, resolving
 from derivations.pdlt.ratio_limits import interpolation, r
 from derivations.section import show
 from derive import Equation, Gaussian, Orthogonal, activations, layers, linear, recursion, symbols
@@ -90,10 +90,10 @@ def commuting() -> Verdict:
     r"""$z' = \gamma z + W_2\,{\rm relu}(W_1 z)$ with variances $C$ and 1, and $\gamma^2 = 1 - C/2$:
     $s = 2\gamma^2C + \frac54C^2 + \frac12C^2$, less by $C^2$ with orthogonal matrices, so that
     fixed branches have $L/n$. With $C = c/L$ and $\gamma = 1$, $s \to 2c/L$: the variance of
-    $\log K$ is $2c/n$ at every depth, and $K_L/K_1 \to e^{c/2}$ in either order of the limits. With
-    $C = L^{-1/2}$ it is $2\sqrt L/n$, which vanishes at fixed $r$, and is of order one at $L\sim
-    n^2$."""
-    C, c = sympy.symbols("C c", positive=True)
+    $\log K$ is $2c/n$ at every depth, and $K_L/K_1 \to e^{c/2}$ in either order of the limits.
+    With $C = L^{-2a}$, $a < \frac12$, it is $2L^{1-2a}/n$: 0 for $n$ first and infinite for $L$
+    first. It vanishes at fixed $r$, and is of order one at $L\sim n^{1/(1-2a)}$."""
+    C, c, a = sympy.symbols("C c a", positive=True)
     found, expected = [], []
     for law, less in (("gaussian", 0), ("orthogonal", 1)):
         fixed = layers.residual(skip=sympy.sqrt(1 - C / 2), C=(C, 1))
@@ -104,10 +104,36 @@ def commuting() -> Verdict:
         small = walk(Network("relu", law, layer=layers.residual(C=(c / L, 1))))
         found += [small.growth, sympy.limit(L * small.spread, L, sympy.oo), small.deep.spread]
         expected += [c / 2, 2 * c, 0]
-        between = steps.spread.subs(C, 1 / sympy.sqrt(L))
-        found.append(sympy.limit(sympy.sqrt(L) * between, L, sympy.oo))
-        expected.append(2)
+        between = steps.spread.subs(C, L ** (-2 * a))
+        found.append(sympy.expand(L ** (2 * a) * between))
+        expected.append(2 + (R(3, 4) - less) * L ** (-2 * a))
     return equal(found, expected)
+
+
+@claim("deep", "21", "a skip around one matrix: the walk has a memory")
+def one_matrix() -> Verdict:
+    r"""$z' = \gamma z + W\sigma(z)$ with $C_W\langle\sigma^2\rangle = (1 - \gamma^2)K$. With
+    $\sigma^2 = \sum_k c_k\,{\rm he}_k$ at $K = 1$, the mean of ${\rm he}_k(z_i)$ over the neurons
+    fluctuates with the variance $k!/n$ and decays as $\gamma^{k\ell}$. $k = 2$ is $K$ itself. So
+    $s = 2(1 - \gamma^4) + C_W^2\sum_{k\ne0,2}c_k^2k!\,\frac{1+\gamma^k}{1-\gamma^k}$, less by
+    $2(1-\gamma^2)^2$ with an orthogonal matrix, and $g = C_W^2\sum_{k\ne0,2}c_k^2k!\,(1 - \frac
+    k2)\frac{\gamma^k}{1 - \gamma^k}$. The engine's $V$ and $G^{\{1\}}$ have these slopes."""
+    found, expected = [], []
+    for slope, gamma in ((R(0), R(1, 2)), (R(1, 4), R(4, 5)), (R(1), R(1, 3))):
+        weight = 2 * (1 - gamma**2) / (1 + slope**2)
+        every = 6 * (1 + slope**4) / (1 + slope**2) ** 2 - 3  # Σ c_k² k!/⟨σ²⟩², k ≠ 0, 2
+        spread, drift = 2 * (1 - gamma**4) + every * (1 - gamma**2) ** 2, sympy.S.Zero
+        for k in range(1, 100, 2):
+            odd = (1 - slope**2) ** 2 * sympy.factorial2(max(k - 4, -1)) ** 2
+            part = weight**2 * 2 * odd / sympy.pi / sympy.factorial(k)
+            kept = gamma**k / (1 - gamma**k)
+            spread, drift = spread + 2 * part * kept, drift + (1 - R(k, 2)) * part * kept
+        for law, less in (("gaussian", 0), ("orthogonal", 2 * (1 - gamma**2) ** 2)):
+            sigma, made = activations.leaky_relu(slope), f"{law}(C_W={weight})"
+            steps = walk(Network(sigma, made, layer=layers.skip(gamma)))
+            found += [steps.factor, steps.spread, steps.drift]
+            expected += [1, spread - less, drift]
+    return close(found, expected, 12)
 
 
 NETWORKS = (

@@ -23,9 +23,9 @@ import numpy as np
 import sympy
 
 from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, observed, scored
+from derivations.claims.verdicts import Verdict, both, close, equal, observed, scored
 from derivations.section import show
-from derive import LowRankOrthogonal, activations, recursion
+from derive import BiInvariant, LowRankOrthogonal, activations, recursion
 from derive.deep import growth, walk
 from derive.linear.correlators import cumulants
 from derive.network import Network
@@ -224,6 +224,8 @@ LAYERS = (
     "gated(skip=1, norm=rms)",
     "gated(skip=1/2, norm=rms)",
 )
+HAAR = ("dense", "tanh")
+"""The layer and the activation that orthogonal weights save."""
 GROWING = {"dropout(3/4)", "residual(skip=1/2)"}
 
 
@@ -238,10 +240,33 @@ def table() -> Verdict:
             values = [growth(sigma, law, layer) for law in ("gaussian", "uniform", "orthogonal")]
             held.append(sympy.simplify(values[0] - values[1]) == 0)
             for law, value in zip(("gaussian", "orthogonal"), values[::2], strict=True):
-                haar = (layer, sigma, law) == ("dense", "tanh", "orthogonal")
+                haar = (layer, sigma) == HAAR and law == "orthogonal"
                 grows = layer in GROWING or (layer == "dense" and not haar)
                 held.append(bool(sympy.limit(value / ell, ell, sympy.oo) > 0) == grows)
     return observed(held, "54 combinations of a layer, an activation and a law")
+
+
+SECOND = sympy.Symbol("m", positive=True)
+
+
+@claim("deep", "26", "of a law of the weights one number counts: its second moment")
+def laws() -> Verdict:
+    r"""The eigenvalues of $WW^{\mathsf T}$ have the mean 1 and the second moment $m\ge1$: 1 with
+    orthogonal weights alone, 2 with Gaussian ones or independent entries, $1/\gamma$ at the
+    relative rank $\gamma$. $V/K^2$ grows as $(a + bm)\ell$ with $b > 0$, so that orthogonal weights
+    are the best for every layer; $a + b = 0$ for dense layers at $K^* = 0$ alone."""
+    found, expected, held = [], [], []
+    low = LowRankOrthogonal(gamma=R(1, 3))
+    for layer in ("dense", *sorted(GROWING), "skip(1/2)"):
+        for sigma in ("relu", "tanh"):
+            slope = sympy.expand(growth(sigma, BiInvariant(moments=(1, SECOND)), layer) / ell)
+            for law, value in (("orthogonal", 1), ("gaussian", 2), ("uniform", 2), (low, 3)):
+                known = sympy.limit(growth(sigma, law, layer) / ell, ell, sympy.oo)
+                found.append(known)
+                expected.append(slope.subs(SECOND, value))
+            vanishes = slope.subs(SECOND, 1) == 0
+            held.append(slope.coeff(SECOND, 1) > 0 and vanishes == ((layer, sigma) == HAAR))
+    return both(close(found, expected, 12), observed(held, "b > 0, and where a + b = 0"))
 
 
 # %%

@@ -13,11 +13,13 @@ import sympy
 
 from ..display.objects import Shown
 from ..engine.scheme import Scheme
+from ..engine.skips import is_skip
 from ..engine.step import through
 from ..engine.tensors import named
 from ..errors import InputError, instance
 from ..network import Network
 from ..symbols import C_W, C_b, K, L, tensor
+from .skips import growth_of
 
 _ROUNDING = sympy.Float("1e-15")
 """A factor of floats this close to 1 is 1."""
@@ -100,6 +102,10 @@ def walk(net: Network) -> Walk:
         for layer, number in enumerate(pattern.once, 2)
     ]
     stem, count = len(pattern.stem), len(pattern.block)
+    block = [pattern.distinct[number] for number in pattern.once[stem : stem + count]]
+    if count > 1 and any(is_skip(each.stages) for each in block):
+        wanted = "a skip around one matrix that repeats alone, so that its memory comes to rest"
+        raise InputError("layer", str(net.layer), wanted)
     ends = [factor for factor, *_ in (*steps[:stem], *steps[stem + count :])]
     factors, *others = zip(*steps[stem : stem + count], strict=True)
     drift, spread = (sympy.factor(sympy.Add(*each) / count) for each in others)
@@ -121,13 +127,16 @@ def _step(
     factor = sympy.simplify(kernel / K)
     if factor.has(K) or factor == 0:
         raise InputError("net", str(net), f"layers with K' = fK, {_instead(factor, kernel)}")
+    weight = {C_W: net.weights_at(layer, depth=depth).C_W}
+    if is_skip(scheme.stages):
+        value = factor.subs(weight)
+        return value, *growth_of(scheme, value, weight[C_W])
     vertex, metric = moved("V"), moved("G1")
     spread = sympy.simplify((vertex - factor**2 * _V) / kernel**2)
     drift = sympy.simplify((metric - factor * _G1) / kernel)
     if not (spread.free_symbols | drift.free_symbols).isdisjoint({K, _V, _G1}):
         wanted = "layers whose steps of log K are independent of K and of all layers before"
         raise InputError("net", str(net), wanted)
-    weight = {C_W: net.weights_at(layer, depth=depth).C_W}
     return factor.subs(weight), drift.subs(weight), spread.subs(weight)
 
 
@@ -136,15 +145,13 @@ def _check(net: Network, scheme: Scheme, layer: int) -> None:
     if net.changes("C_b") or net.C_b_at(layer) != 0:
         wanted = "no biases: with them K tends to C_b ℓ or to K* > 0, and fluctuates by O(1/n)"
         raise InputError("net", str(net), wanted)
-    own = scheme.layer
-    if own is not None and not own.is_rotation_invariant:
-        wanted = "a layer without a skip around one matrix: its steps depend on σ(z)·z, "
-        raise InputError("layer", str(own), f"{wanted}so that they are not independent")
     sigmas = (each for stage in scheme.stages for each in stage.sigmas(scheme.sigma))
-    if not all(each.is_scale_invariant for each in sigmas):
+    for each in sigmas:
+        if each.is_scale_invariant:
+            continue
         wanted = "σ(cz) = cσ(z): at K* = 0 K falls to 0 as a power of 1/ℓ (nK has a law, "
         wanted += "numeric.deep.falling), and at K* > 0 it rests up to O(1/n)"
-        raise InputError("activation", str(scheme.sigma), wanted)
+        raise InputError("activation", str(each), wanted)
 
 
 def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:
@@ -153,4 +160,6 @@ def _instead(factor: sympy.Expr, kernel: sympy.Expr) -> str:
         return "and not a norm, behind which K is the same at every layer, up to O(1/n)"
     if factor.is_polynomial(K):
         return f"and not K' = {kernel}, which grows or falls doubly exponentially with depth"
-    return "and not a norm with a skip, where K grows linearly and V/K² falls as 1/ℓ"
+    if kernel.coeff(K) == 1:
+        return "and not a norm with a skip, where K grows linearly and V/K² falls as 1/ℓ"
+    return "and not a norm with a skip γ < 1, behind which K rests at K* > 0, up to O(1/n)"

@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike
 
-from derive.errors import as_integer
+from derive.errors import InputError, as_integer
 from derive.network import Network
 from derive.recursions import wanted
 
@@ -18,7 +18,7 @@ from ..checks import draws as checked_draws
 from ..estimators.observables import plan_of
 from ..samplers.ensemble import checked_ensemble
 from ..simulations import check_size, make_sampler
-from .laws import checked_ratio
+from .laws import checked_ratio, first_kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,13 @@ def simulate(
             last = values
         found[some] = last
     assert first is not None
-    alike = np.ptp(first) <= _ROUNDING * np.max(first)
-    size = 1 if alike else ensemble.data.measured
+    if not first.any():  # layer 1 has positions of its own
+        first = first_kernel(net, inputs).ravel()
+        if np.ptp(first) > _ROUNDING * np.max(first):
+            alike = "the same at all positions, where a layer pools them"
+            raise InputError("inputs", f"an array of shape {np.shape(inputs)}", alike)
+    same = np.ptp(first) <= _ROUNDING * np.max(first)
+    size = 1 if same else ensemble.data.measured
     return Samples(_square(found, size), width, layers, _square(first[None], size)[0], seed)
 
 

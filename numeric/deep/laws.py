@@ -8,15 +8,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import sympy
 from numpy.typing import ArrayLike
 from scipy import special
 
+from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.deep.walks import Walk, walk
+from derive.engine.taps import matrices
 from derive.errors import InputError, as_integer
 from derive.expressions import parse_number
 from derive.layers import dense
@@ -149,7 +153,8 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
     Arguments:
         net: scale-invariant activations, no biases, layers with K' = K at infinite width; or whose
             variances have the symbol `derive.symbols.L` and K' = (1 + c/L) K.
-        inputs: (n_0,); (positions, n_0) with the same vector at all positions.
+        inputs: (n_0,); (positions, n_0), which differ only between positions that all layers mix
+            as circular convolutions do. Then all positions become alike.
         ratio: (L − 1)/n, the layers of weights behind layer 1 over the width.
 
     Derived here; for ReLU and Gaussian weights it is the law of B. Hanin and M. Nica (2019).
@@ -166,19 +171,46 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
         raise InputError("net", str(net), "numbers for its symbols")
     if not steps.growth.is_finite:
         raise InputError("net", str(net), _exponential(steps))
-    known = replace(net, layer=dense()) if net.layer.free_symbols else net
-    table = flow(known, inputs, 1 + len(net.pattern(1).once), ["K"], width=_WIDE)
-    if 1 not in table["layer"]:
-        raise InputError("net", str(net), "the same positions at all layers, so no pooling of them")
-    found = table["K"].sel(layer=1).to_numpy()
-    if not found.size or np.ptp(found) > 1e-12 * np.max(found):
-        wanted = "one input, the same at all positions: otherwise K is a matrix, and no one number"
-        wanted += " (of several inputs see numeric.deep.paths)"
+    found = first_kernel(net, inputs)
+    if not found.size or (np.ptp(found) > 1e-12 * np.max(found) and not _settles(net)):
+        wanted = "one input, the same at all positions unless each layer averages over them behind "
+        wanted += "a σ with two slopes: otherwise K is a matrix (see numeric.deep.paths)"
         raise InputError("inputs", f"an array of shape {np.shape(inputs)}", wanted)
-    start = float(found.flat[0])
+    start = float(np.diagonal(found, axis1=-2, axis2=-1).mean())
     if not start > 0:
         raise InputError("inputs", inputs, "an input that is not 0")
     return Law(start, checked_ratio(ratio), steps)
+
+
+def first_kernel(net: Network, inputs: ArrayLike) -> Array:
+    """K of layer 1; at each position of a signal that of a dense layer, whose mean over the
+    positions any layer 1 has."""
+    known = replace(net, layer=dense()) if net.layer.free_symbols else net
+    table = flow(known, inputs, 1 + len(net.pattern(1).once), ["K"], width=_WIDE)
+    if net.layer.input_axes:
+        signal = np.asarray(inputs, float)
+        vectors = signal.reshape(-1, signal.shape[-1])
+        table = flow(replace(net, layer=dense()), vectors, 1, ["K"], width=_WIDE)
+    return np.atleast_2d(table["K"].sel(layer=1).to_numpy())
+
+
+def _settles(net: Network) -> bool:
+    """True if K becomes the same at all positions, its mean over them kept by every layer.
+
+    Differences of lengths fall geometrically, angles as 1/ℓ if σ has two slopes.
+    """
+    pattern = net.pattern(1)
+    stages = [stage for scheme in pattern.distinct for stage in scheme.stages]
+    sigmas = [each for s in pattern.distinct for g in s.stages for each in g.sigmas(s.sigma)]
+    if not all(each.taps.permutes for each in stages) or not _bent(sigmas):
+        return False
+    shares = (matrices(each.taps).mean(axis=0) for each in stages)
+    sizes = np.sort(np.abs(np.linalg.eigvals(reduce(np.matmul, shares))))
+    return len(sizes) > 1 and bool(sizes[-2] < 1 - _ROUNDING)
+
+
+def _bent(sigmas: Sequence[Activation]) -> bool:
+    return bool(sigmas) and all(each.slopes[0] != each.slopes[1] for each in sigmas)
 
 
 def half_dead(net: Network, width: int) -> float:
@@ -207,6 +239,7 @@ def half_dead(net: Network, width: int) -> float:
     return 1 + math.log(0.5) / math.log1p(-(0.5**n))
 
 
+_ROUNDING = 1e-9
 _WIDE = 2**20
 """A width above any number of inputs, so that rows of orthogonal matrices fit."""
 

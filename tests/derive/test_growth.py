@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deep.md"
 ROWS = [
     [cell.strip(" `") for cell in line.strip("|").split("|")]
     for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if re.match(r"\| `(dense|dropout|residual|normalized|gated)", line)
+    if re.match(r"\| `(dense|dropout|residual|skip|normalized|gated)", line)
 ]
 COLUMNS = [(sigma, law) for sigma in ("relu", "tanh") for law in ("gaussian", "orthogonal")]
 
@@ -52,5 +52,5 @@ def test_it_is_the_spread_of_the_walk(layer, law):
 
 
 def test_the_page_has_all_rows():
-    assert len(ROWS) == 9
+    assert len(ROWS) == 10
     assert all(len(row) == 1 + len(COLUMNS) for row in ROWS)

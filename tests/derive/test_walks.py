@@ -83,12 +83,38 @@ def test_layers_that_alternate_are_averaged():
     assert walk(block).growth == 0
 
 
+@pytest.mark.parametrize(("law", "lengths"), [("gaussian", 2), ("orthogonal", 0), ("uniform", 2)])
+def test_a_skip_around_one_matrix(law, lengths):
+    """|γz + Wσ(z)|² given |z|: the cross term, the length behind W, and what neurons remember.
+
+    σ² = Σ_k c_k he_k, and the mean of he_k over the neurons decays as γ^{kℓ}: with the steps before
+    and behind it, it adds c_k² k! (1 + γ^k)/(1 − γ^k) to s, and its part of the step's mean is
+    c_k² k! (1 − k/2) γ^k/(1 − γ^k). k = 2 is K itself. Linear networks have no other k."""
+    linear = walk(Network("linear", f"{law}(C_W=3/4)", layer="skip(1/2)"))
+    assert linear.spread == 4 * R(1, 4) * R(3, 4) + lengths * R(9, 16)
+    assert (linear.drift, linear.factor) == (0, 1)
+    found = walk(Network("relu", f"{law}(C_W=3/2)", layer="skip(1/2)"))
+    parts = {}  # C_W² c_k² k!, c_k k! = √(2/π) he_{k−3}(0) by parts
+    for k in range(1, 32, 2):
+        parts[k] = R(9, 2) * sympy.factorial2(max(k - 4, -1)) ** 2 / sympy.factorial(k) / sympy.pi
+    decay = {k: R(1, 2**k - 1) for k in parts}
+    memory = sum(2 * parts[k] * decay[k] for k in parts)
+    together = R(9, 4) * (R(5, 4) - R(1, 2))  # Σ_k c_k² k! is Var σ²
+    drift = sum(parts[k] * (1 - R(k, 2)) * decay[k] for k in parts)
+    assert float(found.spread) == pytest.approx(float(linear.spread + together + memory), rel=1e-12)
+    assert float(found.drift) == pytest.approx(float(drift), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
         (Network("tanh"), "power of 1/ℓ"),
         (Network("relu", C_b=1), "no biases"),
-        (Network("relu", layer="skip(1/2)"), "one matrix"),
+        (Network("relu", layer="(skip(1/2); dense)*"), "repeats alone"),
+        (Network("relu", layer="skip(1/2, norm=rms)"), "rests at"),
+        (Network("relu", layer="skip(1, norm=rms)"), "grows linearly"),
+        (Network("relu", "gaussian(C_W=1/10000)", layer="skip(1)"), "remembers"),
+        (Network("relu", layer=layers.skip(sympy.Symbol("gamma", positive=True))), "numbers"),
         (Network("relu", layer="normalized(rms)"), "norm"),
         (Network("relu", layer="residual(norm=rms)"), "grows linearly"),
         (Network("relu", layer="gated"), "doubly exponentially"),

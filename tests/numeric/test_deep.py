@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
-from scipy import integrate
+from scipy import integrate, stats
 
 from derive import InputError, Network, layers
 from derive.symbols import L
-from numeric import deep
+from numeric import deep, flow
 from numeric.deep import quantiles
 
 X = [1.0, 0.5, -0.3]
@@ -75,9 +75,6 @@ def test_what_is_refused():
         deep.law(Network("relu"), X, 1)
     with pytest.raises(InputError, match="one input"):
         deep.law(RELU, [[1.0, 0.0], [0.0, 1.0]], 1)
-    net = Network("relu", layer="convolution(2, 3)", C_W=2)
-    with pytest.raises(InputError, match="one input"):
-        deep.law(net, np.arange(6.0).reshape(3, 2), 1)
     with pytest.raises(InputError, match="ratio"):
         deep.law(RELU, X, -1)
     with pytest.raises(InputError, match="no density"):
@@ -162,3 +159,72 @@ def test_signals_that_are_the_same_everywhere(law):
     samples = deep.simulate(net, signal, 1, 32, 400, seed=1)
     assert samples.values.shape == (400,)
     assert deep.compare(exact, samples, 1e-5).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("law", "layer", "depth"),
+    [
+        ("gaussian", "skip(1/2)", 50),
+        ("orthogonal", "skip(1/2)", 50),
+        ("orthogonal", "around(convolution(2, 3), skip=1/2)", 16),
+    ],
+)
+def test_a_skip_around_one_matrix(law, layer, depth):
+    """g and s are the slopes of G1/K and V/K² by `flow`, at depths where 2^{−depth} is left."""
+    net = Network("leaky_relu(1/4)", f"{law}(C_W=24/17)", layer=layer)
+    inputs = np.ones((3, 1)) * X if "conv" in layer else X
+    walk = deep.law(net, inputs, 1).walk
+    table = flow(net, inputs, depth, ["K", "G1", "V"], width=8)
+    K, G1, V = (table[name].to_numpy().reshape(depth, -1)[:, 0] for name in ("K", "G1", "V"))
+    close = 32 * 2.0**-depth + 1e-11
+    assert np.diff(G1 / K)[-1] == pytest.approx(float(walk.drift), abs=close)
+    assert np.diff(V / K**2)[-1] == pytest.approx(float(walk.spread), abs=close)
+
+
+@pytest.mark.slow
+def test_networks_behind_such_skips():
+    """n = L = 128, as of dense layers, of two laws; and not the law without memory, s = 4.74."""
+    for law in ("gaussian", "orthogonal"):
+        net = Network("relu", f"{law}(C_W=3/2)", layer="skip(1/2)")
+        exact = deep.law(net, X, 1)
+        samples = [deep.simulate(net, X, 1, 128, 500, seed=k) for k in range(8)]
+        agreement = deep.compare(exact, samples, 1e-5)
+        assert agreement.agrees
+        assert float((agreement.table["ks"] / agreement.table["ks_own"]).mean()) < 1.5
+
+
+def test_positions_that_differ():
+    """Circular taps keep the mean of K over the positions."""
+    signal = np.array([[1.0, 0.5], [-0.3, 1.2], [2.0, -1.0]])
+    mean = 2 * np.square(signal).mean()
+    for layer in ("convolution(2, 3)", "convolution(2, 3, readout=mean)"):
+        law = deep.law(Network("relu", C_W=2, layer=layer), signal, 1)
+        assert (law.start, law.log_variance) == (pytest.approx(mean), 5)
+    for sigma, layer in (("linear", "convolution(2, 3)"), ("relu", "convolution(1, 3)")):
+        with pytest.raises(InputError, match="two slopes"):
+            deep.law(Network.critical(sigma, layer=layer), signal, 1)
+    pooled = Network("relu", C_W=2, layer="pooling(3, 3); dense*")
+    with pytest.raises(InputError, match="two slopes"):
+        deep.law(pooled, signal, 1)
+    same = np.ones((3, 1)) * signal[0]
+    law, samples = deep.law(pooled, same, 1), deep.simulate(pooled, same, 1, 32, 300)
+    assert law.start == samples.start == pytest.approx(1.25)
+    assert deep.compare(law, samples, 1e-5).agrees
+    with pytest.raises(InputError, match="pools"):
+        deep.simulate(pooled, signal, 1, 8, 2)
+
+
+@pytest.mark.slow
+def test_positions_become_alike():
+    """n = 96: one test at 10⁻⁵, as of constant signals; and the ratios of K spread less."""
+    signal = np.array([[1.0, 0.5], [-0.3, 1.2], [2.0, -1.0]])
+    net = Network("relu", "orthogonal(C_W=2)", layer="convolution(2, 3)")
+    law = deep.law(net, signal, 1)
+    spreads = []
+    for width in (32, 96):
+        K = deep.simulate(net, signal, 1, width, 600, seed=1).values
+        spreads.append(np.log(K[:, 0, 0] / K[:, 1, 1]).std())
+    below = law.below(K[:, 0, 0])
+    assert stats.kstest(below, "uniform").pvalue > 1e-5
+    assert spreads[1] < 0.5 * spreads[0] < 0.1

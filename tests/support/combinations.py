@@ -14,8 +14,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -29,6 +29,7 @@ import xarray
 from derive import (
     BiInvariant,
     Gaussian,
+    InputError,
     LowRankOrthogonal,
     Network,
     Orthogonal,
@@ -43,6 +44,7 @@ from derive import (
     spectra,
 )
 from numeric import compare, flow, simulate, training, write_c, write_module
+from numeric import deep as as_deep
 from numeric import spectra as densities
 
 SIGMA = "tanh"
@@ -387,6 +389,19 @@ def compared(case: Case) -> None:
     finite([row.z for row in found.rows])
 
 
+def proportional(case: Case) -> None:
+    """`numeric.deep.law` of ReLU at its critical C_W, of a vector or a constant signal."""
+    value = C_W
+    with suppress(InputError):  # every C_W is critical, or none
+        _, value = criticality("relu", layer=case.layer).critical
+    laws = [each and replace(each, C_W=value) for each in (case.weights, case.first)]
+    sigma = "linear; relu*" if case.layer_name == BENT else "relu"
+    net = Network(sigma, *laws, layer=case.layer)
+    one = case.inputs(1)
+    found = as_deep.law(net, np.broadcast_to(one.reshape(-1, N)[0], one.shape), 1)
+    finite([found.log_variance, found.quantile(0.5)])
+
+
 TANGENT = ("Theta1", "A", "B", "D", "F")
 TOWER = ("P", "Q")
 
@@ -407,6 +422,7 @@ FUNCTIONS: dict[str, Callable[[Case], object]] = {
     "write_c": sources,
     "criticality": critical,
     "asymptotics": deep,
+    "deep.law": proportional,
     "spectra: moments": moments,
     "spectra: density": density,
     "training.flow": trained,

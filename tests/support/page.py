@@ -25,6 +25,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "write_c": ("C", "`write_c`"),
     "criticality": ("crit", '`criticality`; "no critical point" is an answer'),
     "asymptotics": ("asym", "`recursion(…).asymptotics` of V at given `C_b`, `C_W`"),
+    "deep.law": (
+        "deep",
+        "`numeric.deep.law` of ReLU at its critical `C_W`, without biases, for a constant signal",
+    ),
     "spectra: moments": ("mom", "moments of `derive.spectra.of_network`"),
     "spectra: density": (
         "dens",

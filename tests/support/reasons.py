@@ -80,6 +80,32 @@ REASONS = (
         "own GELU, are no rational functions of n.",
     ),
     Reason(
+        "deep behind norms",
+        NO,
+        "net",
+        "layers with K' = fK, and not a norm",
+        "Behind a norm K has no log-normal law at depth in proportion to width. It is the same at "
+        "every layer, rests at K* > 0, or grows linearly, and its fluctuations stay of order "
+        "1/√n at any depth.",
+    ),
+    Reason(
+        "deep gates",
+        NO,
+        "net",
+        "doubly exponentially",
+        "Behind a gate without a norm K' is a power of K. K grows or falls doubly exponentially "
+        "with depth, so that it has no limit at L/n fixed.",
+    ),
+    Reason(
+        "deep functions",
+        NO,
+        "activation",
+        "at K\\* = 0 K falls to 0",
+        "An activation without σ(cz) = cσ(z), such as this layer's own GELU, has no log-normal "
+        "law: K rests at K* > 0 up to O(1/√n), or falls to 0 and nK has the law of "
+        "`numeric.deep.falling`.",
+    ),
+    Reason(
         "spectra of gates",
         NOT_YET,
         "layer",

@@ -1,0 +1,179 @@
+# %% [markdown]
+# # Gradients
+#
+# The squared gradient in a fixed direction has the law of $K$, forwards and backwards, where the
+# steps of $\log K$ are independent. Here the networks have explicit matrices, and the gradients are
+# those of the chain rule.
+
+# %%
+"""The law of gradients, networks that die, and branches of variance 1/L, with explicit matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, observed, scored
+from derivations.section import show
+from derive import layers
+from derive.deep import walk
+from derive.network import Network
+from numeric import deep
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+R = sympy.Rational
+WIDTH, DRAWS = 16, 3400
+INPUT = [1.0, 0.5, -0.3]
+
+
+def matrices(law: str, width: int, draws: int, rng: Rng) -> Array:
+    """Matrices with entries of variance 1/n: (draws, n, n)."""
+    shape = (draws, width, width)
+    if law == "uniform":
+        return np.asarray(np.sqrt(3 / width) * rng.uniform(-1, 1, shape))
+    normal = rng.standard_normal(shape)
+    if law == "gaussian":
+        return np.asarray(normal / np.sqrt(width))
+    q, r = np.linalg.qr(normal)
+    return np.asarray(q * np.sign(np.einsum("...ii->...i", r))[:, None])
+
+
+def applied(W: Array, vectors: Array) -> Array:
+    """W v of each network."""
+    return np.asarray(np.einsum("dij,dj->di", W, vectors))
+
+
+def chained(layer: str, law: str, depth: int, rng: Rng, width: int = WIDTH) -> Array:
+    """log of |z|², |J t|² and |Jᵀu|² over their first values: (draws, 3); t is orthogonal to z."""
+    z, t, u = rng.standard_normal((3, DRAWS, width))
+    t -= z * ((t * z).sum(1) / (z * z).sum(1))[:, None]
+    first = [(v * v).sum(1) for v in (z, t, u)]
+    gamma, count, variance = {"dense": (0, 1, 2), "residual": (0.5, 2, 1.5), "skip": (0.5, 1, 1.5)}[
+        layer
+    ]
+    passed = []
+    for _ in range(depth - 1):
+        Ws = [variance ** (0.5 / count) * matrices(law, width, DRAWS, rng) for _ in range(count)]
+        below = applied(Ws[1], z) if count > 1 else z
+        mask = below > 0
+        z = gamma * z + applied(Ws[0], mask * below)
+        t = gamma * t + applied(Ws[0], mask * (applied(Ws[1], t) if count > 1 else t))
+        passed.append((Ws, mask))
+    for Ws, mask in reversed(passed):
+        back = mask * applied(Ws[0].swapaxes(1, 2), u)
+        u = gamma * u + (applied(Ws[1].swapaxes(1, 2), back) if count > 1 else back)
+    last = [(v * v).sum(1) for v in (z, t, u)]
+    ratios = np.stack([b / a for a, b in zip(first, last, strict=True)], axis=1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(ratios))
+
+
+def alive(logs: Array) -> Array:
+    """Without the few networks of which a layer is all 0."""
+    return np.asarray(logs[np.isfinite(logs).all(axis=1)])
+
+
+@claim("deep", "23", "gradients of explicit networks, forwards and backwards", sampled=True)
+def gradients(sampling: Sampling) -> Verdict:
+    r"""$\log|Jt|^2$ and $\log|J^{\mathsf T}u|^2$ of $L - 1 = n = 16$ layers against $\log K$ of
+    other networks of that width: means, variances, and how many are below its lower quartile.
+    ReLU; dense layers with Gaussian, orthogonal and uniform weights, and residual orthogonal
+    ones."""
+    scores: list[float] = []
+    errors: list[float] = []
+    cases = [("dense", law) for law in ("gaussian", "orthogonal", "uniform")]
+    for layer, law in [*cases, ("residual", "orthogonal")]:
+        rng = np.random.default_rng(sampling.seed + len(scores))
+        logs = alive(chained(layer, law, WIDTH + 1, rng))
+        kernel = alive(chained(layer, law, WIDTH + 1, rng))[:, 0]
+        quartile = np.quantile(kernel, 0.25)
+        for own in logs[:, 1:].T:
+            spread = np.hypot(own.std(), kernel.std()) / DRAWS**0.5
+            relative = (4 / DRAWS) ** 0.5
+            part = (2 * 0.25 * 0.75 / DRAWS) ** 0.5
+            scores += [
+                (own.mean() - kernel.mean()) / spread,
+                np.log(own.var() / kernel.var()) / relative,
+                (np.mean(own < quartile) - 0.25) / part,
+            ]
+            errors.append(relative)
+    return scored(scores, errors, sampling.false_alarms, f"{DRAWS} networks of each of 4 kinds")
+
+
+@claim("deep", "24", "a skip around one matrix: gradients differ less than K", sampled=True)
+def remembered(sampling: Sampling) -> Verdict:
+    r"""There $\sigma'(z)$ of a neuron is remembered for some layers, and so is $t$: with the
+    Hermite coefficients $d_k$ of $\sigma'^2$ the direction $t$ has $s = 2(1-\gamma^4) +
+    C_W^2\sum_k d_k^2k!\,\bigl(\frac{1+\gamma^k}{1-\gamma^k} +
+    2\frac{1+\gamma^{k+2}}{1-\gamma^{k+2}}\bigr)$, which is less than that of $K$."""
+    rng = np.random.default_rng(sampling.seed)
+    logs = alive(chained("skip", "gaussian", WIDTH + 1, rng))
+    ratio = np.log(logs[:, 0].var() / logs[:, 1].var())
+    spread = walk(Network("relu", "gaussian(C_W=3/2)", layer="skip(1/2)")).spread
+    expected = np.log(float(spread / directions(R(1, 2))))
+    error = (4 / DRAWS) ** 0.5
+    off = 2 / WIDTH
+    return scored(
+        [(ratio - expected) / (error + off)], [error], sampling.false_alarms, f"{DRAWS} networks"
+    )
+
+
+def directions(gamma: sympy.Rational) -> float:
+    """s of a direction t behind ReLU: d_k k! = φ(0) he_{k−1}(0) for odd k, Σ d_k² k! = 1/4."""
+    weight = float(2 * (1 - gamma**2))
+    total, left = 2 * (1 - float(gamma) ** 4), 0.25
+    for k in range(1, 40, 2):
+        own = float(sympy.factorial2(max(k - 2, -1)) ** 2 / sympy.factorial(k) / (2 * sympy.pi))
+        a, b = float(gamma**k), float(gamma ** (k + 2))
+        total += weight**2 * own * ((1 + a) / (1 - a) + 2 * (1 + b) / (1 - b))
+        left -= own
+    return total + weight**2 * 3 * left
+
+
+@claim("deep", "25", "half of the networks are dead at this depth", sampled=True)
+def dead(sampling: Sampling) -> Verdict:
+    r"""A layer dies with the chance $2^{-n}$, given that those before live: at the depth of
+    `half_dead` half of the gradients are exactly 0, with Gaussian and orthogonal weights."""
+    scores = []
+    for width in (4, 6):
+        depth = round(deep.half_dead(Network("relu"), width))
+        chance = 1 - (1 - 0.5**width) ** (depth - 1)
+        for law in ("gaussian", "orthogonal"):
+            rng = np.random.default_rng(sampling.seed + width)
+            gone = np.isneginf(chained("dense", law, depth, rng, width)[:, 2])
+            scores.append((gone.mean() - chance) / (chance * (1 - chance) / DRAWS) ** 0.5)
+    return scored(scores, [DRAWS**-0.5], sampling.false_alarms, f"{DRAWS} networks of each kind")
+
+
+@claim("deep", "22", "branches of variance 1/L: the same spread at every depth", sampled=True)
+def commuting(sampling: Sampling) -> Verdict:
+    r"""$n\operatorname{Var}\log K$ of $\gamma = 1$ and $C = 1/(L-1)$ is 2 from layer 1 and 2 from
+    all branches, at $L/n$ from $\frac14$ to 16. With $C = (L-1)^{-1/2}$ and lengths kept it is $2 +
+    2\sqrt L$. Both up to $O(1/n)$ and $O(C)$."""
+    scores, errors, held = [], [], []
+    for depth in (9, 33, 129, 513):
+        small, between = R(1, depth - 1), 1 / sympy.sqrt(depth - 1)
+        kept = layers.residual(skip=sympy.sqrt(1 - between / 2), C=(between, 1))
+        for layer, grown in ((layers.residual(C=(small, 1)), 2), (kept, 2 * (depth - 1) ** 0.5)):
+            made = deep.simulate(
+                Network("relu", layer=layer), INPUT, 1, 32, 2000, depth=depth, seed=sampling.seed
+            )
+            found = 32 * np.log(made.values / made.start).var()
+            error = (2 / 2000) ** 0.5
+            off = 2 / 32 + 1 / depth**0.5 / 2
+            scores.append((found / (2 + grown) - 1) / (error + off))
+            errors.append(error)
+            held.append(found < 5 if grown == 2 else found > grown)
+    detail = "2000 networks of 32 neurons at each depth"
+    return both(
+        scored(scores, errors, sampling.false_alarms, detail),
+        observed(held, "bounded at 1/L alone"),
+    )
+
+
+# %%
+if __name__ == "__main__":
+    show()
