@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias
 
 import mpmath
+import numpy as np
 import sympy
 
 from ..activations.functions import Activation, as_activation, from_expr
 from ..depth.layer_functions import functions
 from ..display.objects import Shown, readable
+from ..engine.scores import Scores
 from ..engine.step import Step
 from ..engine.tensors import named
 from ..errors import InputError
@@ -30,12 +33,15 @@ from ..gaussian.brackets import Average, Component, GaussianAverage, with_sample
 from ..layers import Layer, dense
 from ..network import Network
 from ..symbols import C_W, C_b, K, n, tensor, z
+from .values import Array, Function, function_of, read_alone
 
 Shape: TypeAlias = "Activation | sympy.Expr | str"
 """σ, which may have the width `symbols.n` in it."""
 
 _EPS = sympy.Dummy("eps", positive=True)  # 1/√n
 _SIDE = sympy.Dummy("x", positive=True)
+_OTHER = sympy.Integer(2)
+"""The second sample of the drift."""
 _ORDER = 2
 """The power of 1/√n to which σ and C_W enter the drift."""
 _SHAPE = "an activation, or an expression in z and the width n, such as 'sqrt(n)*tanh(z/sqrt(n))'"
@@ -51,7 +57,7 @@ class Diffusion(Shown):
         made: K's recursion.
         shape: σ, with the width n in it; None leaves it open, and `drift` is n(K' − K).
         variance: C_W as a series in 1/√n, or as it was given; None where σ is open.
-        given: True if C_W was given.
+        given: True if C_W was given, or all variances were by the layer.
     """
 
     drift: sympy.Expr
@@ -79,6 +85,43 @@ class Diffusion(Shown):
             root = mpmath.findroot(lambda c: move(1, sympy.Float(c, 30), 0) - 1, float(weight))
             weight = sympy.Float(root, 20)
         return Network(sigma, self.made.weights.scaled_to(weight), layer=layer)
+
+    @property
+    def positions(self) -> int:
+        """T, the tokens that attention reads; 1 without attention."""
+        return max(stage.positions for stage in self.made.layer_stages)
+
+    def functions(self) -> tuple[Function, Function]:
+        """b_{ab} and Σ_{(ab)(cd)} as functions of K (…, m, m), with axes a, b, c and d.
+
+        With attention over T tokens the samples are m/T sequences of them, and K may be an array of
+        symbols.
+
+        >>> from derive import recursion
+        >>> drift, noise = recursion(["z", "z"]).diffusion("z*(1 + 1/n)").functions()
+        >>> noise(np.array([[2.0, 1.0], [1.0, 3.0]]))[0, 0, 1, 1]
+        np.float64(2.0)
+        """
+        names = _scores(self.made)
+        at_one = {
+            each: Component(each.args[0], (1 if k == _OTHER else k for k in each.args[1]))
+            for each in self.drift.atoms(Component)
+        }
+        own = sympy.simplify(self.drift.xreplace(at_one))
+        length, drift, noise = (
+            function_of(each, k, names, self.positions)
+            for each, k in ((own, 1), (self.drift, 2), (self.noise, 4))
+        )
+
+        def with_lengths(K: Array) -> Array:
+            """A quotient such as (K_11 − K_12)/√(K_11 K_22 − K_12²) has a limit where a = b."""
+            with np.errstate(all="ignore"):
+                found = np.array(drift(K))
+            at = np.arange(K.shape[-1])
+            found[..., at, at] = length(K)
+            return found
+
+        return with_lengths, noise
 
     def latex(self) -> str:
         """Drift and diffusion in LaTeX."""
@@ -116,8 +159,14 @@ def diffusion(
     if getattr(made, "target", None) != named("K"):
         raise InputError("made", made, "the recursion of K, of the fields z and z")
     if made.layer is not None and any(each.taps.moves for each in made.layer_stages):
-        raise InputError("layer", str(made.layer), "a layer without positions")
+        wanted = (
+            "a layer without taps: a mean of K over positions moves K by order one in a layer, "
+        )
+        wanted += "but for a signal that is the same at all positions, which has one input's law"
+        raise InputError("layer", str(made.layer), wanted)
     made = replace(made, activation=None)
+    if shape is None and not made.expr.has(Average):
+        shape = z
     if shape is None:
         if variance is not None:
             raise InputError("C_W", variance, "none, where the activation is open")
@@ -125,6 +174,17 @@ def diffusion(
         added = _added(made, "G1")
         return Diffusion(n * (made.expr - start) + added, _added(made, "V"), made)
     return _Derivation(made, *_shaped(shape), variance).run()
+
+
+def _scores(made: Step) -> dict[str, Scores]:
+    """The scores of a layer by the names that their weights have in expressions."""
+    every = chain.from_iterable(stage.scores for stage in made.layer_stages)
+    return {f"{each.name}_{each.symbol}": each for each in every}
+
+
+def _at_weights(made: Step, expr: sympy.Expr) -> sympy.Expr:
+    """Without the weights of attention that are 1 at the own position and 0 elsewhere."""
+    return read_alone(expr, _scores(made), max(each.positions for each in made.layer_stages))
 
 
 def _kernel(made: Step) -> sympy.Expr:
@@ -138,7 +198,7 @@ def _added(made: Step, name: str) -> sympy.Expr:
     expr = replace(made, target=named(name), samples=samples).expr
     none = {each for each in expr.atoms(Component) if str(each.args[0]) in {"V", "G1"}}
     none |= {tensor("V"), tensor("G1")}
-    return sympy.expand(expr.xreplace(dict.fromkeys(none, sympy.S.Zero)))
+    return _at_weights(made, sympy.expand(expr.xreplace(dict.fromkeys(none, sympy.S.Zero))))
 
 
 @dataclass(frozen=True)
@@ -155,10 +215,11 @@ class _Derivation:
         for power, each in zip(("1", "1/√n"), lower, strict=True):
             if sympy.simplify(each) != 0:
                 wanted = f"K' − K of order 1/n, and not of {power}"
+                wanted += ', as with score="shaped"' if _scores(self.made) else ""
                 raise InputError("shape", str(self.shape), wanted)
         drift = last + self._source("G1")
         weight = self.weight.subs(_EPS, 1 / sympy.sqrt(n))
-        given = self.variance is not None
+        given = self.variance is not None or not self._open.has(C_W)
         noise = sympy.factor(self._source("V"))
         return Diffusion(sympy.factor(drift), noise, self.made, self.shape, weight, given)
 
@@ -167,6 +228,8 @@ class _Derivation:
         """C_W as a function of 1/√n."""
         if self.variance is not None:
             return self._given.subs(n, _EPS**-2)
+        if not self._open.has(C_W):
+            return sympy.S.One
         free = sympy.symbols("c0:3", real=True)
         one = dict.fromkeys([K, *self._open.atoms(Component)], sympy.S.One)
         series = sum(c * _EPS**k for k, c in enumerate(free))
@@ -190,6 +253,7 @@ class _Derivation:
     @cached_property
     def _open(self) -> sympy.Expr:
         found = replace(self.made, activation=self.sigma).expr.subs(C_b, 0)
+        found = _at_weights(self.made, found)
         if found.has(Average, GaussianAverage):
             wanted = "one whose ⟨σ₁σ₂⟩ has a closed form: powers of z on each side of 0"
             raise InputError("shape", str(self.shape), wanted)

@@ -59,7 +59,8 @@ def attention(
         heads: H, a number, a symbol such as "H", or "n/16" for heads of 16 neurons.
         positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP, or "1/sqrt(d)".
-        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
+        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts); or "shaped",
+            1 + softmax(c + B) − softmax(B).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
             that is True where t reads s.
         bias: B, a table (T, T), such as that of ALiBi; by default 0.
@@ -98,7 +99,7 @@ def attention(
     )
     shown = shown_as(
         scores=None if scores == "1/d" else scores,
-        score=None if function is None else score,
+        score=None if score == "softmax" else score,
         skip=skip,
     )
     shown += [*given.shown("norm="), *shown_as(mask=shown_table(mask), bias=shown_table(bias))]

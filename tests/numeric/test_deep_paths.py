@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from derive import InputError, recursion
-from numeric import deep
+from derive import Exchangeable, InputError, Network, layers, recursion
+from numeric import deep, flow
 
 RELU, TANH = "z + max(0,z)/sqrt(n) - min(0,z)/sqrt(n)", "sqrt(n)*tanh(z/sqrt(n))"
 START = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -93,6 +93,66 @@ def test_networks_of_256_layers_and_neurons(shape):
         values, mean = f(samples.values), found.mean(f)
         error = np.hypot(values.std() / np.sqrt(len(values)), mean.error)
         assert abs(values.mean() - mean.value) < 4.5 * error + mean.step_error
+
+
+def shaped(tokens=2, **given):
+    return layers.attention(1, tokens, score="shaped", skip="1/2", C=(1, 1, "3/4", 1), **given)
+
+
+def test_shaped_attention_of_two_tokens():
+    """b = γ² K_ab x²/16 with x = K_11 − 2 K_12 + K_22, and ⟨dK_11 dK_11⟩ by hand; γ² = 3/4."""
+    made = recursion(["z", "z"], layer=shaped(weights={"V": "orthogonal"})).diffusion()
+    drift, noise = made.functions()
+    K = np.array([[2.0, 0.3], [0.3, 1.0]])
+    x = K[0, 0] - 2 * K[0, 1] + K[1, 1]
+    np.testing.assert_allclose(drift(K), 0.75 * K * x**2 / 16, rtol=1e-14)
+    moved = K[0, 0] * (K[0, 0] - K[0, 1]) ** 2 * x / 4
+    assert noise(K)[0, 0, 0, 0] == pytest.approx(15 / 8 * K[0, 0] ** 2 + 9 / 16 * moved)
+    twice = np.kron(np.ones((2, 2)), K)  # two equal sequences: as one
+    np.testing.assert_allclose(drift(twice), np.kron(np.ones((2, 2)), drift(K)), rtol=1e-14)
+    assert noise(twice)[0, 2, 1, 3] == pytest.approx(noise(K)[0, 0, 1, 1])
+
+
+def test_shaped_weights_are_one_without_scores():
+    """K' = K, for masked tokens too, and V of exchangeable tokens is that of three tokens."""
+    causal = Network("linear", layer=shaped(3, mask="causal"))
+    K = flow(causal, np.eye(3), 3, ["K"])["K"]
+    np.testing.assert_allclose(K.sel(layer=3), np.eye(3) / 3, atol=1e-15)
+    net = Network("linear", layer=shaped(3))
+    tokens = np.linalg.cholesky(0.7 * np.eye(3) + 0.3) * np.sqrt(3)
+    whole = flow(net, tokens, 3, ["V"])["V"].sel(layer=3).to_numpy()
+    orbits = flow(net, Exchangeable(3, 1, 0.3), 3, ["V"])["V"].sel(layer=3)
+    for at, orbit in (((0, 0, 0, 0), "(11)(11)"), ((0, 0, 1, 1), "(11)(22)")):
+        assert whole[at] == pytest.approx(float(orbits.sel(orbit=orbit)))
+
+
+@pytest.mark.slow
+def test_a_shaped_transformer():
+    """Shaped attention and a shaped MLP, two tokens: four means, 4.5 scores; stopped paths too."""
+    mlp = layers.residual(skip="sqrt(7/8)", C=("1/8", 1))
+    block = layers.sequence(
+        layers.attention(1, 2, score="shaped", skip="sqrt(7/8)", C=(4, 2, "1/8", 1)), mlp
+    )
+    made = recursion(["z", "z"], layer=block).diffusion(RELU)
+    inputs = np.sqrt(2) * np.array([[1.0, 0.0], [0.5, 0.8]])
+    samples = deep.simulate(made.network(128), inputs, "1/4", 128, 400, seed=1)
+    found = deep.paths(made, samples.start, "1/4", 2000, steps=32, seed=2)
+    assert found.stopped < 0.01
+    for f in (
+        correlation,
+        lambda K: correlation(K) ** 2,
+        lambda K: np.log(K[:, 0, 0]),
+        lambda K: np.log(np.linalg.det(K)),
+    ):
+        values, mean = f(samples.values), found.mean(f)
+        error = np.hypot(values.std() / np.sqrt(len(values)), mean.error)
+        assert abs(values.mean() - mean.value) < 4.5 * error + mean.step_error
+
+
+def test_attention_that_is_not_shaped_is_refused():
+    for layer in (layers.attention(1, 2), layers.attention("n/4", 2, "1/sqrt(d)", "shaped")):
+        with pytest.raises(InputError, match=r"keeps K = 1|vanish as n grows"):
+            recursion(["z", "z"], layer=layer).diffusion()
 
 
 def test_what_is_refused():
