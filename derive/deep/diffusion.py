@@ -42,6 +42,8 @@ _EPS = sympy.Dummy("eps", positive=True)  # 1/√n
 _SIDE = sympy.Dummy("x", positive=True)
 _OTHER = sympy.Integer(2)
 """The second sample of the drift."""
+_SQUARE = 2
+"""The highest power of C_W in a layer for which C_W is found; others take `C=` of the layer."""
 _ORDER = 2
 """The power of 1/√n to which σ and C_W enter the drift."""
 _SHAPE = "an activation, or an expression in z and the width n, such as 'sqrt(n)*tanh(z/sqrt(n))'"
@@ -158,12 +160,7 @@ def diffusion(
     """
     if getattr(made, "target", None) != named("K"):
         raise InputError("made", made, "the recursion of K, of the fields z and z")
-    if made.layer is not None and any(each.taps.moves for each in made.layer_stages):
-        wanted = (
-            "a layer without taps: a mean of K over positions moves K by order one in a layer, "
-        )
-        wanted += "but for a signal that is the same at all positions, which has one input's law"
-        raise InputError("layer", str(made.layer), wanted)
+    _check(made)
     made = replace(made, activation=None)
     if shape is None and not made.expr.has(Average):
         shape = z
@@ -174,6 +171,23 @@ def diffusion(
         added = _added(made, "G1")
         return Diffusion(n * (made.expr - start) + added, _added(made, "V"), made)
     return _Derivation(made, *_shaped(shape), variance).run()
+
+
+def _check(made: Step) -> None:
+    """Raise InputError for a layer where K of two inputs moves by order one."""
+    several = not made.is_single_input
+    for stage in made.layer_stages:
+        wanted = {
+            "without taps, which average K over positions and so move it": stage.taps.moves,
+            "without a batch norm, which sets K anew": bool(stage.batch),
+            "without dropout, whose masks tell equal inputs apart and so move K_12 beside K_11": (
+                several and bool(stage.masks)
+            ),
+            "with the network's activation alone: another one moves K": bool(stage.activations),
+        }
+        for reason, applies in wanted.items():
+            if applies:
+                raise InputError("layer", str(made.layer), f"a layer {reason} by order one")
 
 
 def _scores(made: Step) -> dict[str, Scores]:
@@ -235,7 +249,8 @@ class _Derivation:
         series = sum(c * _EPS**k for k, c in enumerate(free))
         kept = _orders(self._moved(series).xreplace(one) - 1)
         wanted = "a layer with a C_W > 0 that keeps K = 1; or C_W=, such as 1/sqrt(n) beside a skip"
-        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive]
+        solvable = kept[0].is_polynomial(free[0]) and sympy.degree(kept[0], free[0]) <= _SQUARE
+        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive] if solvable else []
         if not roots:
             raise InputError("C_W", None, wanted)
         known = {free[0]: roots[0]}
@@ -289,9 +304,16 @@ def _orders(expr: sympy.Expr) -> list[sympy.Expr]:
     """The coefficients of 1, 1/√n and 1/n."""
     found = []
     for k in range(_ORDER + 1):
-        found.append(sympy.expand(sympy.limit(expr, _EPS, 0)) / sympy.factorial(k))
+        found.append(sympy.expand(_at_zero(expr)) / sympy.factorial(k))
         expr = expr.diff(_EPS)
     return found
+
+
+def _at_zero(expr: sympy.Expr) -> sympy.Expr:
+    """The limit, which sympy writes with complex logarithms where there are arcs."""
+    value = expr.subs(_EPS, 0)
+    no_value = value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+    return sympy.limit(expr, _EPS, 0) if no_value else value
 
 
 def _evaluated(average: GaussianAverage) -> sympy.Expr:

@@ -1,7 +1,14 @@
-"""Paths of the Gram matrix at depth in proportion to width, by the scheme of Euler and Maruyama.
+"""Paths of the Gram matrix at depth in proportion to width, by an exponential scheme.
 
-K moves by b h + √(hΣ) ξ a step, for all entries K_ab with a ≤ b together. The same normals drive
-steps of 2h, two at a time: the difference of the two is the error of the steps, strong or weak.
+K moves by dM = √(hΣ) ξ, for all entries K_ab with a ≤ b together, and by its drift. A step is
+
+    K ↦ exp(Y) K exp(Y),    YK + KY = dM + h (b − Q),
+
+so that K stays a covariance. Q is what the second order in dM adds to the mean, in the axes of K
+with variances v: Q_ad = ½ Σ_b Σ_{(ab)(bd)} (1/(v_a + v_b) + 1/(v_b + v_d)). To first order in h it
+is the scheme of Euler and Maruyama: the weak order is 1, and the strong order 1/2. For one input
+and geometric Brownian motion it is exact. The same normals drive steps of 2h, two at a time: the
+difference is the error of the steps.
 """
 
 from __future__ import annotations
@@ -22,9 +29,10 @@ from ..arrays import Array
 from ..checks import draws as checked_draws
 from .laws import checked_ratio
 
-_PAIR = 2
 _MOST = 1e4
 """A path where K has grown by this much is stopped."""
+_LEAST, _FAR = 1e-14, 25.0
+"""The least variance of K beside its largest, and half of the most that log K moves in a step."""
 
 
 class Mean(NamedTuple):
@@ -90,8 +98,8 @@ def paths(
         steps: of h = r/steps, an even number.
         seed: of NumPy's generator.
 
-    A step that leaves the covariances is put back on their edge. A path stops where Σ K_aa has
-    grown by 10⁴: behind attention the drift is of third degree in K, and paths explode.
+    A path stops where Σ K_aa has grown by 10⁴: behind attention the drift is of third degree in K,
+    and paths explode.
 
     Derived here. Raises InputError for an open σ, and for a kernel that is no such matrix.
 
@@ -163,14 +171,23 @@ class _Scheme:
     def moved(self, K: Array, h: float, normals: Array) -> Array:
         """K one step of h later."""
         a, b = self.rows, self.columns
-        step = h * self.drift(K)[:, a, b]
-        covariance = h * self.noise(K)[:, a[:, None], b[:, None], a, b]
-        step += np.einsum("dij,dj->di", _root(covariance), normals)
-        found = K.copy()
-        found[:, a, b] += step
-        found[:, b, a] = found[:, a, b]
+        v, axes = np.linalg.eigh(K)
+        v = np.maximum(v, _LEAST * v[:, -1:])
+        sums = v[:, :, None] + v[:, None]
+        noise = self.noise(K)
+        random = _root(h * noise[:, a[:, None], b[:, None], a, b])
+        step = h * self.drift(K)
+        step[:, a, b] += np.einsum("dij,dj->di", random, normals)
+        step[:, b, a] = step[:, a, b]
+        along = [axes] * 4
+        noise = np.einsum("zabcd,zai,zbj,zcj,zdl->zijl", noise, *along, optimize=True)
+        second = np.einsum("zijl,zij->zil", noise, 0.5 / sums)
+        own = axes.swapaxes(1, 2) @ step @ axes - h * (second + second.swapaxes(1, 2))
+        rates, turned = np.linalg.eigh(own / sums)
+        grown = np.exp(np.clip(rates, -_FAR, _FAR))
+        root = axes @ (turned * grown[:, None]) @ turned.swapaxes(1, 2) * np.sqrt(v)[:, None]
         stopped = np.trace(K, axis1=1, axis2=2) > self.most
-        return np.where(stopped[:, None, None], K, _put_back(found))
+        return np.where(stopped[:, None, None], K, root @ root.swapaxes(1, 2))
 
 
 def _root(covariance: Array) -> Array:
@@ -180,20 +197,3 @@ def _root(covariance: Array) -> Array:
         return covariance
     ridge = 1e-13 * scale[:, None, None] * np.eye(covariance.shape[-1])
     return np.linalg.cholesky(covariance + ridge)
-
-
-def _put_back(K: Array) -> Array:
-    """Lengths above 0, correlations between −1 and 1, and no variance below 0."""
-    size = K.shape[-1]
-    diagonal = np.arange(size)
-    K[:, diagonal, diagonal] = np.maximum(K[:, diagonal, diagonal], 1e-12)
-    lengths = np.sqrt(K[:, diagonal, diagonal])
-    most = lengths[:, :, None] * lengths[:, None, :] * (1 - 1e-9)
-    found = np.clip(K, -most, most)
-    found[:, diagonal, diagonal] = K[:, diagonal, diagonal]
-    if size <= _PAIR:
-        return found
-    variances, axes = np.linalg.eigh(found)
-    least = 1e-12 * variances[:, -1:]
-    kept: Array = (axes * np.maximum(variances, least)[:, None]) @ axes.swapaxes(1, 2)
-    return kept
