@@ -95,6 +95,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "deep": (
         "derivations.deep.laws",
         "derivations.deep.covariance",
+        "derivations.deep.attention",
         "derivations.deep.orders",
         "derivations.deep.gradients",
     ),

@@ -28,7 +28,8 @@ NOISE = Component("K", (1, 3)) * Component("K", (2, 4))
 NOISE += Component("K", (1, 4)) * Component("K", (2, 3))
 SHAPES = ("z + max(0,z)/sqrt(n) - min(0,z)/sqrt(n)", "sqrt(n)*tanh(z/sqrt(n))")
 
-DRAWS = 2000
+WIDTHS = 48, 144
+DRAWS = 50_000
 
 
 @claim("deep", "7", "shaped ReLU: the drift turns angles by the arc-cosine kernel")
@@ -67,27 +68,52 @@ def smooth() -> Verdict:
 
 
 def statistics(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ρ and ρ² of each network, free of heavy tails: (draws, 2)."""
+    """K_12, log K_11, ρ and ρ² of each network: (draws, 4)."""
     rho = K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1])
-    return np.stack([rho, rho**2], axis=1)
+    return np.stack([K[:, 0, 1], np.log(K[:, 0, 0]), rho, rho**2], axis=1)
 
 
-@claim("deep", "9", "networks of 256 layers and neurons, two inputs", sampled=True)
+def controlled(K: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The statistics less a regression on K_11 and K_22, whose means are known."""
+    values = statistics(K)
+    controls = np.diagonal(K, axis1=1, axis2=2) - means
+    slopes = np.linalg.lstsq(controls - controls.mean(axis=0), values, rcond=None)[0]
+    return np.asarray(values - controls @ slopes)
+
+
+def estimate(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean and its standard error."""
+    return np.stack([values.mean(axis=0), values.std(axis=0) / len(values) ** 0.5])
+
+
+@claim("deep", "9", "networks as deep as wide, two inputs: moments to 1 %", sampled=True)
 def in_ensembles(sampling: Sampling) -> Verdict:
-    r"""$\langle\rho\rangle$ and $\langle\rho^2\rangle$ of shaped ReLU and tanh against paths of the
-    equation, whose steps are extrapolated. The inputs have $\rho = 0.8$."""
+    r"""$\langle K_{12}\rangle$, $\langle\log K_{11}\rangle$, $\langle\rho\rangle$ and
+    $\langle\rho^2\rangle$ of shaped ReLU and tanh at $r = 1$ against paths of the equation, from
+    $\rho = 0.8$. Networks of 48 and 144 neurons are extrapolated in $1/n$: at $n = 144$ alone
+    $\log K$ of ReLU is off by $-6/n$, 4 %. With ReLU $\langle K_{11}\rangle$ does not move at any
+    $n$, which makes it a control variate."""
     inputs = np.sqrt(2) * np.array([[1.0, 0.0], [0.8, 0.6]])
     scores: list[float] = []
     errors: list[float] = []
     for shape in SHAPES:
         made = recursion(["z", "z"]).diffusion(shape)
-        samples = deep.simulate(made.network(256), inputs, 1, 256, DRAWS, seed=sampling.seed)
-        paths = deep.paths(made, samples.start, 1, 4 * DRAWS, seed=sampling.seed)
-        mean, values = paths.mean(statistics), statistics(samples.values)
-        error = np.hypot(values.std(axis=0) / len(values) ** 0.5, mean.error) + mean.step_error
-        scores += list((values.mean(axis=0) - mean.value) / error)
-        errors += list(error / np.abs(mean.value))
-    detail = f"{DRAWS} networks and {4 * DRAWS} paths for each shape"
+
+        def of(K: NDArray[np.float64], shape: str = shape) -> NDArray[np.float64]:
+            return controlled(K, np.ones(2)) if shape == SHAPES[0] else statistics(K)
+
+        small, large = (
+            deep.simulate(made.network(n), inputs, 1, n, DRAWS, seed=sampling.seed + n)
+            for n in WIDTHS
+        )
+        paths = deep.paths(made, large.start, 1, DRAWS, steps=16, seed=sampling.seed)
+        theory = paths.mean(of)
+        one, two = (estimate(of(each.values)) for each in (small, large))
+        error = np.sqrt((one[1] ** 2 + 9 * two[1] ** 2) / 4 + theory.error**2)
+        limit = (3 * two[0] - one[0]) / 2
+        scores += list((limit - theory.value) / error)
+        errors += list(error / np.abs(theory.value))
+    detail = f"{DRAWS} networks of each width and paths; errors of {max(errors):.1%} or less"
     return scored(scores, errors, sampling.false_alarms, detail)
 
 

@@ -2,9 +2,10 @@
 
 from .diffusion import Diffusion, diffusion
 from .growth import growth
+from .values import Function
 from .walks import Walk, walk
 
-__all__ = ["Diffusion", "Walk", "diffusion", "growth", "walk"]
+__all__ = ["Diffusion", "Function", "Walk", "diffusion", "growth", "walk"]
 
 
 def __dir__() -> list[str]:

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias
 
 import mpmath
+import numpy as np
 import sympy
 
 from ..activations.functions import Activation, as_activation, from_expr
 from ..depth.layer_functions import functions
 from ..display.objects import Shown, readable
+from ..engine.scores import Scores
 from ..engine.step import Step
 from ..engine.tensors import named
 from ..errors import InputError
@@ -30,12 +33,17 @@ from ..gaussian.brackets import Average, Component, GaussianAverage, with_sample
 from ..layers import Layer, dense
 from ..network import Network
 from ..symbols import C_W, C_b, K, n, tensor, z
+from .values import Array, Function, function_of, read_alone
 
 Shape: TypeAlias = "Activation | sympy.Expr | str"
 """σ, which may have the width `symbols.n` in it."""
 
 _EPS = sympy.Dummy("eps", positive=True)  # 1/√n
 _SIDE = sympy.Dummy("x", positive=True)
+_OTHER = sympy.Integer(2)
+"""The second sample of the drift."""
+_SQUARE = 2
+"""The highest power of C_W in a layer for which C_W is found; others take `C=` of the layer."""
 _ORDER = 2
 """The power of 1/√n to which σ and C_W enter the drift."""
 _SHAPE = "an activation, or an expression in z and the width n, such as 'sqrt(n)*tanh(z/sqrt(n))'"
@@ -51,7 +59,7 @@ class Diffusion(Shown):
         made: K's recursion.
         shape: σ, with the width n in it; None leaves it open, and `drift` is n(K' − K).
         variance: C_W as a series in 1/√n, or as it was given; None where σ is open.
-        given: True if C_W was given.
+        given: True if C_W was given, or all variances were by the layer.
     """
 
     drift: sympy.Expr
@@ -79,6 +87,43 @@ class Diffusion(Shown):
             root = mpmath.findroot(lambda c: move(1, sympy.Float(c, 30), 0) - 1, float(weight))
             weight = sympy.Float(root, 20)
         return Network(sigma, self.made.weights.scaled_to(weight), layer=layer)
+
+    @property
+    def positions(self) -> int:
+        """T, the tokens that attention reads; 1 without attention."""
+        return max(stage.positions for stage in self.made.layer_stages)
+
+    def functions(self) -> tuple[Function, Function]:
+        """b_{ab} and Σ_{(ab)(cd)} as functions of K (…, m, m), with axes a, b, c and d.
+
+        With attention over T tokens the samples are m/T sequences of them, and K may be an array of
+        symbols.
+
+        >>> from derive import recursion
+        >>> drift, noise = recursion(["z", "z"]).diffusion("z*(1 + 1/n)").functions()
+        >>> noise(np.array([[2.0, 1.0], [1.0, 3.0]]))[0, 0, 1, 1]
+        np.float64(2.0)
+        """
+        names = _scores(self.made)
+        at_one = {
+            each: Component(each.args[0], (1 if k == _OTHER else k for k in each.args[1]))
+            for each in self.drift.atoms(Component)
+        }
+        own = sympy.simplify(self.drift.xreplace(at_one))
+        length, drift, noise = (
+            function_of(each, k, names, self.positions)
+            for each, k in ((own, 1), (self.drift, 2), (self.noise, 4))
+        )
+
+        def with_lengths(K: Array) -> Array:
+            """A quotient such as (K_11 − K_12)/√(K_11 K_22 − K_12²) has a limit where a = b."""
+            with np.errstate(all="ignore"):
+                found = np.array(drift(K))
+            at = np.arange(K.shape[-1])
+            found[..., at, at] = length(K)
+            return found
+
+        return with_lengths, noise
 
     def latex(self) -> str:
         """Drift and diffusion in LaTeX."""
@@ -115,9 +160,10 @@ def diffusion(
     """
     if getattr(made, "target", None) != named("K"):
         raise InputError("made", made, "the recursion of K, of the fields z and z")
-    if made.layer is not None and any(each.taps.moves for each in made.layer_stages):
-        raise InputError("layer", str(made.layer), "a layer without positions")
+    _check(made)
     made = replace(made, activation=None)
+    if shape is None and not made.expr.has(Average):
+        shape = z
     if shape is None:
         if variance is not None:
             raise InputError("C_W", variance, "none, where the activation is open")
@@ -125,6 +171,34 @@ def diffusion(
         added = _added(made, "G1")
         return Diffusion(n * (made.expr - start) + added, _added(made, "V"), made)
     return _Derivation(made, *_shaped(shape), variance).run()
+
+
+def _check(made: Step) -> None:
+    """Raise InputError for a layer where K of two inputs moves by order one."""
+    several = not made.is_single_input
+    for stage in made.layer_stages:
+        wanted = {
+            "without taps, which average K over positions and so move it": stage.taps.moves,
+            "without a batch norm, which sets K anew": bool(stage.batch),
+            "without dropout, whose masks tell equal inputs apart and so move K_12 beside K_11": (
+                several and bool(stage.masks)
+            ),
+            "with the network's activation alone: another one moves K": bool(stage.activations),
+        }
+        for reason, applies in wanted.items():
+            if applies:
+                raise InputError("layer", str(made.layer), f"a layer {reason} by order one")
+
+
+def _scores(made: Step) -> dict[str, Scores]:
+    """The scores of a layer by the names that their weights have in expressions."""
+    every = chain.from_iterable(stage.scores for stage in made.layer_stages)
+    return {f"{each.name}_{each.symbol}": each for each in every}
+
+
+def _at_weights(made: Step, expr: sympy.Expr) -> sympy.Expr:
+    """Without the weights of attention that are 1 at the own position and 0 elsewhere."""
+    return read_alone(expr, _scores(made), max(each.positions for each in made.layer_stages))
 
 
 def _kernel(made: Step) -> sympy.Expr:
@@ -138,7 +212,7 @@ def _added(made: Step, name: str) -> sympy.Expr:
     expr = replace(made, target=named(name), samples=samples).expr
     none = {each for each in expr.atoms(Component) if str(each.args[0]) in {"V", "G1"}}
     none |= {tensor("V"), tensor("G1")}
-    return sympy.expand(expr.xreplace(dict.fromkeys(none, sympy.S.Zero)))
+    return _at_weights(made, sympy.expand(expr.xreplace(dict.fromkeys(none, sympy.S.Zero))))
 
 
 @dataclass(frozen=True)
@@ -155,10 +229,11 @@ class _Derivation:
         for power, each in zip(("1", "1/√n"), lower, strict=True):
             if sympy.simplify(each) != 0:
                 wanted = f"K' − K of order 1/n, and not of {power}"
+                wanted += ', as with score="shaped"' if _scores(self.made) else ""
                 raise InputError("shape", str(self.shape), wanted)
         drift = last + self._source("G1")
         weight = self.weight.subs(_EPS, 1 / sympy.sqrt(n))
-        given = self.variance is not None
+        given = self.variance is not None or not self._open.has(C_W)
         noise = sympy.factor(self._source("V"))
         return Diffusion(sympy.factor(drift), noise, self.made, self.shape, weight, given)
 
@@ -167,12 +242,15 @@ class _Derivation:
         """C_W as a function of 1/√n."""
         if self.variance is not None:
             return self._given.subs(n, _EPS**-2)
+        if not self._open.has(C_W):
+            return sympy.S.One
         free = sympy.symbols("c0:3", real=True)
         one = dict.fromkeys([K, *self._open.atoms(Component)], sympy.S.One)
         series = sum(c * _EPS**k for k, c in enumerate(free))
         kept = _orders(self._moved(series).xreplace(one) - 1)
         wanted = "a layer with a C_W > 0 that keeps K = 1; or C_W=, such as 1/sqrt(n) beside a skip"
-        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive]
+        solvable = kept[0].is_polynomial(free[0]) and sympy.degree(kept[0], free[0]) <= _SQUARE
+        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive] if solvable else []
         if not roots:
             raise InputError("C_W", None, wanted)
         known = {free[0]: roots[0]}
@@ -190,6 +268,7 @@ class _Derivation:
     @cached_property
     def _open(self) -> sympy.Expr:
         found = replace(self.made, activation=self.sigma).expr.subs(C_b, 0)
+        found = _at_weights(self.made, found)
         if found.has(Average, GaussianAverage):
             wanted = "one whose ⟨σ₁σ₂⟩ has a closed form: powers of z on each side of 0"
             raise InputError("shape", str(self.shape), wanted)
@@ -225,9 +304,16 @@ def _orders(expr: sympy.Expr) -> list[sympy.Expr]:
     """The coefficients of 1, 1/√n and 1/n."""
     found = []
     for k in range(_ORDER + 1):
-        found.append(sympy.expand(sympy.limit(expr, _EPS, 0)) / sympy.factorial(k))
+        found.append(sympy.expand(_at_zero(expr)) / sympy.factorial(k))
         expr = expr.diff(_EPS)
     return found
+
+
+def _at_zero(expr: sympy.Expr) -> sympy.Expr:
+    """The limit, which sympy writes with complex logarithms where there are arcs."""
+    value = expr.subs(_EPS, 0)
+    no_value = value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+    return sympy.limit(expr, _EPS, 0) if no_value else value
 
 
 def _evaluated(average: GaussianAverage) -> sympy.Expr:

@@ -157,6 +157,8 @@ def _check(
     if not plain or order or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
         got = f"kappa({', '.join(map(str, fields))}) behind scores over the root of d"
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
+    if any(each.shaped for each in stage.scores):
+        raise InputError("score", "shaped", 'softmax, or scores="1/d", which vanish as n grows')
     if other := [str(law) for law in laws if not isinstance(law, Gaussian)]:
         raise InputError("weights", other[0], "Gaussian weights, for scores over the root of d")
     known = {each._replace(symbol=stage.scores[0].symbol, query=each.key) for each in stage.scores}

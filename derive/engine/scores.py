@@ -4,7 +4,8 @@ A set of neurons (a head) of d neurons has the scores
 
     c[t,s] = d^{-power} Σ_a q[a,t] k[a,s],     A[t,s] = softmax_s(c[t,s] + B[t,s]),
 
-B a fixed table, −inf where s is masked; or A[t,s] = f(c[t,s] + B[t,s]) for an elementwise f.
+B a fixed table, −inf where s is masked; or A[t,s] = f(c[t,s] + B[t,s]) for an elementwise f; or
+shaped, A = 1 + softmax(c + B) − softmax(B), which is 1 where scores vanish.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Array: TypeAlias = NDArray[np.float64]
 Table: TypeAlias = "tuple[tuple[float, ...], ...]"
 """B[t][s], a row for each position."""
 
-SOFTMAX = "softmax"
+SOFTMAX, SHAPED = "softmax", "shaped"
+OF_ALL = frozenset({SOFTMAX, SHAPED})
+"""Functions of the scores of all positions s."""
 
 
 class Scores(NamedTuple):
@@ -43,6 +46,7 @@ class Scores(NamedTuple):
         function: f; None for the softmax over s.
         table: B; () for none.
         is_normal: True for scores of infinitely large queries and keys, which are Gaussian.
+        shaped: True for 1 + softmax(c + B) − softmax(B).
     """
 
     symbol: sympy.Symbol
@@ -53,6 +57,12 @@ class Scores(NamedTuple):
     function: Activation | None = None
     table: Table = ()
     is_normal: bool = False
+    shaped: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.name if self.function else SHAPED if self.shaped else SOFTMAX
 
     @property
     def size(self) -> int | None:
@@ -94,9 +104,12 @@ class Scores(NamedTuple):
             An array […, t, s, r_1, …, r_k].
         """
         scores = limits + np.array(self.table) if self.table else limits
-        if self.function is None:
-            return _softmax(scores, order)
-        return _elementwise(self.function, scores, order)
+        if self.function is not None:
+            return _elementwise(self.function, scores, order)
+        found = _softmax(scores, order)
+        if self.shaped and not order:
+            found += np.eye(scores.shape[-1]) - _softmax(scores - limits, 0)
+        return found
 
 
 def _softmax(scores: Array, order: int) -> Array:
@@ -159,8 +172,8 @@ def as_table(given: ArrayLike) -> Table:
 
 
 def as_score(given: str | Activation) -> Activation | None:
-    """A function of scores, or that of this name; None for softmax."""
+    """A function of scores, or that of this name; None for softmax and "shaped"."""
     try:
-        return None if given == SOFTMAX else as_activation(given)
+        return None if isinstance(given, str) and given in OF_ALL else as_activation(given)
     except InputError as error:
-        raise InputError("score", given, f"softmax, or {error.wanted}") from None
+        raise InputError("score", given, f"softmax, shaped, or {error.wanted}") from None

@@ -80,8 +80,7 @@ class Weighting(NamedTuple):
     @property
     def label(self) -> str:
         """Its name, such as softmax_c'[1,p1,p'1] of the first derivative."""
-        function = "softmax" if self.scores.function is None else self.scores.function.name
-        return f"{function}_{self.scores.symbol}{chr(39) * self.order}"
+        return f"{self.scores.name}_{self.scores.symbol}{chr(39) * self.order}"
 
     @property
     def limits(self) -> tuple[Tensor, ...]:

@@ -22,7 +22,7 @@ from ..activations.batches import MEAN, BatchFunction, parse_batch_function
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import C_B, C_W, Value
 from ..arithmetic.polynomials import UNIT, Monomial, power
-from ..engine.scores import SOFTMAX, Scores, Table
+from ..engine.scores import OF_ALL, SHAPED, Scores, Table
 from ..engine.stages import (
     HERE,
     LEFT,
@@ -826,9 +826,10 @@ class _StageMaker:
             whole.kinds[key],
             heads,
             Fraction(1) if over == "n" else Fraction(1, 2),
-            None if function == SOFTMAX else whole.sigma(function),
+            None if function in OF_ALL else whole.sigma(function),
             rows,
             is_normal,
+            function == SHAPED,
         )
         if made not in self.scores:
             self.scores.append(made)

@@ -60,7 +60,8 @@ def attention(
         positions: T, of a signal, or (T_1, T_2), of an image; inputs are (m, T, n_0), or one of m.
         scores: "1/d", as in muP; "1/sqrt(d)"; or "normal", the limit of the latter for queries and
             keys of infinitely many neurons, with values of d.
-        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts).
+        score: "softmax", or an activation f or its name, A_ts = f(c_ts + B_ts); or "shaped",
+            1 + softmax(c + B) − softmax(B).
         mask: None; "causal", s ≤ t; a number w, the sliding window t − w < s ≤ t; or a table (T, T)
             that is True where t reads s.
         bias: B, a table (T, T), such as that of ALiBi; by default 0.
@@ -102,7 +103,7 @@ def attention(
     )
     shown = shown_as(
         scores=None if scores == "1/d" else scores,
-        score=None if function is None else score,
+        score=None if score == "softmax" else score,
         skip=skip,
     )
     shown += [*given.shown("norm="), *shown_as(mask=shown_table(mask), bias=shown_table(bias))]

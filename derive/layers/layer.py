@@ -54,6 +54,7 @@ class Layer:
     | a name without brackets | a collective variable (a mean over neurons), or another symbol |
     | c[t,s] = q[a,t] k[a,s]/n | scores of positions t and s; q[a,t:4] and k[a,s:4] of 4 heads |
     | softmax_s(c[t,s] + B[t,s]) v[a,s] | a sum over positions s, B a table; other functions too |
+    | shaped_s(c[t,s] + B[t,s]) v[a,s] | the same with 1 + softmax(c + B) − softmax(B) |
     | y[i;s] = … mean_s(…) | a function of all samples at a neuron; mean_s is their mean |
     | z | the input of the layer, and its output |
 

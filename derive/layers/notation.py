@@ -26,7 +26,7 @@ import sympy
 from ..activations.batches import MEAN
 from ..activations.batches import WANTED as BATCH_WANTED
 from ..activations.functions import names
-from ..engine.scores import SOFTMAX
+from ..engine.scores import OF_ALL
 from ..errors import InputError
 from ..expressions import MAX_EXPONENT, MAX_LENGTH
 
@@ -211,7 +211,7 @@ def functions_in(statement: Statement | Batch | ScoreTable) -> set[str]:
     if isinstance(statement, Batch):
         return {SIGMA} if re.search(r"\bs\s*\(", statement.function) else set()
     factors = [each for addend in statement.right for each in addend.factors]
-    scores = {each.name for each in factors if isinstance(each, Attention)} - {SOFTMAX}
+    scores = {each.name for each in factors if isinstance(each, Attention)} - OF_ALL
     return scores | {each.name for each in factors if isinstance(each, Sigma)}
 
 
@@ -339,7 +339,7 @@ class _Reader:
     def is_score(self, name: str) -> bool:
         """True for the name of a function of scores, before parentheses."""
         called = self.at < len(self.tokens) and self.tokens[self.at]["sign"] == "("
-        return called and (name == SOFTMAX or self.is_function(name))
+        return called and (name in OF_ALL or self.is_function(name))
 
     def attention(self, name: str, s: str) -> Attention:
         """(c[t,s]) or (c[t,s] + B[t,s]), behind the function's name."""

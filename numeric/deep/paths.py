@@ -1,30 +1,38 @@
-"""Paths of the Gram matrix at depth in proportion to width, by the scheme of Euler and Maruyama.
+"""Paths of the Gram matrix at depth in proportion to width, by an exponential scheme.
 
-K moves by b h + √(hΣ) ξ a step, for all entries K_ab with a ≤ b together. The same normals drive
-steps of 2h, two at a time: the difference of the two is the error of the steps, strong or weak.
+K moves by dM = √(hΣ) ξ, for all entries K_ab with a ≤ b together, and by its drift. A step is
+
+    K ↦ exp(Y) K exp(Y),    YK + KY = dM + h (b − Q),
+
+so that K stays a covariance. Q is what the second order in dM adds to the mean, in the axes of K
+with variances v: Q_ad = ½ Σ_b Σ_{(ab)(bd)} (1/(v_a + v_b) + 1/(v_b + v_d)). To first order in h it
+is the scheme of Euler and Maruyama: the weak order is 1, and the strong order 1/2. For one input
+and geometric Brownian motion it is exact. The same normals drive steps of 2h, two at a time: the
+difference is the error of the steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import sympy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import rests_on
-from derive.deep import Diffusion
+from derive.deep import Diffusion, Function
 from derive.errors import InputError, as_integer
-from derive.gaussian.brackets import Component
 
 from ..arrays import Array
 from ..checks import draws as checked_draws
 from .laws import checked_ratio
 
-Function: TypeAlias = Callable[..., Any]
+_MOST = 1e4
+"""A path where K has grown by this much is stopped."""
+_LEAST, _FAR = 1e-14, 25.0
+"""The least variance of K beside its largest, and half of the most that log K moves in a step."""
 
 
 class Mean(NamedTuple):
@@ -44,12 +52,14 @@ class Paths:
         coarse: the same paths with steps of 2h.
         ratio: the time r at the end.
         steps: how many of h.
+        stopped: the part of the paths that were stopped, where K had grown by a factor of 10⁴.
     """
 
     values: Array
     coarse: Array
     ratio: sympy.Expr
     steps: int
+    stopped: float = 0.0
 
     @property
     def strong_error(self) -> float:
@@ -68,7 +78,7 @@ class Paths:
         return Mean(both.mean(axis=0), spread, np.abs((fine - coarse).mean(axis=0)))
 
 
-@rests_on("li2022")
+@rests_on("li2022", "noci2023")
 def paths(
     diffusion: Diffusion,
     kernel: ArrayLike,
@@ -88,7 +98,8 @@ def paths(
         steps: of h = r/steps, an even number.
         seed: of NumPy's generator.
 
-    A step that leaves the covariances is put back on their edge, |K_ab| = √(K_aa K_bb).
+    A path stops where Σ K_aa has grown by 10⁴: behind attention the drift is of third degree in K,
+    and paths explode.
 
     Derived here. Raises InputError for an open σ, and for a kernel that is no such matrix.
 
@@ -103,16 +114,17 @@ def paths(
         raise InputError("steps", steps, "an even number")
     time = checked_ratio(ratio)
     many = checked_draws(draws, 2)
-    scheme = _Scheme.of(checked_diffusion(diffusion), len(start))
+    scheme = _Scheme.of(checked_diffusion(diffusion), start)
     h = float(time) / count
     rng = np.random.default_rng(seed)
     fine = np.repeat(start[None], many, axis=0)
     coarse = fine.copy()
     for _ in range(count // 2):
-        first, second = rng.standard_normal((2, many, len(scheme.pairs)))
+        first, second = rng.standard_normal((2, many, len(scheme.rows)))
         fine = scheme.moved(scheme.moved(fine, h, first), h, second)
         coarse = scheme.moved(coarse, 2 * h, (first + second) / np.sqrt(2))
-    return Paths(fine, coarse, time, count)
+    stopped = np.mean(np.trace(fine, axis1=1, axis2=2) > scheme.most)
+    return Paths(fine, coarse, time, count, float(stopped))
 
 
 def checked_diffusion(given: object) -> Diffusion:
@@ -145,46 +157,37 @@ def _is_covariance(matrix: Array) -> bool:
 class _Scheme:
     """Drift and diffusion as functions of arrays."""
 
-    pairs: tuple[tuple[int, int], ...]
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
     drift: Function
-    length: Function
     noise: Function
+    most: float
 
     @classmethod
-    def of(cls, diffusion: Diffusion, size: int) -> _Scheme:
-        pairs = tuple(combinations_with_replacement(range(size), 2))
-        b = diffusion.drift
-        one = dict.fromkeys(b.atoms(Component), Component("K", (1, 1)))
-        alone = sympy.simplify(b.xreplace(one))
-        return cls(pairs, _compiled(b, 2), _compiled(alone, 2), _compiled(diffusion.noise, 4))
+    def of(cls, diffusion: Diffusion, start: Array) -> _Scheme:
+        most = _MOST * np.trace(start)
+        return cls(*np.triu_indices(len(start)), *diffusion.functions(), most)
 
     def moved(self, K: Array, h: float, normals: Array) -> Array:
         """K one step of h later."""
-        own = [(self.length if a == b else self.drift)(*_entries(K, (a, b))) for a, b in self.pairs]
-        step = h * np.stack(np.broadcast_arrays(*own, K[:, 0, 0])[:-1], axis=-1)
-        covariance = np.empty((len(K), len(self.pairs), len(self.pairs)))
-        for (i, one), (j, other) in product(enumerate(self.pairs), repeat=2):
-            covariance[:, i, j] = self.noise(*_entries(K, (*one, *other)))
-        step += np.einsum("dij,dj->di", _root(h * covariance), normals)
-        found = K.copy()
-        for place, (a, b) in enumerate(self.pairs):
-            found[:, a, b] += step[:, place]
-            found[:, b, a] = found[:, a, b]
-        return _put_back(found)
-
-
-def _compiled(expr: sympy.Expr, samples: int) -> Function:
-    """The expression as a function of K_ab, a ≤ b, over its samples."""
-    pairs = list(combinations_with_replacement(range(1, samples + 1), 2))
-    plain = {Component("K", pair): sympy.Dummy() for pair in pairs}
-    arguments = list(plain.values())
-    plain |= {Component("K", pair[::-1]): plain[Component("K", pair)] for pair in pairs}
-    found: Function = sympy.lambdify(arguments, expr.xreplace(plain), "numpy", cse=True)
-    return found
-
-
-def _entries(K: Array, samples: tuple[int, ...]) -> list[Array]:
-    return [K[:, a, b] for a, b in combinations_with_replacement(samples, 2)]
+        a, b = self.rows, self.columns
+        v, axes = np.linalg.eigh(K)
+        v = np.maximum(v, _LEAST * v[:, -1:])
+        sums = v[:, :, None] + v[:, None]
+        noise = self.noise(K)
+        random = _root(h * noise[:, a[:, None], b[:, None], a, b])
+        step = h * self.drift(K)
+        step[:, a, b] += np.einsum("dij,dj->di", random, normals)
+        step[:, b, a] = step[:, a, b]
+        along = [axes] * 4
+        noise = np.einsum("zabcd,zai,zbj,zcj,zdl->zijl", noise, *along, optimize=True)
+        second = np.einsum("zijl,zij->zil", noise, 0.5 / sums)
+        own = axes.swapaxes(1, 2) @ step @ axes - h * (second + second.swapaxes(1, 2))
+        rates, turned = np.linalg.eigh(own / sums)
+        grown = np.exp(np.clip(rates, -_FAR, _FAR))
+        root = axes @ (turned * grown[:, None]) @ turned.swapaxes(1, 2) * np.sqrt(v)[:, None]
+        stopped = np.trace(K, axis1=1, axis2=2) > self.most
+        return np.where(stopped[:, None, None], K, root @ root.swapaxes(1, 2))
 
 
 def _root(covariance: Array) -> Array:
@@ -194,15 +197,3 @@ def _root(covariance: Array) -> Array:
         return covariance
     ridge = 1e-13 * scale[:, None, None] * np.eye(covariance.shape[-1])
     return np.linalg.cholesky(covariance + ridge)
-
-
-def _put_back(K: Array) -> Array:
-    """The nearest lengths above 0, and correlations between −1 and 1."""
-    size = K.shape[-1]
-    diagonal = np.arange(size)
-    K[:, diagonal, diagonal] = np.maximum(K[:, diagonal, diagonal], 1e-12)
-    lengths = np.sqrt(K[:, diagonal, diagonal])
-    most = lengths[:, :, None] * lengths[:, None, :] * (1 - 1e-9)
-    found = np.clip(K, -most, most)
-    found[:, diagonal, diagonal] = K[:, diagonal, diagonal]
-    return found

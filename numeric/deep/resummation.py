@@ -44,19 +44,19 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
     left out.
 
     Arguments:
-        coefficients: a_1, a_2, …, two or more.
+        coefficients: a_1, a_2, …, two or more that are not 0.
         ratio: r.
 
-    By definition of these forms. Raises InputError for fewer than two coefficients, for what is no
-    number, and for r < 0.
+    By definition of these forms. Raises InputError for fewer than two coefficients that are not 0,
+    which most forms cannot tell apart, for what is no number, and for r < 0.
 
     >>> found = resum([2, 2], "1/2")  # of e^{2r} − 1
     >>> round(found.value, 6), round(found.error, 2)
     (1.718282, 0.28)
     """
-    wanted = "two or more numbers"
+    wanted = "two or more numbers other than 0"
     a = [parse_number("coefficients", x) for x in as_sequence("coefficients", coefficients, wanted)]
-    if len(a) < _FEW:
+    if len([x for x in a if x != 0]) < _FEW:
         raise InputError("coefficients", coefficients, wanted)
     r = float(checked_ratio(ratio))
     forms = {
