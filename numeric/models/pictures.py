@@ -46,7 +46,7 @@ class Curve(NamedTuple):
         """All that has to have room."""
         bars = [self.measured + sign * _BARS * self.error for sign in (-1, 1)]
         every = np.concatenate([self.theory, self.measured, *bars])
-        return every[np.isfinite(every)]
+        return np.asarray(every[np.isfinite(every)])
 
 
 _PANELS = (

@@ -134,7 +134,8 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         parts = [*_by_shape(net, X, first - 1, "K")]
         tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
         K = np.concatenate([_over_positions(parts)[0], K])
-    coarse, doubts = _coarseness(description), _doubt(description, K)
+    coarse = _coarseness(description)
+    doubts = _doubt(description, K) + _of_few(description) * (np.arange(len(K)) > 0)
     doubt, values = doubts[first - 1 :], {}
     for name, (leading, next_one) in _SERIES.items():
         if leading not in known:
@@ -222,6 +223,15 @@ def _coarseness(description: Description) -> float:
     n = float(description.network.width or 1)
     is_free = description.laws[node.weight].keeps_rotations
     return max(1.0 if is_free else n / node.fan_in, 1.0, *sizes)
+
+
+def _of_few(description: Description) -> float:
+    """Relative, behind layer 1: what a sum over n_0 inputs may change by at order (κ/n_0)², which
+    no series in 1/n sees where σ oscillates within z."""
+    (first, *_) = description.structure.blocks[0].matrices
+    node: Any = description.structure.graph.nodes[first]
+    law = description.laws[node.weight]
+    return 0.0 if law.keeps_rotations else (float(law.kurtosis) / node.fan_in) ** 2 / 24
 
 
 def _doubt(description: Description, K: Array) -> Array:
