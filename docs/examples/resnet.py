@@ -1,6 +1,7 @@
 """A pre-activation ResNet of torch: read, derived, and measured with fresh draws of itself.
 
     python docs/examples/resnet.py resnet.svg
+    wickgarten model docs/examples/resnet.py:net
 
 The network has eight blocks on an image of 16 × 16 positions, then global pooling and a matrix. It
 has no batch norm. A block is x + conv(relu(conv(relu(norm(x))))), where the norm is RMSNorm over
@@ -69,8 +70,10 @@ def resnet(channels: int = WIDEST) -> nn.Sequential:
 
 
 def net() -> nn.Sequential:
-    """For a report: 16 channels."""
-    return resnet(16)
+    """For a report: 16 channels, and an image."""
+    made = resnet(16)
+    made.example_input_array = torch.randn(1, 3, SIZE, SIZE, generator=torch.Generator())
+    return made
 
 
 class Value(NamedTuple):

@@ -14,7 +14,7 @@ _LEAST = 2.0**-50
 
 def scrambled(dimension: int, log_points: int, seed: int | Sequence[int]) -> Array:
     """Points of (0, 1)^dimension, (2^log_points, dimension), in a scrambling of this seed."""
-    from scipy.stats import qmc  # noqa: PLC0415  (takes half a second to import)
+    from scipy.stats import qmc  # noqa: PLC0415  (half a second to import)
 
     sobol = qmc.Sobol(dimension, rng=np.random.default_rng(seed))
     return np.clip(sobol.random_base2(log_points), _LEAST, 1.0 - _LEAST)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import html as escaping
-import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +12,6 @@ from typing import Any
 
 import xarray
 
-from derive.errors import InputError
-
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
 from ..tables.scores import aligned
@@ -24,6 +20,7 @@ from .description import Description
 from .jacobian import Jacobian, jacobian
 from .measurement import Sample
 from .networks import readable
+from .pictures import pictures
 from .resolution import Limits, limits, of_fluctuations
 from .theory import SAMPLED_FROM, Depth, Rates, Theory, best_fluctuation, deeper
 from .truncation import Omission
@@ -322,11 +319,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1rem 0 }
 td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #8884 }
 td.text, th.text { text-align: left }
-img { max-width: 100% }
-@media (prefers-color-scheme: dark) {
-  body { background: #181818; color: #ddd }
-  img { filter: invert(.9) }
-}
+svg { max-width: 100% }
+@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } }
 """
 
 
@@ -351,6 +345,9 @@ def body(report: Report) -> str:
         f"What was measured {told} theory.</p>",
         _answers(report.findings),
         "<h2>By layer</h2>",
+        f"<div>{pictures(report.table)}</div>",
+        "<p>Lines: theory. Points: measured at the first input, with bars of two standard "
+        "errors.</p>",
         _table(*_cells(report)),
         "<h2>How the model was read</h2>",
         _table(["layer", "sizes", "laws"], [list(each) for each in description.rows()], "text"),
@@ -361,7 +358,7 @@ def body(report: Report) -> str:
         "<h2>Theory and measurement</h2>",
     ]
     for each, its in zip(report.comparisons, report.limits, strict=True):
-        parts += [_figure(each), each._repr_html_(), _items(_beside(report, each, its))]
+        parts += [each._repr_html_(), _items(_beside(report, each, its))]
     return "\n".join(parts)
 
 
@@ -387,15 +384,3 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") 
         for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
-
-
-def _figure(comparison: Comparison) -> str:
-    """Lines of theory through the measured points; nothing without matplotlib."""
-    try:
-        figure = comparison.plot()
-    except InputError:
-        return ""
-    image = io.BytesIO()
-    figure.savefig(image, format="svg", metadata={"Date": None})
-    data = base64.b64encode(image.getvalue()).decode()
-    return f'<img alt="theory and measurement by layer" src="data:image/svg+xml;base64,{data}">'

@@ -40,7 +40,7 @@ from .independence import Rows, Tests
 from .networks import law_of_weights
 from .skips import Centred, Centring, Skip, moments, skip
 
-_LEAST, _GROUPS, _MIXED = 3, 60, 10
+_LEAST, _GROUPS, _MIXED = 3, 60, 6
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
 _WORK, _VALUE = 6e9, 200

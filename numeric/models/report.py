@@ -29,6 +29,8 @@ _INPUTS = 2
 _MOST_INPUTS = 8
 _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
+_ESTIMATED = ("K", "Theta", "spread", "V")
+"""Tensors whose terms left out are estimated; V of signals is sampled."""
 _QUICK, _THOROUGH = 0.25, 2.5
 """Initializations at most, in units of what takes some seconds: by default, and with `more`."""
 
@@ -87,7 +89,8 @@ def report(
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
             say(str(finding))
     derived = theory(description, X, 2 if thorough else 1)
-    known = with_reading(description, derived)
+    close = truncation.tightened(derived, _ESTIMATED[: None if description.is_of_vectors else -1])
+    known = with_reading(description, close)
     learning = rates(description, X, known)
     deep = None if description.positions else next(deeper(description, X[0]), None)
     scales = scaled(description, X, known)
@@ -117,13 +120,15 @@ def report(
         sampled, comparisons = in_looks(at, look, lambda found: _is_decided(*found, thorough))
     wanted = [each for each in comparisons if thorough or is_of_means(each)]
     tensors = truncation.TENSORS if thorough else ("K", "Theta")
-    if draws is not None or any(
+    agrees = all(each.agrees for each in comparisons)
+    if (draws is not None or not agrees) or any(
         each.weak and _is_limited(limits(each, sampled.table_of(each))) for each in wanted
     ):
         own = planned._replace(groups=ensemble.groups)
-        derived, before = _bounded(description, derived, X, own, seed, tensors), derived
-        told = tuple(truncation.omitted(before, derived))
-        known = with_reading(description, derived)
+        before = close if agrees else derived
+        bounded = _bounded(description, before, X, own, seed, tensors)
+        told = tuple(truncation.omitted(before, bounded))
+        known = with_reading(description, bounded)
         comparisons = list(_compared(known, sampled, FALSE_ALARMS / len(at)))
     else:
         told = ()

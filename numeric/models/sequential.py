@@ -13,7 +13,7 @@ from typing import TypeVar
 FALSE_ALARMS = 1e-4
 """The chance that a report contradicts a model that was read right, all its comparisons and looks
 together."""
-_LOOKS, _FEWEST = 3, 10
+_LOOKS, _FEWEST = 3, 20
 """Looks at most, and groups of initializations at the first: with fewer Student's t is wide."""
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def looks(groups: int) -> tuple[int, ...]:
     """The numbers of groups at which the ensemble is compared, each twice the one before.
 
     >>> looks(60), looks(12)
-    ((15, 30, 60), (12,))
+    ((30, 60), (12,))
     """
     found = [groups >> k for k in reversed(range(_LOOKS))]
     return tuple(each for each in found if each >= _FEWEST or each == groups)

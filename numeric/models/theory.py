@@ -47,6 +47,8 @@ _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
 _DEEPEST_SIGNAL, _MOST_POSITIONS = 64, 64
 """Layers of a signal, whose V takes an ensemble of averages at each depth, and its positions."""
+_ACCURACY = 1e-4
+"""What rounding may change of a tensor in a report."""
 _FIRST = 8
 """Layers that say first how K grows."""
 _LARGEST = 1e5
@@ -109,7 +111,10 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     sampled, averages = np.zeros(()), description.averages_scores
     for names, draws in _wanted(description, X, orders):
         try:
-            table = flow(net, given, depth, names, width=net.width, draws=draws)
+            if draws or averages:
+                table = flow(net, given, depth, names, width=net.width, draws=draws)
+            else:
+                table = _evaluated(flow, net, given, depth, names, width=net.width)
         except InputError as error:
             if names == ("K",):
                 raise
@@ -129,7 +134,8 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         parts = [*_by_shape(net, X, first - 1, "K")]
         tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
         K = np.concatenate([_over_positions(parts)[0], K])
-    coarse, doubts = _coarseness(description), _doubt(description, K)
+    coarse = _coarseness(description)
+    doubts = _doubt(description, K) + _of_few(description) * (np.arange(len(K)) > 0)
     doubt, values = doubts[first - 1 :], {}
     for name, (leading, next_one) in _SERIES.items():
         if leading not in known:
@@ -176,6 +182,26 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     )
 
 
+def _evaluated(evaluate: Callable[..., xarray.Dataset], *given: Any, **options: Any) -> Any:
+    """A table by `flow` or `learning_rate`, in floats where those have enough digits: the digits
+    that are lost otherwise take seconds."""
+    try:
+        table = evaluate(*given, **options, seconds=0)
+    except InputError:
+        return evaluate(*given, **options)
+    known = [name for name in table if f"{name}_error" in table]
+    if all(_is_close(table[name], table[f"{name}_error"]) for name in known):
+        return table
+    return evaluate(*given, **options)
+
+
+def _is_close(values: xarray.DataArray, errors: xarray.DataArray) -> bool:
+    """True if rounding changes no layer by more than `_ACCURACY` of its largest component."""
+    shape = len(values), -1
+    largest, off = (abs(each.to_numpy()).reshape(shape).max(axis=1) for each in (values, errors))
+    return bool((off <= _ACCURACY * largest).all())
+
+
 def _of_positions(net: Network, X: Array, end: int, depth: int) -> Array | None:
     """V/(nK²) at the positions of one input, their mean, by layer; None where it takes long."""
     count = math.prod(X.shape[1:-1])
@@ -197,6 +223,15 @@ def _coarseness(description: Description) -> float:
     n = float(description.network.width or 1)
     is_free = description.laws[node.weight].keeps_rotations
     return max(1.0 if is_free else n / node.fan_in, 1.0, *sizes)
+
+
+def _of_few(description: Description) -> float:
+    """Relative, behind layer 1: what a sum over n_0 inputs may change by at order (κ/n_0)², which
+    no series in 1/n sees where σ oscillates within z."""
+    (first, *_) = description.structure.blocks[0].matrices
+    node: Any = description.structure.graph.nodes[first]
+    law = description.laws[node.weight]
+    return 0.0 if law.keeps_rotations else (float(law.kurtosis) / node.fan_in) ** 2 / 24
 
 
 def _doubt(description: Description, K: Array) -> Array:
@@ -728,7 +763,8 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
     if description.positions:
         return Rates(stable, fastest, error=error)
     try:
-        table = learning_rate(net, X, description.depth, width=net.width).isel(layer=-1)
+        table = _evaluated(learning_rate, net, X, description.depth, width=net.width)
+        table = table.isel(layer=-1)
     except InputError:
         return Rates(stable, fastest, error=error)
     found = {name: float(table[name]) for name in ("stable", "fastest")}

@@ -38,6 +38,7 @@ def learning_rate(
     depth: int | None = None,
     *,
     width: int | None = None,
+    seconds: int = 20,
 ) -> xarray.Dataset:
     """The largest stable and the fastest η of full-batch descent at initialization, by depth.
 
@@ -59,7 +60,7 @@ def learning_rate(
             of `numeric.flow`.
         depth: layers of preactivations, counted from 1, each taken as the last; all of the
             network's widths by default.
-        width: as that of `numeric.flow`.
+        width, seconds: as those of `numeric.flow`.
 
     Returns:
         On the axis `layer`, for networks of so many layers, but those whose last one is a skip
@@ -90,7 +91,8 @@ def learning_rate(
     samples = len(X) * math.prod(net.layer.output_axes)
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
     names |= {factor.name.label: factor.name for factor in fluctuations(group)}
-    table = tensors_of(net, X, depth, list(names.values()), width=width)
+    asked = list(names.values())
+    table = tensors_of(net, X, depth, asked, width=width, seconds=seconds)
     every = list(map(int, table["layer"].to_numpy()))
     layers = sorted(set(every).difference(skips(net, every[-1])))
     rows = []

@@ -388,6 +388,14 @@ def test_an_ensemble_says_what_is_left_out_where_that_is_less():
     np.testing.assert_allclose(same["K_error"], [0, 0.5])
 
 
+def test_an_estimate_is_the_most_that_a_verdict_allows_for():
+    """As a standard error of a sixth, at a bound of some six of these; of the tensors named."""
+    found = truncation.tightened(small_theory(0.6), ["K"])
+    np.testing.assert_allclose(found.first["K_error"], [0, 0.1])
+    same = truncation.tightened(small_theory(0.6), ["Theta", "V"])
+    np.testing.assert_allclose(same.first["K_error"], [0, 0.6])
+
+
 def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     derived = truncation.bounded(small_theory(0.5), small_sample(2.1, 0.01))
     about = {"width": 8, "draws": 100, "blocks": 50}

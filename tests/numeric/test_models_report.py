@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,14 +14,15 @@ from sample_models import Perceptron, described, gaussian
 from scipy import special
 
 from numeric import models
-from numeric.models import advice, networks, sequential, theory
+from numeric.models import advice, networks, pictures, sequential, theory
+from numeric.tables import layout
 
 
 def test_false_alarms_are_no_more_frequent_than_stated():
     """Means of normal numbers, with a rule that stops at once where nothing is alarming, or as late
     as it can. At α = 0.1 the rate is between α/3 and α, to 5 standard errors of 4000 tests."""
     random, alarms, at = np.random.default_rng(0), 0.1, sequential.looks(60)
-    assert at == (15, 30, 60)
+    assert at == (30, 60)
     samples = random.standard_normal((4000, at[-1]))
     bad = {}
     for groups in at:
@@ -39,8 +42,8 @@ def test_false_alarms_are_no_more_frequent_than_stated():
 
 def test_drawing_stops_when_it_is_decided():
     seen = []
-    sequential.in_looks((10, 20), lambda groups, rate: seen.append((groups, rate)), lambda _: True)
-    assert seen == [(10, sequential.FALSE_ALARMS / 2)]
+    sequential.in_looks((20, 40), lambda groups, rate: seen.append((groups, rate)), lambda _: True)
+    assert seen == [(20, sequential.FALSE_ALARMS / 2)]
 
 
 WIDTHS = (6, 20, 20, 20, 20, 2)
@@ -138,6 +141,32 @@ def test_numbers_are_readable():
     assert networks.readable("C_W=123456789123/1000000000000") == "C_W=0.123457"
     assert networks.readable("C_W=17/40, 0.425, 1000 draws") == "C_W=17/40, 0.425, 1000 draws"
     assert networks.readable("1.0507009873554804934") == "1.0507"
+
+
+def test_pictures_have_every_number_once():
+    """A circle for a measured number, at the height of theory where they are equal; a line through
+    theory, broken where it is not known; heights of a logarithmic axis are those of log K."""
+    K, unknown = np.array([1.0, 10.0, 100.0, 1000.0]), math.nan
+    table = layout.table(
+        [1, 2, 3, 4],
+        K=K,
+        K_measured=K,
+        K_measured_se=K / 10,
+        Theta=np.array([unknown, 2.0, 3.0, unknown]),
+        Theta_measured=np.full(4, unknown),
+        Theta_measured_se=np.full(4, unknown),
+    )
+    first, second = ElementTree.fromstring(f"<div>{pictures.pictures(table)}</div>")
+    assert [each.get("aria-label")[:1] for each in (first, second)] == ["K", "Θ"]
+    space = "{http://www.w3.org/2000/svg}"
+    heights = [float(each.get("cy")) for each in first.iter(f"{space}circle")]
+    (line,) = (e.get("d") for e in first.iter(f"{space}path") if e.get("stroke-width"))
+    assert [float(each.split()[1]) for each in re.split("[ML]", line)[1:]] == heights
+    np.testing.assert_allclose(np.diff(heights), np.diff(heights)[0], atol=0.2)
+    assert heights[0] > heights[1]
+    assert not [*second.iter(f"{space}circle")]
+    (line,) = (e.get("d") for e in second.iter(f"{space}path") if e.get("stroke-width"))
+    assert len(re.split("[ML]", line)) == 1 + 2
 
 
 @pytest.mark.slow

@@ -958,6 +958,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "inputs": X,
             "depth": 3,
             "width": With(4, net=Network("tanh", "orthogonal"), inputs=SIZED, width=2),
+            "seconds": Apart("a budget, as that of flow"),
         },
     ),
     "numeric.training.posterior": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,10 +51,27 @@ def traced(module: nn.Module) -> fx.Graph:
 def _traced(module: nn.Module, given: Mapping[str, Any], buffers: bool) -> fx.Graph:
     """The graph, with buffers as values of it or as tensors."""
     with torch.no_grad():
-        tracer = fx.Tracer()
-        tracer.record_stack_traces = True
+        tracer = _Tracer()
         tracer.proxy_buffer_attributes = buffers
         return tracer.trace(module, concrete_args=dict(given) or None)
+
+
+class _Tracer(fx.Tracer):
+    """A tracer that keeps the lines of Python that each node comes from.
+
+    That of torch symbolizes them with the frames of C++, for which it imports its compilers.
+    """
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        """See `fx.Tracer`."""
+        node = super().create_node(*args, **kwargs)
+        walked = reversed([*traceback.walk_stack(None)])
+        frames = [(code.f_code.co_filename, line, code.f_code.co_name) for code, line in walked]
+        names = [name for _, _, name in frames]
+        own = frames[names.index("forward") :] if "forward" in names else []
+        told = [f'File "{path}", line {line}, in {name}' for path, line, name in own]
+        node.stack_trace = "\n".join(told) or None
+        return node
 
 
 def _is_constant(argument: inspect.Parameter) -> bool:
