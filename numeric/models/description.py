@@ -39,6 +39,7 @@ from .networks import (
     thaw,
 )
 from .signals import patches
+from .tracing import refused
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
@@ -288,7 +289,38 @@ def read(
     if found.ending:
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
-    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading, example)
+    description = Description(
+        reading.framework, name, net, laws, tuple(remarks), found, reading, example
+    )
+    _check_values(description, made, given)
+    return description
+
+
+def _check_values(description: Description, model: Any, given: Array | None) -> None:
+    """Raise InputError if the nodes that were read give other values than the model, in one
+    initialization: of all layers in torch, of the last one elsewhere, where each is compiled."""
+    reading, blocks = description.reading, description.structure.blocks
+    if given is None and reading.takes is not None:
+        return
+    axes = reading.axes if description.positions else (description.widths[0],)
+    X = np.random.default_rng(0).standard_normal((2, *axes)) if given is None else given
+    X = X.reshape(-1, *(reading.takes or axes)).astype(float)
+    several = blocks if description.framework == "torch" else blocks[-1:]
+    try:
+        with reading.uncompiled():
+            made = reading.initialize([0])
+            owns = [reading.propagate(made, 0, X[None], each.node) for each in several]
+    except Exception:  # of the user's forward, as on doubles
+        return
+    drawn, states = Drawn(reading.graph, description.laws), description.by_positions(X)[None]
+    for block, own in zip(several, owns, strict=True):
+        read = drawn.propagate(reading.values(made), 0, states.reshape(1, len(X), -1), block.node)
+        placed = read.reshape(1, len(X), -1, reading.graph.widths[block.node])
+        least = 1e-3 * float(abs(own).max())
+        both = (each.reshape(own.shape) for each in (placed, placed.mT))  # channels last, or first
+        if not any(np.allclose(own, each, rtol=0, atol=least) for each in both):
+            path = reading.graph.origins[block.node]
+            raise refused(model, [(str(path), "its values are others than those that were read")])
 
 
 def _understood(
@@ -544,7 +576,9 @@ def _makes(W: Array, b: Array, is_narrow: bool) -> bool:
     Of independent ones |Σ b W|² has the mean |b|² |W|²/out, and is a sum of as many squares as W
     has columns; of few if W has a low rank.
     """
-    count, out, columns = W.shape
+    count = min(len(W), len(b))
+    W, b = W[:count], b[:count]
+    _, out, columns = W.shape
     products = np.einsum("doi,do->i", W, b)
     expected = float((W**2).sum() * (b**2).sum()) / (count * out)
     free = min(columns, count) if is_narrow else columns

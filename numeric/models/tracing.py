@@ -204,7 +204,7 @@ class Tracer:
         columns = width * (taps.count if taps else 1)
         if width and columns != fan_in:
             raise UnreadableError(f"a matrix of {fan_in} columns on {columns} neurons")
-        if source == 0:
+        if self._base(source) == 0:
             self.graph.widths[0] = width or fan_in
         self._keep(weight)
         made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale, taps=taps)
@@ -367,8 +367,12 @@ class Tracer:
 
     def _by_rows(self, u: Value) -> Value:
         """The inputs of a matrix, if these are several rows: each is at a position."""
-        is_open = self.rows_of_inputs and len(self.given) > 2 and not self.graph.shapes[0]
+        axes = len(self.given) - (0 if self.channels_last else 1)
+        is_open = self.rows_of_inputs and axes > 1 and not self.graph.shapes[0]
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
+            return u
+        if self.channels_last:
+            self._place_inputs(self.given[0], self.given[1:])
             return u
         self.inputs_last = True
         self._place_inputs(self.given[-1], self.given[1:-1])

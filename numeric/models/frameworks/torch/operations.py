@@ -686,9 +686,9 @@ def _item(tracer: Tracer, u: Any, at: Any) -> Any:
         return u[at]
     if isinstance(u, Neurons | Beside):
         return _part(tracer, u, at)
-    if isinstance(u, Parameter) and u.shape == np.shape(u.value[at]) and not isinstance(u, _Size):
-        return u
     if not isinstance(u, _Size):
+        if isinstance(u, Parameter) and u.shape == np.shape(u.value[at]):
+            return u
         raise UnreadableError("an index: some neurons of a layer")
     return _ROWS if u is _SHAPE and at == 0 else _OTHER
 
