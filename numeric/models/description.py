@@ -23,7 +23,10 @@ from .drawn import Drawn
 from .factors import without
 from .frameworks.base import Reading
 from .graph import Graph, Linear
-from .laws import Law, of_biases, of_matrix
+from .joined import features
+from .joined import law as law_of_sum
+from .joined import name as name_of_sum
+from .laws import Law, beyond, of_biases, of_matrix
 from .networks import (
     Structure,
     attention,
@@ -36,6 +39,7 @@ from .networks import (
     thaw,
 )
 from .signals import patches
+from .tracing import refused
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
@@ -101,6 +105,8 @@ class Description:
         Raises InputError for another shape.
         """
         graph, signals = self.reading.graph, self.by_positions(inputs)
+        if self.structure.pieces:
+            return features(self.structure.pieces, self.laws, signals)
         if not self.positions:
             return signals
         first = graph.nodes[self.structure.blocks[0].node]
@@ -175,6 +181,8 @@ class Description:
             parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
             nodes = [graph.nodes[at] for at in block.matrices]
             linears = [each for each in nodes if isinstance(each, Linear)]
+            if number == 1 and self.structure.pieces:
+                linears = [each.node for each in self.structure.pieces]
             sizes = ", ".join(map(_sizes, linears))
             laws = "; ".join(map(self._told, linears))
             found.append((f"{number}: {', '.join(parts) or 'matrix'}", sizes, laws))
@@ -281,7 +289,38 @@ def read(
     if found.ending:
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
-    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading, example)
+    description = Description(
+        reading.framework, name, net, laws, tuple(remarks), found, reading, example
+    )
+    _check_values(description, made, given)
+    return description
+
+
+def _check_values(description: Description, model: Any, given: Array | None) -> None:
+    """Raise InputError if the nodes that were read give other values than the model, in one
+    initialization: of all layers in torch, of the last one elsewhere, where each is compiled."""
+    reading, blocks = description.reading, description.structure.blocks
+    if given is None and reading.takes is not None:
+        return
+    axes = reading.axes if description.positions else (description.widths[0],)
+    X = np.random.default_rng(0).standard_normal((2, *axes)) if given is None else given
+    X = X.reshape(-1, *(reading.takes or axes)).astype(float)
+    several = blocks if description.framework == "torch" else blocks[-1:]
+    try:
+        with reading.uncompiled():
+            made = reading.initialize([0])
+            owns = [reading.propagate(made, 0, X[None], each.node) for each in several]
+    except Exception:  # of the user's forward, as on doubles
+        return
+    drawn, states = Drawn(reading.graph, description.laws), description.by_positions(X)[None]
+    for block, own in zip(several, owns, strict=True):
+        read = drawn.propagate(reading.values(made), 0, states.reshape(1, len(X), -1), block.node)
+        placed = read.reshape(1, len(X), -1, reading.graph.widths[block.node])
+        least = 1e-3 * float(abs(own).max())
+        both = (each.reshape(own.shape) for each in (placed, placed.mT))  # channels last, or first
+        if not any(np.allclose(own, each, rtol=0, atol=least) for each in both):
+            path = reading.graph.origins[block.node]
+            raise refused(model, [(str(path), "its values are others than those that were read")])
 
 
 def _understood(
@@ -312,6 +351,9 @@ def _as_it_is(
     thaw(found)
     skips = sum(1 for block in found.blocks if block.skip)
     laws = _laws(reading, draws, (skips,) if skips > 1 else ())
+    if found.pieces:
+        width = found.blocks[0].width
+        laws[name_of_sum(found.pieces)] = law_of_sum(found.pieces, laws, width)
     return found, laws, network(found, laws)
 
 
@@ -497,24 +539,50 @@ def _wanted(reading: Reading, laws: Mapping[str, Law], count: int) -> int:
 def _check_apart(
     matrices: list[Linear], samples: Mapping[str, list[Array]], laws: Mapping[str, Law]
 ) -> None:
-    """Raise InputError for matrices that are correlated, or transposed ones, as drawn with one key.
+    """Raise InputError for matrices and biases that are correlated, or transposed ones, as drawn
+    with one key.
 
     Independent ones have Σ A_ij B_ij of variance Σ E[A_ij²] E[B_ij²]. Those without a law are
     refused for that.
     """
-    paths = dict.fromkeys(each.weight for each in matrices)
-    known = [path for path in paths if laws[path].kind != "unknown"]
+    both = [each.weight for each in matrices] + [each.bias for each in matrices if each.bias]
+    known = [path for path in dict.fromkeys(both) if laws[path].kind != "unknown"]
     drawn = {path: np.array(samples[path][:_FEW_PAIRS]) for path in known}
     lengths = {path: float(np.linalg.norm(value)) for path, value in drawn.items()}
-    for one, other in combinations(known, 2):
+    found = [pair for pair in combinations(known, 2) if all(lengths[path] for path in pair)]
+    for one, other in found:
         A, B = drawn[one], drawn[other]
-        alike = [each for each in (B, B.mT) if A.shape == each.shape]
+        alike = [each for each in (B, B.mT) if A.shape == each.shape] if A.ndim == B.ndim else []
         expected = lengths[one] * lengths[other] / np.sqrt(A.size)
-        if expected and any(abs(np.vdot(A, each)) > _CORRELATED * expected for each in alike):
+        if any(abs(np.vdot(A, each)) > _CORRELATED * expected for each in alike):
             wanted = (
-                "matrices drawn independently of each other, each with a key or seed of its own"
+                "matrices and biases drawn independently of each other, each with a key or seed of "
+                "its own"
             )
             raise InputError("model", f"{one} and {other}, correlated", wanted)
+    for node in matrices:
+        bias, path = node.bias, node.weight
+        if bias not in drawn or path not in drawn:
+            continue
+        is_narrow = laws[path].kind.startswith("low-rank")
+        if _makes(drawn[path], drawn[bias], is_narrow):
+            wanted = "biases that are drawn independently of the matrix, or zero"
+            raise InputError("model", f"{bias}, correlated with {path}", wanted)
+
+
+def _makes(W: Array, b: Array, is_narrow: bool) -> bool:
+    """True if biases are correlated with the columns of the matrix beside them.
+
+    Of independent ones |Σ b W|² has the mean |b|² |W|²/out, and is a sum of as many squares as W
+    has columns; of few if W has a low rank.
+    """
+    count = min(len(W), len(b))
+    W, b = W[:count], b[:count]
+    _, out, columns = W.shape
+    products = np.einsum("doi,do->i", W, b)
+    expected = float((W**2).sum() * (b**2).sum()) / (count * out)
+    free = min(columns, count) if is_narrow else columns
+    return bool(expected) and float(products @ products) * free > expected * beyond(free)
 
 
 def _of_one(

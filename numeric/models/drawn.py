@@ -20,7 +20,7 @@ from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
 from ..layers import sigma
-from .graph import Applied, Attention, Graph, Linear, Node, Norm, Product, Sum
+from .graph import Applied, Attention, Given, Graph, Linear, Node, Norm, Pooled, Product, Sum
 from .laws import Law
 
 _STREAM = int.from_bytes(b"drawn")
@@ -120,6 +120,10 @@ class Drawn:
                 found = self._product(inner, values[inner.source], made)
                 axes = self._axes(number)
                 values[number] = found.reshape(len(found), states.shape[1], *axes)
+            elif isinstance(inner, Given):
+                values[number] = np.broadcast_to(
+                    np.array(inner.table), (1, states.shape[1], *self._axes(number))
+                )
             else:
                 values[number] = _value(inner, values, self.graph.batch)
         return values
@@ -203,6 +207,9 @@ def _value(node: Node, values: Mapping[int, Array], batch: int) -> Array:
     match node:
         case Applied(source, function):
             return _function(function, 0)(values[source])
+        case Pooled(source, taps):
+            found = np.einsum("tp,crpn->crtn", matrices(taps)[0], values[source])
+            return np.asarray(found if taps.into else found[:, :, 0])
         case Norm(source):
             centred, root = _normalized(node, values[source], batch)
             return centred / root
@@ -276,13 +283,14 @@ def _normalized(node: Norm, u: Array, batch: int) -> tuple[Array, Array]:
 
 
 def _mean(node: Norm, u: Array, batch: int) -> Array:
-    """At each neuron the mean over its group; or over so many samples of a batch, of which rows are
-    whole ones, and over positions."""
+    """At each neuron the mean over its group, over positions too if the norm is; or over so many
+    samples of a batch, of which rows are whole ones, and over positions."""
     if node.kind == "batch":
         own = u.reshape(len(u), -1, math.prod(u.shape[2:-1], start=batch), u.shape[-1])
         return np.broadcast_to(own.mean(axis=2, keepdims=True), own.shape).reshape(u.shape)
     own = u.reshape(*u.shape[:-1], node.sets, -1)
-    return np.broadcast_to(own.mean(axis=-1, keepdims=True), own.shape).reshape(u.shape)
+    axes = (2, -1) if node.over else -1
+    return np.broadcast_to(own.mean(axis=axes, keepdims=True), own.shape).reshape(u.shape)
 
 
 def _function(activation: Activation, order: int) -> Callable[[Array], Array]:

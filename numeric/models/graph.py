@@ -26,6 +26,14 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Given:
+    """Rows of numbers, the same for all inputs: one at each position."""
+
+    table: tuple[tuple[float, ...], ...]
+    sources: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Linear:
     """c W u, or d b + c W u; of a signal Σ_k W^{(k)} u at the positions that tap k reads.
 
@@ -226,7 +234,7 @@ class Rows(NamedTuple):
     is_last: bool
 
 
-Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product | Pooled | Attention
+Node: TypeAlias = Inputs | Given | Linear | Applied | Norm | Sum | Product | Pooled | Attention
 
 
 @dataclass
@@ -286,7 +294,8 @@ class Graph:
         self.widths.append(width)
         taps = getattr(node, "taps", None)
         below = [self.shapes[source] for source in node.sources]
-        self.shapes.append(taps.into if taps else next(filter(None, below), ()))
+        own = (len(node.table),) if isinstance(node, Given) else ()
+        self.shapes.append(taps.into if taps else next(filter(None, below), own))
         self.origins.append(origin)
         return len(self.nodes) - 1
 

@@ -40,6 +40,9 @@ _ROWS = 128
 _SIMPLE = 10**7
 """The largest denominator of a square that is read as a fraction."""
 
+_FEWEST_APART = 0.5
+"""Of the variance between the sizes of independent rows, the least that is taken for that."""
+
 _INDEPENDENT = ("gaussian", "uniform", "truncated normal", "signs", "zero")
 """Kinds whose entries are independent."""
 
@@ -286,6 +289,8 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
         return Law("unknown", shape, _float(b.var()), why=fault)
     kind, density, measured, kurtosis = _entries(b)
     variance, error = measured.value, measured.error
+    if fault := _shared(b):
+        return Law("unknown", shape, _float(variance), why=fault)
     if kind == "sparse":
         variance, error = float((b**2).mean()), float((b**2).std()) / math.sqrt(b.size)
     if kind == "uniform" and _reaches(b, math.sqrt(1 / fan_in)):
@@ -455,6 +460,8 @@ def _dependent(W: Array) -> str | None:
     Of a large matrix it is that of some rows, or columns: enough to see it.
     """
     density = sympy.S.One if W.all() else _density(W)
+    if density == 1 and (fault := _alike(W) or _alike(W.mT) or _symmetric(W)):
+        return fault
     if density == 1:
         short = W if W.shape[1] <= W.shape[2] else W.transpose(0, 2, 1)
         W = np.ascontiguousarray(short[:, :_ROWS])
@@ -474,6 +481,44 @@ def _dependent(W: Array) -> str | None:
     if abs(traces.mean() - expected) > 6 * error:
         return "singular values that are not those of independent entries"
     return None
+
+
+def _shared(b: Array) -> str | None:
+    """Why the biases of one initialization depend on each other: their sum has another variance."""
+    count, out = b.shape
+    if count < 8 or out < 2:
+        return None
+    ratio = float((b.sum(axis=1) ** 2).sum() / (b**2).sum())
+    return "biases that depend on each other" if ratio * count > beyond(count) else None
+
+
+def beyond(count: int) -> float:
+    """What the sum of so many squared standard normal numbers exceeds once in 10⁹."""
+    return float(special.chdtri(count, 1e-9))
+
+
+def _alike(W: Array) -> str | None:
+    """Why the entries are not independent: the rows of a matrix differ too little in their sizes,
+    as copies of one row do whose entries are moved."""
+    squares = W * W
+    sizes = squares.sum(axis=2)
+    free = len(W) * (sizes.shape[1] - 1)
+    within = float(((sizes - sizes.mean(axis=1, keepdims=True)) ** 2).sum())
+    apart = float(squares.var())
+    few = within < _FEWEST_APART * free * W.shape[2] * apart
+    is_known = free > 200 and apart > _EXACT * float(squares.mean()) ** 2
+    return "rows or columns of one size" if is_known and few else None
+
+
+def _symmetric(W: Array) -> str | None:
+    """Why a square matrix has no independent entries: it is correlated with its transpose."""
+    _, out, fan_in = W.shape
+    if out != fan_in or out < 2:
+        return None
+    above = np.triu(W, 1)
+    shared = abs(float(np.vdot(above, np.triu(W.mT, 1))))
+    bound = 8 * float((W**2).mean()) * math.sqrt(len(W) * out * (out - 1) / 2)
+    return "entries that are those of the transpose" if shared > bound else None
 
 
 def square(factor: sympy.Expr) -> sympy.Expr:

@@ -28,6 +28,7 @@ from derive.layers.chain import Laws
 from derive.layers.notation import SIGMA
 from derive.network import Network
 
+from . import joined
 from .graph import Applied, Attention, Graph, Inputs, Linear, Node, Norm, Pooled, Product, Sum
 from .laws import Law, square
 from .signals import chosen
@@ -75,12 +76,14 @@ class Structure:
         blocks: layer 1, 2, …
         activation: σ, or σ of layers 1, 2, …
         ending: what is done to the last preactivations, which no layer has, in words.
+        pieces: the matrices of layer 1, if it is a sum of several.
     """
 
     graph: Graph
     blocks: tuple[Block, ...]
     activation: Activation | tuple[Activation, ...]
     ending: str | None
+    pieces: tuple[joined.Piece, ...] = ()
 
 
 def structure(graph: Graph) -> Structure:
@@ -89,6 +92,14 @@ def structure(graph: Graph) -> Structure:
     places = [at for at in cuts if _is_sum_of_layers(graph, at)]
     if not places:
         raise InputError("model", "no matrix on every path", "a matrix behind the inputs")
+    sums = [at for at in places if joined.pieces(graph, at)]
+    pieces = joined.pieces(graph, sums[-1]) if sums else ()
+    if len(pieces) > 1:
+        joined.check_frozen(graph, pieces)
+        graph = joined.joined(graph, sums[-1], pieces)
+        places = places[places.index(sums[-1]) :]
+    else:
+        pieces = ()
     first = graph.nodes[places[0]]
     if not isinstance(first, Linear) or not isinstance(graph.nodes[first.source], Inputs):
         wanted = "a first matrix that takes the inputs as they are; cannot read what comes before"
@@ -100,7 +111,8 @@ def structure(graph: Graph) -> Structure:
                 "in a branch: read the part before the second, or each branch, by itself"
             )
         raise InputError("model", _named(graph, places[0]), wanted)
-    live = [at for at in graph.between(0, places[-1]) if isinstance(graph.nodes[at], Pooled)]
+    above = graph.between(places[0] if pieces else 0, places[-1])
+    live = [at for at in above if isinstance(graph.nodes[at], Pooled)]
     if live:
         wanted = "means over positions next to a matrix, not of a sum, or before a function or norm"
         raise InputError("model", str(graph.origins[live[0]]), wanted)
@@ -112,7 +124,7 @@ def structure(graph: Graph) -> Structure:
     sigmas = tuple(block.function or linear for block in blocks[1:])
     bent = dict.fromkeys(sigma for sigma in sigmas if sigma != linear)
     activation = sigmas if len(bent) > 1 else next(iter(bent), linear)
-    return Structure(graph, tuple(blocks), activation, ending)
+    return Structure(graph, tuple(blocks), activation, ending, pieces)
 
 
 def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[str, ...]]:
@@ -131,6 +143,12 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     for each in matrices[1:]:
         _check_taps(each, laws[each.weight])
     remarks: list[str] = []
+    if made.pieces and not averages_scores(made) and not joined.is_of_one_size(made.pieces, laws):
+        wanted = (
+            "entries of one variance and one factor, also of biases, for matrices that layer 1 "
+            "adds, as descent changes each by its own size; put them in one matrix"
+        )
+        raise InputError("model", joined.name(made.pieces), wanted)
     dead = [each.weight for each in matrices if laws[each.weight].kept]
     if dead:
         remarks.append(f"taps of {', '.join(dead)} that are 0 at the start, held there")

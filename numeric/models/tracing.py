@@ -24,7 +24,20 @@ from derive.symbols import z
 
 from . import functions, signals
 from .factors import absorb
-from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Part, Pooled, Product, Rows, Sum
+from .graph import (
+    Applied,
+    Given,
+    Graph,
+    Inputs,
+    Linear,
+    Node,
+    Norm,
+    Part,
+    Pooled,
+    Product,
+    Rows,
+    Sum,
+)
 
 _MEAN = sympy.Symbol("_mean", real=True)
 _SQUARE = sympy.Symbol("_square", positive=True)
@@ -191,13 +204,39 @@ class Tracer:
         columns = width * (taps.count if taps else 1)
         if width and columns != fan_in:
             raise UnreadableError(f"a matrix of {fan_in} columns on {columns} neurons")
-        if source == 0:
+        if self._base(source) == 0:
             self.graph.widths[0] = width or fan_in
         self._keep(weight)
         made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale, taps=taps)
         at = self.graph.add(made, fan_out, self.origin)
         found = Neurons(at, form="" if taps else form)
         return found if bias is None else self.shifted(found, bias)
+
+    def embedded(self, table: Any, weight: Value) -> Neurons:
+        """The rows of a fixed table times a matrix, one at each position: embeddings of these."""
+        if not isinstance(weight, Parameter) or weight.is_fixed or np.ndim(weight.value) != 2:
+            raise UnreadableError("a fixed table times what is no matrix")
+        self._keep(weight)
+        fan_out, fan_in = weight.shape
+        rows = tuple(map(tuple, np.asarray(table, float).tolist()))
+        source = self.graph.add(Given(rows), fan_in, self.origin)
+        made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale)
+        form = "" if self.channels_last else "turned"
+        return Neurons(self.graph.add(made, fan_out, self.origin), form=form)
+
+    def at_positions(self, given: Value) -> Neurons | None:
+        """A parameter (…, T, n), or a fixed table times a matrix, as a layer of T positions."""
+        if isinstance(given, Matrices) and len(given.terms) == 1 and len(given.terms[0]) == 2:
+            table, weight = given.terms[0]
+            if table.is_fixed:
+                return self.embedded(float(table.scale) * table.value, weight.T)
+        if not isinstance(given, Parameter) or given.is_fixed or len(given.shape) < 2:
+            return None
+        *others, count, width = given.shape
+        if math.prod(others) != 1:
+            return None
+        own = replace(given, value=np.reshape(given.value, (count, width)))
+        return self.embedded(np.eye(count), own.T)
 
     def _sum_of_products(self, u: Value, weight: Matrices, bias: Parameter | None) -> Neurons:
         """b + Σ_k A_k B_k … u."""
@@ -328,8 +367,12 @@ class Tracer:
 
     def _by_rows(self, u: Value) -> Value:
         """The inputs of a matrix, if these are several rows: each is at a position."""
-        is_open = self.rows_of_inputs and len(self.given) > 2 and not self.graph.shapes[0]
+        axes = len(self.given) - (0 if self.channels_last else 1)
+        is_open = self.rows_of_inputs and axes > 1 and not self.graph.shapes[0]
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
+            return u
+        if self.channels_last:
+            self._place_inputs(self.given[0], self.given[1:])
             return u
         self.inputs_last = True
         self._place_inputs(self.given[-1], self.given[1:-1])
@@ -519,6 +562,12 @@ class Tracer:
             return parts
         if all(isinstance(each, Parameter | Matrices) for each in (left, right)):
             return as_matrices(left) + as_matrices(right).times(sympy.Integer(sign))
+        for one, other in ((left, right), (right, left)):
+            if isinstance(other, Neurons) and self._is_of_positions(one, other):
+                places, signs = self.at_positions(one), (1, sign) if other is left else (sign, 1)
+                assert places is not None
+                first, second = map(sympy.Integer, signs)
+                return self._sum(((first, other), (second, places)))
         if isinstance(right, Parameter) and isinstance(left, Neurons):
             return self.shifted(left, right.times(sympy.Integer(sign)))
         if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
@@ -532,6 +581,37 @@ class Tracer:
         if _apart(left, right):
             return self._sum(((sympy.S.One, left), (sympy.Integer(sign), right)))
         return self.together(lambda a, b: a + sign * b, left, right)
+
+    def _is_of_positions(self, given: Value, u: Neurons) -> bool:
+        """True if this is a row of its own for each position of a layer."""
+        if isinstance(given, Matrices):
+            ((table, *_), *_) = given.terms
+            return table.is_fixed and len(table.shape) == 2 and self._places(u) == table.shape[0]
+        if not isinstance(given, Parameter) or len(given.shape) < 2 or not np.any(given.value):
+            return False
+        return self._places(u) == given.shape[-2] > 1
+
+    def _places(self, u: Neurons) -> int:
+        """The positions of a layer along one axis, in front of the neurons; else 0."""
+        shape = self.graph.shapes[u.node]
+        is_last = self.channels_last != (u.form == "turned")
+        return shape[0] if len(shape) == 1 and is_last and u.form != "flat" else 0
+
+    def side_by_side(self, given: Sequence[Value]) -> Neurons:
+        """Layers one behind another along their positions, parameters (1, T, n) among them."""
+        found = [each if isinstance(each, Neurons) else self.at_positions(each) for each in given]
+        layers = [each for each in found if each is not None and self._places(each)]
+        if len(layers) < len(found):
+            raise UnreadableError("positions side by side with what has none")
+        counts = [self._places(each) for each in layers]
+        terms: list[tuple[sympy.Expr, Value]] = []
+        for number, (each, count) in enumerate(zip(layers, counts, strict=True)):
+            before, behind = sum(counts[:number]), sum(counts[number + 1 :])
+            at = [-1] * before + [*range(count)] + [-1] * behind
+            plain = replace(each, form="" if each.form == "turned" else each.form)
+            made = self.pooled(plain, lambda shape, at=at: signals.selected(shape, [at]), 1)  # type: ignore[misc]
+            terms.append((sympy.S.One, replace(made, form=each.form)))
+        return self._sum(tuple(terms))
 
     def multiply(self, left: Value, right: Value) -> Value:
         """left·right, entry by entry."""
@@ -653,6 +733,7 @@ class Tracer:
             raise UnreadableError(f"{path}, which is used with its biases and without them")
         absorb(self.graph)
         self.graph.join_pools()
+        absorb(self.graph)
         return self.graph
 
     def _materialized(self, u: Neurons) -> int:

@@ -21,8 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 REFUSED = {
     "DeepONet": "a second argument of forward: .* read the network of each by itself",
     "MLP-Mixer": "a random matrix over positions",
-    "NanoGPT": "a matrix added to a layer, as embeddings of positions",
-    "ViT": "cannot read expand",
     "ResNet without norms": r"no longer Gaussian; .* \(pre-activation\)",
     "ResNet with batch norm": "a matrix on what is a function of all samples",
     "TCN": "no longer Gaussian",
@@ -193,6 +191,66 @@ def test_what_is_done_to_the_inputs_is_done_to_them():
         models.read(Centred, X)
     with pytest.raises(InputError, match="as many rows of each"):
         models.read(TwoArguments, (X, Y[:1]))
+
+
+class Embedded(nn.Module):
+    """Tokens and patches whose first layer is a sum of matrices of several sizes."""
+
+    def __init__(self, n=8):
+        super().__init__()
+        self.patches, self.head = nn.Conv1d(2, n, 2, stride=2), nn.Linear(n, 2)
+        self.token = nn.Parameter(torch.randn(1, 1, n))
+        self.places = nn.Parameter(0.5 * torch.randn(1, 4, n))
+        for each in (self.patches.weight, self.patches.bias):
+            nn.init.normal_(each, std=0.25)
+        self.q, self.k, self.v, self.o = (nn.Linear(n, n, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        h = 2 * self.patches(x).transpose(1, 2)
+        h = torch.cat([self.token.expand(x.shape[0], -1, -1), h], dim=1) + self.places[:, :4]
+        y = F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h))
+        return self.head(h + self.o(y)).mean(1)
+
+
+def test_embeddings_are_one_matrix_of_what_they_take():
+    """K of layer 1 is the sum of their variances, exactly; its values are those of the model."""
+    X = np.random.default_rng(2).standard_normal((2, 2, 6))
+    found = models.read(Embedded, X, draws=100)
+    u, law = found.samples(X), found.laws
+    K = np.einsum("apc,bqc->apbq", u, u) * float(found.network.first_weights.C_W) / u.shape[2]
+    patch = X.reshape(2, 2, 3, 2).transpose(0, 2, 1, 3).reshape(2, 3, 4)
+    of = {name: float(law[name].C) for name in ("patches.weight", "patches.bias", "token")}
+    known = np.zeros((2, 4, 2, 4))
+    known[:, 1:, :, 1:] = np.einsum("apc,bqc->apbq", patch, patch) * 4 * of["patches.weight"] / 4
+    known[:, 1:, :, 1:] += 4 * of["patches.bias"]
+    known[:, 0, :, 0] = of["token"]
+    known += float(law["places"].C) / 4 * np.eye(4)[:, None]
+    np.testing.assert_allclose(K, known, rtol=1e-12)
+    assert str(found.network.first_weights).startswith("Gaussian")
+    seed, place = [3], found.structure.blocks[0].node
+    z = found.reading.propagate(found.reading.initialize(seed), 0, X[None], place)
+    torch.manual_seed(3)
+    own = Embedded().double()
+    h = 2 * own.patches(torch.from_numpy(X)).mT
+    h = torch.cat([own.token.expand(2, -1, -1), h], dim=1) + own.places
+    np.testing.assert_allclose(z[0], h.detach().numpy().reshape(2, -1), atol=1e-12)
+
+
+def test_matrices_of_two_sizes_without_attention_are_refused():
+    """Descent would change each by its own size, and Θ has one."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(5, 8), nn.Embedding(4, 8)
+            self.head = nn.Linear(8, 2)
+            nn.init.normal_(self.places.weight, std=0.1)
+
+        def forward(self, ids):
+            return self.head(torch.relu(self.tokens(ids) + self.places(torch.arange(4)))).mean(1)
+
+    with pytest.raises(InputError, match="put them in one matrix"):
+        models.read(Two, np.array([[0, 1, 2, 3]]), draws=30)
 
 
 class LowRank(nn.Module):

@@ -69,9 +69,45 @@ def turn(made):
     made[4].weight.copy_(made[2].weight.T)
 
 
+def shift(made):
+    """Biases that move the kinks, made from the matrix."""
+    made[2].bias.copy_(-0.4 * made[2].weight.sum(1))
+
+
+def share(made):
+    """One vector of biases twice."""
+    made[2].bias.normal_()
+    made[4].bias.copy_(made[2].bias)
+
+
+def move(made):
+    """Each row is the first one, moved on."""
+    first = torch.rand(24) - 0.5
+    rows = [first.roll(k) for k in range(24)]
+    made[2].weight.copy_(torch.stack(rows))
+
+
+def mirror(made):
+    """A symmetric matrix whose entries have one law."""
+    made[2].weight.copy_(made[2].weight.triu() + made[2].weight.triu(1).T)
+
+
+def replaced():
+    """A forward that is no method of the class."""
+    made = dense()()
+    made[2].forward = lambda x: 3 * torch.nn.functional.linear(x, made[2].weight)
+    return made
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (dense(shift), "2.bias, correlated with 2.weight"),
+        (dense(share), "2.bias and 4.bias, correlated"),
+        (dense(lambda made: made[2].bias.fill_(torch.randn(()).item())), "2.bias: unknown"),
+        (dense(move), "rows or columns of one size"),
+        (dense(mirror), "2.weight: unknown"),
+        (replaced, "a module whose forward was replaced"),
         (Residual, r"other values than its graph .* write h = h \+"),
         (hooked, "a hook on the model"),
         (dense(centre), "orthogonal to the same vectors in all"),
@@ -168,6 +204,48 @@ def test_random_buffers_are_told_of():
             return self.net(torch.sin(x @ self.B))
 
     assert any("B: drawn at random" in each for each in models.read(Features, X, draws=30).remarks)
+
+
+def test_what_is_done_in_training_alone_is_told_of():
+    """By the line of the model; dropout by its own remark."""
+
+    class Noisy(nn.Module):
+        def __init__(self, noise):
+            super().__init__()
+            self.net, self.last, self.noise = dense(widths=(6, 24, 24))(), nn.Linear(24, 2), noise
+
+        def forward(self, x):
+            h = self.net(x)
+            if self.training and self.noise:
+                h = h + torch.randn_like(h)
+            return self.last(nn.functional.dropout(torch.relu(h), 0.1, self.training))
+
+    told = [models.read(lambda own=own: Noisy(own), X, draws=30).remarks for own in (1, 0)]
+    assert any("in training mode forward computes something else (test_mod" in e for e in told[0])
+    assert not any("something else" in each for each in told[1])
+    assert any("dropout 0.1, off" in each for each in told[1])
+
+
+@pytest.mark.slow
+def test_a_sum_over_positions_in_a_function_is_no_mean():
+    """The factor T goes into the matrix below, so that each layer is what the model computes."""
+
+    class Summed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(6, 24), nn.Linear(24, 24), nn.Linear(24, 2)
+
+        def forward(self, x):
+            return self.c(torch.tanh(self.b(torch.tanh(self.a(x))).sum(1)))
+
+    given = np.random.default_rng(4).standard_normal((1, 4, 6))
+    found = models.read(Summed, given, draws=30)
+    z = found.reading.propagate(
+        found.reading.initialize(range(200)), 0, given[None], found.structure.blocks[1].node
+    )
+    own = (z.reshape(200, -1) ** 2).mean(axis=1)
+    K = flow(found.network, found.samples(given), 2, ["K"], width=24)["K"].to_numpy()[-1]
+    assert abs(own.mean() - K[0, 0]) < 5 * own.std() / 200**0.5 + K[0, 0] / 24  # 1 in 10⁶
 
 
 def test_no_learning_rate_where_its_series_is_none():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,10 @@ class Reading(ABC):
     @abstractmethod
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """∂(node)/∂(source) at one input, (count, width, width)."""
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """A context in which what makes the model is not compiled, which takes longer once."""
+        return nullcontext()
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """Take these laws where the framework cannot initialize the model again by itself."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -123,6 +124,15 @@ class KerasReading(Reading):
 
         return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
 
+    @contextmanager
+    def uncompiled(self) -> Iterator[None]:
+        """See `Reading`."""
+        tensorflow.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tensorflow.config.run_functions_eagerly(False)
+
     @property
     def _variables(self) -> list[Any]:
         return [self._weights[path] for path in self._paths]
@@ -227,10 +237,12 @@ class KerasReading(Reading):
     def _read(self, shape: tuple[int, ...]) -> Graph:
         tracer, faults = Tracer(), list[tuple[str, str]]()
         tracer.channels_last, tracer.given = True, (shape[-1], *shape[:-1])
+        tracer.rows_of_inputs = True
         for layer in self._function.layers:
             kind = type(layer).__name__
             if kind not in _LAYERS and kind != "InputLayer":
-                why = _REASONS.get(kind.rstrip("123D"), f"no layer here is a {kind}")
+                reason = _REASONS.get(kind.rstrip("123D"))
+                why = f"no layer here is a {kind}" + (f": {reason}" if reason else "")
                 faults.append((layer.name, why))
         if faults:
             raise refused(self._model, faults)
@@ -342,6 +354,8 @@ def _averaged_whole(tracer: Tracer, layer: Any, u: Value) -> Value:
 
 
 def _flat(tracer: Tracer, layer: Any, u: Value) -> Value:
+    if isinstance(u, Neurons) and u.node == 0 and len(tracer.given) > 1:
+        tracer.signal(u, len(tracer.given) - 1)
     is_signal = isinstance(u, Neurons) and tracer.graph.shapes[u.node]
     return replace(u, form="flat") if is_signal and isinstance(u, Neurons) else u
 
@@ -399,8 +413,16 @@ _WITH_ACTIVATION = tuple(
 _REASONS = {
     "MaxPooling": "the largest of several positions is no function of one",
     "GlobalMaxPooling": "the largest of several positions is no function of one",
-    "BatchNormalization": "no layer here is a BatchNormalization: it makes the inputs of a batch "
-    "depend on each other",
+    "BatchNormalization": "it makes the inputs of a batch depend on each other in training, and in "
+    "evaluation normalizes nothing at the start: leave it out, or read the model in torch",
+    "MultiHeadAttention": "attention is read of torch, as nn.MultiheadAttention or q @ k.mT",
+    "GroupNormalization": "GroupNorm is read of torch; LayerNormalization is read here",
+    "Normalization": "do it to the inputs before the model, and give these",
+    "Embedding": "embeddings are read of torch; or give unit vectors, and a Dense without biases",
+    "ZeroPadding": "use padding='same' of the convolution",
+    "EinsumDense": "write it as Dense",
+    "Softmax": "a softmax is no function of one neuron: end the model before it",
+    "Reshape": "only Flatten is read",
 }
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "relu": functions.relu,

@@ -78,7 +78,7 @@ def traced(
     """
     tracer, turned = Tracer(), dict[str, Any]()
     shape = closed.jaxpr.invars[-1].aval.shape
-    tracer.channels_last = channels_last
+    tracer.channels_last = tracer.rows_of_inputs = channels_last
     tracer.given = (shape[-1], *shape[1:-1]) if channels_last else tuple(shape)
     given = [Parameter(name, values[name]) if name in values else None for name in names]
 
@@ -108,6 +108,8 @@ def traced(
         raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
     except ValueError as error:
         raise refused(model, [(tracer.where, f"not one output ({error})")]) from None
+    except (TypeError, AttributeError, IndexError):  # of arguments unknown here
+        raise refused(model, [(tracer.where, "this operation with such arguments")]) from None
 
 
 def _operand(value: Any) -> Any:
@@ -135,14 +137,23 @@ def _short(value: Any) -> str:
 def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, bool]) -> Any:
     ((left,), (right,)), batch = equation.params["dimension_numbers"]
     if batch != ((), ()):
-        raise UnreadableError("a product over several axes")
+        raise UnreadableError("a product over several axes, as of attention: it is read of torch")
     u, W, axis = operands[0], operands[1], right
     if isinstance(u, Parameter):
         u, W, axis = operands[1], operands[0], left
     if not isinstance(W, Parameter) or not isinstance(u, Neurons | Beside):
-        raise UnreadableError("a product of two layers, as in attention")
+        raise UnreadableError(
+            "a product of two layers, as in attention, which is read of torch"
+            if isinstance(u, Neurons | Beside)
+            else "a product of two parameters: multiply the layer by one after the other"
+        )
     if W.path == "a constant" or W.value.ndim != 2:
-        raise UnreadableError(f"a product with {W.path} of shape {W.shape}")
+        why = f"a product with {W.path} of shape {W.shape}"
+        if W.path == "a constant":
+            why += ": apply it to the inputs before the model, and give these"
+        elif W.value.ndim > 2:
+            why += ": attention, and neurons along several axes, are read of torch"
+        raise UnreadableError(why)
     is_turned = axis == 0
     turned[W.path] = is_turned != W.turned
     shape = equation.invars[operands.index(u)].aval.shape
@@ -302,8 +313,17 @@ def _reshaped(tracer: Tracer, u: Any, equation: Any) -> Any:
         if u.value.ndim == 2 and shape != u.value.shape and 1 not in (*shape, *u.value.shape):
             raise UnreadableError(f"{u.path}, which is reshaped")
         return u
+    if isinstance(u, Neurons) and u.node == 0 and name == "reshape":
+        _places_of_inputs(tracer, u, equation.invars[0].aval.shape)
     if isinstance(u, Neurons) and tracer.graph.shapes[u.node]:
         return _moved(tracer, u, equation)
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    axes = tuple(P for P in equation.outvars[0].aval.shape if P != 1)
+    if name == "reshape" and width > 1 and axes != (width,):
+        raise UnreadableError(
+            "neurons along several axes, as of heads or groups: attention and GroupNorm are read "
+            "of torch"
+        )
     if name == "transpose" and isinstance(u, Neurons):
         raise UnreadableError("a transposed layer")
     return u

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -123,6 +124,15 @@ class JaxReading(Reading):
     def again(self) -> bool:
         """See `Reading`."""
         return self._make is not None
+
+    @contextmanager
+    def uncompiled(self) -> Iterator[None]:
+        """See `Reading`: one model is made as it is."""
+        kept, self._together = self._together, False
+        try:
+            yield
+        finally:
+            self._together = kept
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """See `Reading`."""
@@ -395,7 +405,11 @@ def _check_no_batch(model: Any, statistics: Any) -> None:
     found = jax.tree_util.tree_flatten_with_path(statistics)[0]
     places = dict.fromkeys(_path(path).rpartition(".")[0] for path, _ in found)
     if places:
-        raise refused(model, [(place, "batch normalization") for place in places])
+        why = (
+            "batch normalization, which makes inputs depend on each other in training, and in "
+            "evaluation normalizes nothing at the start: leave it out, or read the model in torch"
+        )
+        raise refused(model, [(place, why) for place in places])
 
 
 def _path(path: Any) -> str:

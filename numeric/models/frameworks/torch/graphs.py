@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import operator
+import os
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
@@ -46,6 +49,43 @@ def traced(module: nn.Module) -> fx.Graph:
     if given:
         _without_arguments(graph)
     return graph
+
+
+def differences(module: nn.Module) -> list[str]:
+    """A remark on what a module in evaluation mode computes otherwise in training mode, but for
+    dropout and batch normalization, which are modules and functions of their own."""
+    own = traced(module)
+    module.train()
+    try:
+        other = traced(module)
+    except Exception as error:  # of the user's forward
+        return [f"read as in evaluation: in training mode it raises {type(error).__name__}"]
+    finally:
+        module.eval()
+    found = next((pair for pair in zip_longest(own.nodes, other.nodes) if _differ(*pair)), None)
+    if found is None:
+        return []
+    place = line(found[1] or found[0]) or line(found[0] or found[1])
+    return [f"read as in evaluation mode: in training mode forward computes something else{place}"]
+
+
+def _differ(one: fx.Node | None, other: fx.Node | None) -> bool:
+    """True if these are two operations, or have other arguments, whatever they say of training."""
+    return one is None or other is None or _spelled(one) != _spelled(other)
+
+
+def _spelled(node: fx.Node) -> tuple[Any, ...]:
+    modes = {name: None if isinstance(each, bool) else each for name, each in node.kwargs.items()}
+    args = [None if isinstance(each, bool) else str(each) for each in node.args]
+    found = node.op, str(node.target), str(args), str(modes)
+    return tuple(re.sub(r"_tensor_constant\d+", "_tensor_constant", each) for each in found)
+
+
+def line(node: fx.Node | None) -> str:
+    """The line of the user's code that calls this, in brackets."""
+    frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', (node and node.stack_trace) or "")
+    own = [each for each in frames if not each[0].startswith(os.path.dirname(torch.__file__))]
+    return f" ({os.path.basename(own[-1][0])}:{own[-1][1]})" if own else ""
 
 
 def _traced(module: nn.Module, given: Mapping[str, Any], buffers: bool) -> fx.Graph:

@@ -111,6 +111,8 @@ def _operation(
         called = module.get_submodule(str(node.target))
         if called._forward_hooks or called._forward_pre_hooks:
             raise UnreadableError("hooks on a module, which may change what it takes or gives")
+        if "forward" in vars(called):
+            raise UnreadableError("a module whose forward was replaced: write it as a class")
         if isinstance(args[0], Heads | Scores):
             return attention.module(tracer, called, args[0])
         if len(args) != 1:
@@ -290,7 +292,9 @@ def _einsum(tracer: Tracer, spelled: str, *given: Value) -> Value:
 
 
 def _cat(tracer: Tracer, given: Any, dim: int = 0) -> Value:
-    """Values side by side, along the axis of the neurons."""
+    """Values side by side, along the axis of the neurons, or of the positions."""
+    if dim == 1 and any(isinstance(e, Parameter) for e in given):
+        return tracer.side_by_side(given)
     made = beside(given)
     first, *_ = made.parts
     axes = len(tracer.graph.shapes[first.node]) if first.form != "flat" else 0
@@ -662,6 +666,9 @@ def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Any:
     if isinstance(u, Neurons) and u.form == "turned" and len(tracer.graph.shapes[u.node]) == 1:
         sizes = _ROWS, *tracer.graph.shapes[u.node], tracer.graph.widths[u.node]
         return sizes if dim is None else sizes[dim]
+    if isinstance(u, Neurons) and u.node == 0 and len(tracer.given) > 2 and dim != 0:
+        own = (_ROWS, *tracer.given[1:])
+        return own if dim is None else own[dim]
     shape = _SHAPE if isinstance(u, Neurons) else _OTHER
     return shape if dim is None else _item(tracer, shape, dim)
 
@@ -680,6 +687,8 @@ def _item(tracer: Tracer, u: Any, at: Any) -> Any:
     if isinstance(u, Neurons | Beside):
         return _part(tracer, u, at)
     if not isinstance(u, _Size):
+        if isinstance(u, Parameter) and u.shape == np.shape(u.value[at]):
+            return u
         raise UnreadableError("an index: some neurons of a layer")
     return _ROWS if u is _SHAPE and at == 0 else _OTHER
 
@@ -701,6 +710,22 @@ def _reshaped(tracer: Tracer, u: Value, *given: Any, shape: Any = None) -> Value
     if not is_whole and not (isinstance(rest, int) and 0 < rest == (width or rest)):
         raise UnreadableError("a layer in another shape than a row for each input")
     return _laid_flat(tracer, u)
+
+
+def _expanded(tracer: Tracer, u: Value, *given: Any) -> Value:
+    """A parameter with a row for each input, as a token has."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    kept = zip(sizes[1:], u.shape[1:], strict=True) if isinstance(u, Parameter) else [(0, 1)]
+    if not all(size in (-1, own) for size, own in kept):
+        raise UnreadableError("expand, but of a parameter (1, positions, neurons) over the inputs")
+    return u
+
+
+def _repeated(tracer: Tracer, u: Value, *given: Any) -> Value:
+    """A parameter with a row for each input."""
+    if not isinstance(u, Parameter) or any(size != 1 for size in given[1:]):
+        raise UnreadableError("repeat, but of a parameter (1, positions, neurons) over the inputs")
+    return u
 
 
 def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
@@ -769,6 +794,8 @@ _METHODS = (
     | {
         "view": _reshaped,
         "size": _sized,
+        "expand": _expanded,
+        "repeat": _repeated,
     }
 )
 _RESHAPED = frozenset(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import os
-import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,8 @@ from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
 from .graphs import (
     Prepared,
+    differences,
+    line,
     only,
     out_of_place,
     part,
@@ -92,8 +93,11 @@ class TorchReading(Reading):
         held = reparametrized(self._model)
         unwrapped(self._model)
         given = None if inputs is None else self._given_to(inputs)
+        tables = any(isinstance(each, nn.Embedding) for each in self._model.modules())
+        self._takes_tokens = tables and inputs is not None and np.all(inputs == np.rint(inputs))
         found = _read(self._model, given, output, () if inputs is None else inputs.shape)
         self._traced, self.graph, self.channels_last, self._prepared = found
+        self.graph.remarks += differences(self._model)
         if self._prepared is not None and inputs is not None:
             self.takes = inputs.shape[1:]
         if held:
@@ -257,9 +261,14 @@ class TorchReading(Reading):
             inputs = np.random.default_rng(0).standard_normal((2, *axes))
         try:
             with torch.enable_grad(), _one_thread():
-                own = chosen(self._model(*self._given_to(inputs)), output)
+                given = self._given_to(inputs)
+                if self._takes_tokens:
+                    given = [each.long() for each in given]
+                own = chosen(self._model(*given), output)
                 read = self._traced(torch.from_numpy(np.array(self.prepare(inputs))))
-        except Exception:  # of the user's forward, on inputs of another shape
+        except Exception as raised:  # of the user's forward, on inputs of another shape
+            told = f"not compared with the model's own values: its forward raises {raised!r:.80}"
+            self.graph.remarks.append(told)
             return
         error = (own - read.reshape(own.shape)).detach().abs().max()
         if error > 1e-3 * own.detach().abs().max():
@@ -301,7 +310,8 @@ class TorchReading(Reading):
         """A filter (out, in, *size) behind so many axes as a matrix (out, in), its columns side by
         side."""
         if path in self.graph.turned:
-            return values.swapaxes(-1, -2)
+            *_, rows, columns = values.shape
+            return values.reshape(*values.shape[:leading], rows, columns).swapaxes(-1, -2)
         flat = values.ndim > leading + 1
         return values.reshape(*values.shape[: leading + 1], -1) if flat else values
 
@@ -413,7 +423,7 @@ def _read(
         given = [each.node for each in args if isinstance(each, Neurons)]
         follows = unread.intersection(given) and node.op != "call_module"
         if not follows and tracer.where not in dict(faults):
-            faults.append((tracer.where, f"{why}{_line(node)}"))
+            faults.append((tracer.where, f"{why}{line(node)}"))
         at = tracer.graph.add(Inputs(), 0, node.name)
         unread.add(at)
         return Neurons(at)
@@ -427,7 +437,7 @@ def _read(
         raise refused(model, [("model", str(error))]) from None
     if given is not None:
         tracer.given = (len(given[0]), *(first.shape if first else given[0].shape[1:]))
-    tracer.graph.lines = {node.name: _line(node) for node in graph.nodes}
+    tracer.graph.lines = {node.name: line(node) for node in graph.nodes}
     values = evaluate(graph, model, tracer, otherwise)
     if faults:
         raise refused(model, faults)
@@ -449,13 +459,6 @@ def _place(error: Exception) -> str:
         return "model"
     last = own[-1]
     return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
-
-
-def _line(node: fx.Node) -> str:
-    """The line of the user's code that calls this, in brackets."""
-    frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', node.stack_trace or "")
-    own = [each for each in frames if not each[0].startswith(os.path.dirname(torch.__file__))]
-    return f" ({os.path.basename(own[-1][0])}:{own[-1][1]})" if own else ""
 
 
 def _without_shapes(
