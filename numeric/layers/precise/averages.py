@@ -9,7 +9,7 @@ from typing import TypeAlias
 import sympy
 from flint import arb
 
-from derive.activations.functions import Activation, z
+from derive.activations.functions import Activation
 from derive.errors import InputError, Words
 
 from ..coincident_inputs import multiples
@@ -57,7 +57,6 @@ class Averages:
             groups = tuple(group for _, group in average)
             self._sets.setdefault(members, []).append((at, groups))
         self._sums: dict[Members, Sums] = {}
-        self._polynomials = all(piece.expr.is_polynomial(z) for piece in activation.pieces)
         self._truncated = truncated.is_made_of_these(activation)
         if not activation.is_smooth:
             if not self._truncated:
@@ -171,10 +170,6 @@ class Averages:
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):
             return arb(0)
-        if len(groups) == 1 and self._polynomials:
-            return pieces.of_one(self._activation, groups[0], K[0][0])
-        if len(groups) == 2 and self._polynomials:
-            return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
         return truncated.average(self._activation, groups, K, goal)
 
 
