@@ -14,7 +14,7 @@ from derive.errors import InputError, Words
 
 from ..coincident_inputs import multiples
 from ..resting import at_rest
-from . import functions, geometry, pieces, polynomial, truncated
+from . import functions, geometry, pieces, truncated
 from .geometry import Matrix, Rows
 from .pieces import Group
 from .recursions import Average
@@ -86,10 +86,7 @@ class Averages:
         for members, wanted in self._sets.items():
             part = [[K[a][b] for b in members] for a in members]
             own = tuple(rows[a] for a in members)
-            if self._activation.is_polynomial:
-                products = [_orders(groups) for _, groups in wanted]
-                values = polynomial.averages(self._activation, products, part)
-            elif members in self._sums:
+            if members in self._sums:
                 values = self._sums[members](part, own, goal)
             else:
                 values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
@@ -98,7 +95,7 @@ class Averages:
         return found
 
     def _seconds(self, members: Members, K: Matrix, rows: Rows, goal: float) -> float:
-        if self._activation.is_polynomial:
+        if members not in self._sums and self._activation.is_smooth:
             return 0.0
         if members not in self._sums:
             return _PIECES * _MORE ** (len(members) - 1) * len(self._sets[members])
@@ -135,7 +132,8 @@ class Averages:
         merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
-        if len(kept) > 2 and geometry.rank([rows[a] for a in kept]) < len(kept):
+        conditional = not self._activation.is_smooth and len(kept) > 2
+        if conditional and geometry.rank([rows[a] for a in kept]) < len(kept):
             wanted = "without a precision, inputs of which one is a combination of the others"
             raise InputError("precision", Words(f"a precision with {self._activation}"), wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
