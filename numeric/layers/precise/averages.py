@@ -10,13 +10,15 @@ import sympy
 from flint import arb
 
 from derive.activations.functions import Activation
+from derive.arithmetic.balls import Matrix, ball
 from derive.errors import InputError, Words
+from derive.gaussian import distributions, truncated
+from derive.gaussian.distributions import Group
 
 from ..coincident_inputs import multiples
 from ..resting import at_rest
-from . import functions, geometry, pieces, truncated
-from .geometry import Matrix, Rows
-from .pieces import Group
+from . import geometry
+from .geometry import Rows
 from .recursions import Average
 from .smooth import WANTED, Orders, Sums
 
@@ -113,7 +115,7 @@ class Averages:
                 return arb(0)
             if sympy.nan in at:
                 return arb("nan")
-            value = functions.ball(sympy.Mul(*at))
+            value = ball(sympy.Mul(*at))
             moving = [k for k in range(len(groups)) if k not in resting]
             if not moving:
                 return value
@@ -138,7 +140,7 @@ class Averages:
             raise InputError("precision", Words(f"a precision with {self._activation}"), wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
         for _, factor in merged:
-            value *= functions.ball(factor)
+            value *= ball(factor)
         return value
 
     def _merged(
@@ -166,7 +168,7 @@ class Averages:
         return (tuple(order for order, _ in factors), outer), share * scale
 
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
-        if any(pieces.is_zero(self._activation, group) for group in groups):
+        if any(distributions.is_zero(self._activation, group) for group in groups):
             return arb(0)
         return truncated.average(self._activation, groups, K, goal)
 

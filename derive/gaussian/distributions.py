@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import sympy
 
-from derive.activations.functions import Activation, z
-from derive.errors import InputError, Words
-from derive.gaussian.shapes import SingleShape
-from derive.work.caches import cache
-
-from ...brackets.one_input import distribution
+from ..errors import InputError, Words
+from ..symbols import z
+from ..work.caches import cache
+from . import closed_forms
+from .pieces import Pieces
+from .shapes import SingleShape
 
 Scaled: TypeAlias = "tuple[tuple[int, Fraction], ...]"
 """Factors σ^{(order)}(c z), by their orders and c."""
@@ -22,29 +23,45 @@ Group: TypeAlias = "tuple[tuple[int, ...] | Scaled, int]"
 """The orders of the derivatives of σ at one sample, and of the derivative of their product."""
 
 
-class Exact(NamedTuple):
-    """Kinks, the pieces between them, and {(κ, m): c}."""
+class Distribution(NamedTuple):
+    """Functions between kinks plus Σ c δ^{(m)}(z − κ), deltas = {(κ, m): c}."""
 
-    kinks: list[sympy.Expr]
-    pieces: list[sympy.Expr]
+    kinks: tuple[sympy.Expr, ...]
+    pieces: tuple[sympy.Expr, ...]
     deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
 
 
+def distribution(activation: Pieces, shape: SingleShape) -> Distribution:
+    """(d/dz)^outer Π σ^{(order)}."""
+    pieces = [
+        sympy.Mul(*(piece.expr.diff(z, order) for order in shape.orders))
+        for piece in activation.pieces
+    ]
+    deltas = Counter(closed_forms.deltas(activation, shape.orders))
+    for _ in range(shape.outer):
+        deltas = Counter({(kink, order + 1): c for (kink, order), c in deltas.items()})
+        for kink, left, right in zip(activation.kinks, pieces, pieces[1:], strict=False):
+            deltas[kink, 0] += (right - left).subs(z, kink)
+        pieces = [piece.diff(z) for piece in pieces]
+    simple = {at: sympy.simplify(c) for at, c in deltas.items()}
+    return Distribution(
+        activation.kinks,
+        tuple(sympy.simplify(piece) for piece in pieces),
+        {at: c for at, c in simple.items() if c != 0},
+    )
+
+
 @cache(entries=4096)
-def exact_distribution(activation: Activation, group: Group) -> Exact:
+def of_group(activation: Pieces, group: Group) -> Distribution:
     """The factors at one sample."""
     factors, outer = group
     orders = tuple(order for order in factors if isinstance(order, int))
-    if len(orders) < len(factors):
-        return _scaled(
-            activation, tuple(each for each in factors if isinstance(each, tuple)), outer
-        )
-    found = distribution(activation, SingleShape(orders, outer))
-    pieces = list(found.pieces)
-    return Exact(list(activation.kinks), pieces, found.deltas)
+    if len(orders) == len(factors):
+        return distribution(activation, SingleShape(orders, outer))
+    return _scaled(activation, tuple(each for each in factors if isinstance(each, tuple)), outer)
 
 
-def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
+def _scaled(activation: Pieces, factors: Scaled, outer: int) -> Distribution:
     """∂^outer Π σ^{(order)}(c z), c ≠ 0, for orders at which σ has no δ."""
     for order, _ in factors:
         if any(activation.jumps(j) for j in range(order)):
@@ -76,15 +93,15 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
             if jump != 0:
                 deltas[kink, 0] = jump
         pieces = [piece.diff(z) for piece in pieces]
-    return Exact(kinks, pieces, deltas)
+    return Distribution(tuple(kinks), tuple(pieces), deltas)
 
 
-def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
+def _piece_at(activation: Pieces, at: sympy.Expr) -> sympy.Expr:
     """σ as the polynomial that it is around a point."""
     return next(piece.expr for piece in activation.pieces if piece.lower <= at < piece.upper)
 
 
-def is_zero(activation: Activation, group: Group) -> bool:
+def is_zero(activation: Pieces, group: Group) -> bool:
     """True if there is nothing to average."""
-    _, pieces, deltas = exact_distribution(activation, group)
+    _, pieces, deltas = of_group(activation, group)
     return not deltas and not any(pieces)
