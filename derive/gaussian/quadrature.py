@@ -26,11 +26,11 @@ import sympy
 from flint import acb, arb, ctx
 
 from ..arithmetic import balls
-from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
+from ..arithmetic.balls import Ball, compile_arb, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from ..work.caches import cache
-from . import closed_forms, oracle, panels, plane, truncated
+from . import oracle, panels, plane, truncated
 from .pieces import Pieces
 from .piecewise import logistic_to_tanh
 from .shapes import Shape, SingleShape, is_even, leibniz
@@ -188,12 +188,6 @@ def double(
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
     if rest > 0 and truncated.is_made_of_these(activation):
         return _truncated_plane(activation, orders, kernel, digits)
-    closed = None
-    if rest > 0:
-        closed = closed_forms.average_two(activation, *orders, *map(exactly, kernel))
-    if closed is not None:
-        with mpmath.workdps(digits + 10):
-            return mpmath.mpf(closed.evalf(digits + 5))
     singular = any(activation.jumps(j) for order in orders for j in range(order))
     if not singular and rest > 0:
         found = panels.average(activation, orders, (K11, rate, rest), digits)
