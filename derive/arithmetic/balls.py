@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import mpmath
 import sympy
@@ -18,6 +18,8 @@ from flint import acb, arb, ctx, fmpq
 from ..errors import InputError
 
 Ball = Callable[[acb, bool], acb]
+Matrix: TypeAlias = "list[list[arb]]"
+_Number = TypeVar("_Number", arb, acb)
 
 _MEROMORPHIC: dict[type[sympy.Basic], Callable[[acb], acb]] = {
     sympy.cos: acb.cos,
@@ -126,6 +128,24 @@ def _node(expr: sympy.Expr, parts: list[Ball], variable: sympy.Symbol) -> Ball:
 def constant(value: sympy.Expr) -> arb:
     """A real number as a ball that holds it. Raises InputError as `compile_arb` does."""
     return compile_arb(value, sympy.Dummy())(acb(0), False).real
+
+
+def ball(value: object) -> arb:
+    """A number as a ball that holds it: of Python, of NumPy or a sympy expression."""
+    if isinstance(value, sympy.Expr):
+        return constant(value)
+    numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
+    return arb(fmpq(int(numerator), int(denominator)))
+
+
+def power(base: _Number, exponent: int) -> _Number:
+    """base^exponent by products: Arb has no power of a ball around 0."""
+    if exponent < 0:
+        return 1 / power(base, -exponent)
+    total = base * 0 + 1
+    for bit in f"{exponent:b}":
+        total = total * total * base if bit == "1" else total * total
+    return total
 
 
 def vanishes(expr: sympy.Expr, variable: sympy.Symbol, at: sympy.Expr) -> bool:

@@ -237,7 +237,7 @@ def refined(
         def holds(root: mpmath.mpf) -> bool:
             return bool(function(root * (1 - step)) * function(root * (1 + step)) < 0)
 
-        for root in _regula_falsi(function, left, right):
+        for root in regula_falsi(function, left, right):
             if abs(root - last) < step * root and holds(root):
                 return root
             last = root
@@ -246,10 +246,11 @@ def refined(
     raise InputError("digits", digits, f"fewer, for the zero near K = {float(last):.6g}")
 
 
-def _regula_falsi(
+def regula_falsi(
     function: Callable[[mpmath.mpf], mpmath.mpf], left: mpmath.mpf, right: mpmath.mpf
 ) -> Iterator[mpmath.mpf]:
-    """Where secants of a shrinking bracket cross zero, by Anderson and Björck's rule."""
+    """Where secants of a shrinking bracket cross zero, by Anderson and Björck's rule; it ends with
+    an exact zero, or where it takes too many."""
     below, above = function(left), function(right)
     for _ in range(_MOST_SECANTS):
         at = right - above * (right - left) / (above - below)

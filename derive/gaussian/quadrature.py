@@ -7,9 +7,9 @@ plane (`plane`) or, where they are almost the same, on the line of z_1 and that 
 Its error squares when the step is halved, so the difference between the sums over even and over odd
 nodes, squared, is that of their mean. Its step is as fine as σ varies; where √q is far more than
 that, closed forms and Arb's adaptive integration take its place on the line, which needs some steps
-for every power of 2 in between. Piecewise σ: closed forms on the line; on the plane the average
-over z_2 given z_1 in closed form, and Arb's adaptive integration between the kinks, or where the
-pieces are no polynomials `panels`. What none does goes to `oracle`, at leisure.
+for every power of 2 in between. Piecewise σ: closed forms on the line; on the plane `truncated`,
+or where the pieces are no polynomials times exponentials `panels`. What none does goes to `oracle`,
+at leisure.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import mpmath
 import sympy
 from flint import acb, arb, ctx
 
 from ..arithmetic import balls
-from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
+from ..arithmetic.balls import Ball, compile_arb, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from ..work.caches import cache
-from . import closed_forms, oracle, panels, plane
+from . import oracle, panels, plane, truncated
 from .pieces import Pieces
 from .piecewise import logistic_to_tanh
 from .shapes import Shape, SingleShape, is_even, leibniz
@@ -186,16 +186,9 @@ def double(
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
     if activation.is_smooth and not activation.is_polynomial:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
-    closed = None
-    if rest > 0:
-        closed = closed_forms.average_two(activation, *orders, *map(exactly, kernel))
-    if closed is not None:
-        with mpmath.workdps(digits + 10):
-            return mpmath.mpf(closed.evalf(digits + 5))
-    polynomial = all(piece.expr.is_polynomial(z) for piece in activation.pieces)
+    if rest > 0 and truncated.is_made_of_these(activation):
+        return _truncated_plane(activation, orders, kernel, digits)
     singular = any(activation.jumps(j) for order in orders for j in range(order))
-    if polynomial and not singular and rest > 0:
-        return _piecewise_plane(activation, orders, (K11, rate, rest), digits)
     if not singular and rest > 0:
         found = panels.average(activation, orders, (K11, rate, rest), digits)
         if found is not None:
@@ -386,79 +379,19 @@ def _piecewise_line(
         return average_at(activation, orders, outer, q, digits)
 
 
-def _piecewise_plane(
+def _truncated_plane(
     activation: Pieces,
     orders: tuple[int, int],
-    conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
+    kernel: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
 ) -> mpmath.mpf:
-    """As `_smooth_plane`, for polynomials between kinks and derivatives without δ-functions."""
-    K11, rate, rest = conditional
-    with ctx.workprec(_bits(digits) + 20):
-        root, slope, spread = arb(K11).sqrt(), arb(rate), arb(rest).sqrt()
-        first, second = (_pieces(activation, order) for order in orders)
-        reach = (2 * arb(digits + 5) * arb(10).log()).sqrt() + 2
-        total = arb(0)
-        for piece in first:
-
-            def integrand(x: acb, analytic: bool, piece: _Piece = piece) -> acb:
-                at = root * x
-                density = (-x * x / 2).exp() / (2 * acb.pi()).sqrt()
-                inner = sum((_truncated(part, slope * at, spread) for part in second), acb(0))
-                return _horner(piece.coefficients, at) * inner * density
-
-            left = (-reach).max(piece.lower / root) if piece.lower is not None else -reach
-            right = reach.min(piece.upper / root) if piece.upper is not None else reach
-            if left < right:
-                total += balls.integral(integrand, left.mid(), right.mid()).real
-        if not total.rad() < arb(10) ** -digits:
-            raise InputError("digits", digits, f"fewer, for an average of {activation}")
-        return to_mpf(total)
-
-
-class _Piece(NamedTuple):
-    """A polynomial, by its coefficients from the constant on, between two kinks."""
-
-    lower: arb | None
-    upper: arb | None
-    coefficients: tuple[arb, ...]
-
-
-def _pieces(activation: Pieces, order: int) -> list[_Piece]:
-    found = []
-    for lower, upper, expr in activation.pieces:
-        coefficients = sympy.Poly(expr.diff(z, order), z).all_coeffs()[::-1]
-        left, right = (constant(end) if end.is_finite else None for end in (lower, upper))
-        found.append(_Piece(left, right, tuple(constant(value) for value in coefficients)))
-    return found
-
-
-def _horner(coefficients: tuple[arb, ...], at: acb) -> acb:
-    total = acb(0)
-    for value in reversed(coefficients):
-        total = total * at + value
-    return total
-
-
-def _truncated(piece: _Piece, mean: acb, spread: arb) -> acb:
-    """⟨p(v) 1(lower < v < upper)⟩ for v ~ N(mean, spread²): Stein's identity with its boundaries,
-
-    ⟨v^{k+1}⟩ = mean ⟨v^k⟩ + spread² (k ⟨v^{k−1}⟩ − [v^k density(v)] between the ends).
-    """
-
-    def beyond(end: arb | None, side: int) -> acb:
-        return acb(side) if end is None else ((end - mean) / (spread * arb(2).sqrt())).erf()
-
-    def boundary(end: arb | None, k: int) -> acb:
-        if end is None:
-            return acb(0)
-        away = (end - mean) / spread
-        return acb(end) ** k * (-away * away / 2).exp() / (spread * (2 * arb.pi()).sqrt())
-
-    previous, current = acb(0), (beyond(piece.upper, 1) - beyond(piece.lower, -1)) / 2
-    total = acb(0)
-    for k, coefficient in enumerate(piece.coefficients):
-        total += coefficient * current
-        edge = boundary(piece.upper, k) - boundary(piece.lower, k)
-        previous, current = current, mean * current + spread**2 * (k * previous - edge)
-    return total
+    """In closed form but for what `orthants` integrates, to 10^{−digits}."""
+    groups = [((order,), 0) for order in orders]
+    for doublings in range(_DOUBLINGS):
+        with ctx.workprec(_bits(digits) + 20 << doublings):
+            K11, K12, K22 = map(arb, kernel)
+            goal = 0.6 * ctx.prec
+            value = truncated.average(activation, groups, [[K11, K12], [K12, K22]], goal)
+            if value.rad() < arb(10) ** -digits:
+                return to_mpf(value)
+    raise InputError("digits", digits, f"fewer, for an average of {activation}")

@@ -12,6 +12,7 @@ import mpmath
 from ..arithmetic.balls import exactly
 from ..citations import rests_on
 from ..depth.fixed_points import at_rest, every_rests
+from ..depth.zeros import regula_falsi
 from ..errors import InputError
 from ..network import Network
 from ..work.caches import cache
@@ -216,21 +217,14 @@ def _bracketed(
 
     (mpmath's own stops where the function is small, which near χ = 1 is everywhere.)
     """
-    a, b = mpmath.log(left), mpmath.log(right)
-    at_a, at_b = function(left), function(right)
-    last = a
-    for _ in range(200):
-        at = b - at_b * (b - a) / (at_b - at_a)
-        value = function(mpmath.exp(at))
-        if value == 0 or abs(at - last) < mpmath.mpf(10) ** -accuracy:
+    last = mpmath.log(left)
+    for at in regula_falsi(lambda t: function(mpmath.exp(t)), last, mpmath.log(right)):
+        if abs(at - last) < mpmath.mpf(10) ** -accuracy:
             return mpmath.exp(at)
-        if value * at_b < 0:
-            a, at_a = b, at_b
-        else:
-            shrink = 1 - value / at_b
-            at_a *= shrink if shrink > 0 else mpmath.mpf(1) / 2
-        b, at_b, last = at, value, at
-    raise InputError("net", f"a zero near {mpmath.nstr(mpmath.exp(b), 6)}", "one that is simple")
+        last = at
+    if not function(mpmath.exp(last)):
+        return mpmath.exp(last)
+    raise InputError("net", f"a zero near {mpmath.nstr(mpmath.exp(last), 6)}", "one that is simple")
 
 
 def _line(step: Step) -> FixedPoint:

@@ -29,7 +29,7 @@ import sympy
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic import hermite
-from derive.gaussian import closed_forms
+from derive.gaussian.distributions import Distribution, distribution
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.work.caches import cache
 
@@ -274,33 +274,6 @@ def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
     results, derivatives = leibniz_integrands(activation, terms)
     doc = "The averaged functions of z, from s0 = σ(z), s1 = σ'(z), …"
     return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
-
-
-class Distribution(NamedTuple):
-    """A piecewise function plus Σ c δ^{(m)}(z − κ), deltas = {(κ, m): c}."""
-
-    pieces: tuple[sympy.Expr, ...]
-    deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
-
-
-def distribution(activation: Activation, shape: SingleShape) -> Distribution:
-    """(d/dz)^outer Π σ^{(order)} as a distribution."""
-    pieces = [_product(piece.expr, shape.orders) for piece in activation.pieces]
-    deltas = Counter(closed_forms.deltas(activation, shape.orders))
-    for _ in range(shape.outer):
-        deltas = Counter({(kink, order + 1): c for (kink, order), c in deltas.items()})
-        for kink, left, right in zip(activation.kinks, pieces, pieces[1:], strict=False):
-            deltas[kink, 0] += (right - left).subs(z, kink)
-        pieces = [piece.diff(z) for piece in pieces]
-    simple = {at: sympy.simplify(c) for at, c in deltas.items()}
-    return Distribution(
-        tuple(sympy.simplify(piece) for piece in pieces),
-        {at: c for at, c in simple.items() if c != 0},
-    )
-
-
-def _product(piece: sympy.Expr, orders: Sequence[int]) -> sympy.Expr:
-    return sympy.Mul(*(piece.diff(z, order) for order in orders))
 
 
 def limit(activation: Activation, distribution: Distribution) -> sympy.Expr:

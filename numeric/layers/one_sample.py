@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.gaussian.distributions import distribution
 from derive.gaussian.shapes import SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..brackets.one_input import Terms, distribution, smooth_sums
+from ..brackets.one_input import Terms, smooth_sums
 from . import sigma
 from .resting import at_rest
 

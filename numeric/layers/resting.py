@@ -15,11 +15,11 @@ import sympy
 
 from derive.activations.functions import Activation, z
 from derive.engine.tensors import Name, named
+from derive.gaussian.distributions import distribution
 from derive.gaussian.shapes import SingleShape
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..brackets.one_input import distribution
 
 
 @cache(entries=4096)

@@ -19,6 +19,7 @@ import xarray
 from flint import arb, ctx, fmpq
 
 from derive import propagation
+from derive.arithmetic.balls import ball
 from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable
 from derive.errors import InputError, as_integer, as_sequence, instance
@@ -28,7 +29,6 @@ from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
 from derive.work.progress import telling
 
 from ..layers.precise import geometry
-from ..layers.precise.functions import ball
 from ..layers.precise.geometry import Rows
 from ..layers.precise.run import decimal_of
 from ..layers.precise.tables import LEAST, MOST

@@ -17,8 +17,9 @@ from derive.arithmetic import Parameter
 from derive.engine import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian import SingleShape, leibniz
+from derive.gaussian.distributions import distribution
 from numeric import flow, write_module
-from numeric.brackets import one_input, quadrature
+from numeric.brackets import quadrature
 from numeric.emit import modules, stable
 from numeric.layers import one_sample, run, several_samples
 from numeric.layers.program import Table
@@ -52,7 +53,7 @@ def absolute(sigma, shape: SingleShape, K: float, *, folded: bool = True) -> flo
     at, x = s * np.sinh(reach * u), s * np.sinh(reach * u) / scale
     weight = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) * s * np.cosh(reach * u) / scale * reach
     if not sigma.is_smooth:
-        whole = one_input.distribution(sigma, shape)
+        whole = distribution(sigma, shape)
         cuts = np.searchsorted([float(kink) for kink in sigma.kinks], at)
         F = np.choose(cuts, [at_nodes(each, at) for each in whole.pieces])
         on_kinks = 0.0

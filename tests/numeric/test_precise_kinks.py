@@ -11,8 +11,8 @@ import sympy
 from flint import arb, ctx
 
 from derive import InputError, Network, activations
+from derive.gaussian import orthants, truncated
 from numeric import flow
-from numeric.layers.precise import orthants, truncated
 
 FOUR = [[1.0, 0.5, 0.2, 0.3], [0.3, -0.7, 1.0, 0.2], [0.5, 0.8, -0.4, 0.9], [-0.2, 0.9, 0.6, 1.0]]
 ELU = "expr: max(z, 0) + exp(min(z, 0)) - 1"

@@ -25,6 +25,7 @@ from derive import (
     Uniform,
     activations,
 )
+from derive.arithmetic import balls
 from derive.gaussian import Shape, oracle
 from numeric import compare, flow, normalise, plot, simulate
 from numeric.layers.precise import envelopes, functions
@@ -267,7 +268,7 @@ def test_functions_of_balls() -> None:
     for sigma in ("gelu", "softplus", "silu", "arctan"):
         activation = activations.by_name(sigma)
         with ctx.workprec(160):
-            found = functions.derivatives(activation, (0, 2), 160)(functions.ball(Fraction(3, 7)))
+            found = functions.derivatives(activation, (0, 2), 160)(balls.ball(Fraction(3, 7)))
         for value, order in zip(found, (0, 2), strict=True):
             exact = activation.derivative(order).subs(activations.z, sympy.Rational(3, 7)).evalf(40)
             assert abs(sympy.Float(value.str(40, radius=False), 40) - exact) < 1e-38

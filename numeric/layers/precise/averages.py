@@ -9,14 +9,16 @@ from typing import TypeAlias
 import sympy
 from flint import arb
 
-from derive.activations.functions import Activation, z
+from derive.activations.functions import Activation
+from derive.arithmetic.balls import Matrix, ball
 from derive.errors import InputError, Words
+from derive.gaussian import distributions, truncated
+from derive.gaussian.distributions import Group
 
 from ..coincident_inputs import multiples
 from ..resting import at_rest
-from . import functions, geometry, pieces, polynomial, truncated
-from .geometry import Matrix, Rows
-from .pieces import Group
+from . import geometry
+from .geometry import Rows
 from .recursions import Average
 from .smooth import WANTED, Orders, Sums
 
@@ -57,7 +59,6 @@ class Averages:
             groups = tuple(group for _, group in average)
             self._sets.setdefault(members, []).append((at, groups))
         self._sums: dict[Members, Sums] = {}
-        self._polynomials = all(piece.expr.is_polynomial(z) for piece in activation.pieces)
         self._truncated = truncated.is_made_of_these(activation)
         if not activation.is_smooth:
             if not self._truncated:
@@ -87,10 +88,7 @@ class Averages:
         for members, wanted in self._sets.items():
             part = [[K[a][b] for b in members] for a in members]
             own = tuple(rows[a] for a in members)
-            if self._activation.is_polynomial:
-                products = [_orders(groups) for _, groups in wanted]
-                values = polynomial.averages(self._activation, products, part)
-            elif members in self._sums:
+            if members in self._sums:
                 values = self._sums[members](part, own, goal)
             else:
                 values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
@@ -99,7 +97,7 @@ class Averages:
         return found
 
     def _seconds(self, members: Members, K: Matrix, rows: Rows, goal: float) -> float:
-        if self._activation.is_polynomial:
+        if members not in self._sums and self._activation.is_smooth:
             return 0.0
         if members not in self._sums:
             return _PIECES * _MORE ** (len(members) - 1) * len(self._sets[members])
@@ -117,7 +115,7 @@ class Averages:
                 return arb(0)
             if sympy.nan in at:
                 return arb("nan")
-            value = functions.ball(sympy.Mul(*at))
+            value = ball(sympy.Mul(*at))
             moving = [k for k in range(len(groups)) if k not in resting]
             if not moving:
                 return value
@@ -136,12 +134,13 @@ class Averages:
         merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
-        if len(kept) > 2 and geometry.rank([rows[a] for a in kept]) < len(kept):
+        conditional = not self._activation.is_smooth and len(kept) > 2
+        if conditional and geometry.rank([rows[a] for a in kept]) < len(kept):
             wanted = "without a precision, inputs of which one is a combination of the others"
             raise InputError("precision", Words(f"a precision with {self._activation}"), wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
         for _, factor in merged:
-            value *= functions.ball(factor)
+            value *= ball(factor)
         return value
 
     def _merged(
@@ -169,12 +168,8 @@ class Averages:
         return (tuple(order for order, _ in factors), outer), share * scale
 
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
-        if any(pieces.is_zero(self._activation, group) for group in groups):
+        if any(distributions.is_zero(self._activation, group) for group in groups):
             return arb(0)
-        if len(groups) == 1 and self._polynomials:
-            return pieces.of_one(self._activation, groups[0], K[0][0])
-        if len(groups) == 2 and self._polynomials:
-            return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
         return truncated.average(self._activation, groups, K, goal)
 
 

@@ -5,18 +5,16 @@ What does not depend on z is computed once for each precision, and what occurs t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import sympy
-from flint import acb, arb, ctx, fmpq
+from flint import arb, ctx
 
 from derive.activations.functions import Activation, z
-from derive.arithmetic.balls import Ball, compile_arb, constant
+from derive.arithmetic.balls import Ball, compile_arb, constant, power
 from derive.errors import InputError
 from derive.work.caches import cache
-
-Number = TypeVar("Number", arb, acb)
 
 Values = Callable[..., tuple[arb, ...]]
 """The values at a ball, each a ball that holds every value on it."""
@@ -103,26 +101,3 @@ class _Code:
         if (2 * exponent).is_Integer:
             return f"power(arb({self.doprint(base)}).sqrt(), {int(2 * exponent)})"
         return f"(arb({self.doprint(base)}) ** arb({self.doprint(exponent)}))"
-
-
-def ball(value: object) -> arb:
-    """A number as a ball that holds it: of Python, of NumPy or a sympy expression."""
-    if isinstance(value, sympy.Expr):
-        return constant(value)
-    numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
-    return arb(fmpq(int(numerator), int(denominator)))
-
-
-def power(base: Number, exponent: int) -> Number:
-    """base^exponent by products: Arb has no power of a ball around 0."""
-    if exponent < 0:
-        return 1 / power(base, -exponent)
-    total = base * 0 + 1
-    for bit in f"{exponent:b}":
-        total = total * total * base if bit == "1" else total * total
-    return total
-
-
-def sums(values: Sequence[arb]) -> arb:
-    """Their sum."""
-    return sum(values, start=arb(0))

@@ -14,11 +14,10 @@ from typing import NamedTuple, TypeAlias
 from flint import arb
 
 from derive.activations.functions import Activation, z
+from derive.arithmetic.balls import Matrix
 
 Rows: TypeAlias = "tuple[tuple[Fraction, ...], ...]"
 """For each sample a vector: those of samples depend on each other as their preactivations do."""
-
-Matrix: TypeAlias = "list[list[arb]]"
 
 
 def first_rows(inputs: Sequence[Sequence[Fraction]], *, biases: bool) -> Rows:

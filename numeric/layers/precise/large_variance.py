@@ -18,11 +18,11 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
+from derive.arithmetic.balls import Matrix
 from derive.work.caches import cache
 
 from ...brackets import quadrature
 from . import functions
-from .geometry import Matrix
 
 Orders: TypeAlias = "tuple[int, ...]"
 Pair: TypeAlias = "tuple[Orders, ...]"

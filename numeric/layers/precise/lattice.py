@@ -24,9 +24,9 @@ from typing import NamedTuple, TypeAlias
 from flint import arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
+from derive.arithmetic.balls import Matrix
 
 from . import functions
-from .geometry import Matrix
 
 Orders: TypeAlias = "tuple[int, ...]"
 Product: TypeAlias = "tuple[Orders, ...]"

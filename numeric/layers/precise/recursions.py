@@ -19,6 +19,7 @@ import sympy
 from flint import arb, ctx, fmpq
 
 from derive.activations.functions import Activation
+from derive.arithmetic.balls import ball
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.atoms import read
@@ -40,7 +41,7 @@ from ..coincident_inputs import merged
 from ..resting import Degenerate, kink_at_zero
 from ..steps import Way, ways
 from ..vectors import relabelled
-from .functions import ball, compiled
+from .functions import compiled
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, ctx
 
+from derive.arithmetic.balls import ball
 from derive.engine.tensors import Name, kernel_label
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
@@ -29,7 +30,6 @@ from ...arrays import Array
 from ..resting import UndefinedError
 from . import dependence, geometry
 from .averages import Averages
-from .functions import ball
 from .geometry import Rows
 from .recursions import Entry, Passage, Path, Recursions
 

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from flint import arb
 
 from derive.activations.functions import Activation
+from derive.arithmetic.balls import Matrix, ball, power
 from derive.engine.atoms import read
 from derive.engine.exchangeable import Pair
 from derive.engine.scheme import Scheme
@@ -36,8 +37,7 @@ from ..skips.derived import Term, closed
 from ..skips.functionals import BLOCK
 from ..vectors import relabelled
 from .averages import Averages
-from .functions import ball, power, sums
-from .geometry import Matrix, Rows
+from .geometry import Rows
 from .recursions import Average, Check, Recursions, number_of, placed_averages, response_of
 
 Functional: TypeAlias = "dict[tuple[int | None, tuple[Pair, ...], int], arb]"
@@ -131,7 +131,7 @@ class _Layer:
 
     def total(self, terms: Sequence[Term]) -> arb:
         """Σ terms."""
-        return sums([self._scalar(term) for term in terms])
+        return sum((self._scalar(term) for term in terms), arb(0))
 
     def behind(self, terms: Sequence[Term], gamma: arb) -> Functional:
         """A functional above the layer."""
@@ -176,7 +176,7 @@ class _Layer:
             c * power(self.scale, k) * self._average(j, f, F, k)
             for (j, F, k), c in self.state[kind].items()
         ]
-        return sums(parts) / power(self.scale, len(of.labels))
+        return sum(parts, arb(0)) / power(self.scale, len(of.labels))
 
     def _average(self, j: int | None, f: Sequence[Pair], F: Sequence[Pair], k: int) -> arb:
         """⟨F(y_j) ∂^k f(y)⟩."""

@@ -30,12 +30,13 @@ from flint import acb, arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
 from derive.arithmetic import balls
+from derive.arithmetic.balls import Matrix
 from derive.errors import InputError, Words
 from derive.work.caches import cache
 
 from . import envelopes, functions, large_variance, lattice
 from .envelopes import Envelope
-from .geometry import Factor, Matrix, factorise, rank
+from .geometry import Factor, factorise, rank
 
 Orders: TypeAlias = "tuple[int, ...]"
 Product: TypeAlias = "tuple[Orders, ...]"

@@ -19,13 +19,13 @@ from typing import NamedTuple, TypeAlias
 import sympy
 from flint import arb, arb_mat, ctx
 
-from derive.activations.functions import Activation, z
-from derive.errors import InputError, Words
-from derive.work.caches import cache
-
-from . import functions, orthants
-from .geometry import Matrix
-from .pieces import Group, exact_distribution
+from ..arithmetic.balls import Matrix, ball, power
+from ..errors import InputError, Words
+from ..symbols import z
+from ..work.caches import cache
+from . import orthants
+from .distributions import Group, of_group
+from .pieces import Pieces
 
 Cut: TypeAlias = "tuple[int, int]"
 """A kink, and 1 where z is above it, −1 where below."""
@@ -65,7 +65,7 @@ class _Normal(NamedTuple):
     K: Matrix
 
 
-def average(activation: Activation, groups: Sequence[Group], K: Matrix, goal: float) -> arb:
+def average(activation: Pieces, groups: Sequence[Group], K: Matrix, goal: float) -> arb:
     """⟨Π F_s(z_s)⟩ of what stands at distinct samples, at a kernel that is not singular."""
     terms, kinks = [], []
     for group in groups:
@@ -86,20 +86,20 @@ def average(activation: Activation, groups: Sequence[Group], K: Matrix, goal: fl
 
 
 @cache(entries=4096)
-def _balls(activation: Activation, group: Group, precision: int) -> tuple[list[Term], list[arb]]:
+def _balls(activation: Pieces, group: Group, precision: int) -> tuple[list[Term], list[arb]]:
     """What stands at a sample as terms, and its kinks, in balls of so many bits."""
-    found = exact_distribution(activation, group)
+    found = of_group(activation, group)
     with ctx.workprec(precision):
         terms = [
-            Term(functions.ball(c), rate, n, cut, None)
+            Term(ball(c), rate, n, cut, None)
             for cut, piece in _cut(found.kinks, found.pieces)
             for (rate, n), c in monomials(piece).items()
         ]
         terms += [
-            Term(functions.ball(c), sympy.Integer(0), 0, None, (found.kinks.index(kink), m))
+            Term(ball(c), sympy.Integer(0), 0, None, (found.kinks.index(kink), m))
             for (kink, m), c in found.deltas.items()
         ]
-        return terms, [functions.ball(kink) for kink in found.kinks]
+        return terms, [ball(kink) for kink in found.kinks]
 
 
 def _cut(
@@ -147,7 +147,7 @@ def _is_straight(expr: sympy.Expr) -> bool:
     return bool(expr.is_polynomial(z)) and sympy.degree(expr, z) <= 1
 
 
-def is_made_of_these(activation: Activation) -> bool:
+def is_made_of_these(activation: Pieces) -> bool:
     """True if all pieces are polynomials times exponentials."""
     try:
         for piece in activation.pieces:
@@ -170,7 +170,7 @@ class _Integral:
         state: State = rates, ()
         value = self(state, factors)
         if any(rates):
-            r = [functions.ball(rate) for rate in rates]
+            r = [ball(rate) for rate in rates]
             exponent = arb(0)
             for a, b in product(range(len(r)), repeat=2):
                 exponent += r[a] * self._K[a][b] * r[b] / 2
@@ -227,9 +227,9 @@ class _Integral:
     def _fixed(self, state: State, given: Mapping[int, Factor], s: int, kink: int) -> arb:
         """With δ(z_s − κ)."""
         normal, rest = self.normal(state), dict(given)
-        power = rest.pop(s).power
+        exponent = rest.pop(s).power
         at = self._kinks[s][kink]
-        weight = _density(at - normal.mean[s], normal.K[s][s]) * functions.power(at, power)
+        weight = _density(at - normal.mean[s], normal.K[s][s]) * power(at, exponent)
         rates, fixed = state
         return weight * self((rates, tuple(sorted((*fixed, (s, kink))))), tuple(rest.items()))
 
@@ -262,9 +262,9 @@ class _Integral:
                 s, kink = fixed[-1]
                 self._normals[state] = self._given(self.normal((rates, fixed[:-1])), s, kink)
             else:
-                r = [functions.ball(rate) for rate in rates]
+                r = [ball(rate) for rate in rates]
                 mean = [
-                    functions.sums([x * y for x, y in zip(row, r, strict=True)]) for row in self._K
+                    sum((x * y for x, y in zip(row, r, strict=True)), arb(0)) for row in self._K
                 ]
                 self._normals[state] = _Normal(mean, self._K)
         return self._normals[state]

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from flint import acb, arb, ctx
 
-from derive.arithmetic import balls
-from derive.errors import InputError, Words
-
-from .geometry import Matrix
+from ..arithmetic import balls
+from ..arithmetic.balls import Matrix
+from ..errors import InputError, Words
 
 _MOST = 4
 WANTED = "without a precision, four or more distinct inputs where kinks are not at 0"
