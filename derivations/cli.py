@@ -23,7 +23,6 @@ from .commands import (
     cite,
     deep,
     doctor,
-    draws,
     figure,
     kernel,
     model,
@@ -38,10 +37,9 @@ from .commands import (
 from .files import make_directory, stdout_shared
 
 if TYPE_CHECKING:
-    import numpy as np
     import sympy
     import xarray
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from derive import Exchangeable, Network
 
@@ -201,19 +199,17 @@ def _simulate(arguments: argparse.Namespace) -> int:
     from derive import Exchangeable
     from numeric import compare, flow
     from numeric.flows import batch_of
+    from numeric.studies import in_proportion
+    from numeric.tables import draws
     from numeric.tables.compare import percent
 
     rows.check(arguments)
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
     depth, widths = _depth(arguments, net), arguments.width
-    inputs: Sequence[NDArray[np.float64] | Exchangeable] = [given] * len(widths)
-    if (
-        arguments.compare
-        and not isinstance(given, Exchangeable)
-        and _depends_on_size(net, given.shape[-1], depth, widths, arguments.tensors)
-    ):
-        inputs = _in_proportion(given, widths)
+    inputs: Sequence[ArrayLike | Exchangeable] = [given] * len(widths)
+    if arguments.compare:
+        inputs = in_proportion(net, given, depth, widths, arguments.tensors, "--width")
     if arguments.run is not None:
         make_directory("--run", arguments.run)
     count = draws.FIRST if arguments.draws is None else arguments.draws
@@ -245,7 +241,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
     if inputs[most] is not given:
         sizes = ", ".join(
-            str(each.shape[-1]) for each in inputs if not isinstance(each, Exchangeable)
+            str(np.shape(each)[-1]) for each in inputs if not isinstance(each, Exchangeable)
         )
         print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
     return OK if comparison.agrees else FAILED
@@ -254,7 +250,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 def _sampled(
     arguments: argparse.Namespace,
     net: Network,
-    inputs: Sequence[NDArray[np.float64] | Exchangeable],
+    inputs: Sequence[ArrayLike | Exchangeable],
     count: int,
 ) -> list[xarray.Dataset]:
     """So many networks of each width."""
@@ -277,39 +273,6 @@ def _sampled(
         )
         for each, width in zip(inputs, arguments.width, strict=True)
     ]
-
-
-def _depends_on_size(
-    net: Network, n_0: int, depth: int, widths: Sequence[int], tensors: Sequence[str]
-) -> bool:
-    """True if layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
-    from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
-    from derive.engine.scheme import Scheme
-    from derive.engine.step import closure, through
-    from derive.recursions import wanted
-
-    scheme = Scheme(net.weights_at(2, depth=depth), group=net.tabulated(depth).group)
-    first = scheme.first(net.weights_at(1, depth=depth))
-    found = {
-        atom
-        for name in closure(wanted(tensors), scheme)
-        for atom in through(name, first).atoms(Parameter)
-    }
-    return len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0))
-
-
-def _in_proportion(inputs: NDArray[np.float64], widths: Sequence[int]) -> list[NDArray[np.float64]]:
-    """The inputs for each width, repeated so that n_0/n is the same: so are x·x'/n_0 and means."""
-    import numpy as np
-
-    least = min(widths)
-    if any(width % least for width in widths):
-        wanted = (
-            f"multiples of {least}, as inputs are repeated in proportion, or --first-weights "
-            "gaussian: layer 1 of these weights depends on the inputs' size over the width"
-        )
-        raise InputError("--width", widths, wanted)
-    return [np.concatenate([inputs] * (width // least), axis=-1) for width in widths]
 
 
 # What is shown
@@ -503,8 +466,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--draws",
         type=int,
-        help=f"networks; by default {draws.FIRST}, or with --compare as many as resolve what "
-        f"{draws.MOST} networks can",
+        help="networks; by default 1000, or with --compare as many as resolve what 64000 can",
     )
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
     command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
