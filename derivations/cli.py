@@ -9,11 +9,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from derive.errors import InputError
+from derive.errors import InputError, did_you_mean
 from derive.work.progress import say, telling
 from derive.work.resources import number
 
@@ -21,12 +21,14 @@ from .commands import (
     batchnorm,
     check,
     cite,
+    completion,
     deep,
     doctor,
     figure,
     kernel,
     model,
     options,
+    plots,
     printed,
     propagation,
     rows,
@@ -170,8 +172,9 @@ def _dimension(text: str) -> sympy.Expr:
 
 
 def _flow(arguments: argparse.Namespace) -> int:
-    from numeric import flow
+    from numeric import flow, plot
 
+    plots.check(arguments.plot)
     rows.check(arguments)
     net = options.network(arguments)
     table = flow(
@@ -185,6 +188,8 @@ def _flow(arguments: argparse.Namespace) -> int:
         draws=arguments.average_draws,
     )
     _show([(net, table, None)], arguments)
+    if arguments.plot is not None:
+        plots.save(plot(table), arguments.plot)
     return OK
 
 
@@ -197,12 +202,14 @@ def _simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from derive import Exchangeable
-    from numeric import compare, flow
+    from numeric import Study, compare, flow, plot
     from numeric.flows import batch_of
     from numeric.studies import in_proportion
     from numeric.tables import draws
     from numeric.tables.compare import percent
+    from numeric.tables.layout import orbits_apart
 
+    plots.check(arguments.plot)
     rows.check(arguments)
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
@@ -216,6 +223,8 @@ def _simulate(arguments: argparse.Namespace) -> int:
     sampled = _sampled(arguments, net, inputs, count)
     if not arguments.compare:
         _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
+        if arguments.plot is not None:
+            plots.save(plot(sampled[int(np.argmax(widths))]), arguments.plot)
         return OK
     most = int(np.argmax(widths))
     flowed = flow(
@@ -244,6 +253,9 @@ def _simulate(arguments: argparse.Namespace) -> int:
             str(np.shape(each)[-1]) for each in inputs if not isinstance(each, Exchangeable)
         )
         print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
+    if arguments.plot is not None:
+        made = Study(orbits_apart(flowed), tuple(map(orbits_apart, sampled)), comparison)
+        plots.save(made.figure(), arguments.plot)
     return OK if comparison.agrees else FAILED
 
 
@@ -315,8 +327,19 @@ class _Parser(argparse.ArgumentParser):
     """Refuses in one line, as every command does."""
 
     def error(self, message: str) -> NoReturn:
-        name = self.prog.replace(" ", ": ", 1)
-        self.exit(BAD_INPUT, f"{name}: {_line(message)} (see `{self.prog} --help`)\n")
+        name, near = self.prog.replace(" ", ": ", 1), ""
+        if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            near = did_you_mean(found[1], re.findall(r"[\w-]+", found[2]))
+        self.exit(BAD_INPUT, f"{name}: {_line(message)}{near} (see `{self.prog} --help`)\n")
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """As argparse's; of a command an unknown option is refused here, with the nearest one."""
+        found, extra = super().parse_known_args(*given, **named)
+        unknown = [word.partition("=")[0] for word in extra if word.startswith("--")]
+        if unknown and not self._subparsers:
+            near = did_you_mean(unknown[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
+        return found, extra
 
 
 class _Version(argparse.Action):
@@ -332,8 +355,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the defaults that are values."""
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows the defaults that are values, and examples line by line."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = action.default not in (None, False)
@@ -350,83 +373,98 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, help="print the version and leave")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, run, help_, fill in (
-        (
-            "check",
-            check.run,
-            "prove the book and write a report",
-            check.arguments,
-        ),
-        (
-            "figure",
-            figure.run,
-            "draw a figure of a source, as the book does or at its printed size",
-            figure.arguments,
-        ),
-        ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
-        ("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
-        (
-            "kernel",
-            kernel.run,
-            "write a standalone numba module, or list what there is",
-            kernel.arguments,
-        ),
-        ("flow", _flow, "run recursions down the layers", _flow_arguments),
-        ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
-        (
-            "model",
-            model.run,
-            "read a model of torch, flax, equinox or Keras, and judge its initialization",
-            model.arguments,
-        ),
-        ("train", train.run, "descent by theory, and networks really trained", train.arguments),
-        (
-            "verify",
-            verify.run,
-            "try the theory on random networks",
-            verify.arguments,
-        ),
-        (
-            "spectrum",
-            spectrum.run,
-            "the spectrum of the input-output Jacobian",
-            spectrum.arguments,
-        ),
-        (
-            "propagation",
-            propagation.run,
-            "fixed lengths, depth scales and kernels of a wide network",
-            propagation.arguments,
-        ),
-        (
-            "deep",
-            deep.run,
-            "the law of K at a depth in proportion to the width",
-            deep.arguments,
-        ),
-        (
-            "batchnorm",
-            batchnorm.run,
-            "sample the orthogonality gap of batch normalization",
-            batchnorm.arguments,
-        ),
-        ("cite", cite.run, "print BibTeX for the sources", cite.arguments),
-        (
-            "doctor",
-            doctor.run,
-            "show versions, cache, threads and GPU, and try a kernel",
-            doctor.arguments,
-        ),
-    ):
+    for name, run, help_, fill, examples in _commands():
         command = commands.add_parser(
             name,
             help=help_,
             description=help_[0].upper() + help_[1:] + ".",
+            epilog="\n".join(["examples:", *(f"  wickgarten {name} {each}" for each in examples)]),
             formatter_class=_Help,
         )
         fill(command)
         command.set_defaults(command=run)
     return parser
+
+
+Fill: TypeAlias = Callable[[argparse.ArgumentParser], None]
+Run: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+def _commands() -> Iterator[tuple[str, Run, str, Fill, Sequence[str]]]:
+    """Each command: its name, its help, its arguments, and examples."""
+    yield (
+        *("check", check.run, "prove the book and write a report", check.arguments),
+        ("004", "--json claims.json --jobs 2"),
+    )
+    yield (
+        *("figure", figure.run, "draw a figure of a source, small or at its printed size"),
+        *(figure.arguments, ("", "003:3 --run figure-3")),
+    )
+    yield (
+        *("derive", _derive, "print the recursion of a tensor", _derive_arguments),
+        ("V --weights orthogonal --single", "--linear --points 6"),
+    )
+    yield (
+        *("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
+        ('"O[1,1]^2*O[1,2]^2"', '"U[1,1]*conj(U[1,1])" --group U --n 5 --draws 1000'),
+    )
+    yield (
+        *("kernel", kernel.run, "write a standalone numba module, or list what there is"),
+        *(kernel.arguments, ("V --weights orthogonal --activation tanh -o vkernel.py", "--list")),
+    )
+    yield (
+        *("flow", _flow, "run recursions down the layers", _flow_arguments),
+        ("--tensors K,V --activation gelu --C_W 2 --plot flow.svg", "--depth 30 --json"),
+    )
+    yield (
+        *("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        ("--width 50 --draws 2000 --csv", "--width 50 100 200 --compare --plot study.svg"),
+    )
+    yield (
+        *("model", model.run, "read a model of torch, flax, equinox or Keras, and judge it"),
+        *(model.arguments, ("mlp.py:net", "mlp.py:net --details --html report.html")),
+    )
+    yield (
+        *("train", train.run, "descent by theory, and networks really trained", train.arguments),
+        ("--steps 0 10 100 inf", "--width 32 64 --steps 0 10 --compare --plot train.svg"),
+    )
+    yield (
+        *("verify", verify.run, "try the theory on random networks", verify.arguments),
+        ("--examples 5 --seed 1",),
+    )
+    yield (
+        *("spectrum", spectrum.run, "the spectrum of the input-output Jacobian"),
+        *(spectrum.arguments, ("--activation hard_tanh --depth 16 --plot spectrum.svg",)),
+    )
+    yield (
+        *("propagation", propagation.run, "fixed lengths, depth scales and kernels"),
+        *(propagation.arguments, ("--activation tanh --C_W 2 --C_b 0.1 --depth 5",)),
+    )
+    yield (
+        *("deep", deep.run, "the law of K at a depth in proportion to the width"),
+        *(deep.arguments, ("--weights orthogonal --ratio 0.5",)),
+    )
+    yield (
+        *("batchnorm", batchnorm.run, "sample the orthogonality gap of batch normalization"),
+        *(batchnorm.arguments, ("--width 1000 --batch 10 --depth 200 --plot gap.svg",)),
+    )
+    yield (
+        *("cite", cite.run, "print BibTeX for the sources", cite.arguments),
+        ("", "000", "collins2017 --json"),
+    )
+    yield (
+        *("doctor", doctor.run, "show versions, cache, threads and GPU, and try a kernel"),
+        *(doctor.arguments, ("", "--json")),
+    )
+    yield (
+        *("completion", _completion, "print a script that completes commands in your shell"),
+        *(completion.arguments, ("bash >> ~/.bashrc", "fish | source")),
+    )
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print(completion.script(arguments.shell, _parser()), end="")
+    return OK
 
 
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
@@ -458,6 +496,7 @@ def _flow_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,V")
     command.add_argument("--width", type=int, help="n, where a first layer has n_0 > n inputs")
     command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
+    plots.argument(command, "the tensors by layer")
 
 
 def _simulate_arguments(command: argparse.ArgumentParser) -> None:
@@ -474,6 +513,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")
+    plots.argument(command, "the tensors of the widest networks, or with --compare theory and all,")
 
 
 def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
