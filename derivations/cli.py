@@ -458,7 +458,7 @@ def _commands() -> Iterator[tuple[str, Run, str, Fill, Sequence[str]]]:
     )
     yield (
         *("completion", _completion, "print a script that completes commands in your shell"),
-        *(completion.arguments, ("bash >> ~/.bashrc", "fish | source")),
+        *(completion.arguments, ("bash > wickgarten.bash", "fish > wickgarten.fish")),
     )
 
 
