@@ -276,7 +276,7 @@ def check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
-    """What samples the statistics of a plan in an ensemble, chunk by chunk.
+    """The sampler of a plan's statistics in an ensemble, chunk by chunk.
 
     Raises:
         InputError: for a name that isn't one, or doesn't apply; for widths that cannot tell

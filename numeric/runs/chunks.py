@@ -155,7 +155,7 @@ def total(
 
 
 def rows(work: RowsWork, options: Options, what: str, seconds: float = 0.0) -> Array:
-    """What each draw comes to, (draws, …); the arguments are those of `total`."""
+    """The row of each draw, (draws, …); the arguments are those of `total`."""
     return total(work, work.draws, options, what, seconds)[0].arrays()["rows"]
 
 
