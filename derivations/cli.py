@@ -394,7 +394,7 @@ def _commands() -> Iterator[tuple[str, Run, str, Fill, Sequence[str]]]:
     """Each command: its name, its help, its arguments, and examples."""
     yield (
         *("check", check.run, "prove the book and write a report", check.arguments),
-        ("004", "--json claims.json --jobs 2"),
+        ("004", "--json claims.json"),
     )
     yield (
         *("figure", figure.run, "draw a figure of a source, small or at its printed size"),
@@ -430,11 +430,14 @@ def _commands() -> Iterator[tuple[str, Run, str, Fill, Sequence[str]]]:
     )
     yield (
         *("verify", verify.run, "try the theory on random networks", verify.arguments),
-        ("--examples 5 --seed 1",),
+        ("--examples 25 --seed 1",),
     )
     yield (
         *("spectrum", spectrum.run, "the spectrum of the input-output Jacobian"),
-        *(spectrum.arguments, ("--activation hard_tanh --depth 16 --plot spectrum.svg",)),
+        *(
+            spectrum.arguments,
+            ("--activation hard_tanh --weights orthogonal --depth 16 --plot spectrum.svg",),
+        ),
     )
     yield (
         *("propagation", propagation.run, "fixed lengths, depth scales and kernels"),

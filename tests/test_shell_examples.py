@@ -54,7 +54,7 @@ CUT = {
     r"wickgarten check (002|layers)": "wickgarten check 004",
     r"wickgarten check(?! \d)": "wickgarten check 004",
     r"wickgarten figure 003:3": "wickgarten figure 001:6",
-    r"--examples (25|5)": "--examples 1",
+    r"--examples 25": "--examples 1",
     r"--width 32 64 128": "--width 8 16 32",
     r"(wickgarten train --layer .*)$": r"\1 --depth 2 --train 2 --test 1",
     r"(--tensors all .*)--depth 1000": r"\1--depth 100",

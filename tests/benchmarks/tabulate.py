@@ -17,9 +17,10 @@ from typing import Any
 
 TITLE = "# Seconds, beside those of the peers\n"
 TEXT = """
-`make bench` writes this page from the results in `benchmarks/`. Each row has the seconds of a call here, those of a peer in the same run,
-and their ratio. For ensembles it is seconds times the variance of the estimate, which does not depend on the number of networks. Measure
-one group yourself, without keeping the result:
+`make bench` writes this page from the results in `benchmarks/`. Each row has the seconds of a
+call here, those of a peer in the same run, and their ratio. For ensembles it is seconds times the
+variance of the estimate, which does not depend on the number of networks. Measure one group
+yourself, without keeping the result:
 
 ```text
 python -m pytest tests/benchmarks --benchmark-only -k moment
@@ -27,9 +28,11 @@ python -m pytest tests/benchmarks --benchmark-only -k moment
 
 ## The bound on training
 
-Training 1000 networks of four layers takes 8.3·10¹⁰ operations: three products of 8 points with each matrix in every step, and two with
-the first matrix. Register tiles of 512 bits reach 95 to 115·10⁹ operations a second on one thread of the AMD EPYC. So training takes at
-least 0.8 s there. OpenBLAS has kernels of 256 bits on this processor: 57 to 60·10⁹ for large products, and 30 to 35·10⁹ for 8 points.
+Training 1000 networks of four layers takes 8.3·10¹⁰ operations: three products of 8 points with
+each matrix in every step, and two with the first matrix. Register tiles of 512 bits reach 95 to
+115·10⁹ operations a second on one thread of the AMD EPYC. So training takes at least 0.8 s there.
+OpenBLAS has kernels of 256 bits on this processor: 57 to 60·10⁹ for large products, and 30 to
+35·10⁹ for 8 points.
 
 | on the same thread | seconds |
 |---|---|
@@ -39,11 +42,13 @@ least 0.8 s there. OpenBLAS has kernels of 256 bits on this processor: 57 to 60�
 
 The peers in the table below take all 1000 networks at once, which do not fit into a cache.
 
-No exact rearrangement saves operations. After t steps with m points, a matrix is W_0 plus t terms of rank m. The product
-W_t s = W_0 s − η Σ δ (s_u·s), over u < t, needs no update of the matrix. That saves 2 n² m operations of 6 n² m. But the sum takes
-4 t m² n operations forward and as many back. From t = n/(4m) on, here two steps, that is more than was saved. W_0 s itself stays n² m,
-since s is new in every step. Adding the terms to the matrix every few steps costs the same. Only the first matrix could be spared, 4 % of
-all. In single precision the bound halves, for the peers too.
+No exact rearrangement saves operations. After t steps with m points, a matrix is W_0 plus t terms
+of rank m. The product W_t s = W_0 s − η Σ δ (s_u·s), over u < t, needs no update of the matrix.
+That saves 2 n² m operations of 6 n² m. But the sum takes 4 t m² n operations forward and as many
+back. From t = n/(4m) on, here two steps, that is more than was saved. W_0 s itself stays n² m,
+since s is new in every step. Adding the terms to the matrix every few steps costs the same. Only
+the first matrix could be spared, 4 % of all. In single precision the bound halves, for the peers
+too.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """
