@@ -323,6 +323,10 @@ a first session:
 """
 
 
+_SAME = {"--input": "--inputs", "--inputs": "--input"}
+"""Options of one meaning in different commands."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Refuses in one line, as every command does."""
 
@@ -331,6 +335,14 @@ class _Parser(argparse.ArgumentParser):
         if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             near = did_you_mean(found[1], re.findall(r"[\w-]+", found[2]))
         self.exit(BAD_INPUT, f"{name}: {_line(message)}{near} (see `{self.prog} --help`)\n")
+
+    def add_argument(self, *names: Any, **more: Any) -> argparse.Action:
+        """As argparse's; Python's spelling of an option is understood too, as `--first_weights`."""
+        action = super().add_argument(*names, **more)
+        for name in action.option_strings:
+            alike = "--" + name[2:].replace("-", "_")
+            self._option_string_actions.setdefault(_SAME.get(name, alike), action)
+        return action
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
         """As argparse's; of a command an unknown option is refused here, with the nearest one."""

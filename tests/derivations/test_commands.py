@@ -8,9 +8,12 @@ import shlex
 import subprocess
 
 import pytest
+from keyword_groups import parameters
 
+import numeric
 from derivations import cli
 from derivations.commands import completion
+from derivations.verify import verify
 from derive import InputError, activations, recursion
 
 COMMANDS = {name: examples for name, *_, examples in cli._commands()}
@@ -63,6 +66,27 @@ def test_a_wrong_name_brings_the_nearest(capsys, text, near):
 def test_several_tensors_are_a_list():
     with pytest.raises(InputError, match=r"several are a list, \['K', 'V'\]$"):
         recursion("K,V")
+
+
+SAME = {"flow": numeric.flow, "simulate": numeric.simulate, "verify": verify}
+
+
+def test_options_have_the_names_and_defaults_of_python():
+    parser = cli._parser()
+    for command, function in SAME.items():
+        named = vars(parser.parse_args([command]))
+        for name, default in parameters(function).items():
+            if name in named and named[name] is not None and name not in {"tensors", "jobs"}:
+                given = named[name][0] if isinstance(named[name], list) else named[name]
+                assert default is None or given == default, (command, name)
+    for text in (
+        "simulate --first_weights gaussian --average_draws 8",
+        "spectrum --q_star 1",
+        "flow --inputs 1,2",
+        "model mlp.py:net --input x.npy",
+    ):
+        assert parser.parse_args(text.split()), text
+    assert parser.parse_args(["flow", "--inputs", "1,2"]).input == "1,2"
 
 
 def test_small_commands_have_rows(capsys, tmp_path):
