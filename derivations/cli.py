@@ -9,11 +9,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from derive.errors import InputError
+from derive.errors import InputError, did_you_mean
 from derive.work.progress import say, telling
 from derive.work.resources import number
 
@@ -21,13 +21,14 @@ from .commands import (
     batchnorm,
     check,
     cite,
+    completion,
     deep,
     doctor,
-    draws,
     figure,
     kernel,
     model,
     options,
+    plots,
     printed,
     propagation,
     rows,
@@ -38,10 +39,9 @@ from .commands import (
 from .files import make_directory, stdout_shared
 
 if TYPE_CHECKING:
-    import numpy as np
     import sympy
     import xarray
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from derive import Exchangeable, Network
 
@@ -172,8 +172,9 @@ def _dimension(text: str) -> sympy.Expr:
 
 
 def _flow(arguments: argparse.Namespace) -> int:
-    from numeric import flow
+    from numeric import flow, plot
 
+    plots.check(arguments.plot)
     rows.check(arguments)
     net = options.network(arguments)
     table = flow(
@@ -187,6 +188,8 @@ def _flow(arguments: argparse.Namespace) -> int:
         draws=arguments.average_draws,
     )
     _show([(net, table, None)], arguments)
+    if arguments.plot is not None:
+        plots.save(plot(table), arguments.plot)
     return OK
 
 
@@ -199,27 +202,29 @@ def _simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from derive import Exchangeable
-    from numeric import compare, flow
+    from numeric import Study, compare, flow, plot
     from numeric.flows import batch_of
+    from numeric.studies import in_proportion
+    from numeric.tables import draws
     from numeric.tables.compare import percent
+    from numeric.tables.layout import orbits_apart
 
+    plots.check(arguments.plot)
     rows.check(arguments)
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
     depth, widths = _depth(arguments, net), arguments.width
-    inputs: Sequence[NDArray[np.float64] | Exchangeable] = [given] * len(widths)
-    if (
-        arguments.compare
-        and not isinstance(given, Exchangeable)
-        and _depends_on_size(net, given.shape[-1], depth, widths, arguments.tensors)
-    ):
-        inputs = _in_proportion(given, widths)
+    inputs: Sequence[ArrayLike | Exchangeable] = [given] * len(widths)
+    if arguments.compare:
+        inputs = in_proportion(net, given, depth, widths, arguments.tensors, "--width")
     if arguments.run is not None:
         make_directory("--run", arguments.run)
     count = draws.FIRST if arguments.draws is None else arguments.draws
     sampled = _sampled(arguments, net, inputs, count)
     if not arguments.compare:
         _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
+        if arguments.plot is not None:
+            plots.save(plot(sampled[int(np.argmax(widths))]), arguments.plot)
         return OK
     most = int(np.argmax(widths))
     flowed = flow(
@@ -245,16 +250,19 @@ def _simulate(arguments: argparse.Namespace) -> int:
         print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
     if inputs[most] is not given:
         sizes = ", ".join(
-            str(each.shape[-1]) for each in inputs if not isinstance(each, Exchangeable)
+            str(np.shape(each)[-1]) for each in inputs if not isinstance(each, Exchangeable)
         )
         print(f"inputs are repeated, to {sizes} numbers: layer 1 depends on how many there are")
+    if arguments.plot is not None:
+        made = Study(orbits_apart(flowed), tuple(map(orbits_apart, sampled)), comparison)
+        plots.save(made.figure(), arguments.plot)
     return OK if comparison.agrees else FAILED
 
 
 def _sampled(
     arguments: argparse.Namespace,
     net: Network,
-    inputs: Sequence[NDArray[np.float64] | Exchangeable],
+    inputs: Sequence[ArrayLike | Exchangeable],
     count: int,
 ) -> list[xarray.Dataset]:
     """So many networks of each width."""
@@ -277,39 +285,6 @@ def _sampled(
         )
         for each, width in zip(inputs, arguments.width, strict=True)
     ]
-
-
-def _depends_on_size(
-    net: Network, n_0: int, depth: int, widths: Sequence[int], tensors: Sequence[str]
-) -> bool:
-    """True if layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
-    from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
-    from derive.engine.scheme import Scheme
-    from derive.engine.step import closure, through
-    from derive.recursions import wanted
-
-    scheme = Scheme(net.weights_at(2, depth=depth), group=net.tabulated(depth).group)
-    first = scheme.first(net.weights_at(1, depth=depth))
-    found = {
-        atom
-        for name in closure(wanted(tensors), scheme)
-        for atom in through(name, first).atoms(Parameter)
-    }
-    return len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0))
-
-
-def _in_proportion(inputs: NDArray[np.float64], widths: Sequence[int]) -> list[NDArray[np.float64]]:
-    """The inputs for each width, repeated so that n_0/n is the same: so are x·x'/n_0 and means."""
-    import numpy as np
-
-    least = min(widths)
-    if any(width % least for width in widths):
-        wanted = (
-            f"multiples of {least}, as inputs are repeated in proportion, or --first-weights "
-            "gaussian: layer 1 of these weights depends on the inputs' size over the width"
-        )
-        raise InputError("--width", widths, wanted)
-    return [np.concatenate([inputs] * (width // least), axis=-1) for width in widths]
 
 
 # What is shown
@@ -348,12 +323,35 @@ a first session:
 """
 
 
+_SAME = {"--input": "--inputs", "--inputs": "--input"}
+"""Options of one meaning in different commands."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Refuses in one line, as every command does."""
 
     def error(self, message: str) -> NoReturn:
-        name = self.prog.replace(" ", ": ", 1)
-        self.exit(BAD_INPUT, f"{name}: {_line(message)} (see `{self.prog} --help`)\n")
+        name, near = self.prog.replace(" ", ": ", 1), ""
+        if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            near = did_you_mean(found[1], re.findall(r"[\w-]+", found[2]))
+        self.exit(BAD_INPUT, f"{name}: {_line(message)}{near} (see `{self.prog} --help`)\n")
+
+    def add_argument(self, *names: Any, **more: Any) -> argparse.Action:
+        """As argparse's; Python's spelling of an option is understood too, as `--first_weights`."""
+        action = super().add_argument(*names, **more)
+        for name in action.option_strings:
+            alike = "--" + name[2:].replace("-", "_")
+            self._option_string_actions.setdefault(_SAME.get(name, alike), action)
+        return action
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """As argparse's; of a command an unknown option is refused here, with the nearest one."""
+        found, extra = super().parse_known_args(*given, **named)
+        unknown = [word.partition("=")[0] for word in extra if word.startswith("--")]
+        if unknown and not self._subparsers:
+            near = did_you_mean(unknown[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
+        return found, extra
 
 
 class _Version(argparse.Action):
@@ -369,8 +367,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the defaults that are values."""
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows the defaults that are values, and examples line by line."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = action.default not in (None, False)
@@ -387,83 +385,101 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, help="print the version and leave")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, run, help_, fill in (
-        (
-            "check",
-            check.run,
-            "prove the book and write a report",
-            check.arguments,
-        ),
-        (
-            "figure",
-            figure.run,
-            "draw a figure of a source, as the book does or at its printed size",
-            figure.arguments,
-        ),
-        ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
-        ("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
-        (
-            "kernel",
-            kernel.run,
-            "write a standalone numba module, or list what there is",
-            kernel.arguments,
-        ),
-        ("flow", _flow, "run recursions down the layers", _flow_arguments),
-        ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
-        (
-            "model",
-            model.run,
-            "read a model of torch, flax, equinox or Keras, and judge its initialization",
-            model.arguments,
-        ),
-        ("train", train.run, "descent by theory, and networks really trained", train.arguments),
-        (
-            "verify",
-            verify.run,
-            "try the theory on random networks",
-            verify.arguments,
-        ),
-        (
-            "spectrum",
-            spectrum.run,
-            "the spectrum of the input-output Jacobian",
-            spectrum.arguments,
-        ),
-        (
-            "propagation",
-            propagation.run,
-            "fixed lengths, depth scales and kernels of a wide network",
-            propagation.arguments,
-        ),
-        (
-            "deep",
-            deep.run,
-            "the law of K at a depth in proportion to the width",
-            deep.arguments,
-        ),
-        (
-            "batchnorm",
-            batchnorm.run,
-            "sample the orthogonality gap of batch normalization",
-            batchnorm.arguments,
-        ),
-        ("cite", cite.run, "print BibTeX for the sources", cite.arguments),
-        (
-            "doctor",
-            doctor.run,
-            "show versions, cache, threads and GPU, and try a kernel",
-            doctor.arguments,
-        ),
-    ):
+    for name, run, help_, fill, examples in _commands():
         command = commands.add_parser(
             name,
             help=help_,
             description=help_[0].upper() + help_[1:] + ".",
+            epilog="\n".join(["examples:", *(f"  wickgarten {name} {each}" for each in examples)]),
             formatter_class=_Help,
         )
         fill(command)
         command.set_defaults(command=run)
     return parser
+
+
+Fill: TypeAlias = Callable[[argparse.ArgumentParser], None]
+Run: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+def _commands() -> Iterator[tuple[str, Run, str, Fill, Sequence[str]]]:
+    """Each command: its name, its help, its arguments, and examples."""
+    yield (
+        *("check", check.run, "prove the book and write a report", check.arguments),
+        ("004", "--json claims.json"),
+    )
+    yield (
+        *("figure", figure.run, "draw a figure of a source, small or at its printed size"),
+        *(figure.arguments, ("", "003:3 --run figure-3")),
+    )
+    yield (
+        *("derive", _derive, "print the recursion of a tensor", _derive_arguments),
+        ("V --weights orthogonal --single", "--linear --points 6"),
+    )
+    yield (
+        *("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
+        ('"O[1,1]^2*O[1,2]^2"', '"U[1,1]*conj(U[1,1])" --group U --n 5 --draws 1000'),
+    )
+    yield (
+        *("kernel", kernel.run, "write a standalone numba module, or list what there is"),
+        *(kernel.arguments, ("V --weights orthogonal --activation tanh -o vkernel.py", "--list")),
+    )
+    yield (
+        *("flow", _flow, "run recursions down the layers", _flow_arguments),
+        ("--tensors K,V --activation gelu --C_W 2 --plot flow.svg", "--depth 30 --json"),
+    )
+    yield (
+        *("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        ("--width 50 --draws 2000 --csv", "--width 50 100 200 --compare --plot study.svg"),
+    )
+    yield (
+        *("model", model.run, "read a model of torch, flax, equinox or Keras, and judge it"),
+        *(model.arguments, ("mlp.py:net", "mlp.py:net --details --html report.html")),
+    )
+    yield (
+        *("train", train.run, "descent by theory, and networks really trained", train.arguments),
+        ("--steps 0 10 100 inf", "--width 32 64 --steps 0 10 --compare --plot train.svg"),
+    )
+    yield (
+        *("verify", verify.run, "try the theory on random networks", verify.arguments),
+        ("--examples 25 --seed 1",),
+    )
+    yield (
+        *("spectrum", spectrum.run, "the spectrum of the input-output Jacobian"),
+        *(
+            spectrum.arguments,
+            ("--activation hard_tanh --weights orthogonal --depth 16 --plot spectrum.svg",),
+        ),
+    )
+    yield (
+        *("propagation", propagation.run, "fixed lengths, depth scales and kernels"),
+        *(propagation.arguments, ("--activation tanh --C_W 2 --C_b 0.1 --depth 5",)),
+    )
+    yield (
+        *("deep", deep.run, "the law of K at a depth in proportion to the width"),
+        *(deep.arguments, ("--weights orthogonal --ratio 0.5",)),
+    )
+    yield (
+        *("batchnorm", batchnorm.run, "sample the orthogonality gap of batch normalization"),
+        *(batchnorm.arguments, ("--width 1000 --batch 10 --depth 200 --plot gap.svg",)),
+    )
+    yield (
+        *("cite", cite.run, "print BibTeX for the sources", cite.arguments),
+        ("", "000", "collins2017 --json"),
+    )
+    yield (
+        *("doctor", doctor.run, "show versions, cache, threads and GPU, and try a kernel"),
+        *(doctor.arguments, ("", "--json")),
+    )
+    yield (
+        *("completion", _completion, "print a script that completes commands in your shell"),
+        *(completion.arguments, ("bash > wickgarten.bash", "fish > wickgarten.fish")),
+    )
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print(completion.script(arguments.shell, _parser()), end="")
+    return OK
 
 
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
@@ -495,6 +511,7 @@ def _flow_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,V")
     command.add_argument("--width", type=int, help="n, where a first layer has n_0 > n inputs")
     command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
+    plots.argument(command, "the tensors by layer")
 
 
 def _simulate_arguments(command: argparse.ArgumentParser) -> None:
@@ -503,8 +520,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--draws",
         type=int,
-        help=f"networks; by default {draws.FIRST}, or with --compare as many as resolve what "
-        f"{draws.MOST} networks can",
+        help="networks; by default 1000, or with --compare as many as resolve what 64000 can",
     )
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
     command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
@@ -512,6 +528,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")
+    plots.argument(command, "the tensors of the widest networks, or with --compare theory and all,")
 
 
 def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:

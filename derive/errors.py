@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
@@ -43,6 +43,19 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
     by_letters = {name.lower(): name for name in names}
     near = get_close_matches(given.lower(), by_letters, n=1)
     return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
+
+
+def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """InputError for a keyword argument that is none of the known ones.
+
+    >>> check_names({"progres": True}, ["run", "progress"])
+    Traceback (most recent call last):
+        ...
+    derive.errors.InputError: progres: got True; wanted one of the arguments run, progress; ...
+    """
+    for name in set(given).difference(names := list(known)):
+        wanted = f"one of the arguments {', '.join(names)}"
+        raise InputError(name, given[name], wanted + did_you_mean(name, names))
 
 
 def as_sequence(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:

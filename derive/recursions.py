@@ -329,7 +329,7 @@ class SequenceRecursion(Recursion):
         return total
 
     def symbol(self, atom: object) -> sympy.Expr:
-        """What an atom is in `expr`."""
+        """The expression of an atom in `expr`."""
         found = functionals.symbol_of(atom, self.samples)
         return super().symbol(atom) if found is None else found
 
@@ -349,8 +349,8 @@ class SequenceRecursion(Recursion):
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
-        """What stands for what, with one input: D_s, … as sums over b, the sequences' known
-        members, and how a member moves; empty with several samples."""
+        """Sequences and their values, with one input: D_s, … as sums over b, the known members,
+        and how a member moves; empty with several samples."""
         if not self.is_single_input:
             return {}
         found: dict[sympy.Expr, sympy.Expr] = {}

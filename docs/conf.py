@@ -17,6 +17,7 @@ from sphinx_gallery.scrapers import figure_rst
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import as_rst
+from notebook_pages import NotebookParser
 
 project = "Wickgarten"
 author = "The Wickgarten developers"
@@ -47,7 +48,7 @@ sphinx_gallery_conf = {
 }
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "paper", "gallery"]
+exclude_patterns = ["_build", "paper", "gallery", "examples_gallery/*.ipynb"]
 
 html_theme = "furo"
 html_title = f"Wickgarten {version}"
@@ -111,5 +112,7 @@ def signature(
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.add_source_suffix(".ipynb", "notebook")
+    app.add_source_parser(NotebookParser)
     app.connect("autodoc-process-docstring", docstring, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", signature)

@@ -106,7 +106,7 @@ def path(argument: str, value: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a network is applied to, as a matrix that remembers in what shape it was given.
+    """The inputs of a network, as a matrix that remembers its given shape.
 
     Arguments:
         X: (samples, n_0), finite and real; a sample is an input, or a signal α at a position p,

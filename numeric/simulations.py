@@ -8,11 +8,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import numpy as np
 import sympy
@@ -83,12 +81,9 @@ def simulate(
     seed: int = 0,
     device: str = "cpu",
     sampler: str = "lazy",
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
     parameters: Given = None,
     positions: Sequence[int | Sequence[int]] | None = None,
+    **running: Unpack[chunks.Running],
 ) -> xarray.Dataset:
     """Sample an ensemble of networks and estimate its tensors, layer by layer.
 
@@ -181,7 +176,7 @@ def simulate(
     plan = plan_of(names, ensemble.data.measured, chosen, exchangeable=exchangeable)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(running)
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
     used = make_sampler(ensemble, plan, sampler)
@@ -281,7 +276,7 @@ def check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
-    """What samples the statistics of a plan in an ensemble, chunk by chunk.
+    """The sampler of a plan's statistics in an ensemble, chunk by chunk.
 
     Raises:
         InputError: for a name that isn't one, or doesn't apply; for widths that cannot tell

@@ -17,6 +17,7 @@ import pytest
 import sympy
 import xarray
 from argument_table import SLOW, TABLE, VIEWS, Apart, Own, Same, With, tables
+from keyword_groups import parameters
 
 import derive
 import numeric
@@ -31,6 +32,8 @@ from numeric.spectra import Spectrum
 MADE = {derive.Activation, derive.Equation, derive.Network, derive.layers.Layer}
 """Classes that a user makes, beside ensembles. Others are what functions return."""
 FACES = (derive, numeric)
+MOST = 12
+"""Arguments of a public function; a group counts as one."""
 
 
 def functions() -> dict[str, Callable[..., Any]]:
@@ -99,7 +102,14 @@ def test_the_table_has_every_function_and_nothing_else() -> None:
 def test_the_table_has_every_argument_and_nothing_else(name: str) -> None:
     others = TABLE[name][1]
     if not isinstance(others, Apart):
-        assert others.keys() == inspect.signature(FUNCTIONS[name]).parameters.keys()
+        assert others.keys() == parameters(FUNCTIONS[name]).keys()
+
+
+def test_no_signature_is_long() -> None:
+    """Arguments that go together are a group, such as `**running: Unpack[Running]`."""
+    public = FUNCTIONS.keys() - TRAINERS
+    sizes = {name: len(inspect.signature(FUNCTIONS[name]).parameters) for name in public}
+    assert {name: size for name, size in sizes.items() if size > MOST} == {}
 
 
 @pytest.mark.filterwarnings("ignore:.* is called :DeprecationWarning")

@@ -17,6 +17,7 @@ import re
 import textwrap
 
 import pytest
+from keyword_groups import parameters
 
 from derive.citations import rests_on
 from derive.errors import InputError, as_integer
@@ -77,7 +78,7 @@ def arguments(value):
         if dataclasses.is_dataclass(value):
             return [each.name for each in dataclasses.fields(value) if each.init]
         return list(getattr(value, "_fields", ()))
-    return list(inspect.signature(value).parameters)
+    return list(parameters(value))
 
 
 def section(text, *titles):

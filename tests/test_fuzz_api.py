@@ -20,6 +20,7 @@ import sympy
 import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_groups import group
 from sample_fuzz import FUZZING, crash
 from sample_watch import HangError, watched
 
@@ -213,6 +214,7 @@ def parameters(function):
     """The parameters that a caller names, and what they are where they are not odd."""
     found = {}
     for name, each in inspect.signature(function).parameters.items():
+        found |= group(function, each)
         if each.kind in {each.VAR_KEYWORD, each.VAR_POSITIONAL} or name == "argument":
             continue
         required = each.default is each.empty

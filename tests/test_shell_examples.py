@@ -127,8 +127,9 @@ FIRST = {each.command: name for name, shown in reversed(SOURCES.items()) for eac
 """Where a command is printed first: there it runs, and nowhere else unless it writes a file."""
 
 
-def installs(example):
-    return "venv" in example.command or "pip install" in example.command
+def needs_more(example):
+    """True if it installs something, or reads a model of the reader's own."""
+    return re.search(r"venv|pip install|^wickgarten model mlp\.py", example.command) is not None
 
 
 def cut(command):
@@ -193,11 +194,22 @@ def session(shell, tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("source", [name for name, shown in SOURCES.items() if shown])
+def is_help_of_a_command(source):
+    return source.endswith(" --help") and source != "wickgarten --help"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(name, marks=pytest.mark.slow if is_help_of_a_command(name) else ())
+        for name, shown in SOURCES.items()
+        if shown
+    ],
+)
 def test_they_run_as_printed(source, shell, session):
     run = shell if source == "README.md" else session
     for example in SOURCES[source]:
-        if example.long or installs(example):
+        if example.long or needs_more(example):
             continue
         if FIRST[example.command] != source and " -o " not in example.command:
             continue

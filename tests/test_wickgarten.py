@@ -51,6 +51,17 @@ def test_symbols_come_without_the_compiler():
     assert in_a_new_process(code) == ["False", "False", "True", "False"]
 
 
+def test_the_command_line_helps_without_sympy():
+    """So that `wickgarten --help` and completion take a tenth of a second."""
+    code = """\
+import contextlib, io, sys
+from derivations import cli
+with contextlib.redirect_stdout(io.StringIO()):
+    cli.main(["flow", "--help"])
+print({"sympy", "numpy", "xarray"} & set(sys.modules))"""
+    assert in_a_new_process(code) == ["set()"]
+
+
 def test_a_flow_of_few_inputs_comes_without_the_compiler():
     code = """\
 import sys

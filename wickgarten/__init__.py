@@ -4,8 +4,9 @@
 >>> wg.recursion("K", wg.Orthogonal()).single_input()
 K(ℓ+1) = C_W*⟨σ²⟩ + C_b
 
-`wg.verify` checks the theory against random networks, as `wickgarten verify` does; `wg.gain` is
-`numeric.init.gain`, and `wg.haar` is `haar_moment`.
+`wg.study` derives, samples and compares in one call. `wg.verify` checks the theory against random
+networks, as `wickgarten verify` does; `wg.gain` is `numeric.init.gain`, and `wg.haar` is
+`haar_moment`.
 
 Both rooms have `deep`, `spectra` and `training`. `wg.spectra` has numbers, as
 `wg.numeric.spectra`; the symbols are those of `wg.derive.spectra`.
@@ -53,4 +54,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     names = {name for room in ROOMS for name in import_module(room).__all__}
-    return sorted(names.union(ROOMS, OTHERS))
+    return sorted(names.union(ROOMS, OTHERS, ["__version__"]))

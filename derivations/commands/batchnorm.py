@@ -35,7 +35,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--progress", action="store_true", help="show a bar")
     rows.arguments(command)
-    command.add_argument("--plot", metavar="FILE", help="draw the gap by layer there")
+    plots.argument(command, "the gap by layer")
 
 
 def run(options: argparse.Namespace) -> int:

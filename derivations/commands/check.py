@@ -14,9 +14,10 @@ from derive.errors import check_installed
 from derive.work.progress import SLOW
 from derive.work.resources import duration
 
-from ..files import STDOUT, check_file
+from . import rows
 
 if TYPE_CHECKING:
+    from derivations.claims import Outcome
     from derivations.claims.workers import Progress
 
 BOOK = (
@@ -28,6 +29,8 @@ BOOK = (
     "sklearn",
 )
 """What the book and its report import beyond `derive` and `numeric`: the extra `book`."""
+CLAIM = ("source", "equation", "title", "verdict", "detail")
+"""What is said of a claim in a row."""
 SELDOM = 30.0
 """Seconds between two lines of progress in a log."""
 
@@ -35,13 +38,7 @@ SELDOM = 30.0
 def arguments(command: argparse.ArgumentParser) -> None:
     """Its options."""
     command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
-    command.add_argument(
-        "--json",
-        nargs="?",
-        const=STDOUT,
-        metavar="FILE",
-        help="also write every verdict to this file; - or no FILE is stdout",
-    )
+    rows.arguments(command, "a row for each claim", "claims and ledgers")
     command.add_argument("--report", metavar="DIR", default="report", help="pages and figures")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak claim is no success")
@@ -67,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
-    check_file("--json", options.json)
+    rows.check(options)
     kept = Kept(f"{Path(options.report).resolve()}.partial")
     kept.check()
     if options.fresh:
@@ -101,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
         shown.clear()
     book = report.Book(claims.in_order(outcomes, chosen), ledger, options.seed)
     print("\n".join([report.summary(book), *report.ledger_lines(book), *faults]))
+    rows.are_written(options, CLAIM, map(claim_row, book.outcomes), ["csv"])
     if options.json is not None:
         report.write_json(book, options.json)
     written = report.write_directory(book, options.report)
@@ -109,6 +107,12 @@ def run(options: argparse.Namespace) -> int:
     print(f"report: {written / report.INDEX}")
     print(report.last(book))
     return 0 if book.holds and not faults and not (options.strict and book.weak) else 1
+
+
+def claim_row(outcome: Outcome) -> tuple[str, ...]:
+    """The cells of `CLAIM`."""
+    claim, verdict = outcome.claim, outcome.verdict
+    return claim.source, claim.equation, claim.title, verdict.kind, verdict.detail
 
 
 class _Line:

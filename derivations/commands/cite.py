@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from . import rows
+
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -14,11 +16,16 @@ def arguments(command: argparse.ArgumentParser) -> None:
         default=["all"],
         help='a source, such as 000; a key, such as collins2017; or "all"',
     )
+    rows.arguments(command, "a row for each entry")
 
 
 def run(given: argparse.Namespace) -> int:
     """Print the entries; 0."""
     from derive.citations import cite
 
-    print(cite(*given.which))
+    rows.check(given)
+    text = str(cite(*given.which))
+    found = ((entry.partition("{")[2].partition(",")[0], entry) for entry in text.split("\n\n"))
+    if not rows.are_written(given, ("key", "bibtex"), found):
+        print(text)
     return 0

@@ -45,7 +45,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--draws", type=int, default=1000, help="of --compare: networks")
     command.add_argument("--seed", type=int, default=0, help="of the ensembles")
     command.add_argument("--compare", action="store_true", help="test the law by ensembles")
-    command.add_argument("--plot", metavar="FILE", help="draw the density, and the ensembles")
+    plots.argument(command, "the density and the ensembles")
     rows.arguments(command)
 
 

@@ -20,7 +20,8 @@ from derive.work.resources import duration
 
 from ..files import FIGURE as RECORD
 from ..files import check_parent, make_directory, write_text
-from .check import BOOK
+from . import rows
+from .check import BOOK, CLAIM, claim_row
 from .options import loaded
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         help="of a figure that trains networks: digits (the default), mnist5k, mnist:FOLDER or "
         "cifar10:FOLDER",
     )
+    rows.arguments(command, "a row for each claim")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -82,8 +84,11 @@ def run(options: argparse.Namespace) -> int:
     from derivations.report import line
     from numeric import checks
 
+    rows.check(options)
     if options.figure is None:
-        print("\n".join(_listed(figures.drawn())))
+        listed = [(each.name, claim.title) for each in figures.drawn() for claim in each.claims]
+        if not rows.are_written(options, ("figure", "title"), listed):
+            print("\n".join(_listed(figures.drawn())))
         return 0
     chosen = figures.figure(options.figure)
     share = _share(options)
@@ -115,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
             ),
             flush=True,
         )
+    rows.are_written(options, CLAIM, map(claim_row, outcomes))
     for note in chosen.open:
         print(f"    not drawn, as it needs {note}")
     for path in _write(directory, about, outcomes, seconds):

@@ -10,7 +10,7 @@ from pathlib import Path
 from derive.errors import InputError
 
 from ..files import STDOUT, check_file, write_text
-from . import options
+from . import options, rows
 
 _ENDINGS = {"numba": "py", "c": "c"}
 
@@ -37,12 +37,16 @@ def arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the tensors; or, given modules instead of tensors, what is in them",
     )
+    rows.arguments(command, "a row for each file and tensor")
 
 
 def run(given: argparse.Namespace) -> int:
     """Write a module, and print where; or list; 0."""
+    rows.check(given)
     if given.list:
-        print("\n".join(_listing(given.tensors)))
+        listed = _listing(given.tensors)
+        if not rows.are_written(given, ("line",), ([line] for line in listed)):
+            print("\n".join(listed))
         return 0
     if not given.tensors:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
@@ -65,10 +69,14 @@ def run(given: argparse.Namespace) -> int:
     sigma, first = options.activation(given.activation), options.first_ensemble(given)
     if output == STDOUT:
         write_text(planned(made, sigma, first).text(), output, "-o")
+        paths = [Path(STDOUT)]
     elif given.target == "c":
-        print(*write_c(made, sigma, output, first), sep="\n")
+        paths = list(write_c(made, sigma, output, first))
     else:
-        print(write_module(made, sigma, output, first))
+        paths = [write_module(made, sigma, output, first)]
+    found = [(str(path), str(name)) for path in paths for name in names]
+    if not rows.are_written(given, ("file", "tensor"), found) and output != STDOUT:
+        print(*paths, sep="\n")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from derive.errors import InputError
 
 from ..files import check_file, tell, write_text
-from . import options
+from . import options, rows
 
 _WANTED = "FILE.py:NAME, a Python file and a model in it, or a function that makes one"
 _EXTRAS = {
@@ -38,7 +39,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--html", metavar="FILE", help="write the report there as a page; - is stdout"
     )
-    command.add_argument("--json", metavar="FILE", help="write it there as JSON; - is stdout")
+    rows.arguments(command, json="all of the report")
     command.add_argument(
         "--details", action="store_true", help="also how it was read, what follows, each verdict"
     )
@@ -50,7 +51,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the report; 1 where what was measured disagrees with theory."""
-    pages = {"--html": given.html, "--json": given.json}
+    pages = {"--html": given.html, "--json": given.json, "--csv": given.csv}
     for option, path in pages.items():
         check_file(option, path)
     inputs = None
@@ -79,8 +80,10 @@ def run(given: argparse.Namespace) -> int:
         print(found.rest)
         if given.details:
             print(f"\n{found.details}")
+    if given.csv is not None:
+        rows.are_written(given, ("name", "value"), rows.leaves(json.loads(found.json())), ["csv"])
     for option, path in pages.items():
-        if path is not None:
+        if path is not None and option != "--csv":
             write_text(found.html() if option == "--html" else found.json(), path, option)
             tell(path)
     return 0 if found.agrees else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".svg", ".pdf", ".png")
+
+
+def argument(command: argparse.ArgumentParser, what: str) -> None:
+    """Declare --plot, which draws this."""
+    command.add_argument("--plot", metavar="FILE", help=f"draw {what} there, as SVG, PDF or PNG")
 
 
 def check(path: str | None) -> None:

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from ..files import STDOUT, check_file, tell, write_text
@@ -15,15 +15,26 @@ from ..files import STDOUT, check_file, tell, write_text
 Cell: TypeAlias = "str | int | float"
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
-    """Declare --csv and --json."""
-    for name, what in (("--csv", "a row for each number"), ("--json", "a list of the same rows")):
+BOTH = ("csv", "json")
+
+
+def arguments(
+    command: argparse.ArgumentParser,
+    csv: str = "a row for each number",
+    json: str = "a list of the same rows",
+) -> None:
+    """Declare --csv and --json.
+
+    Arguments:
+        csv, json: the contents of these files.
+    """
+    for name, what in (("--csv", csv), ("--json", json)):
         command.add_argument(
             name,
             metavar="FILE",
             nargs="?",
             const=STDOUT,
-            help=f"write what was found there, {what}; - or no FILE is stdout",
+            help=f"write results there, {what}; - or no FILE is stdout",
         )
 
 
@@ -34,10 +45,17 @@ def check(given: argparse.Namespace) -> None:
 
 
 def are_written(
-    given: argparse.Namespace, header: Sequence[str], rows: Iterable[Sequence[Cell]]
+    given: argparse.Namespace,
+    header: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    kinds: Iterable[str] = BOTH,
 ) -> bool:
-    """Write the rows to the files that were asked for; False where there is none."""
-    asked = [name for name in ("csv", "json") if getattr(given, name) is not None]
+    """Write the rows to the files that were asked for; False where there is none.
+
+    Arguments:
+        kinds: those of `BOTH` that have these rows; a command may write another JSON itself.
+    """
+    asked = [name for name in kinds if getattr(given, name) is not None]
     found = list(rows) if asked else []
     for name in asked:
         path = getattr(given, name)
@@ -45,6 +63,21 @@ def are_written(
         write_text(text, path, f"--{name}")
         tell(path)
     return bool(asked)
+
+
+def leaves(value: object, name: str = "") -> Iterator[tuple[str, Cell]]:
+    """The numbers and texts of nested JSON as rows, each with its path.
+
+    >>> list(leaves({"widths": [8, 16], "agrees": True}))
+    [('widths.0', 8), ('widths.1', 16), ('agrees', 'True')]
+    """
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in parts:
+            yield from leaves(each, f"{name}.{key}" if name else str(key))
+    elif value is not None:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        yield name, value if is_number else str(value)  # type: ignore[misc]
 
 
 def as_csv(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -41,7 +41,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--points", type=int, default=0, help="print so many points of the density"
     )
     command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
-    command.add_argument("--plot", metavar="FILE", help="draw the singular values' density there")
+    plots.argument(command, "the singular values' density")
     rows.arguments(command)
 
 

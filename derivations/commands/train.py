@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from derive.errors import InputError, as_integer
 
 from ..files import make_directory
-from . import options, rows
+from . import options, plots, rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,6 +64,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against theory")
     rows.arguments(command)
+    plots.argument(command, "theory, with --compare beside the networks,")
 
 
 class Data(NamedTuple):
@@ -76,8 +77,9 @@ class Data(NamedTuple):
 
 def run(given: argparse.Namespace) -> int:
     """Print theory and ensembles; 1 where they disagree."""
-    from numeric import compare, flow, training
+    from numeric import compare, flow, plot, training
 
+    plots.check(given.plot)
     rows.check(given)
     if given.run is not None:
         make_directory("--run", given.run)
@@ -116,10 +118,14 @@ def run(given: argparse.Namespace) -> int:
     if not written:
         print(_text(theory, eta))
     if not given.compare:
+        if given.plot is not None:
+            plots.save(plot(theory), given.plot)
         return 0
     degree = 1 if len(set(given.width)) > 1 else None
     comparison = compare(theory, tables[1:], degree=degree)
     print(comparison if written else f"\n{comparison}")
+    if given.plot is not None:
+        plots.save(comparison.plot(), given.plot)
     return 0 if comparison.agrees else 1
 
 

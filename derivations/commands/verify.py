@@ -14,7 +14,8 @@ from derive.errors import InputError
 from derive.work.progress import SLOW, say
 from derive.work.resources import duration
 
-from ..files import STDOUT, check_file, write_text
+from ..files import write_text
+from . import rows
 
 if TYPE_CHECKING:
     from derivations.verify import Check
@@ -26,6 +27,7 @@ EACH = 2.4
 RESOLVED = 3.0
 """Those of its draws, of the 6 it may take, where a resolution is asked for; and of its faults."""
 
+_HEADER = ("example", "tensor", "layer", "theory", "sample", "se", "z")
 _PARAMETERS = ("gamma", "ratio", "moments")
 
 
@@ -59,13 +61,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="put N faults, or 1, into each theory, and tell which are found",
     )
-    command.add_argument(
-        "--json",
-        nargs="?",
-        const=STDOUT,
-        metavar="FILE",
-        help="also write every number to this file; - or no FILE is stdout",
-    )
+    rows.arguments(command, json="example by example")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak example is no success")
 
@@ -84,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         for name in ("width", "draws"):
             if getattr(options, name) is not None:
                 raise InputError(f"--{name}", getattr(options, name), "none, with --resolution")
-    check_file("--json", options.json)
+    rows.check(options)
     if options.only is not None and not 1 <= options.only <= options.examples:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
     numbers = iter([options.only] if options.only else range(1, options.examples + 1))
@@ -127,6 +123,12 @@ def run(options: argparse.Namespace) -> int:
     if options.plant:
         print(found.faults)
     print(found.summary)
+    numbers_ = (
+        (number, row.name, row.layer, row.theory, row.sample, row.se, row.z)
+        for number, check in enumerate(found.checks, 1)
+        for row in check.comparison.rows
+    )
+    rows.are_written(options, _HEADER, numbers_, ["csv"])
     if options.json is not None:
         write_text(
             json.dumps(found.as_json(), indent=1, ensure_ascii=False), options.json, "--json"

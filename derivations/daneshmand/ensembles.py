@@ -8,11 +8,9 @@ eq. (1). V is scale-free, so it is the gap of both.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numba
 import numpy as np
@@ -165,10 +163,7 @@ def simulate(
     inputs: ArrayLike | None = None,
     smallest: bool = False,
     sampler: str = "gram",
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **running: Unpack[chunks.Running],
 ) -> xarray.Dataset:
     """Sample networks with batch normalization and measure how orthogonal a batch becomes.
 
@@ -204,7 +199,7 @@ def simulate(
     >>> gap.dims, bool(gap[-1] < gap[0] / 2)
     (('layer',), True)
     """
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(running)
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
@@ -259,10 +254,7 @@ def grams(
     *,
     normalised: bool = True,
     inputs: ArrayLike | None = None,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **running: Unpack[chunks.Running],
 ) -> Array:
     """Q Qᵀ over samples, over d, of every draw and layer: (draws, depth, batch, batch).
 
@@ -279,7 +271,7 @@ def grams(
     >>> C.shape, bool(np.allclose(np.trace(C, axis1=-2, axis2=-1), 4))
     ((5, 3, 4, 4), True)
     """
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(running)
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
@@ -298,10 +290,7 @@ def gaps(
     *,
     normalised: bool = True,
     inputs: ArrayLike | None = None,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **running: Unpack[chunks.Running],
 ) -> Array:
     """V² of every draw and layer (source 003, eq. 2): (draws, depth).
 
@@ -317,7 +306,7 @@ def gaps(
     >>> each.shape, bool(np.allclose(each.mean(axis=0), table["gap_sq"]))
     ((100, 3), True)
     """
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(running)
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )

@@ -358,7 +358,7 @@ def full_set() -> Verdict:
 
 @claim("000", "§6.1 (hierarchy)", "the hierarchy ends: nothing moves the ddNTKs at order 1/n")
 def hierarchy() -> Verdict:
-    r"""What moves them is a tree of five nodes times $z-y$. Alone its mean has an odd number of
+    r"""They move by a tree of five nodes times $z-y$. Alone its mean has an odd number of
     indices, and is 0; its exact covariance with $z$, for the path of five nodes in a quadratic
     network, falls like $1/n^2$, where $P$'s and $Q$'s with $\widehat{dH}$ fall like $1/n$."""
     path = Field(5, tuple(pairwise(range(5))))

@@ -35,10 +35,10 @@ the figure, its verdicts, its pictures and their numbers.
 | NOT | the data do not bear out the statement |
 | NOT SHOWN | the same, and there are too few networks to decide |
 | A for B | A in this run, B in the paper |
-| pairs | pairs of networks in which the statement holds, of all; for "do not help", where they do |
-| p | probability of so many pairs or more if both kinds are alike; 0.01 or less counts |
-| ratio, margin | the interval of the ratio of two means; how far from 1 it may reach |
-| would notice | the difference that is detected nine times in ten; of a ratio, half its interval |
+| 356 of 384 pairs | of pairs of networks, so many have what is stated |
+| p | chance of as many pairs if both kinds were alike; 0.01 or less counts as shown |
+| ratio, margin | interval of the ratio of two means; how far from 1 it may reach |
+| would notice | difference that is detected in nine of ten cases; of a ratio, half its interval |
 | tensorial descent | descent with a rate for biases and one for weights; ordinary descent has one |
 | gap | of Daneshmand et al.: how far the representations of a batch are from orthogonal |
 | (6) | their initialization, layer by layer, that makes representations more orthogonal |

@@ -138,7 +138,7 @@ def fresh(term: Product) -> Product:
 
 
 class Below(NamedTuple):
-    """What a stage's variables are before it.
+    """How a stage's variables are marked before it.
 
     Attributes:
         mark: stands behind the names of its tensors, as in K0.

@@ -209,7 +209,7 @@ class Taps:
         return Constant(self.reads, self.shape, self.into, self.past)
 
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
-        """What the matrix of each tap meets of a body at all positions, as `by` reads it."""
+        """A body at the positions that the matrix of each tap reads, as `by` reads it."""
         return by(self, body)
 
     def ties(self, pairs: int) -> Iterator[Ties]:

@@ -270,7 +270,10 @@ def named(label: str) -> Name:
     if read is None or not all(re.fullmatch(r"\w*", field) for field in read.fields):
         known = f"one of {', '.join(NAMES)}; or kappa(z,z,H|01 23), a cumulant and its pairing"
         meant = _ALSO_CALLED.get(str(label).lower(), str(label))
-        raise InputError("tensor", label, known + did_you_mean(meant, NAMES))
+        near = did_you_mean(meant, NAMES)
+        if isinstance(label, str) and set(several := re.split(r"[,\s]+", label)) <= NAMES.keys():
+            near = f"; several are a list, {several}"
+        raise InputError("tensor", label, known + near)
     return target(fields_by_name(read.fields), read.pairing, read.order)
 
 

@@ -103,7 +103,7 @@ class Centred:
 
 
 class Assembly:
-    """What the equations have said so far."""
+    """The equations that were read so far."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Assembly:
         self.text = "; ".join(statement.text for statement in statements)
 
     def wrong(self, wanted: str) -> InputError:
-        """What to raise about the equation that is read."""
+        """An error about the equation that is read."""
         return InputError("layer", self.text, wanted)
 
     def check_new(self, name: str) -> None:
@@ -420,7 +420,7 @@ class Assembly:
         return [*whole, (-found.centre, None)] if found.centre else whole
 
     def argument(self, sigma: Sigma) -> tuple[int, sympy.Expr]:
-        """What σ is taken of: a variable, and what is taken off; a new one where it is a sum."""
+        """The argument of σ: a variable (new, if it is a sum) and the offset that is subtracted."""
         scales: dict[int, sympy.Expr] = {}
         offset = sympy.S.Zero
         for each in sigma.argument:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import sympy
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..activations.functions import Activation
 from ..engine.scores import as_score
 from ..engine.taps import each_alone
-from ..errors import InputError, Words, as_integer, flag
+from ..errors import InputError, Words, as_integer, check_names, flag
 from ..expressions import as_expression
 from ..symbols import C_W, n
 from ..weights import WeightEnsemble
@@ -34,6 +34,14 @@ _MATRICES = ("Q", "K", "V", "O")
 _OVER = {"1/d": "{}/n", "1/sqrt(d)": "{}/sqrt(n)", "normal": "normal({})/sqrt(n)"}
 
 
+class Sharing(TypedDict, total=False):
+    """The keyword arguments of `attention` about its keys."""
+
+    keys: int | str | None
+    tied: bool
+    key_norm: bool
+
+
 def attention(
     heads: int | str | sympy.Expr,
     positions: int | Sequence[int],
@@ -45,10 +53,8 @@ def attention(
     norm: str | None = None,
     eps: object = 0,
     C: Sequence[object] | None = None,
-    keys: int | str | None = None,
-    tied: bool = False,
-    key_norm: bool = False,
     weights: Laws = None,
+    **sharing: Unpack[Sharing],
 ) -> Layer:
     """z'_t = γ z_t + b + Σ_h W_O^h Σ_s A^h_ts v^h_s, with A^h_ts = softmax_s(c^h_ts + B_ts).
 
@@ -67,18 +73,18 @@ def attention(
         bias: B, a table (T, T), such as that of ALiBi; by default 0.
         skip, norm, eps: as of `layers.residual`.
         C: (C_Q, C_K, C_V, C_O), the variances of the matrices; by default the network's C_W.
+        weights: the law of all matrices, or a mapping from "Q", "K", "V" and "O".
         keys: how many heads of keys and values there are, by default H, a number or "n/64". Heads
             share them in groups of H/keys (grouped queries).
         tied: whether the keys are the queries, W_K = W_Q.
         key_norm: whether queries and keys are divided by their root mean square in each head.
-        weights: the law of all matrices, or a mapping from "Q", "K", "V" and "O".
 
     Derived here. Raises InputError for sizes, texts and tables that are none of these.
 
     >>> attention(4, 8, mask="causal")
     attention(4, 8, skip=1, mask=causal)
     """
-    tied, key_norm = flag("tied", tied), flag("key_norm", key_norm)
+    keys, tied, key_norm = _sharing(sharing)
     H, T = _heads(heads, key_norm), each_alone(positions).positions
     if scores not in _OVER:
         raise InputError("scores", scores, " or ".join(f'"{each}"' for each in _OVER))
@@ -111,6 +117,13 @@ def attention(
     shown += shown_as(weights=named_text(weights))
     label = f"attention({', '.join([str(H), str(positions), *shown])})"
     return around(block, skip, norm, given.eps, label)
+
+
+def _sharing(given: Sharing) -> tuple[int | None, bool, bool]:
+    """Keys, tied and key_norm."""
+    check_names(given, Sharing.__annotations__)
+    tied, key_norm = (flag(each, given.get(each, False)) for each in ("tied", "key_norm"))
+    return given.get("keys"), tied, key_norm
 
 
 def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:

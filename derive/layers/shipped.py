@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import sympy
 
-from ..errors import InputError, as_sequence
+from ..errors import InputError, as_sequence, did_you_mean
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from . import composed
 from .along import Along
@@ -429,6 +429,7 @@ def read(text: str) -> Layer:
     if match is not None and match[1] == "sequence":
         return sequence(*(part.strip() for part in parts(match[2] or "")))
     if match is None or match[1] not in _SHIPPED:
+        wanted += did_you_mean(match[1] if match else text, [*_SHIPPED, "sequence"])
         raise InputError("layer", text, wanted)
     make, known = _SHIPPED[match[1]]
     given: dict[str, Any] = {}

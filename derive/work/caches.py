@@ -26,8 +26,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakSet
 
-from sympy.core.cache import clear_cache
-
 from .resources import give_back
 
 if TYPE_CHECKING:
@@ -95,6 +93,8 @@ def clear_caches() -> None:
     >>> import derive
     >>> derive.clear_caches()
     """
+    from sympy.core.cache import clear_cache  # noqa: PLC0415  (sympy takes a second to import)
+
     for each in list(_caches):
         each.cache_clear()
     clear_cache()

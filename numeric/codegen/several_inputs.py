@@ -139,7 +139,7 @@ class MultiModule(Module):
 
     @cached_property
     def called(self) -> list[dict[Shape, str]]:
-        """What the tables of each group are called."""
+        """The names of the tables of each group."""
         found: list[dict[Shape, str]] = []
         for number, group in enumerate(self.groups):
             shapes = sorted({shape for each in group.brackets for shape, _ in self.tables[each]})

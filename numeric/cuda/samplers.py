@@ -80,7 +80,7 @@ class CudaSampler(Sampler):
         return _Road(_held_of_stages, _stages)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+        """The estimates of these networks, (draws, statistics), at layers 1, 2, …"""
         for values in self.device_layers(draws, Rooms()):
             yield values.copy_to_host()
 

@@ -159,7 +159,7 @@ class _Group:
         return found.reshape(2, -1)
 
     def response(self, K: Array) -> Change:
-        """What they change by, each with the entries of K between the samples of its own set."""
+        """Their change with the entries of K between the samples of the set of each."""
         rows, columns = self._sets[:, :, None], self._sets[:, None, :]
         slopes = np.zeros((len(self._rows), len(self._sets), self.samples, self.samples))
         if self._live:

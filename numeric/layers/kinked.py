@@ -49,7 +49,7 @@ def averages(
 
 @cache
 def of_sigma(activation: Activation, shapes: tuple[Shape, ...]) -> Kinked:
-    """What brackets of these shapes need of σ."""
+    """The pieces of σ that brackets of these shapes need."""
     known = {shape: forms(activation, shape) for shape in shapes}
     used = {form for both in known.values() for form in both if form}
     orders = {order for form in used for order in form.orders}
@@ -81,7 +81,7 @@ def _reaches(most: float) -> tuple[float, ...]:
 
 
 class Kinked(NamedTuple):
-    """What brackets of some shapes need of σ.
+    """The pieces of σ that brackets of some shapes need.
 
     Attributes:
         kinks: ascending.

@@ -18,7 +18,7 @@ from .vectors import Estimate
 
 
 class Reader:
-    """What the matrices of a convolution read of arrays over signals' positions.
+    """The windows that matrices of a convolution read from arrays over signals' positions.
 
     Arguments:
         taps: the positions that they read.

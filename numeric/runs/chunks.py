@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -26,11 +26,11 @@ from itertools import islice
 from math import prod
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol, TypedDict
 
 from tqdm import tqdm
 
-from derive.errors import InputError, as_integer, flag
+from derive.errors import InputError, as_integer, check_names, flag
 from derive.work.caches import cache, constant
 from derive.work.progress import quiet, telling
 
@@ -80,6 +80,28 @@ class Options:
     def kept(self) -> bool:
         """True if the work may be more than one sitting's, or more than one machine's."""
         return self.run is not None or self.executor is not None
+
+
+class Running(TypedDict, total=False):
+    """The keyword arguments that every `simulate` takes: those of `Options`."""
+
+    executor: Executor | None
+    window: int | None
+    run: str | os.PathLike[str] | None
+    progress: bool
+
+
+def options(given: Mapping[str, Any], others: Iterable[str] = ()) -> Options:
+    """The options among keyword arguments.
+
+    Arguments:
+        given: as a caller named them.
+        others: the names of arguments that are no options.
+
+    Raises InputError for any other name.
+    """
+    check_names(given, [*Running.__annotations__, *others])
+    return Options(**{name: given[name] for name in Running.__annotations__ if name in given})
 
 
 class Keeper(Protocol):
@@ -133,7 +155,7 @@ def total(
 
 
 def rows(work: RowsWork, options: Options, what: str, seconds: float = 0.0) -> Array:
-    """What each draw comes to, (draws, …); the arguments are those of `total`."""
+    """The row of each draw, (draws, …); the arguments are those of `total`."""
     return total(work, work.draws, options, what, seconds)[0].arrays()["rows"]
 
 

@@ -46,7 +46,7 @@ class Arithmetic:
         self.ensemble, self.probes, self.draws = ensemble, probes, draws
 
     def constant(self, x: Array) -> Array:
-        """What is the same in all networks, (m, n), as a jet."""
+        """An array that is the same in all networks, (m, n), as a jet."""
         return jets.constant(self.probes, np.broadcast_to(x, (self.draws.size, *x.shape)))
 
     def added(self, terms: Sequence[Array]) -> Array:
@@ -200,7 +200,7 @@ class Arithmetic:
         return jets.composed(self.probes, derivative, means)
 
     def read(self, taps: Taps, body: Array) -> list[Array]:
-        """What the matrix of each tap meets, of what there is at all positions."""
+        """The array at the positions that the matrix of each tap reads."""
         reader = Reader(taps, body.shape[2] // taps.positions)
         return [reader.read(k, body, axis=2) for k in range(reader.count)]
 

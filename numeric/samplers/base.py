@@ -67,7 +67,7 @@ class Sampler(Work):
 
     @property
     def identity(self) -> str:
-        """What tells it from other samplers in a stored run."""
+        """Its name in a stored run."""
         return type(self).__name__
 
     @classmethod

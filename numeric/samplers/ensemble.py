@@ -68,7 +68,7 @@ functions of all samples at a neuron."""
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """What a network says of its layers at these widths: the same for all inputs and all seeds.
+    """The layers of a network at these widths: the same for all inputs and all seeds.
 
     Arguments:
         net: the network, its functions of the layer tabulated.
@@ -111,7 +111,7 @@ class Layers:
 
     @cached_property
     def symbols(self) -> dict[str, Array]:
-        """What the engine's symbols stand for at layers 1 … depth."""
+        """The values of the engine's symbols at layers 1 … depth."""
         return hyperparameters(self.net, self.depth, self.widths[0], self.width)
 
     @cached_property
@@ -125,8 +125,8 @@ class Layers:
 
     @cached_property
     def needs(self) -> dict[str, str]:
-        """What a sampler must support, and where the network has it: all but one matrix of a law
-        that rotations keep, between two activations."""
+        """The features that a sampler must support, and where the network has them: all but one
+        matrix of a law that rotations keep, between two activations."""
         schemes = self.net.schemes(self.depth, 1).distinct
         stages = {stage for scheme in schemes for stage in scheme.stages}
         stages.update(self.net.read_at(self.depth, self.depth))
@@ -243,7 +243,7 @@ class Ensemble:
 
     @property
     def symbols(self) -> dict[str, Array]:
-        """What every symbol of a forward equation stands for at layers 1 … depth."""
+        """The values of all symbols of forward equations at layers 1 … depth."""
         return self.layers.symbols | {name: np.array(values) for name, values in self.own}
 
     def symbols_at(self, layer: int) -> dict[str, float]:
@@ -256,7 +256,7 @@ class Ensemble:
         return self.layers.steps
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
-        """What this layer goes through: the first is a stem, then come the network's layers."""
+        """The stages of a layer: the first is a stem, then come the network's layers."""
         return self.net.stages_at(layer, self.depth)
 
     def read_at(self, layer: int) -> tuple[Stage, ...]:
@@ -281,7 +281,7 @@ class Ensemble:
         return law_of(matrix, self.weights_at(layer))
 
     def manifest(self) -> dict[str, Any]:
-        """What tells it from other ensembles: numbers, texts and lists."""
+        """The data that identify an ensemble: numbers, texts and lists."""
         weights = [repr(self.weights_at(layer)) for layer in range(1, self.depth + 1)]
         return {
             "activation": [sympy.srepr(each.expr) for each in self.activations],
@@ -360,7 +360,7 @@ def number_at(symbols: Mapping[str, float], atom: object) -> float:
 def checked_ensemble(
     net: Network, inputs: ArrayLike | Inputs, width: int, depth: int, seed: int
 ) -> Ensemble:
-    """What `simulate` samples, or an InputError."""
+    """The ensemble that `simulate` samples, or an InputError."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)

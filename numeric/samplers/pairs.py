@@ -99,7 +99,7 @@ class Tangents:
 
     @property
     def numbers(self) -> int:
-        """What is held of one network."""
+        """The count of numbers that are held for one network."""
         return len(self._table.classes) * STATE
 
     @property

@@ -130,7 +130,7 @@ class PathSampler(Sampler):
 
     @cached_property
     def compiled(self) -> Compiled:
-        """What the kernels are told of `polynomial`."""
+        """The arguments of the kernels for `polynomial`."""
         told = reading(self.ensemble, self.plan.fields)
         least = 1 if self._tangents is None else pairs.ORDERS
         return _compiled(self.polynomial, told, self.given, least)
@@ -278,7 +278,7 @@ def kernels() -> ModuleType:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """What the kernels are told: factors are states, then sums over neurons, then the ν.
+    """The arguments of the kernels: factors are states, then sums over neurons, then the ν.
 
     Arguments:
         tree: the sums, as products of columns.

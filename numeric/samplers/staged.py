@@ -355,7 +355,7 @@ def sum_of(
     carried: bool,
     biases: tuple[float, float] | None,
 ) -> Sum:
-    """What z of a layer is the sum of: this stage's matrices, on so many neurons each."""
+    """The terms that z of a layer is the sum of: matrices, on so many neurons each."""
     return Sum(
         ensemble.widths[layer],
         tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
@@ -389,7 +389,7 @@ class Evaluated:
         self._kept: dict[Any, Array] = {}
 
     def parts(self, equation: Equation) -> Parts:
-        """What the equation adds up."""
+        """The terms that the equation adds up."""
         carried: list[Array] = []
         terms: dict[int, list[Array]] = {}
         for term in equation.right:

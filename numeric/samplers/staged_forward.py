@@ -270,7 +270,7 @@ class _At:
 
     @property
     def sum(self) -> Sum:
-        """What z of this layer is the sum of."""
+        """The terms that z of this layer is the sum of."""
         stage, n = self._stages[-1], self._in(len(self._stages) - 1)
         ((_, equation),) = stage.equations
         matrices = dict.fromkeys(term.weight[0] for term in equation.right if term.weight)

@@ -7,11 +7,9 @@ preactivations the wanted variance; weights enter forward and in the Jacobian al
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import sympy
@@ -50,6 +48,17 @@ _LAYER, _ENTRY = 1e-4, 3e-10
 """Seconds that a layer takes: of Python's, and for each of width³ products."""
 
 
+class Sampling(chunks.Running, total=False):
+    """The keyword arguments of `simulate` that choose the law that is drawn from, and `Running`."""
+
+    zero_padded: bool
+    importance: bool
+    innovations: bool
+
+
+_FLAGS = "zero_padded", "importance", "innovations"
+
+
 @rests_on("pennington2018")
 def simulate(
     net: Network,
@@ -61,14 +70,8 @@ def simulate(
     layers: Iterable[int] | None = None,
     moments: int = 2,
     singular_values: bool = True,
-    zero_padded: bool = False,
-    importance: bool = False,
-    innovations: bool = False,
     seed: int = 0,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **sampling: Unpack[Sampling],
 ) -> xarray.Dataset:
     """Sample J = D^L W^L … D^1 W^1 of square networks (source 002, eq. 2).
 
@@ -115,14 +118,15 @@ def simulate(
     >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
     ((2, 8), array([1.]))
     """
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(sampling, _FLAGS)
     seed = checks.seed(seed)
     width, depth = as_integer("width", width, 2), as_integer("depth", depth, 1)
     net = dense_network("net", net, depth + 1)  # σ acts on z of the last layer, too
     draws, moments = checks.draws(draws, 1), as_integer("moments", moments, 1, MAX_MOMENTS)
-    zero_padded = flag("zero_padded", zero_padded)
     singular_values = flag("singular_values", singular_values)
-    importance, innovations = flag("importance", importance), flag("innovations", innovations)
+    zero_padded, importance, innovations = (
+        flag(each, sampling.get(each, False)) for each in _FLAGS
+    )
     shown = _layers(layers, depth)
     sizes = _sizes(
         len(shown) * moments,

@@ -5,9 +5,8 @@ simulate(net, inputs, targets, test, width=64, depth=4, eta=0.1, steps=[0, 10], 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from concurrent.futures import Executor
+from typing import Unpack
 
 import numpy as np
 import xarray
@@ -44,6 +43,33 @@ _LARGE = 1e70
 """Targets whose fourth powers add up to no number beyond doubles."""
 
 
+class Descent(chunks.Running, total=False):
+    """The keyword arguments of `simulate`: how networks are trained, and `Running`."""
+
+    optimizer: str
+    loss: str
+    batch: int | None
+    clip: float | None
+    patience: int | None
+    test_targets: ArrayLike | None
+    half: bool
+    ntk: bool
+    antithetic: bool
+
+
+DEFAULTS = Descent(
+    optimizer="tensorial",
+    loss="squared",
+    batch=None,
+    clip=None,
+    patience=None,
+    test_targets=None,
+    half=True,
+    ntk=True,
+    antithetic=True,
+)
+
+
 @rests_on("day2025")
 def simulate(
     net: Network,
@@ -57,20 +83,7 @@ def simulate(
     draws: int = 100,
     seed: int = 0,
     outputs: int | None = None,
-    *,
-    optimizer: str = "tensorial",
-    loss: str = "squared",
-    batch: int | None = None,
-    clip: float | None = None,
-    patience: int | None = None,
-    test_targets: ArrayLike | None = None,
-    half: bool = True,
-    ntk: bool = True,
-    antithetic: bool = True,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **descent: Unpack[Descent],
 ) -> xarray.Dataset:
     """Train networks of one width on the same data, and measure what `flow` derives.
 
@@ -120,20 +133,20 @@ def simulate(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    half = flag("half", half)
+    options, how = chunks.options(descent, DEFAULTS), DEFAULTS | descent
+    half, ntk, signs = (flag(each, how[each]) for each in ("half", "ntk", "antithetic"))
+    loss, clip, batch = how["loss"], how["clip"], how["batch"]
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
     ensemble = _ensemble(net, data, width, depth, seed)
     for scheme in net.schemes(depth_of(net, ensemble.depth), 2).distinct:
         scheme.check_without_batch("functions of one sample, in training; training.flow has others")
     times = _times(steps)
-    rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
+    rule = Optimizer(how["optimizer"], checked_rate(eta, flows=False) * (1 if half else 2), clip)
     _check_loss("targets", loss, data.targets)
-    stop = _patience(patience, test_targets, net, data, loss)
+    stop = _patience(how["patience"], how["test_targets"], net, data, loss)
     size = data.training if batch is None else as_integer("batch", batch, 1, data.training)
     draws = checks.draws(draws, 2)
-    options = chunks.Options(executor, window, run, progress)
-    ntk, signs = flag("ntk", ntk), flag("antithetic", antithetic)
     work = Training(ensemble, data.targets, rule, loss, size, times, ntk, draws, patience=stop)
     levels = Levels.of(work, antithetic=signs)
     levels.check(kept=options.kept)
@@ -144,7 +157,7 @@ def simulate(
     own = levels.controls
     about: dict[str, int | float | str] = {
         "width": ensemble.width, "depth": ensemble.depth, "draws": draws, "blocks": levels.blocks,
-        "seed": seed, "eta": float(eta), "optimizer": optimizer,
+        "seed": seed, "eta": float(eta), "optimizer": how["optimizer"],
         "loss": f"{loss} {'½Σ' if half else 'Σ'}", "batch": size,
         **({"antithetic": int(own.antithetic)} if own.linear else {}),
         **({} if clip is None else {"clip": float(clip)}),

@@ -17,25 +17,38 @@ from typing import Any
 
 TITLE = "# Seconds, beside those of the peers\n"
 TEXT = """
-Written by `make bench` from the results in `benchmarks/`: what is computed, in seconds of a call
-here and by a peer in the same run, and how many times as long the peer takes. For ensembles it is
-seconds times the estimate's variance, which no number of networks changes.
+`make bench` writes this page from the results in `benchmarks/`. Each row has the seconds of a
+call here, those of a peer in the same run, and their ratio. For ensembles it is seconds times the
+variance of the estimate, which does not depend on the number of networks. Measure one group
+yourself, without keeping the result:
 
-Training 1000 networks of four layers is 8.3·10¹⁰ operations: three products of 8 points with each
-matrix in every step but the first matrix's two. Tiles in registers of 512 bits reach 95 to 115·10⁹
-in a second on one thread of the AMD EPYC, so that it takes some 0.8 s there at least. OpenBLAS has
-kernels of 256 bits there: 57 to 60·10⁹ for large products, 30 to 35·10⁹ for those of 8 points.
+```text
+python -m pytest tests/benchmarks --benchmark-only -k moment
+```
 
-The peers below take all 1000 networks at once, which fit no cache. Measured on the same thread, JAX
-takes 2.7 s in blocks of 10 and NumPy 4.1 s in blocks of 20. Here it is 1.3 s (3.6 s when the
-products were OpenBLAS's, as the rows below of 2026-11-23 still have it): half of JAX's in blocks.
+## The bound on training
 
-No exact rearrangement has fewer operations. With m points, a matrix after t steps is W_0 plus t
-terms of rank m, and W_t s = W_0 s − η Σ δ (s_u·s), over u < t, needs no update, which saves 2 n² m
-operations of 6 n² m; but the sum takes 4 t m² n forward and as much back, more than that from
-t = n/(4m) on, two steps here. W_0 s itself stays n² m, since s is new in every step. Adding the
-terms to the matrix every few steps costs what adding them at once does. The first matrix alone
-could be spared, 4 % of all. In single precision the bound halves, for the peers as for here.
+Training 1000 networks of four layers takes 8.3·10¹⁰ operations: three products of 8 points with
+each matrix in every step, and two with the first matrix. Register tiles of 512 bits reach 95 to
+115·10⁹ operations a second on one thread of the AMD EPYC. So training takes at least 0.8 s there.
+OpenBLAS has kernels of 256 bits on this processor: 57 to 60·10⁹ for large products, and 30 to
+35·10⁹ for 8 points.
+
+| on the same thread | seconds |
+|---|---|
+| here | 1.3 (3.6 with OpenBLAS's products, as in the rows of 2026-11-23) |
+| JAX, in blocks of 10 networks | 2.7 |
+| NumPy, in blocks of 20 networks | 4.1 |
+
+The peers in the table below take all 1000 networks at once, which do not fit into a cache.
+
+No exact rearrangement saves operations. After t steps with m points, a matrix is W_0 plus t terms
+of rank m. The product W_t s = W_0 s − η Σ δ (s_u·s), over u < t, needs no update of the matrix.
+That saves 2 n² m operations of 6 n² m. But the sum takes 4 t m² n operations forward and as many
+back. From t = n/(4m) on, here two steps, that is more than was saved. W_0 s itself stays n² m,
+since s is new in every step. Adding the terms to the matrix every few steps costs the same. Only
+the first matrix could be spared, 4 % of all. In single precision the bound halves, for the peers
+too.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """

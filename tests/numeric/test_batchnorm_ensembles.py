@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import sympy
 
-import numeric
 from derivations.daneshmand import ensembles, large_width, moments, orthogonalization
 from derivations.moments.linear_laws import lyapunov_exponents
 from derive import activations, batchnorm
@@ -17,11 +16,6 @@ SHORT = {"width": 32, "batch": 4, "depth": 5}
 def law(moment: int, n: int, d: int) -> float:
     value = batchnorm.stationary_gap(moment).subs({batchnorm.n: n, batchnorm.d: d})
     return float(value.evalf())
-
-
-def test_old_names_warn() -> None:
-    with pytest.warns(DeprecationWarning, match="part of derivations"):
-        assert numeric.batchnorm.simulate is ensembles.simulate
 
 
 def test_simulate_layout() -> None:

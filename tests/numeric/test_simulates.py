@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pytest
 import xarray
+from keyword_groups import parameters
 
 import numeric
 from derivations.daneshmand import ensembles as batchnorm
@@ -19,7 +20,7 @@ from derivations.nait_saada_tanner import sampling
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations
 from derive.errors import InputError
 from derive.recursions import wanted
-from numeric import simulations, spectra
+from numeric import simulations, spectra, training
 from numeric.runs import chunks, totals
 from numeric.runs import directory as rundir
 from numeric.samplers import checked_ensemble
@@ -173,15 +174,28 @@ def test_a_total_of_another_shape_is_damaged(tmp_path, case):
     ids=lambda simulate: simulate.__module__,
 )
 def test_every_simulate_takes_the_same_arguments_in_one_order(simulate):
-    parameters = inspect.signature(simulate).parameters
-    sizes = [name for name in parameters if name in {"width", "depth", "draws"}]
+    named = parameters(simulate)
+    sizes = [name for name in named if name in {"width", "depth", "draws"}]
     assert sizes == ["width", "depth", "draws"]
     tail = ("executor", "window", "run", "progress")
-    assert {name: parameters[name].default for name in ("seed", *tail)} == {
+    assert {name: named[name] for name in ("seed", *tail)} == {
         **{"seed": 0, "executor": None, "window": None, "run": None, "progress": False}
     }
-    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in tail)
-    assert [name for name in parameters if name in tail] == list(tail)
+    for name in tail:
+        given = inspect.signature(simulate).parameters.get(name)
+        assert given is None or given.kind is inspect.Parameter.KEYWORD_ONLY
+    assert [name for name in named if name in tail] == list(tail)
+
+
+def test_an_argument_of_another_name_is_named():
+    """Of a group of keyword arguments, too: `**running`."""
+    for simulate, given, name in (
+        (numeric.simulate, ([1.0],), "progres"),
+        (spectra.simulate, (1.0,), "importence"),
+        (training.simulate, ([1.0], [1.0], None, 4, 2), "optimiser"),
+    ):
+        with pytest.raises(InputError, match=f"^{name}: .* did you mean"):
+            simulate(Network("tanh"), *given, **{name: True})
 
 
 @each_case

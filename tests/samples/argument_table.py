@@ -735,6 +735,19 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             **RUNS,
         },
     ),
+    "numeric.study": (
+        {"net": NET, "inputs": X, "depth": 2, "widths": (6, 9), "draws": 10, "tensors": ["K"]},
+        {
+            "net": Network("erf"),
+            "inputs": [1.0, 0.4],
+            "depth": 3,
+            "widths": (6, 12),
+            "draws": 12,
+            "tensors": ["V"],
+            "seed": 1,
+            **RUNS,
+        },
+    ),
     "numeric.write_c": (
         {"made": KERNEL, "activation": "tanh", "path": Own(lambda place: place / "k.c")},
         {

@@ -57,6 +57,16 @@ Each call uses {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neuron
 unless its column says otherwise. Activations with [kinks](limits.md#activations) have further
 limits.
 
+This is one of the cells, uniform weights and a gated layer in the column V:
+
+```pycon
+>>> from derive import Network
+>>> from numeric import flow
+>>> net = Network("tanh", "uniform", layer="gated(norm=rms)")
+>>> sorted(flow(net, [1.0, 0.5], 3, ["G1", "V"]).data_vars)
+['G1', 'G1_error', 'V', 'V_error']
+```
+
 A test tries every combination and fails if a table is wrong. This page is written by
 `python tests/support/table.py --write`.
 

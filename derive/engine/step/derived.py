@@ -288,7 +288,7 @@ class Step(Shown):
         return self.summed(self.is_single_input, self.symbol)
 
     def symbol(self, atom: object) -> sympy.Expr:
-        """What an atom of `terms` is in `expr`."""
+        """The expression of an atom of `terms` in `expr`."""
         return read(
             atom,
             parameter=self._parameter,

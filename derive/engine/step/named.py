@@ -31,7 +31,7 @@ def step(
     stage: Stage | None = None,
     group: str | None = None,
 ) -> Step:
-    """What `derive.recursion` derives, which explains the arguments, and is what users call.
+    """Derive a recursion; `derive.recursion`, which users call, explains the arguments.
 
     Arguments:
         stage: the one stage to lead through, of the layer or another; by default all of the

@@ -86,7 +86,7 @@ class _Test(NamedTuple):
 
 
 class Rules:
-    """What the layers of one activation need of it: averages, and Hermite coefficients of products.
+    """The averages of one activation and the Hermite coefficients of its products.
 
     Arguments:
         activation: σ.

@@ -1,4 +1,4 @@
-"""Choose how many networks a comparison samples, if the command does not say.
+"""Choose how many networks a comparison samples, if its caller does not say.
 
 Standard errors fall with the root of the draws. So a first comparison tells how many draws resolve
 each number to `WEAK`. It overestimates them, as the error that it allows for the next term in 1/n
@@ -11,12 +11,12 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numeric.tables.compare import Comparison
+    from .compare import Comparison
 
 FIRST = 1000
 """Draws of the first comparison."""
 MOST = 64 * FIRST
-"""More draws than this are only taken if the command asks for them."""
+"""More draws than this are only taken if the caller asks for them."""
 _MARGIN = 0.85
 """The part of the wanted resolution that is aimed at, as errors are estimates."""
 
@@ -29,7 +29,7 @@ def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
         draws: their number, returned if more would not help.
         inputs: samples that a batch takes through each network; they cost as many draws.
     """
-    from numeric.tables.compare import WEAK
+    from .compare import WEAK  # noqa: PLC0415  (the command line reads FIRST and MOST alone)
 
     needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
     most = max((each for each in needed if each <= MOST / inputs), default=0)
