@@ -119,7 +119,7 @@ def attention(
     return around(block, skip, norm, given.eps, label)
 
 
-def _sharing(given: Sharing) -> tuple[int | None, bool, bool]:
+def _sharing(given: Sharing) -> tuple[int | str | None, bool, bool]:
     """Keys, tied and key_norm."""
     check_names(given, Sharing.__annotations__)
     tied, key_norm = (flag(each, given.get(each, False)) for each in ("tied", "key_norm"))
