@@ -67,11 +67,16 @@ def test_refusals(skip, inputs, reason):
 
 @pytest.mark.slow
 def test_a_skip_of_one_turns_the_rate_into_a_power():
-    """1 − ρ falls like ℓ^{χ/g − 1}: K grows by g = C_W² (1 + ⟨σ²⟩) = 3/2 a block, and χ = 1/2."""
+    """1 − ρ falls like ℓ^{χ/g − 1}: K grows by g = C_W² (1 + ⟨σ²⟩) = 3/2 a block, and χ = 1/2.
+    V/K² of such tokens falls more slowly than the 1/ℓ of equal ones."""
     net = Network("relu", layer=layers.transformer(4, 4))
-    K = flow(net, Exchangeable(4, 1, 0), 401, "K")["K"]
-    apart = 1 - (K.sel(orbit="(12)") / K.sel(orbit="(11)")).to_numpy()
-    powers = np.log2([apart[2 * at] / apart[at] for at in (50, 100, 200)])
-    limit = powers[2] - (powers[2] - powers[1]) / (1 - 2 ** (1 / 3))  # corrections ℓ^{-1/3}
-    assert abs(powers[2] + 2 / 3) < 0.03
-    assert abs(limit + 2 / 3) < 0.01
+    table = flow(net, Exchangeable(4, 1, 0), 201, ["K", "V"])
+    q, p = (table["K"].sel(orbit=orbit).to_numpy() for orbit in ("(11)", "(12)"))
+    V = table["V"].sel(orbit="(11)(11)").to_numpy()
+    powers, of_V = (
+        np.log2([each[2 * at] / each[at] for at in (50, 100)]) for each in (1 - p / q, V / q**2)
+    )
+    limit = powers[1] - (powers[1] - powers[0]) / (1 - 2 ** (1 / 3))  # corrections ℓ^{-1/3}
+    assert abs(powers[1] + 2 / 3) < 0.04
+    assert abs(limit + 2 / 3) < 0.015
+    assert (abs(of_V + 0.72) < 0.02).all()
