@@ -19,13 +19,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, scored
 from derivations.section import show
-from derive import BiInvariant, LowRankOrthogonal, activations, recursion
+from derive import BiInvariant, LowRankOrthogonal, activations, exact, recursion
+from derive.activations import polynomial
 from derive.deep import growth, walk
 from derive.linear.correlators import cumulants
 from derive.network import Network
@@ -244,6 +248,55 @@ def table() -> Verdict:
                 grows = layer in GROWING or (layer == "dense" and not haar)
                 held.append(bool(sympy.limit(value / ell, ell, sympy.oo) > 0) == grows)
     return observed(held, "54 combinations of a layer, an activation and a law")
+
+
+LENGTH = sympy.Symbol("q")
+
+
+def behind(width: int, power: int, cubic: sympy.Rational) -> sympy.Expr:
+    """E q'^power given q, of n neurons: σ = z + cz³ and z = √q u with u uniform on the sphere."""
+    parts = {1: LENGTH, 2: 2 * cubic * LENGTH**2, 3: cubic**2 * LENGTH**3}  # of σ², by z²'s power
+    total = sympy.S.Zero
+    for neurons in product(range(width), repeat=power):
+        for powers in product(parts, repeat=power):
+            degrees: Counter[int] = Counter()
+            for own, k in zip(neurons, powers, strict=True):
+                degrees[own] += k
+            moment = sympy.prod([sympy.factorial2(2 * k - 1) for k in degrees.values()])
+            moment *= on_sphere(sum(powers)).subs(n, width)
+            total += moment * sympy.prod([parts[k] for k in powers])
+    return sympy.expand(total / width**power)
+
+
+def in_chain(width: int, layers: int, power: int, start: sympy.Rational) -> sympy.Expr:
+    """E q^power of the last layer."""
+    value = LENGTH**power
+    for _ in range(layers - 1):
+        terms = sympy.Poly(value, LENGTH).terms()
+        value = sympy.expand(sum(c * behind(width, k, CUBIC) for (k,), c in terms))
+    return value.subs(LENGTH, start)
+
+
+CUBIC = R(-1, 3)
+
+
+@claim("deep", "27", "000's question: exact networks of 2 and 3 neurons are this chain")
+def exact_networks() -> Verdict:
+    r"""$\sigma = z - z^3/3$: $K$ of layers 2 and 3, $V$ and the six-point function of layer 2, from
+    exact sums over pairings of Haar matrices, are the moments of $q$ in the chain, times those of
+    the sphere."""
+    start, found, expected = R(3, 7), [], []
+    net = Network(polynomial([0, 1, 0, CUBIC]), "orthogonal")
+    for width, depth, name in ((2, 2, "K"), (2, 3, "K"), (3, 3, "K"), (2, 2, "V"), (3, 2, "U6")):
+        kernel = {(1, 1): start}
+        found.append(exact.cumulant(name, net, depth, width=width, inputs=width, kernel=kernel))
+        pairs = {"K": 1, "V": 2, "U6": 3}[name]
+        moments = [
+            in_chain(width, depth, k, start) * on_sphere(k).subs(n, width)
+            for k in range(1, pairs + 1)
+        ]
+        expected.append(width ** (pairs - 1) * cumulants(moments)[-1])
+    return equal(found, expected)
 
 
 SECOND = sympy.Symbol("m", positive=True)

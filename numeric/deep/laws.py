@@ -94,7 +94,8 @@ class Law:
     def below(self, q: ArrayLike) -> Array:
         """The fraction of networks with K below q: of vanishing signals and gradients.
 
-        The same for the squared Jacobian in a fixed direction, over its value at layer 1.
+        The same for the squared Jacobian in a fixed direction, over its value at layer 1; not
+        behind a skip around one matrix.
         """
         at = np.asarray(q, float)
         if self.is_certain:

@@ -43,7 +43,7 @@ def test_samples_have_the_moments():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["dense", "residual(skip=1/2)"])
+@pytest.mark.parametrize("layer", ["dense", "residual(skip=1/2)", "skip(1/2)"])
 def test_networks_by_quantiles(layer):
     """n = L = 128: two samples, a false alarm in 10⁵ for each layer."""
     net = Network.critical("tanh", layer=layer)
