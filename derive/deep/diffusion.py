@@ -11,6 +11,7 @@ grows, as in M. B. Li, M. Nica and D. M. Roy (2022), or the branch beside a skip
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -40,6 +41,7 @@ Shape: TypeAlias = "Activation | sympy.Expr | str"
 
 _EPS = sympy.Dummy("eps", positive=True)  # 1/√n
 _SIDE = sympy.Dummy("x", positive=True)
+_WIDTH = re.compile(r"\bn\b")
 _OTHER = sympy.Integer(2)
 """The second sample of the drift."""
 _SQUARE = 2
@@ -87,6 +89,15 @@ class Diffusion(Shown):
             root = mpmath.findroot(lambda c: move(1, sympy.Float(c, 30), 0) - 1, float(weight))
             weight = sympy.Float(root, 20)
         return Network(sigma, self.made.weights.scaled_to(weight), layer=layer)
+
+    @property
+    def symbols(self) -> set[sympy.Symbol]:
+        """Symbols beside K, such as the number of heads."""
+        both = sympy.Tuple(self.drift, self.noise)
+        found: set[sympy.Symbol] = both.xreplace(
+            dict.fromkeys(both.atoms(Component), sympy.S.One)
+        ).free_symbols
+        return found
 
     @property
     def positions(self) -> int:
@@ -184,6 +195,9 @@ def _check(made: Step) -> None:
                 several and bool(stage.masks)
             ),
             "with the network's activation alone: another one moves K": bool(stage.activations),
+            "without tied keys, whose scores do not vanish and move K": any(
+                each.is_tied for each in stage.scores
+            ),
         }
         for reason, applies in wanted.items():
             if applies:
@@ -230,6 +244,8 @@ class _Derivation:
             if sympy.simplify(each) != 0:
                 wanted = f"K' − K of order 1/n, and not of {power}"
                 wanted += ', as with score="shaped"' if _scores(self.made) else ""
+                normed = any(each.means for each in self.made.layer_stages)
+                wanted += ": a norm sets all lengths in one layer" if normed else ""
                 raise InputError("shape", str(self.shape), wanted)
         drift = last + self._source("G1")
         weight = self.weight.subs(_EPS, 1 / sympy.sqrt(n))
@@ -353,6 +369,8 @@ def _read(given: Shape) -> sympy.Expr:
     try:
         return parse_with(given, {"z": z, "n": n}, {}, _SHAPE)
     except InputError:
+        if _WIDTH.search(given):
+            raise
         return sympy.S.Zero
 
 
