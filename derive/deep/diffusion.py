@@ -260,18 +260,19 @@ class _Derivation:
             return self._given.subs(n, _EPS**-2)
         if not self._open.has(C_W):
             return sympy.S.One
-        free = sympy.symbols("c0:3", real=True)
+        start, *free = sympy.symbols("c0:3", real=True)
         one = dict.fromkeys([K, *self._open.atoms(Component)], sympy.S.One)
-        series = sum(c * _EPS**k for k, c in enumerate(free))
-        kept = _orders(self._moved(series).xreplace(one) - 1)
-        wanted = "a layer with a C_W > 0 that keeps K = 1; or C_W=, such as 1/sqrt(n) beside a skip"
-        solvable = kept[0].is_polynomial(free[0]) and sympy.degree(kept[0], free[0]) <= _SQUARE
-        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive] if solvable else []
+        flat = sympy.expand(_at_zero(self._moved(start).xreplace(one)) - 1)
+        solvable = flat.is_polynomial(start) and sympy.degree(flat, start) <= _SQUARE
+        roots = [c for c in sympy.solve(flat, start) if c.is_positive] if solvable else []
         if not roots:
-            raise InputError("C_W", None, wanted)
-        known = {free[0]: roots[0]}
-        for k in (1, 2):
-            (known[free[k]],) = sympy.solve(kept[k].subs(known), free[k])
+            wanted = "a layer with a C_W > 0 that keeps K = 1, of which K' holds C_W^2 at most; "
+            raise InputError("C_W", None, f"{wanted}or C_W=, such as 1/sqrt(n) beside a skip")
+        series = roots[0] + sum(c * _EPS**k for k, c in enumerate(free, 1))
+        _, *kept = _orders(self._moved(series).xreplace(one))
+        known: dict[sympy.Symbol, sympy.Expr] = {}
+        for c, each in zip(free, kept, strict=True):
+            (known[c],) = sympy.solve(each.subs(known), c)
         return series.subs(known)
 
     @property
