@@ -86,7 +86,7 @@ def estimate(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([values.mean(axis=0), values.std(axis=0) / len(values) ** 0.5])
 
 
-@claim("deep", "9", "networks as deep as wide, two inputs: moments to 1 %", sampled=True)
+@claim("deep", "9", "networks as deep as wide, two inputs: errors of 1 %", sampled=True)
 def in_ensembles(sampling: Sampling) -> Verdict:
     r"""$\langle K_{12}\rangle$, $\langle\log K_{11}\rangle$, $\langle\rho\rangle$ and
     $\langle\rho^2\rangle$ of shaped ReLU and tanh at $r = 1$ against paths of the equation, from

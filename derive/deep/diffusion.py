@@ -11,6 +11,7 @@ grows, as in M. B. Li, M. Nica and D. M. Roy (2022), or the branch beside a skip
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -40,6 +41,7 @@ Shape: TypeAlias = "Activation | sympy.Expr | str"
 
 _EPS = sympy.Dummy("eps", positive=True)  # 1/√n
 _SIDE = sympy.Dummy("x", positive=True)
+_WIDTH = re.compile(r"\bn\b")
 _OTHER = sympy.Integer(2)
 """The second sample of the drift."""
 _SQUARE = 2
@@ -87,6 +89,15 @@ class Diffusion(Shown):
             root = mpmath.findroot(lambda c: move(1, sympy.Float(c, 30), 0) - 1, float(weight))
             weight = sympy.Float(root, 20)
         return Network(sigma, self.made.weights.scaled_to(weight), layer=layer)
+
+    @property
+    def symbols(self) -> set[sympy.Symbol]:
+        """Symbols beside K, such as the number of heads."""
+        both = sympy.Tuple(self.drift, self.noise)
+        found: set[sympy.Symbol] = both.xreplace(
+            dict.fromkeys(both.atoms(Component), sympy.S.One)
+        ).free_symbols
+        return found
 
     @property
     def positions(self) -> int:
@@ -184,6 +195,9 @@ def _check(made: Step) -> None:
                 several and bool(stage.masks)
             ),
             "with the network's activation alone: another one moves K": bool(stage.activations),
+            "without tied keys, whose scores do not vanish and move K": any(
+                each.is_tied for each in stage.scores
+            ),
         }
         for reason, applies in wanted.items():
             if applies:
@@ -230,6 +244,8 @@ class _Derivation:
             if sympy.simplify(each) != 0:
                 wanted = f"K' − K of order 1/n, and not of {power}"
                 wanted += ', as with score="shaped"' if _scores(self.made) else ""
+                normed = any(each.means for each in self.made.layer_stages)
+                wanted += ": a norm sets all lengths in one layer" if normed else ""
                 raise InputError("shape", str(self.shape), wanted)
         drift = last + self._source("G1")
         weight = self.weight.subs(_EPS, 1 / sympy.sqrt(n))
@@ -244,18 +260,19 @@ class _Derivation:
             return self._given.subs(n, _EPS**-2)
         if not self._open.has(C_W):
             return sympy.S.One
-        free = sympy.symbols("c0:3", real=True)
+        start, *free = sympy.symbols("c0:3", real=True)
         one = dict.fromkeys([K, *self._open.atoms(Component)], sympy.S.One)
-        series = sum(c * _EPS**k for k, c in enumerate(free))
-        kept = _orders(self._moved(series).xreplace(one) - 1)
-        wanted = "a layer with a C_W > 0 that keeps K = 1; or C_W=, such as 1/sqrt(n) beside a skip"
-        solvable = kept[0].is_polynomial(free[0]) and sympy.degree(kept[0], free[0]) <= _SQUARE
-        roots = [c for c in sympy.solve(kept[0], free[0]) if c.is_positive] if solvable else []
+        flat = sympy.expand(_at_zero(self._moved(start).xreplace(one)) - 1)
+        solvable = flat.is_polynomial(start) and sympy.degree(flat, start) <= _SQUARE
+        roots = [c for c in sympy.solve(flat, start) if c.is_positive] if solvable else []
         if not roots:
-            raise InputError("C_W", None, wanted)
-        known = {free[0]: roots[0]}
-        for k in (1, 2):
-            (known[free[k]],) = sympy.solve(kept[k].subs(known), free[k])
+            wanted = "a layer with a C_W > 0 that keeps K = 1, of which K' holds C_W^2 at most; "
+            raise InputError("C_W", None, f"{wanted}or C_W=, such as 1/sqrt(n) beside a skip")
+        series = roots[0] + sum(c * _EPS**k for k, c in enumerate(free, 1))
+        _, *kept = _orders(self._moved(series).xreplace(one))
+        known: dict[sympy.Symbol, sympy.Expr] = {}
+        for c, each in zip(free, kept, strict=True):
+            (known[c],) = sympy.solve(each.subs(known), c)
         return series.subs(known)
 
     @property
@@ -353,6 +370,8 @@ def _read(given: Shape) -> sympy.Expr:
     try:
         return parse_with(given, {"z": z, "n": n}, {}, _SHAPE)
     except InputError:
+        if _WIDTH.search(given):
+            raise
         return sympy.S.Zero
 
 

@@ -46,6 +46,9 @@ def moments(
     start = checked_kernel(kernel)
     made, time = checked_diffusion(diffusion), float(checked_ratio(ratio))
     most = as_integer("order", order, 1)
+    closed = "a drift that is linear in K, and a quadratic diffusion (or use paths)"
+    if made.positions > 1:
+        raise InputError("diffusion", str(made), closed)
     pairs = list(combinations_with_replacement(range(len(start)), 2))
     entries = {pair: sympy.Dummy() for pair in pairs}
     products = [
@@ -64,8 +67,7 @@ def moments(
         for each in sympy.Add.make_args(_moved(f, drift, noise)):
             number, term = each.as_coeff_Mul()
             if term not in places and number != 0:
-                wanted = "a drift that is linear in K, and a quadratic diffusion (or use paths)"
-                raise InputError("diffusion", str(made), wanted)
+                raise InputError("diffusion", str(made), closed)
             generator[row, places.get(term, row)] += float(number)
     first = [np.prod([start[p] for p in each]) for each in products]
     return dict(zip(products, map(float, expm(time * generator) @ first), strict=True))

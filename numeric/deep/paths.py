@@ -109,12 +109,15 @@ def paths(
     np.float64(1.073)
     """
     start = checked_kernel(kernel)
+    if len(start) % checked_diffusion(diffusion).positions:
+        wanted = f"K of sequences of {diffusion.positions} tokens"
+        raise InputError("kernel", kernel, wanted)
     count = as_integer("steps", steps, 2)
     if count % 2:
         raise InputError("steps", steps, "an even number")
     time = checked_ratio(ratio)
     many = checked_draws(draws, 2)
-    scheme = _Scheme.of(checked_diffusion(diffusion), start)
+    scheme = _Scheme.of(diffusion, start)
     h = float(time) / count
     rng = np.random.default_rng(seed)
     fine = np.repeat(start[None], many, axis=0)
@@ -133,6 +136,8 @@ def checked_diffusion(given: object) -> Diffusion:
         raise InputError("diffusion", given, "a diffusion of an activation")
     if given.made.is_single_input:
         raise InputError("diffusion", str(given), "that of two inputs, not of one")
+    if given.symbols:
+        raise InputError("diffusion", str(given), f"numbers for {given.symbols}")
     return given
 
 

@@ -108,6 +108,7 @@ def test_an_open_activation_is_shown():
         (lambda: KERNEL.diffusion(3), "an activation"),
         (lambda: KERNEL.diffusion(C_W=2), "open"),
         (lambda: KERNEL.diffusion("z + sqrt(n)*abs(z)"), "series"),
+        (lambda: KERNEL.diffusion("sqrt(n)*asinh(z/sqrt(n))"), "an expression in z and the width"),
         (lambda: recursion(["z", "z"], layer="residual(skip=1)").diffusion("relu"), "C_W > 0"),
         (lambda: recursion("K", layer="convolution(2, 3)").diffusion(), "positions"),
     ],

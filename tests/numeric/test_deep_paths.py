@@ -20,7 +20,7 @@ def correlation(K):
 def test_without_noise_it_is_the_logistic_equation():
     """dK/dr = 2K(1 − K), of each length: K = 1/(1 + (1/K_0 − 1) e^{−2r})."""
     made = recursion(["z", "z"], "orthogonal").diffusion(TANH)
-    found = deep.paths(made, [[2.0, 0.3], [0.3, 0.5]], 1, 2, steps=400)
+    found = deep.paths(made, [[2.0, 0.3], [0.3, 0.5]], 1, 2, steps=100)
     lengths = np.diagonal(found.mean().value)
     exact = 1 / (1 + (1 / np.array([2.0, 0.5]) - 1) * np.exp(-2))
     np.testing.assert_allclose(lengths, exact, rtol=1e-4)
@@ -182,10 +182,25 @@ def test_a_shaped_transformer():
         assert abs(values.mean() - mean.value) < 4.5 * error + mean.step_error
 
 
-def test_attention_that_is_not_shaped_is_refused():
-    for layer in (layers.attention(1, 2), layers.attention("n/4", 2, "1/sqrt(d)", "shaped")):
-        with pytest.raises(InputError, match=r"keeps K = 1|vanish as n grows"):
+@pytest.mark.slow
+def test_attention_that_is_refused():
+    causal = layers.attention(1, 2, score="shaped", skip="1/2", mask="causal")
+    for layer, reason in (
+        (layers.attention(1, 2), "keeps K = 1"),
+        (layers.attention("n/4", 2, "1/sqrt(d)", "shaped"), "vanish as n grows"),
+        (layers.attention(1, 2, score="shaped", tied=True), "tied keys"),
+        (layers.sequence(shaped(), causal), "one attention"),
+    ):
+        with pytest.raises(InputError, match=reason):
             recursion(["z", "z"], layer=layer).diffusion()
+    heads = layers.attention("H", 2, score="shaped", skip="1/2")
+    with pytest.raises(InputError, match=r"numbers for \{H\}"):
+        deep.paths(recursion(["z", "z"], layer=heads).diffusion(), START, 1)
+    made = recursion(["z", "z"], layer=shaped()).diffusion()
+    with pytest.raises(InputError, match="sequences of 2 tokens"):
+        deep.paths(made, np.eye(3), 1)
+    with pytest.raises(InputError, match="linear in K"):
+        deep.moments(made, START, 1)
 
 
 SHAPES = [
@@ -228,7 +243,7 @@ def test_shapes_and_layers(shape, layer):
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
-        ("normalized(rms)", "of order 1/n"),
+        ("normalized(rms)", "sets all lengths"),
         ("gated", "keeps K = 1"),
         ("batchnorm(eps=1)", "sets K anew"),
         ("dropout(3/4)", "masks"),
