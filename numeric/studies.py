@@ -29,6 +29,7 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 
 from .arrays import Array
+from .checks import checked_inputs
 from .emit import outputs
 from .flows import batch_of, flow
 from .runs.chunks import Running
@@ -191,8 +192,10 @@ def study(
     if not sizes:
         raise InputError("widths", widths, wanted_widths)
     instance("net", net, Network, "a derive.Network")
-    depth = (net.depth or 10) if depth is None else depth
+    depth = as_integer("depth", (net.depth or 10) if depth is None else depth, 1)
     names = wanted(tensors, net, depth)
+    if not isinstance(inputs, Exchangeable):
+        inputs = checked_inputs(inputs, net.layer, depth).given
     given = in_proportion(net, inputs, depth, sizes, names)
 
     def sampled(count: int) -> list[xarray.Dataset]:
@@ -205,9 +208,9 @@ def study(
 
     if running.get("run") is not None:
         outputs.make_directory(running["run"], "run")
-    samples = sampled(FIRST if draws is None else draws)
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     theory = _with_next(net, given[largest], depth, names, sizes[largest])
+    samples = sampled(FIRST if draws is None else draws)
     found = compare(theory, samples)
     batch = batch_of(inputs, net, depth) if isinstance(inputs, Exchangeable) else 0
     if draws is None and (count := enough(found, FIRST, batch or 1)) > FIRST:

@@ -31,7 +31,7 @@ from derive import Gaussian, InputError, Network, Orthogonal, activations, recur
 LINEAR = activations.linear
 NET = Network(LINEAR)
 RELU = activations.relu
-RETURNED = {"InputError", "Recursion", "WeightEnsemble", "Comparison"}
+RETURNED = {"InputError", "Recursion", "WeightEnsemble", "Comparison", "Study"}
 
 
 @cache
