@@ -21,7 +21,7 @@ from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monom
 from ..display.labels import POOLED, relabelled
 from ..errors import InputError, Words
 from ..groups.pairings import Blocks
-from ..weights import Gaussian, WeightEnsemble
+from ..weights import Gaussian, IndependentEntries, WeightEnsemble
 from .fields import AnyField, Field
 from .scores import Scores
 from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
@@ -103,8 +103,11 @@ def averaged(
 ) -> Expansion:
     """K, or V, of variables behind a stage with scores over √d, {(monomial, 0): coefficient}.
 
-    Raises InputError for a fixed number of heads, for other tensors, laws other than Gaussian, and
-    for queries, keys and values that are not rows of n neurons.
+    K is that of Gaussian weights for any law, as queries and keys of a head are d of n neurons. So
+    is V if the rows of the matrices are independent: higher moments enter a head at order 1/n.
+
+    Raises InputError for V of other laws, for a fixed number of heads, for other tensors, and for
+    queries, keys and values that are not rows of n neurons.
     """
     _check(stage, fields, pairing, order, laws)
     kinds = [each.kind(0) for each in fields]
@@ -153,8 +156,10 @@ def _check(
     if not plain or order or len(pairing) > 2 or any(len(block) > 2 for block in pairing):
         got = f"kappa({', '.join(map(str, fields))}) behind scores over the root of d"
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
-    if other := [str(law) for law in laws if not isinstance(law, Gaussian)]:
-        raise InputError("weights", other[0], "Gaussian weights, for scores over the root of d")
+    independent = Gaussian, IndependentEntries
+    other = [str(law) for law in laws if not isinstance(law, independent)]
+    if other and len(fields) > 2:
+        raise InputError("weights", other[0], "independent entries, for scores over the root of d")
     sizes = dict(stage.ratios)
     several = len(stage.scores) > 1 or any(each.is_tied for each in stage.scores)
     if several or any(each.query.sets != 1 or each.query.space in sizes for each in stage.scores):
