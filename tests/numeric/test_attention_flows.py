@@ -439,7 +439,9 @@ def test_softmax_against_networks(mask: bool, tied: bool, normed: bool) -> None:
     """V, and without a limit of the scores G1, from widths 64 and 128, extrapolated.
 
     Errors are at most 2 % of the largest entry, of V 3 % if keys are tied or normalized. Some 30
-    entries differ in each case; at 4.8 standard errors of 20 blocks (Student's t) a fresh seed fails once in 250 cases."""
+    entries differ in each case; at 4.8 standard errors of 20 blocks (Student's t) a fresh seed
+    fails once in 250 cases.
+    """
     tokens = np.linalg.cholesky(KERNEL)[None] * 3**0.5
     given = {"mask": "causal" if mask else None, "tied": tied, "key_norm": normed}
     layer = layers.attention(2, 3, skip=0, C=(2, 2, 1, 1), **given)
@@ -454,10 +456,8 @@ def test_softmax_against_networks(mask: bool, tied: bool, normed: bool) -> None:
             found[at].append(np.concatenate(own))
     limits = 2 * np.array(found[1]) - np.array(found[0])
     mean, error = limits.mean(axis=0), limits.std(axis=0, ddof=1) / 20**0.5
-    for name, entries, share in (
-        ("G1", slice(0, 9), 0.015),
-        ("V", slice(9, 90), 0.02 if draws > 1500 else 0.03),
-    ):
+    shares = 0.015, 0.02 if draws > 1500 else 0.03
+    for name, entries, share in zip(("G1", "V"), (slice(0, 9), slice(9, 90)), shares, strict=True):
         wanted = table[name].to_numpy().ravel()
         if name == "V" or not tied:
             assert error[entries].max() < share * abs(wanted).max()
