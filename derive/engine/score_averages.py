@@ -22,7 +22,7 @@ from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, monom
 from ..display.labels import POOLED, relabelled
 from ..errors import InputError, Words
 from ..groups.pairings import Blocks
-from ..weights import Gaussian, WeightEnsemble
+from ..weights import Gaussian, IndependentEntries, WeightEnsemble
 from .fields import AnyField, Field
 from .scores import Scores
 from .stages import LEFT, Attended, Equation, Matrix, Stage, Variable
@@ -106,8 +106,11 @@ def averaged(
 ) -> Expansion:
     """K, or V, of variables behind a stage with scores over √d, {(monomial, 0): coefficient}.
 
-    Raises InputError for a fixed number of heads, for other tensors, laws other than Gaussian, and
-    for queries, keys and values that are not rows of n neurons.
+    K is that of Gaussian weights for any law, as queries and keys of a head are d of n neurons. So
+    is V if the rows of the matrices are independent: higher moments enter a head at order 1/n.
+
+    Raises InputError for V of other laws, for a fixed number of heads, for other tensors, and for
+    queries, keys and values that are not rows of n neurons.
     """
     _check(stage, fields, pairing, order, laws)
     kinds = [each.kind(0) for each in fields]
@@ -159,8 +162,10 @@ def _check(
         raise InputError("tensors", Words(got), "K and V; simulate estimates others")
     if any(each.shaped for each in stage.scores):
         raise InputError("score", "shaped", 'softmax, or scores="1/d", which vanish as n grows')
-    if other := [str(law) for law in laws if not isinstance(law, Gaussian)]:
-        raise InputError("weights", other[0], "Gaussian weights, for scores over the root of d")
+    independent = Gaussian, IndependentEntries
+    other = [str(law) for law in laws if not isinstance(law, independent)]
+    if other and len(fields) > 2:
+        raise InputError("weights", other[0], "independent entries, for scores over the root of d")
     known = {each._replace(symbol=stage.scores[0].symbol, query=each.key) for each in stage.scores}
     several = len(known) > 1 or (
         len(stage.scores) > 1 and any(each.is_tied for each in stage.scores)

@@ -116,8 +116,11 @@ def _softmax(scores: Array, order: int) -> Array:
     """The joint cumulant of order + 1 indicators of positions, s drawn with the chance A[t,s]: the
     derivatives of log Σ_s e^c."""
     T = scores.shape[-1]
-    chances = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    chances = scores - scores.max(axis=-1, keepdims=True)
+    np.exp(chances, out=chances)
     chances /= chances.sum(axis=-1, keepdims=True)
+    if not order:
+        return np.asarray(chances)
     at = np.indices((T,) * (order + 1))
     total = np.zeros((*scores.shape[:-1], *at.shape[1:]))
     for blocks in set_partitions(tuple(range(order + 1))):

@@ -131,7 +131,7 @@ class Summand(NamedTuple):
             self.factors + tuple((j + by, s, order, of) for j, s, order, of in other.factors),
             self.fields
             + tuple(
-                placed._replace(neurons=tuple(j + by if j >= 0 else j for j in placed.neurons))
+                placed.at(j + by if j >= 0 else j for j in placed.neurons)
                 for placed in other.fields
             ),
             self.atoms + other.atoms,

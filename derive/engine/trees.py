@@ -67,6 +67,10 @@ class Placed(NamedTuple):
     neurons: tuple[int, ...]
     samples: tuple[int, ...]
 
+    def at(self, neurons: Iterable[int]) -> Placed:
+        """The same at these neurons."""
+        return Placed(self.field, tuple(neurons), self.samples)
+
 
 class AtInputs(NamedTuple):
     """A product that a field is at layer 0: of x at some of its nodes, and δ of two of them."""
@@ -109,10 +113,7 @@ class Term(NamedTuple):
             self.weights + tuple((slot, j + by) for slot, j in other.weights),
             self.factors + tuple((j + by, sample, order) for j, sample, order in other.factors),
             self.fields
-            + tuple(
-                placed._replace(neurons=tuple(j + by for j in placed.neurons))
-                for placed in other.fields
-            ),
+            + tuple(placed.at(j + by for j in placed.neurons) for placed in other.fields),
             by + other.neurons,
             self.coefficient * other.coefficient,
         )
@@ -277,6 +278,11 @@ def components(
 ) -> Iterator[Placed]:
     """The connected trees among copies of variables (kind, neuron, sample), joined by edges."""
     joined = list(edges)
+    if not joined:
+        for kind, j, sample in copies:
+            field, _ = canonical_tree(1, (), () if kind == STREAM else (kind,))
+            yield Placed(field, (j,), (sample,))
+        return
     unseen = set(range(len(copies)))
     while unseen:
         tree = {min(unseen)}

@@ -91,8 +91,6 @@ def write_c(
     planned = python.planned(made, activation, first_weights)
     if not isinstance(planned, SingleModule):
         raise InputError("made", made, "recursions of one input, for C")
-    if not planned.shapes:
-        raise InputError("made", made, "recursions with averages of the activation, for C")
     header, source = _header(planned, target.stem), _source(planned, target.stem)
     return outputs.write(source, target), outputs.write(header, target.with_suffix(".h"))
 

@@ -238,9 +238,15 @@ def ratios_of(
     description: Description, derived: Theory, sampled: Sample | None = None
 ) -> tuple[Array, float]:
     """V/(nK²) at the first input by layer, NaN where it is not known; as measured, with its largest
-    standard error, where theory does not have it."""
-    if "V" in derived.second:
-        return by_layer(description, derived, derived.second["V"]), 0.0
+    standard error, where theory does not have it. Behind attention it is that of a token."""
+    of_tokens = derived.fluctuations
+    if "V" in derived.second or of_tokens is not None:
+        found = np.full(description.depth, np.nan)
+        if "V" in derived.second:
+            found = by_layer(description, derived, derived.second["V"])
+        if of_tokens is not None:
+            found[: len(of_tokens)] = of_tokens
+        return found, 0.0
     if sampled is None or sampled.second is None:
         return np.full(description.depth, np.nan), 0.0
     found, errors = (by_layer(description, derived, sampled.second[at]) for at in ("V", "V_se"))

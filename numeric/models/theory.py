@@ -178,7 +178,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         K[:, 0, 0],
         below,
         tokens,
-        _of_positions(net, X, first - 1, depth) if averages and orders > 1 else None,
+        _of_positions(net, X, first - 1, depth) if averages else None,
     )
 
 

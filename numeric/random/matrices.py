@@ -128,6 +128,8 @@ def weight_factors(
             return [float(np.sqrt(scale)) * source.block(n_out, n_in)]
         case LowRankOrthogonal():
             rank = round(float(weights.gamma) * n_out)
+            if rank > n_in:
+                raise InputError("gamma", weights.gamma, f"a rank of at most the width {n_in}")
             U = float(np.sqrt(C * n_out / rank)) * source.frame(n_out, rank)
             if zero_padded:
                 return [np.concatenate([U, np.zeros((n_out, n_in - rank))], axis=1)]

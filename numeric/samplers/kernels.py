@@ -153,11 +153,11 @@ class _Kernels(Arithmetic):
         roots = self._wishart(2 * heads, m, size)
         of_keys, of_values = roots[:, :heads], roots[:, heads:]
         if scores.is_normal:
-            of_keys = np.sqrt(size) * np.eye(m)
-        keys, values = key @ of_keys, value @ of_values
+            of_keys = np.broadcast_to(np.sqrt(size) * np.eye(m), (*of_keys.shape[:2], m, m))
+        keys, values = _of_heads(key, of_keys), _of_heads(value, of_values)
         queries = keys
         if not scores.is_tied:
-            queries = query @ self._normals(heads, m, keys.shape[-1])
+            queries = _of_heads(query, self._normals(heads, m, keys.shape[-1]))
         products = queries @ keys.swapaxes(-1, -2) / float(size) ** float(scores.power)
         found = self._weighted(scores, products, values, positions)
         flat = found.swapaxes(1, 2).reshape(len(found), m, -1)
@@ -168,9 +168,8 @@ class _Kernels(Arithmetic):
         """Σ_s A[t,s] v[s], signal by signal."""
         draws, heads, m, rank = values.shape
         shape = draws, heads, m // positions, positions
-        every = np.arange(m // positions)
-        own = products.reshape(*shape, m // positions, positions)[:, :, every, :, every]
-        A = scores.weights(np.moveaxis(own, 0, 2))
+        own = products.reshape(*shape, m // positions, positions)
+        A = scores.weights(np.einsum("dhstsu->dhstu", own))
         found: Array = (A @ values.reshape(*shape, rank)).reshape(values.shape)
         return found
 
@@ -190,7 +189,10 @@ class _Kernels(Arithmetic):
         return np.asarray(_root(total)[:, None] * np.sqrt(m))
 
     def _normals(self, *shape: int) -> Array:
-        return np.stack([rng.standard_normal(shape) for rng in self._streams])
+        found = np.empty((len(self._streams), *shape))
+        for rng, own in zip(self._streams, found, strict=True):
+            rng.standard_normal(out=own)
+        return found
 
     def _wishart(self, count: int, m: int, degrees: int) -> Array:
         """F with F Fᵀ Wishart, (draws, count, m, rank), lower triangular."""
@@ -204,6 +206,14 @@ class _Kernels(Arithmetic):
         squares = [rng.standard_gamma(halves, (count, rank)) for rng in self._streams]
         F[..., np.arange(rank), np.arange(rank)] = np.sqrt(2.0 * np.array(squares))
         return F
+
+
+def _of_heads(shared: Array, own: Array) -> Array:
+    """A matrix of each draw, (draws, 1, m, k), times those of its heads, (draws, heads, k, r): one
+    product for all heads."""
+    draws, heads, k, r = own.shape
+    found = shared[:, 0] @ own.swapaxes(1, 2).reshape(draws, k, -1)
+    return np.asarray(found.reshape(draws, -1, heads, r).swapaxes(1, 2))
 
 
 def _root(S: Array) -> Array:

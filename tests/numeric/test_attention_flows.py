@@ -438,23 +438,26 @@ KERNEL = np.array([[1.0, 0.5, -0.3], [0.5, 1.2, 0.2], [-0.3, 0.2, 0.8]])
 def test_softmax_against_networks(mask: bool, tied: bool, normed: bool) -> None:
     """V, and without a limit of the scores G1, from widths 64 and 128, extrapolated.
 
-    Errors are at most 1.5 % and 3 % of the largest entry. Some 30 entries differ in each case; at
-    4.8 standard errors of 20 blocks (Student's t) a fresh seed fails once in 250 cases."""
+    Errors are at most 2 % of the largest entry, of V 3 % if keys are tied or normalized. Some 30
+    entries differ in each case; at 4.8 standard errors of 20 blocks (Student's t) a fresh seed
+    fails once in 250 cases.
+    """
     tokens = np.linalg.cholesky(KERNEL)[None] * 3**0.5
     given = {"mask": "causal" if mask else None, "tied": tied, "key_norm": normed}
     layer = layers.attention(2, 3, skip=0, C=(2, 2, 1, 1), **given)
     table = flow(Network("linear", layer=layer), tokens, 2, NAMES).sel(layer=2)
-    rng = np.random.default_rng(11)
+    rng, draws = np.random.default_rng(11), 1500 if tied or normed else 3000
     found = [[], []]
     for at, n in enumerate((64, 128)):
         for _ in range(20):
-            R, rest = Drawn(n, 1500, mask, tied, normed).drawn(rng)
+            R, rest = Drawn(n, draws, mask, tied, normed).drawn(rng)
             centred = (R - R.mean(axis=0)).reshape(-1, 9)
-            own = (n * rest.mean(axis=0)).ravel(), (n / 1499 * centred.T @ centred).ravel()
+            own = (n * rest.mean(axis=0)).ravel(), (n / (draws - 1) * centred.T @ centred).ravel()
             found[at].append(np.concatenate(own))
     limits = 2 * np.array(found[1]) - np.array(found[0])
     mean, error = limits.mean(axis=0), limits.std(axis=0, ddof=1) / 20**0.5
-    for name, entries, share in (("G1", slice(0, 9), 0.015), ("V", slice(9, 90), 0.03)):
+    shares = 0.015, 0.02 if draws > 1500 else 0.03
+    for name, entries, share in zip(("G1", "V"), (slice(0, 9), slice(9, 90)), shares, strict=True):
         wanted = table[name].to_numpy().ravel()
         if name == "V" or not tied:
             assert error[entries].max() < share * abs(wanted).max()

@@ -101,6 +101,9 @@ LAYERS: dict[str, Callable[[], object]] = {
         "around(sequence(convolution(2, 3, activations=linear), convolution(2, 3)), skip=1/2)",
         "around(sequence(batchnorm(eps=1), batchnorm(eps=1)))",
         "convolution(2, 2, norm=batch, eps=1/10)",
+        "attention(2, 2, skip=1/2, norm=rms)",
+        "attention(n/2, 2, scores=1/sqrt(d), skip=1/2, norm=rms)",
+        "transformer(2, 2, ratio=1)",
     )
 } | {
     "residual(norm=rms)*; dense": lambda: layers.by_depth(block="residual(norm=rms)", head="dense"),

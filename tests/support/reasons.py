@@ -166,6 +166,37 @@ REASONS = (
         "Spectra are derived only for layers whose variables all have n neurons.",
     ),
     Reason(
+        "tensors of scores",
+        NOT_YET,
+        "tensors",
+        "^K and V; simulate estimates others$",
+        "With attention scores over the root of the size of a head, K and V are averages over "
+        "scores. Other tensors need more of these averages. Use `simulate`.",
+    ),
+    Reason(
+        "laws of scores",
+        NOT_YET,
+        "weights",
+        "independent entries, for scores over the root of d",
+        "With attention scores over the root of the size of a head, V is derived for independent "
+        "entries. With other laws heads depend on each other at order 1/n. K has any law.",
+    ),
+    Reason(
+        "draws of attention",
+        NOT_YET,
+        "layer",
+        "norms of each position by itself, and no attention, for draws",
+        "`draws=` follows a signal back from an output. The way back through attention, or through "
+        "a norm over positions, is not derived.",
+    ),
+    Reason(
+        "digits of attention",
+        NOT_YET,
+        "precision",
+        "^none, for attention$",
+        "Weights of attention, and averages over its scores, have no ball arithmetic.",
+    ),
+    Reason(
         "one input of a batch",
         NO,
         "layer",

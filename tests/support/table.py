@@ -46,7 +46,7 @@ LONG = (
     "spectra: density",
     "training.flow",
 )
-SIGNALS = re.compile("convolution|pooling|mix")
+SIGNALS = re.compile("convolution|pooling|mix|attention|transformer")
 ALONE = ("Gaussian", "LowRankOrthogonal", "Uniform")
 """With these laws the suite tries the functions that take long."""
 
@@ -78,7 +78,7 @@ class Cell:
             return self.layer.startswith("gated")
         if self.layer == "around(convolution(2, 3), norm=rms)":
             return self.law != "Gaussian" or self.function == "flow: Theta1, A … F"
-        normed = "norm" in self.layer or self.layer == "Layer(…)"
+        normed = "norm" in self.layer or self.layer in ("transformer(2, 2, ratio=1)", "Layer(…)")
         tested = self.layer == "normalized(rms)" and self.law == "Gaussian"
         return self.function == "training.flow" and normed and not tested
 

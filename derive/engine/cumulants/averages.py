@@ -150,9 +150,7 @@ def _at_neurons(
     content: list[list[tuple[int, int, Kind]]] = [[] for _ in range(count)]
     for j, sample, derivatives, of in whole.factors:
         content[number[j]].append((sample, derivatives, of))
-    fields = tuple(
-        placed._replace(neurons=tuple(number[j] for j in placed.neurons)) for placed in whole.fields
-    )
+    fields = tuple(placed.at(number[j] for j in placed.neurons) for placed in whole.fields)
     return tuple(tuple(sorted(factors)) for factors in content), fields
 
 
@@ -164,13 +162,13 @@ def _masked(neurons: Sequence[Neuron], keep: Value) -> Expansion:
 
 def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
     """True if some neuron without σ has an odd number of a group's indices."""
-    ends: Counter[tuple[int, str]] = Counter(
-        (number[j], placed.field.kind(node).group)
-        for placed in whole.fields
-        for node, j in enumerate(placed.neurons)
-    )
     live = {number[j] for j, *_ in whole.factors}
-    return any(count % 2 and j not in live for (j, _), count in ends.items())
+    odd: set[tuple[int, str]] = set()
+    for placed in whole.fields:
+        for node, j in enumerate(placed.neurons):
+            if (at := number[j]) not in live:
+                odd ^= {(at, placed.field.kind(node).group)}
+    return bool(odd)
 
 
 def _over(ratio: Atom | None) -> Expansion:

@@ -174,10 +174,7 @@ def renumbered(whole: Summand) -> Summand:
     met += [j for placed in fields for j in placed.neurons if j >= 0]
     met += [j for j, *_ in factors]
     number = {j: k for k, j in enumerate(dict.fromkeys([*met, *range(len(whole.neurons))]))}
-    placed_again = (
-        placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
-        for placed in fields
-    )
+    placed_again = (placed.at(number.get(j, j) for j in placed.neurons) for placed in fields)
     return whole._replace(
         fields=tuple(sorted(placed_again, key=lambda p: (p.field.rank, p.samples, p.neurons))),
         factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
@@ -200,10 +197,7 @@ def carried_past(whole: Summand, blocks: Blocks) -> Iterator[tuple[int, Summand]
     for finer in refining_partitions(own):
         home = {-1 - slot: -1 - k for k, block in enumerate(finer) for slot in block}
         inside = [sum(each[0] in block for each in finer) for block in own]
-        fields = tuple(
-            placed._replace(neurons=tuple(home.get(j, j) for j in placed.neurons))
-            for placed in whole.fields
-        )
+        fields = tuple(placed.at(home.get(j, j) for j in placed.neurons) for placed in whole.fields)
         yield prod(map(mobius, inside)), whole._replace(fields=fields)
 
 
@@ -222,8 +216,7 @@ def identified(whole: Summand, columns: Rows) -> Summand:
         weights=(),
         factors=tuple((number[j], sample, order, of) for j, sample, order, of in whole.factors),
         fields=tuple(
-            placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
-            for placed in whole.fields
+            placed.at(number.get(j, j) for j in placed.neurons) for placed in whole.fields
         ),
         neurons=tuple(whole.neurons[j] for j in kept),
     )
