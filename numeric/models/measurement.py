@@ -51,6 +51,8 @@ _POOL, _POOL_BYTES = 2048, 2.0**25
 these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
+_MISSED = 8.0
+"""Standard errors beyond which the mean of q is not K."""
 _PILOT, _CHANGE = 8, 0.1
 """Initializations, and a change of K in them, that say by how much a fluctuation of it is carried
 on."""
@@ -294,6 +296,13 @@ class Ensemble:
         per_group, seed = self._plan.per_group, (self._seed, group)
         return _group(self._reading, made, self._X, self._steps, per_group, seed)
 
+    def _misses(self, at: int) -> bool:
+        """True if the mean of q is not K, so that V is not that of q: a factor of the matrix may
+        stand at another node of the model than of the graph."""
+        gaps = np.array([np.diagonal(each.K[at] - each.part[at]) for each in self._means])
+        most, error = abs(gaps.mean(axis=0)), gaps.std(axis=0, ddof=1) / math.sqrt(len(gaps))
+        return bool((most > _MISSED * error + self._reading.precision * most).any())
+
     def _tested(self) -> tuple[tuple[Rows | Centred, ...], Array]:
         """The tests of what is assumed, and what they might not have seen in V/(nK²). Where one
         fails, all groups are measured anew without that assumption."""
@@ -308,6 +317,7 @@ class Ensemble:
             made = self._reading.initialize(pilot)
             free = [each for each in rows if each.are_free and math.isfinite(each.direct)]
             unseen = _unseen(self._reading, made, self._X, self._nodes, free)
+        bad |= {at for at, step in enumerate(self._steps) if step.is_apart and self._misses(at)}
         before = self._steps
         self._steps = [
             step._replace(
