@@ -51,8 +51,6 @@ _POOL, _POOL_BYTES = 2048, 2.0**25
 these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
-_MISSED = 8.0
-"""Standard errors beyond which the mean of q is not K."""
 _PILOT, _CHANGE = 8, 0.1
 """Initializations, and a change of K in them, that say by how much a fluctuation of it is carried
 on."""
@@ -297,11 +295,25 @@ class Ensemble:
         return _group(self._reading, made, self._X, self._steps, per_group, seed)
 
     def _misses(self, at: int) -> bool:
-        """True if the mean of q is not K, so that V is not that of q: a factor of the matrix may
-        stand at another node of the model than of the graph."""
-        gaps = np.array([np.diagonal(each.K[at] - each.part[at]) for each in self._means])
-        most, error = abs(gaps.mean(axis=0)), gaps.std(axis=0, ddof=1) / math.sqrt(len(gaps))
-        return bool((most > _MISSED * error + self._reading.precision * most).any())
+        """True if the matrix of a layer times u is not z, so that V is not that of q: a factor of
+        it may stand at another node of the model than of the graph."""
+        reading, node, given = self._reading, self._nodes[at], self._steps[at].given
+        end = self._description.structure.graph.nodes[node]
+        assert isinstance(end, Linear)
+        assert given is not None
+        made, below = reading.initialize([self._seed]), self._nodes[at - 1]
+        values = reading.values(made)
+        rows = reading.propagate(made, 0, self._X[None], below)
+        u = rows
+        if given.source != below:
+            u = reading.propagate(made, below, rows, given.source)
+        if u.shape[-1] != end.fan_in:
+            return True
+        z = float(end.scale) * u[0] @ np.asarray(values[end.weight][0], float).T
+        if end.bias is not None:
+            z = z + float(end.bias_scale) * np.asarray(values[end.bias][0], float)
+        own = reading.propagate(made, below, rows, node)[0]
+        return not np.allclose(z, own, rtol=1e-3, atol=1e-4 * abs(own).max())
 
     def _tested(self) -> tuple[tuple[Rows | Centred, ...], Array]:
         """The tests of what is assumed, and what they might not have seen in V/(nK²). Where one
