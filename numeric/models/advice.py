@@ -39,6 +39,8 @@ _MOST = 0.8
 """The share of a change that is most of it."""
 _EFFECT = 0.1
 """The least change of all layers' gradients together, in units of that of one matrix."""
+_LEAST_SCORES = 0.01
+"""The variance of scores below which weights of attention differ by some 10 % at most."""
 _TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
@@ -297,7 +299,7 @@ def to_change(
     gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
     if description.averages_scores:
-        return Finding(question, "Not known: theory has no gradients for scores over √d.", values)
+        return _of_scores(question, description, derived)
     unstable = bool(_faults(derived)[0])
     for found in scales:
         lines.append(found.answer)
@@ -323,12 +325,39 @@ def to_change(
             if as_it_is.settled is not None:
                 told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
         lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
-    needed = [] if wide else ["more width"]
-    needed += ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
+    needed = ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
     needed += ["another layer, as with a norm"] if unstable and not needed else []
-    answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
+    if needed:
+        then = "" if wide else "; check the width again then"
+        answer = f"It needs {' and '.join(needed)}{then}."
+    else:
+        answer = "Nothing has to be." if wide else "It needs more width."
     return Finding(question, answer, values, tuple(lines))
+
+
+def _of_scores(question: str, description: Description, derived: Theory) -> Finding:
+    """The gain of queries and keys at which scores have variance 1, where a softmax of T tokens
+    sees one of them (β² > 2 log T, from where on the largest weight is of order 1) or all alike."""
+    lines, gains = list[str](), dict[int, float]()
+    nodes: list[Any] = description.structure.graph.nodes
+    most = 2 * math.log(max(math.prod(description.positions), 2))
+    for each in heads(description.structure, description.laws):
+        beta2 = each.variance(float(derived.variances[each.layer - 2]))
+        told = f"QK gain of layer {each.layer}: "
+        if _LEAST_SCORES <= beta2 <= most or not 0 < beta2 < math.inf:
+            lines.append(f"{told}as it should be, scores have variance {short(beta2)}.")
+            continue
+        gains[each.layer] = beta2**-0.25
+        names = ", ".join(nodes[at].weight for at in (each.node.query, each.node.key))
+        effect = "the softmax sees one token alone" if beta2 > most else "all tokens weigh alike"
+        lines.append(
+            f"{told}times {short(gains[each.layer])} for queries and for keys ({names}): their "
+            f"scores have variance 1 (now {short(beta2)}: {effect})."
+        )
+    answer = "It needs another QK gain." if gains else "Nothing has to be."
+    more = "Gradients are not known: theory has none for scores over √d."
+    return Finding(question, answer, {"qk_gains": gains}, (*lines, more))
 
 
 def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
@@ -403,10 +432,16 @@ def _of_branches(description: Description, X: Array, derived: Theory) -> Finding
     scale = math.sqrt(factor)
     own, gradients = _changed(description, X, paths, factor)
     told = (
-        f"Residual branches: times {short(scale)}: K grows × {short(own**count)} over all blocks "
+        f"Residual branches: times {short(scale)} for the last matrix of each ({_named(paths)}): "
+        f"K grows × {short(own**count)} over all blocks "
         f"(now × {short(signals**count)}), gradients × {short(gradients)} a layer."
     )
     return Finding("branches", told, {"branch_scale": scale})
+
+
+def _named(paths: Sequence[str]) -> str:
+    """The first and the last of them."""
+    return " to ".join(dict.fromkeys([paths[0], paths[-1]]))
 
 
 def _root(change: Callable[[float], float], start: float, value: float) -> float | None:

@@ -43,7 +43,8 @@ class Rows(NamedTuple):
         z: the largest |z| of what is 0 of independent rows.
         bound: the |z| that independent rows stay under.
         error: the standard error of D, a part of V/(nK²).
-        direct: about that of V/(nK²) if neurons are not recombined.
+        direct: about that of V/(nK²) if neurons are not recombined; infinite where V is that of
+            their variance given the layer below, as rows are taken to be independent.
     """
 
     layer: int
@@ -61,6 +62,12 @@ class Rows(NamedTuple):
     def __str__(self) -> str:
         seen = f"|z| {self.z:.2f}, bound {self.bound:.2f}"
         known = f"V/(nK²) to {self.error:.1g}"
+        if self.are_free and math.isinf(self.direct):
+            return (
+                f"V of layer {self.layer} is n times that of the variance of its neurons given "
+                f"the layer below, on the assumption that rows and biases are independent: as "
+                f"tested ({seen}) by what knows their part of {known}"
+            )
         if self.are_free:
             return (
                 f"neurons of layer {self.layer} are recombined over initializations, on the "
@@ -81,12 +88,17 @@ class Tests:
     Arguments:
         numbers: of the layers, from 0.
         seed: of the rows that are chosen.
+        given: those of the layers that V is taken from the variance of, given the layer below.
     """
 
     def __init__(
-        self, description: Description, numbers: Sequence[int], seed: int | tuple[int, int]
+        self,
+        description: Description,
+        numbers: Sequence[int],
+        seed: int | tuple[int, int],
+        given: Sequence[int] = (),
     ) -> None:
-        self._layers = [_Layer(description, number) for number in numbers]
+        self._layers = [_Layer(description, number, number in given) for number in numbers]
         self._random = np.random.default_rng(seed)
 
     def add(self, values: Mapping[str, Array]) -> None:
@@ -105,7 +117,8 @@ class Tests:
 class _Layer:
     """Sums over pairs of rows, one initialization after another."""
 
-    def __init__(self, description: Description, number: int) -> None:
+    def __init__(self, description: Description, number: int, is_given: bool) -> None:
+        self._is_given = is_given
         block = description.structure.blocks[number]
         end = description.structure.graph.nodes[block.node]
         assert isinstance(end, Linear)
@@ -162,6 +175,7 @@ class _Layer:
                 z = max(z, score(each))
             error = max(error, float(D.std(ddof=1)) / math.sqrt(draws))
         direct = math.sqrt(8 / (max(1, count * (count - 1)) * draws))
+        direct = math.inf if self._is_given else direct
         return Rows(self.number + 1, z, bound, error, direct)
 
 

@@ -37,7 +37,7 @@ from ..tables.compare import Comparison
 from .description import Description
 from .graph import Linear
 from .independence import Rows, Tests
-from .networks import law_of_weights
+from .networks import law_of_biases, law_of_weights
 from .skips import Centred, Centring, Skip, moments, skip
 
 _LEAST, _GROUPS, _MIXED = 3, 60, 6
@@ -203,7 +203,9 @@ class Ensemble:
         self._centring: Centring | None = None
         if self._steps and not self._reading.has_free_rows:
             numbers = [at for at, step in enumerate(self._steps) if step.is_one]
-            self._tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
+            given = [at for at, step in enumerate(self._steps) if step.is_apart]
+            tested = (numbers, (seed, planned.total), given)
+            self._tests = Tests(description, *tested) if numbers else None
             self._centring = Centring(
                 {at: step.skip for at, step in enumerate(self._steps) if step.skip}
             )
@@ -292,6 +294,27 @@ class Ensemble:
         per_group, seed = self._plan.per_group, (self._seed, group)
         return _group(self._reading, made, self._X, self._steps, per_group, seed)
 
+    def _misses(self, at: int) -> bool:
+        """True if the matrix of a layer times u is not z, so that V is not that of q: a factor of
+        it may stand at another node of the model than of the graph."""
+        reading, node, given = self._reading, self._nodes[at], self._steps[at].given
+        end = self._description.structure.graph.nodes[node]
+        assert isinstance(end, Linear)
+        assert given is not None
+        made, below = reading.initialize([self._seed]), self._nodes[at - 1]
+        values = reading.values(made)
+        rows = reading.propagate(made, 0, self._X[None], below)
+        u = rows
+        if given.source != below:
+            u = reading.propagate(made, below, rows, given.source)
+        if u.shape[-1] != end.fan_in:
+            return True
+        z = float(end.scale) * u[0] @ np.asarray(values[end.weight][0], float).T
+        if end.bias is not None:
+            z = z + float(end.bias_scale) * np.asarray(values[end.bias][0], float)
+        own = reading.propagate(made, below, rows, node)[0]
+        return not np.allclose(z, own, rtol=1e-3, atol=1e-4 * abs(own).max())
+
     def _tested(self) -> tuple[tuple[Rows | Centred, ...], Array]:
         """The tests of what is assumed, and what they might not have seen in V/(nK²). Where one
         fails, all groups are measured anew without that assumption."""
@@ -303,8 +326,10 @@ class Ensemble:
             rows = self._tests.rows(np.einsum("laa->la", K))
             bad = {each.layer - 1 for each in rows if not each.are_free}
             pilot = range(self._seed, self._seed + min(_PILOT, self.draws))
-            made, free = self._reading.initialize(pilot), [each for each in rows if each.are_free]
+            made = self._reading.initialize(pilot)
+            free = [each for each in rows if each.are_free and math.isfinite(each.direct)]
             unseen = _unseen(self._reading, made, self._X, self._nodes, free)
+        bad |= {at for at, step in enumerate(self._steps) if step.is_apart and self._misses(at)}
         before = self._steps
         self._steps = [
             step._replace(
@@ -319,6 +344,26 @@ class Ensemble:
         return (*rows, *centred), unseen
 
 
+class _Given(NamedTuple):
+    """q_ab = E[z_ia z_ib | u] = C_b + C_W u_a·u_b/fan-in, for W u with independent rows.
+
+    Attributes:
+        source: the node of u.
+        per_product: C_W over the fan-in.
+        C_b: of the biases.
+    """
+
+    source: int
+    per_product: float
+    C_b: float
+
+    def moments(self, u: Array) -> tuple[Array, Array]:
+        """The means of q_ab and of q_ab q_cd, of (networks, m, fan-in) values."""
+        m = u.shape[1]
+        q = (self.C_b + self.per_product * (u @ u.transpose(0, 2, 1))).reshape(-1, m * m)
+        return q.mean(axis=0).reshape(m, m), (q.T @ q / len(q)).reshape((m,) * 4)
+
+
 class _Step(NamedTuple):
     """A layer of a group's networks.
 
@@ -329,6 +374,7 @@ class _Step(NamedTuple):
         is_together: whether all of a group's matrices meet the same values below, as in layer 1.
         is_first: whether these are the inputs.
         skip: the layer's, if that is one.
+        given: the variance of its neurons, given the layer below, where V is taken from that.
     """
 
     node: int
@@ -337,6 +383,7 @@ class _Step(NamedTuple):
     is_together: bool
     is_first: bool
     skip: Skip | None
+    given: _Given | None = None
 
     @property
     def is_one(self) -> bool:
@@ -345,8 +392,8 @@ class _Step(NamedTuple):
 
     @property
     def is_apart(self) -> bool:
-        """True if what its own matrices make of V is taken off within a group."""
-        return self.is_one and not self.is_first
+        """True if its own matrix is averaged over, so that it makes no noise in V."""
+        return self.is_one and self.given is not None
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
@@ -362,7 +409,9 @@ def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
         cost = products + values / (planned.per_group if together and number else 1)
         most = max(1, int(work / (cost * planned.total * m)))
         own = None if together or number < first else skip(description, number)
-        found.append(_Step(block.node, most, free, together, number == 0, own))
+        given = _given(description, number) if free and narrow and number else None
+        free = free and (number == 0 or given is not None or not narrow)
+        found.append(_Step(block.node, most, free, together, number == 0, own, given))
     return found
 
 
@@ -372,7 +421,8 @@ class _Means(NamedTuple):
     Attributes:
         K: S_ab/N.
         P: the products whose mean V is a part of.
-        part: of K behind a skip, that of its last matrix.
+        part: of K behind a skip, that of its last matrix; of a layer whose own matrix is averaged
+            over, the mean of q.
         networks: how many.
     """
 
@@ -392,29 +442,23 @@ def _group(
 ) -> _Means:
     """Means by layer over a group's networks.
 
-    Where V of a layer is taken so, there are two halves of networks that share no matrix, each in a
-    pool of those led there by a half of the initializations. Where all matrices meet both,
+    Where the rows of a layer are independent given the layer below, i ≠ j have
 
-        E z_ia z_ib z_jc z_jd − E z_ia z_ib z'_jc z'_jd = V_(ab)(cd)/n
+        E z_ia z_ib z_jc z_jd = E q_ab q_cd,    q_ab = E[z_ia z_ib | the layer below],
 
-    for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
+    so that V/n = Cov(q_ab, q_cd): P is then of q, which the layer's own matrix adds no noise to.
     """
     random = np.random.default_rng(seed)
     K, P, counts, added = [], [], [], []
-    m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
-    pools = [X[None]] * len(parts)
+    m, below, pool = len(X), 0, X[None]
     for step in steps:
-        together = step.is_together
-        count = min(step.most, *map(len, pools))
+        together, count = step.is_together, min(step.most, len(pool))
         if below == 0:
             given = X[None]
-        elif step.is_together:
-            count = max(1, min(count, step.most // len(parts)))
-            given = np.concatenate([_some(pool[None], count, random) for pool in pools])
+        elif together:
+            given = _some(pool[None], count, random)
         else:
-            sizes = [part.stop - part.start for part in parts]
-            dealt = [_dealt(len(pools[k]), size, count, random) for k, size in enumerate(sizes)]
-            given = np.concatenate([pools[k][each] for k, each in enumerate(dealt)])
+            given = pool[_dealt(len(pool), hands, count, random)]
         axes = X.shape[1:] if below == 0 else given.shape[-1:]
         rows = given.reshape(1 if together else hands, -1, *axes)
         z = reading.propagate(made, below, rows, step.node)
@@ -422,9 +466,14 @@ def _group(
         is_one = step.is_one
         networks = _side_by_side(z) if is_one else _each(z)
         own, product = _moments(networks)
-        if step.is_apart:
-            product = product - _product(networks[:count], networks[count:])
         part = np.zeros_like(own)
+        if step.is_apart:
+            assert step.given is not None
+            u = rows
+            if step.given.source != below:
+                one = reading.first(made, 1)
+                u = reading.propagate(one, below, rows, step.given.source)
+            part, product = step.given.moments(u.reshape(-1, m, u.shape[-1]))
         if step.skip is not None:
             z_below = rows.reshape(-1, m, rows.shape[-1])
             part, product = moments(step.skip.factor, z_below, networks)
@@ -433,12 +482,7 @@ def _group(
         P.append(product)
         counts.append(hands * z.shape[1])
         kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
-        keep = _recombined if is_one else _some
-        pools = []
-        for k, hands_of in enumerate(parts):
-            half = slice(k * count, (k + 1) * count)
-            over = half if together and not step.is_first else slice(None)
-            pools.append(keep(z[hands_of, over], kept, random))
+        pool = (_recombined if is_one else _some)(z, kept, random)
         below = step.node
     return _Means(np.array(K), np.array(P), np.array(added), np.array(counts))
 
@@ -471,12 +515,6 @@ def _unseen(
     return np.sqrt(found)
 
 
-def _parts(hands: int, halves: bool) -> list[slice]:
-    """The initializations of each half, or all of them."""
-    half = (hands + 1) // 2
-    return [slice(0, half), slice(half, hands)] if halves else [slice(0, hands)]
-
-
 def _cost(description: Description, number: int) -> tuple[int, int]:
     """Multiplications of a layer for one input, at all positions: of its matrices, and as many as
     its functions take the time of."""
@@ -504,6 +542,20 @@ def _has_free_rows(description: Description, number: int) -> bool:
     if len(block.matrices) > 1 or not isinstance(end, Linear):
         return False
     return law_of_weights(end, description.laws).has_free_rows
+
+
+def _given(description: Description, number: int) -> _Given | None:
+    """Of a layer without positions, each of whose neurons has a weight for every value of u."""
+    graph, block = description.structure.graph, description.structure.blocks[number]
+    end = graph.nodes[block.node]
+    assert isinstance(end, Linear)
+    size = graph.widths[end.source] * math.prod(graph.shapes[end.source])
+    if graph.shapes[block.node] or end.fan_in != size:
+        return None
+    weights, biases = (f(end, description.laws) for f in (law_of_weights, law_of_biases))
+    assert weights is not None
+    C_b = 0.0 if biases is None else float(biases.C)
+    return _Given(end.source, float(weights.C) / end.fan_in, C_b)
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:
@@ -550,18 +602,6 @@ def _moments(z: Array) -> tuple[Array, Array]:
     return K, P.reshape((m,) * 4)
 
 
-def _product(z: Array, other: Array) -> Array:
-    """The mean of z_ia z_ib z'_jc z'_jd over i ≠ j and both, z and z' (count, m, N) of the same
-    neurons; symmetric in the two."""
-    _, m, N = z.shape
-    own, others = (
-        np.einsum("kai,kbi->abi", each, each).reshape(m * m, N) / len(each) for each in (z, other)
-    )
-    sums = np.outer(own.sum(axis=1), others.sum(axis=1)) - own @ others.T
-    found = (sums + sums.T) / (2 * N * (N - 1))
-    return np.asarray(found.reshape((m,) * 4))
-
-
 def _deviation(H: Array) -> Array:
     """The standard deviation of H_aa, (depth, m), of (groups, draws, depth, m, m) ones."""
     own = np.einsum("gklaa->gkla", H).reshape(-1, *H.shape[2:4])
@@ -593,8 +633,8 @@ def _covariance(found: Sequence[_Means], steps: Sequence[_Step]) -> Array:
         elif step.skip is not None:
             both = mixed[at] + mixed[at].transpose(2, 3, 0, 1) - own[at]
             V[at] += step.skip.factor**4 * V[at - 1] - both
-        elif not step.is_apart:
-            V[at] -= squares[at]
+        else:
+            V[at] -= own[at] if step.is_apart else squares[at]
     return np.asarray(V)
 
 

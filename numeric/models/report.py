@@ -31,7 +31,7 @@ _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
 _ESTIMATED = ("K", "Theta", "spread", "V")
 """Tensors whose terms left out are estimated; V of signals is sampled."""
-_QUICK, _THOROUGH = 0.25, 2.5
+_QUICK, _THOROUGH = 0.25, 6.0
 """Initializations at most, in units of what takes some seconds: by default, and with `more`."""
 
 

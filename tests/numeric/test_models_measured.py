@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -65,18 +66,16 @@ def test_V_of_a_linear_head_is_that_of_the_length_below(kind):
     assert sampled.networks[1] > 100 * planned.total
 
 
-def test_products_over_other_neurons_and_halves():
-    """Against the sums, one by one."""
-    random = np.random.default_rng(0)
-    z, other = random.standard_normal((2, 3, 2, 4))
-    found = measurement._product(z, other)
-    expected = np.zeros((2, 2, 2, 2))
-    for one, two in ((z, other), (other, z)):
-        left, right = (np.einsum("kai,kbi->iab", each, each) / 3 for each in (one, two))
-        for i in range(4):
-            for j in (j for j in range(4) if j != i):
-                expected += np.multiply.outer(left[i], right[j]) / (2 * 4 * 3)
-    np.testing.assert_allclose(found, expected)
+def test_a_layers_own_matrix_is_averaged_over():
+    """The means of q and of q q, one network at a time; q is what matrices of ±1 give, all 2³."""
+    u = np.random.default_rng(0).standard_normal((5, 2, 3))
+    given = measurement._Given(0, 0.5, 0.25)
+    mean, product = given.moments(u)
+    signs = np.array([*itertools.product([-1, 1], repeat=3)]) * math.sqrt(0.5)
+    z = np.einsum("wi,kai->kwa", signs, u)
+    q = 0.25 + np.einsum("kwa,kwb->kab", z, z) / len(signs)
+    np.testing.assert_allclose(mean, q.mean(axis=0))
+    np.testing.assert_allclose(product, np.einsum("kab,kcd->abcd", q, q) / len(q))
 
 
 def test_neurons_are_recombined_one_by_one():
