@@ -210,7 +210,10 @@ def _inputs(description: Description, given: Array | None) -> Array:
     """Those that were given, or normal ones, in the shape that the model takes."""
     axes = description.reading.axes if description.positions else (description.widths[0],)
     if description.reading.graph.shapes[description.structure.blocks[-1].node]:
-        wanted = "one that ends in means over all positions, or in a matrix of all of them"
+        wanted = (
+            "one that ends in one position, or in means or a matrix of all: give a module whose "
+            "forward returns model(x)[:, -1], or model(x).mean(1)"
+        )
         raise InputError("model", "outputs at several positions", wanted)
     if any(law.kept for law in description.laws.values()):
         wanted = (

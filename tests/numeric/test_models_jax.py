@@ -197,9 +197,21 @@ def test_inputs_that_a_model_of_linen_does_not_take():
         models.read(Square(), X)
 
 
+class Grouped(nnx.Module):
+    """Groups of neurons, which jax has along an axis of their own."""
+
+    def __init__(self, rngs):
+        self.first, self.last = nnx.Linear(6, 16, rngs=rngs), nnx.Linear(16, 2, rngs=rngs)
+        self.norm = nnx.GroupNorm(16, 4, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(jax.nn.relu(self.norm(self.first(x))))
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
+        (Grouped, "neurons along several axes, as of heads or groups"),
         (Attention, "reduce_max|softmax|cannot read"),
         (lambda: Block(nnx.Rngs(0)), "the same in every initialization"),
         (lambda width: None, "key, or rngs"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from derive import InputError
-from numeric import models
+from numeric import flow, models
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 reason = "needs keras on tensorflow: wickgarten[keras], make test-models"
@@ -97,6 +97,24 @@ def test_what_cannot_be_read_is_named():
     model = keras.Sequential([keras.Input((4,)), Dense(4), keras.layers.BatchNormalization()])
     with pytest.raises(InputError, match="no layer here is a BatchNormalization"):
         models.read(model)
+
+
+@pytest.mark.slow
+def test_a_matrix_acts_at_each_position():
+    """K of the last layer is that of the model's own draws; a false alarm in 10⁶."""
+    X = np.random.default_rng(1).standard_normal((1, 3, 5))
+
+    def make():
+        layers = [keras.Input((3, 5)), Dense(24, "tanh"), keras.layers.GlobalAveragePooling1D()]
+        return keras.Sequential([*layers, Dense(24, use_bias=False)])
+
+    found = models.read(make, X, draws=20)
+    assert found.positions == (3,)
+    made = found.reading.initialize(range(40))
+    z = found.reading.propagate(made, 0, X[None], found.structure.blocks[-1].node)
+    own = (z.reshape(40, -1) ** 2).mean(axis=1)
+    K = flow(found.network, found.samples(X), 2, ["K"], width=24)["K"].to_numpy()[-1]
+    assert abs(own.mean() - K.mean()) < 5 * own.std() / 40**0.5 + K.mean() / 24
 
 
 @pytest.mark.slow

@@ -92,7 +92,8 @@ def attribute(name: str) -> Any:
 def called(tracer: Tracer, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A function or method, one of whose arguments are heads or scores."""
     if name not in _KNOWN:
-        raise UnreadableError(f"the operation {name} on heads of attention")
+        way = ": keys that heads share are not read; give each its own" * (name in _GROUPS)
+        raise UnreadableError(f"the operation {name} on heads of attention{way}")
     return _KNOWN[name](tracer, *args, **kwargs)
 
 
@@ -242,6 +243,7 @@ def same(tracer: Tracer, u: Any, *_: Any, **__: Any) -> Any:
     return u
 
 
+_GROUPS = ("repeat_interleave", "expand", "repeat")
 _KNOWN: dict[str, Callable[..., Any]] = {
     "scaled_dot_product_attention": attend,
     "matmul": product,

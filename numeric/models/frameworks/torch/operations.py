@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -122,7 +123,8 @@ def _operation(
         return attention.called(tracer, name_of(node), args, kwargs)
     known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
     if node.target not in known:
-        raise UnreadableError(f"the operation {name_of(node)}")
+        way = _WAYS.get(re.sub(r"(\dd)?_?$", "", name_of(node)), "")
+        raise UnreadableError(f"the operation {name_of(node)}{way and ': '}{way}")
     return known[node.target](tracer, *args, **kwargs)
 
 
@@ -169,6 +171,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return _flat(tracer, u, module.start_dim, module.end_dim)
     if isinstance(module, nn.Identity):
         return u
+    if isinstance(module, nn.GLU):
+        return _gated(tracer, u, module.dim)
     if isinstance(module, nn.PReLU):
         return _prelu(tracer, u, own["weight"])
     if fault := _why_not(module):
@@ -197,6 +201,10 @@ _REASONS = {
     "InstanceNorm": "it is GroupNorm with one neuron in each group, and theory is for many",
     "MaxPool": "the largest of several positions is no function of one; average pooling is read",
     "AdaptiveMaxPool": "the largest of several positions is no function of one",
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent: read one step of it"),
+    "RReLU": "its slope is drawn at random in training: use LeakyReLU",
+    "AlphaDropout": "in evaluation it is the identity: leave it out",
+    "Bilinear": "a product of two layers by a random tensor; gates, a(x) * b(x), are read",
     "ConvTranspose": "transposed convolutions are not known here",
 }
 """Why modules whose names begin so are not read."""
@@ -728,6 +736,19 @@ def _repeated(tracer: Tracer, u: Value, *given: Any) -> Value:
     return u
 
 
+def _clamped(tracer: Tracer, u: Value, min: Any = None, max: Any = None) -> Value:
+    """u between two numbers, of which one may be missing."""
+    low = -sympy.oo if min is None else functions.exact(min)
+    high = sympy.oo if max is None else functions.exact(max)
+    return tracer.apply(lambda a: sympy.Max(low, sympy.Min(high, a)), u)
+
+
+def _gated(tracer: Tracer, u: Value, dim: int = -1) -> Value:
+    """The first half of the neurons, times the sigmoid of the second."""
+    first, second = _chunk(tracer, u, 2, dim)
+    return tracer.multiply(first, tracer.apply(functions.sigmoid, second))
+
+
 def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
     """One output as a number."""
     width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
@@ -786,6 +807,8 @@ _ANY: dict[str, Any] = {
     "sum": _sum,
     "interpolate": _upsampled,
     "unflatten": attention.unflattened,
+    **dict.fromkeys(("clamp", "clip"), _clamped),
+    "glu": _gated,
 }
 _METHODS = (
     _SPELLED
@@ -831,6 +854,26 @@ _FUNCTIONS: dict[Any, Any] = {
     torch.prelu: _prelu,
     functional.dropout: dropped,
 }
+
+
+_NO_FUNCTION = "it is no function of one neuron, nor a norm: leave it out, or end the model there"
+_WAYS = {
+    "softmax": "a softmax of neurons is no function of one: end the model before it, output=",
+    "max_pool": "the largest of several positions is no function of one; avg_pool is read",
+    "adaptive_max_pool": "the largest of several positions is no function of one; average it",
+    **dict.fromkeys(("amax", "max", "topk", "sort", "cumsum", "roll", "flip"), _NO_FUNCTION),
+    "normalize": "write x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt(), a norm of neurons",
+    **dict.fromkeys(("norm", "std", "var"), "write x.pow(2).mean(-1, keepdim=True)"),
+    "instance_norm": "it is GroupNorm with one neuron in each group, and theory is for many",
+    "batch_norm": "use the module nn.BatchNorm, whose mode is known",
+    **dict.fromkeys(("where", "gt", "lt", "ge", "le"), "write the function as relu, abs or clamp"),
+    **dict.fromkeys(("maximum", "minimum"), "of two layers: write relu, or clamp with a number"),
+    "detach": "it stops gradients: freeze parameters by requires_grad_(False), or torch.no_grad()",
+    "rrelu": "its slope is drawn at random in training: use leaky_relu",
+    "mul": "write h = h * factor",
+    **dict.fromkeys(("index_select", "gather", "scatter"), "use each neuron once, in order"),
+}
+"""What to do about operations that are not read."""
 
 
 def reshapes(node: fx.Node) -> bool:

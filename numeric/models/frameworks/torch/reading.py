@@ -415,14 +415,17 @@ def _read(
         raise refused(model, [(_place(error), str(error))]) from None
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
+        told += next((way for part, way in _TRACED.items() if part in told), "")
         raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
     tracer.rows_of_inputs, tracer.given = True, shape
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
-        given = [each.node for each in args if isinstance(each, Neurons)]
-        follows = unread.intersection(given) and node.op != "call_module"
-        if not follows and tracer.where not in dict(faults):
+        above = [tracer.graph.between(-1, e.node) for e in args if isinstance(e, Neurons)]
+        of_itself = why.startswith(("no layer here", "a softmax", "hooks"))
+        is_own = node.op == "call_module" and of_itself
+        follows = any(unread.intersection(each) for each in above)
+        if (is_own or not follows) and tracer.where not in dict(faults):
             faults.append((tracer.where, f"{why}{line(node)}"))
         at = tracer.graph.add(Inputs(), 0, node.name)
         unread.add(at)
@@ -448,6 +451,14 @@ def _read(
         raise refused(model, [("model", str(error))]) from None
     made = _without_shapes(fx.GraphModule(model, graph), values, bool(found.shapes[0]))
     return made, found, tracer.inputs_last, first
+
+
+_TRACED = {
+    "control flow": "; decide by what is known when the model is made, not by values or shapes",
+    "item assignment": "; put parts together with torch.cat",
+    "iter": "; unpack x.size() by x.size(0), x.size(1)",
+}
+"""What to do about a forward that torch.fx cannot trace, by a part of its message."""
 
 
 def _place(error: Exception) -> str:
