@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
@@ -23,6 +23,7 @@ from derive.work.resources import check_time
 from ..layers.precise.averages import Averages
 from ..layers.precise.geometry import Rows
 from ..layers.precise.recursions import Average
+from ..spectra.precise import Vector, solve
 
 Kernel: TypeAlias = "tuple[arb, arb, arb]"
 """(q_11, q_12, q_22)."""
@@ -103,31 +104,19 @@ def _affordable(seconds: float) -> None:
 
 
 def root(function: Callable[[arb], tuple[arb, arb]], near: arb, what: str) -> arb:
-    """A ball that is proved to hold exactly one zero, by Newton's method next to `near`.
+    """A ball that is proved to hold exactly one zero next to `near`.
 
     Arguments:
         function: of a ball, its values and its derivatives there.
 
-    With m the middle and Q a ball around it, m − f(m)/f'(Q) ⊂ Q (R. E. Moore, *Methods and
-    Applications of Interval Analysis*, 1979, ch. 5). Raises InputError where that is not so.
+    Raises InputError where there is no proof.
     """
-    at = near.mid()
-    for _ in range(60):
-        value, slope = function(at)
-        step = (value / slope).mid()
-        if not step.is_finite():
-            break
-        at = (at - step).mid()
-        if abs(step) <= abs(at) * arb(2) ** (-ctx.prec // 2):
-            break
-    value, slope = function(at)
-    at = (at - (value / slope).mid()).mid()
-    value, slope = function(at)
-    size = abs(value / slope).upper() + abs(at) * arb(2) ** (4 - ctx.prec)
-    for widen in (4, 64, 4096):
-        around = at + arb(0, (widen * size).upper())
-        _, slopes = function(around)
-        found = at - value / slopes
-        if found.is_finite() and around.contains_interior(found):
-            return found
-    raise InputError("net", what, "fixed points that are simple zeros, with a precision")
+
+    def system(at: Vector) -> tuple[Vector, list[Vector]]:
+        value, slope = function(at[0].real)
+        return [acb(value)], [[acb(slope)]]
+
+    found = solve(system, [acb(near)], real=True)
+    if found is None:
+        raise InputError("net", what, "fixed points that are simple zeros, with a precision")
+    return found[0].real

@@ -116,6 +116,12 @@ def test_combinations_are_refused() -> None:
         flow(Network("relu"), inputs, 2, ["V"], precision=16)
 
 
+def test_combinations_have_digits_without_kinks() -> None:
+    inputs, net = [[1.0, 0.5], [0.3, -0.7], [0.5, 0.8]], Network("expr: exp(z/4) - 1")
+    precise = flow(net, inputs, 2, ["V"], precision=16)["V"].to_numpy().astype(float)
+    np.testing.assert_allclose(flow(net, inputs, 2, ["V"])["V"], precise, rtol=1e-12)
+
+
 def test_hyperbolic_functions_at_inputs_that_depend_on_each_other() -> None:
     """σ = sinh, ⟨σ(z) σ(2z)⟩ = e^{5K/2} sinh(2K)."""
     table = flow(Network("expr: sinh(z)"), [[1.0, 0.0], [2.0, 0.0]], 2, ["K"], precision=30)
