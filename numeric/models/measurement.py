@@ -35,6 +35,7 @@ from ..arrays import Array
 from ..tables import layout
 from ..tables.compare import Comparison
 from .description import Description
+from .drawn import Drawn
 from .graph import Linear
 from .independence import Rows, Tests
 from .networks import law_of_biases, law_of_weights
@@ -304,9 +305,7 @@ class Ensemble:
         made, below = reading.initialize([self._seed]), self._nodes[at - 1]
         values = reading.values(made)
         rows = reading.propagate(made, 0, self._X[None], below)
-        u = rows
-        if given.source != below:
-            u = reading.propagate(made, below, rows, given.source)
+        u = given.values(below, rows)
         if u.shape[-1] != end.fan_in:
             return True
         z = float(end.scale) * u[0] @ np.asarray(values[end.weight][0], float).T
@@ -348,14 +347,21 @@ class _Given(NamedTuple):
     """q_ab = E[z_ia z_ib | u] = C_b + C_W u_a·u_b/fan-in, for W u with independent rows.
 
     Attributes:
-        source: the node of u.
+        drawn, source: the graph, and the node of u in it.
         per_product: C_W over the fan-in.
         C_b: of the biases.
     """
 
+    drawn: Drawn
     source: int
     per_product: float
     C_b: float
+
+    def values(self, below: int, rows: Array) -> Array:
+        """u by values below, (1, rows, …): no matrix stands between."""
+        if self.source == below:
+            return rows
+        return self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)
 
     def moments(self, u: Array) -> tuple[Array, Array]:
         """The means of q_ab and of q_ab q_cd, of (networks, m, fan-in) values."""
@@ -469,10 +475,7 @@ def _group(
         part = np.zeros_like(own)
         if step.is_apart:
             assert step.given is not None
-            u = rows
-            if step.given.source != below:
-                one = reading.first(made, 1)
-                u = reading.propagate(one, below, rows, step.given.source)
+            u = step.given.values(below, rows)
             part, product = step.given.moments(u.reshape(-1, m, u.shape[-1]))
         if step.skip is not None:
             z_below = rows.reshape(-1, m, rows.shape[-1])
@@ -555,7 +558,7 @@ def _given(description: Description, number: int) -> _Given | None:
     weights, biases = (f(end, description.laws) for f in (law_of_weights, law_of_biases))
     assert weights is not None
     C_b = 0.0 if biases is None else float(biases.C)
-    return _Given(end.source, float(weights.C) / end.fan_in, C_b)
+    return _Given(description.drawn(), end.source, float(weights.C) / end.fan_in, C_b)
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from derive import InputError, Network, layers
 from numeric import flow, models
+from numeric.models import advice, theory
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn, functional = torch.nn, torch.nn.functional
@@ -286,3 +287,14 @@ def test_a_report_of_the_example():
     assert np.all(np.diff(tokens[:-1]) > 0)
     (attention,) = (e for e in found.findings if "attention" in e.question)
     assert attention.values["beta2"] == pytest.approx({2: 1.0, 4: 1.0}, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gain", "advised"), [(2.0, 0.5), (1.0, None), (0.2, 5.0)])
+def test_the_gain_of_queries_and_keys_is_advised(gain, advised):
+    """β² = gain⁴ behind a norm; three tokens are told apart to 2 log 3."""
+    read = models.read(lambda: Net("function", gain=gain), X, draws=30)
+    found = advice.to_change(read, theory.theory(read, X, 0), [], None)
+    gains = found.values["qk_gains"]
+    assert gains == ({} if advised is None else {2: pytest.approx(advised, rel=0.02)})
+    assert ("QK gain" in found.answer) == bool(gains)

@@ -69,7 +69,7 @@ def test_V_of_a_linear_head_is_that_of_the_length_below(kind):
 def test_a_layers_own_matrix_is_averaged_over():
     """The means of q and of q q, one network at a time; q is what matrices of ±1 give, all 2³."""
     u = np.random.default_rng(0).standard_normal((5, 2, 3))
-    given = measurement._Given(0, 0.5, 0.25)
+    given = measurement._Given(linear_network("gaussian").drawn(), 0, 0.5, 0.25)
     mean, product = given.moments(u)
     signs = np.array([*itertools.product([-1, 1], repeat=3)]) * math.sqrt(0.5)
     z = np.einsum("wi,kai->kwa", signs, u)
