@@ -313,14 +313,30 @@ def _check_values(description: Description, model: Any, given: Array | None) -> 
     except Exception:  # of the user's forward, as on doubles
         return
     drawn, states = Drawn(reading.graph, description.laws), description.by_positions(X)[None]
+    values = reading.values(made)
+    orders = [values, _by_positions(reading.graph, values)]
     for block, own in zip(several, owns, strict=True):
-        read = drawn.propagate(reading.values(made), 0, states.reshape(1, len(X), -1), block.node)
-        placed = read.reshape(1, len(X), -1, reading.graph.widths[block.node])
-        least = 1e-3 * float(abs(own).max())
-        both = (each.reshape(own.shape) for each in (placed, placed.mT))  # channels last, or first
+        width, least = reading.graph.widths[block.node], 1e-3 * float(abs(own).max())
+        reads = [
+            drawn.propagate(each, 0, states.reshape(1, len(X), -1), block.node) for each in orders
+        ]
+        placed = [each.reshape(1, len(X), -1, width) for each in reads]
+        both = [each.reshape(own.shape) for one in placed for each in (one, one.mT)]
         if not any(np.allclose(own, each, rtol=0, atol=least) for each in both):
             path = reading.graph.origins[block.node]
             raise refused(model, [(str(path), "its values are others than those that were read")])
+
+
+def _by_positions(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The matrices, with columns that lie by positions in place of channels where a signal was laid
+    flat, as where channels are the last axis."""
+    found = dict(values)
+    for node in graph.nodes:
+        if isinstance(node, Linear) and node.count > node.size == 1 and node.weight in found:
+            W = values[node.weight]
+            moved = W.reshape(*W.shape[:2], node.count, -1).swapaxes(2, 3)
+            found[node.weight] = moved.reshape(W.shape)
+    return found
 
 
 def _understood(
