@@ -12,7 +12,6 @@ import pytest
 
 from derive import InputError, Network, layers
 from numeric import flow, models
-from numeric.models import advice, theory
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn, functional = torch.nn, torch.nn.functional
@@ -293,8 +292,8 @@ def test_a_report_of_the_example():
 @pytest.mark.parametrize(("gain", "advised"), [(2.0, 0.5), (1.0, None), (0.2, 5.0)])
 def test_the_gain_of_queries_and_keys_is_advised(gain, advised):
     """β² = gain⁴ behind a norm; three tokens are told apart to 2 log 3."""
-    read = models.read(lambda: Net("function", gain=gain), X, draws=30)
-    found = advice.to_change(read, theory.theory(read, X, 0), [], None)
+    judged = models.report(lambda: Net("function", gain=gain), X, draws=30)
+    (found,) = (each for each in judged.findings if "changed" in each.question)
     gains = found.values["qk_gains"]
     assert gains == ({} if advised is None else {2: pytest.approx(advised, rel=0.02)})
     assert ("QK gain" in found.answer) == bool(gains)
