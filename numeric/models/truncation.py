@@ -43,8 +43,8 @@ def is_coarse(derived: Theory, tensors: Sequence[str] = TENSORS) -> bool:
 def tightened(derived: Theory, tensors: Sequence[str]) -> Theory:
     """Theory whose estimates of what it leaves out are the most that verdicts allow for.
 
-    An estimate is ten times the last term, more than was ever seen; as a standard error it would
-    allow for six times as much.
+    An estimate is ten times the last term, more than ensembles mostly show. As a standard error it
+    would allow for six times as much.
     """
 
     def closer(table: xarray.Dataset) -> xarray.Dataset:
