@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import typing
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -61,6 +62,7 @@ FUNCTIONS = {
     if callable(value := getattr(module, name))
     and name not in RETURNED
     and not inspect.isabstract(value)
+    and not typing.get_origin(value)
     and not isinstance(value, activations.Activation | sympy.Basic)
     and (face in {"derive", "numeric"} or not inspect.isclass(value))
 }

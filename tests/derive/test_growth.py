@@ -15,7 +15,9 @@ from derive.symbols import ell
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deep.md"
 ROWS = [
     [cell.strip(" `") for cell in line.strip("|").split("|")]
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    for line in PAGE.read_text(encoding="utf-8")
+    .split("## Which networks may be deep")[1]
+    .splitlines()
     if re.match(r"\| `(dense|dropout|residual|skip|normalized|gated)", line)
 ]
 COLUMNS = [(sigma, law) for sigma in ("relu", "tanh") for law in ("gaussian", "orthogonal")]
