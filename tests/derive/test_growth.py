@@ -13,6 +13,7 @@ from derive.deep import growth, walk
 from derive.symbols import ell
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deep.md"
+SECTION = PAGE.read_text(encoding="utf-8").split("## Which networks may be deep")[1]
 ROWS = [
     [cell.strip(" `") for cell in line.strip("|").split("|")]
     for line in PAGE.read_text(encoding="utf-8")
