@@ -100,10 +100,10 @@ def flow(
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's:
             computed in balls, again with more digits until those are there. Floats among the
             arguments stand for what they are in binary; "1/10" is a tenth.
-        seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
-            be above 10⁻⁸ of them: of three inputs at most, or of exchangeable ones, balls have
-            their digits, where a precision can be given. What takes longer stays as it is, with the
-            error beside it.
+        seconds: time budget (estimated operations, not wall clock) for recomputing a tensor in ball
+            arithmetic when its relative error exceeds 1e-8. This is done for at most three inputs,
+            or exchangeable ones, of networks that support a precision. A tensor that would take
+            longer keeps its error.
         positions: of signals: those of the last layer that are returned, [0, 3] or of images
             [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
             whole table as coordinates.
@@ -115,11 +115,12 @@ def flow(
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
-        is n times the connected four-point function. Beside V stands `V_error`, entry by entry: an
-        estimate of what rounding and quadrature have changed in it, carried from layer to layer
-        (`numeric.layers.accuracy`). With a precision the numbers are `decimal.Decimal`s of so many
-        digits, and `V_error` bounds how far each is from the truth (`numeric.tables.digits` brings
-        them to files). `numeric.tables.layout` has the layout, the coordinates and the attributes.
+        is n times the connected four-point function. `V_error` estimates the numerical error of
+        each entry of V, from rounding and quadrature (`numeric.layers.accuracy`); it does not
+        include fluctuations between networks. With a precision the numbers are `decimal.Decimal`s
+        of so many digits, and `V_error` bounds how far each is from the truth
+        (`numeric.tables.digits` brings them to files). `numeric.tables.layout` has the layout, the
+        coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
