@@ -139,7 +139,7 @@ def flow(
     depth = as_integer("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     if isinstance(inputs, Exchangeable):
-        least = min(NAMED, batch_of(inputs, net, depth))
+        least = _least_samples(inputs, net, depth, names)
         data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
         n_0 = inputs.n_0 or (net.widths[0] if net.widths else 0)
         if positions is not None or draws is not None:
@@ -203,6 +203,19 @@ def batch_of(inputs: Exchangeable, net: Network, depth: int) -> int:
         wanted = "a number of samples, in a layer with a function of all samples"
         raise InputError("inputs", str(inputs), wanted)
     return int(inputs.m)
+
+
+def _least_samples(inputs: Exchangeable, net: Network, depth: int, names: Sequence[Name]) -> int:
+    """The samples that represent a batch of which a layer has a function; 0 if none has.
+
+    Raises InputError for tensors made from others that name more samples, as V2 is from U6.
+    """
+    batch = batch_of(inputs, net, depth)
+    beyond = [str(name) for name in names if name.order and name.pairs + name.order > 2]
+    if beyond and batch > NAMED:
+        told = f"at most {NAMED} exchangeable samples for it, or tensors of order 1/n"
+        raise InputError("tensors", beyond[0], f"{told}, in a layer with a function of all samples")
+    return min(NAMED, batch)
 
 
 def _check_draws(
@@ -352,7 +365,7 @@ def repeated_layer(
     Raises InputError for other networks.
     """
     names, depth = wanted(tensors, net, 6), 6
-    least = min(NAMED, batch_of(inputs, net, depth))
+    least = _least_samples(inputs, net, depth, names)
     data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
     symbols = hyperparameters(net, depth, 0, None)
     asked = _Asked(net, data, 0, depth, names, None, symbols, {})
