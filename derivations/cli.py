@@ -301,7 +301,7 @@ def _show(
         return
     names, net = wanted(arguments.tensors), tables[0][0]
     print(net)
-    if arguments.input is None and net.layer.input_axes:
+    if arguments.input is None and arguments.batch is None and net.layer.input_axes:
         print(f"input {options.default_input(net)}, one signal (--input)")
     for _, table, width in tables:
         if len(tables) > 1:

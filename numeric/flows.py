@@ -100,10 +100,10 @@ def flow(
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's:
             computed in balls, again with more digits until those are there. Floats among the
             arguments stand for what they are in binary; "1/10" is a tenth.
-        seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
-            be above 10⁻⁸ of them: of three inputs at most, or of exchangeable ones, balls have
-            their digits, where a precision can be given. What takes longer stays as it is, with the
-            error beside it.
+        seconds: time budget (estimated operations, not wall clock) for recomputing a tensor in ball
+            arithmetic when its relative error exceeds 1e-8. This is done for at most three inputs,
+            or exchangeable ones, of networks that support a precision. A tensor that would take
+            longer keeps its error.
         positions: of signals: those of the last layer that are returned, [0, 3] or of images
             [(0, 0), (4, 4)]; by default all. The samples of the table have their numbers in the
             whole table as coordinates.
@@ -115,11 +115,12 @@ def flow(
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
-        is n times the connected four-point function. Beside V stands `V_error`, entry by entry: an
-        estimate of what rounding and quadrature have changed in it, carried from layer to layer
-        (`numeric.layers.accuracy`). With a precision the numbers are `decimal.Decimal`s of so many
-        digits, and `V_error` bounds how far each is from the truth (`numeric.tables.digits` brings
-        them to files). `numeric.tables.layout` has the layout, the coordinates and the attributes.
+        is n times the connected four-point function. `V_error` estimates the numerical error of
+        each entry of V, from rounding and quadrature (`numeric.layers.accuracy`); it does not
+        include fluctuations between networks. With a precision the numbers are `decimal.Decimal`s
+        of so many digits, and `V_error` bounds how far each is from the truth
+        (`numeric.tables.digits` brings them to files). `numeric.tables.layout` has the layout, the
+        coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
@@ -138,7 +139,7 @@ def flow(
     depth = as_integer("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     if isinstance(inputs, Exchangeable):
-        least = min(NAMED, batch_of(inputs, net, depth))
+        least = _least_samples(inputs, net, depth, names)
         data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
         n_0 = inputs.n_0 or (net.widths[0] if net.widths else 0)
         if positions is not None or draws is not None:
@@ -202,6 +203,19 @@ def batch_of(inputs: Exchangeable, net: Network, depth: int) -> int:
         wanted = "a number of samples, in a layer with a function of all samples"
         raise InputError("inputs", str(inputs), wanted)
     return int(inputs.m)
+
+
+def _least_samples(inputs: Exchangeable, net: Network, depth: int, names: Sequence[Name]) -> int:
+    """The samples that represent a batch of which a layer has a function; 0 if none has.
+
+    Raises InputError for tensors made from others that name more samples, as V2 is from U6.
+    """
+    batch = batch_of(inputs, net, depth)
+    beyond = [str(name) for name in names if name.order and name.pairs + name.order > 2]
+    if beyond and batch > NAMED:
+        told = f"at most {NAMED} exchangeable samples for it, or tensors of order 1/n"
+        raise InputError("tensors", beyond[0], f"{told}, in a layer with a function of all samples")
+    return min(NAMED, batch)
 
 
 def _check_draws(
@@ -351,7 +365,7 @@ def repeated_layer(
     Raises InputError for other networks.
     """
     names, depth = wanted(tensors, net, 6), 6
-    least = min(NAMED, batch_of(inputs, net, depth))
+    least = _least_samples(inputs, net, depth, names)
     data = representatives(inputs, max(least, inputs.representatives(names)), net, depth)
     symbols = hyperparameters(net, depth, 0, None)
     asked = _Asked(net, data, 0, depth, names, None, symbols, {})

@@ -32,7 +32,7 @@ from .arrays import Array
 from .checks import checked_inputs
 from .emit import outputs
 from .flows import batch_of, flow
-from .runs.chunks import Running
+from .runs.chunks import Running, options
 from .simulations import simulate
 from .tables.compare import SERIES, Comparison, compare
 from .tables.draws import FIRST, enough
@@ -187,6 +187,7 @@ def study(
     >>> print(study(Network("linear"), [1.0, 0.5], 2, (8, 16), tensors="K").verdict)
     Theory agrees with networks of width 8, 16: an error of theory above ... would have shown.
     """
+    options(running, ["widths", "draws", "tensors", "seed"])
     wanted_widths = "a sequence of widths, such as (32, 64, 128)"
     sizes = [as_integer("widths", n, 2) for n in as_sequence("widths", widths, wanted_widths)]
     if not sizes:

@@ -44,6 +44,13 @@ def test_a_star_brings_what_dir_shows():
     assert set(names) >= set(dir(wickgarten))
 
 
+def test_the_package_is_the_command():
+    run = (
+        "import runpy, sys; sys.argv[1:] = ['--version']; runpy.run_module('wickgarten', None, {})"
+    )
+    assert in_a_new_process(run.format("'__main__'")) == ["wickgarten", version("wickgarten")]
+
+
 def test_symbols_come_without_the_compiler():
     code = "import sys, wickgarten\nprint({})\nwickgarten.recursion\nprint({})".format(
         *["'sympy' in sys.modules, 'numba' in sys.modules"] * 2

@@ -384,6 +384,8 @@ def by_name(text: str) -> Activation:
     if name in _FAMILIES and inside.endswith(")") == bool(parenthesis):
         return _of_family(text, name, inside[:-1].split(",") if inside.strip(" )") else [])
     hint = did_you_mean(typed.lower(), [*_FIXED, *_FAMILIES, *_ALIASES])
+    if re.search(r"\bz\b", text):
+        hint = f'; did you mean "expr: {text.strip()}"?'
     raise InputError("activation", text, f"one of {', '.join(names())}{hint}")
 
 

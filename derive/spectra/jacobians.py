@@ -305,7 +305,9 @@ def _layer(
         if not activation.is_scale_invariant:
             wanted = (
                 f"the preactivations' variance, for {activation}: criticality(activation).K_star "
-                "where it is critical, or that of derive.propagation.depth_scales(net).q"
+                "of a critical network, or a small number where that is 0; that of "
+                "derive.propagation.depth_scales(net).q; or call of_network(net, q_first, depth), "
+                "which finds the variance of each layer"
             )
             raise InputError("q_star", variance, wanted)
         variance = 1

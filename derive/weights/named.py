@@ -35,7 +35,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-_NAMED = {_plain(law.__name__): law for law in _CLASSES} | {"student": StudentT}
+_NAMED = {_plain(law.__name__): law for law in _CLASSES} | {
+    "student": StudentT, "normal": Gaussian, "haar": Orthogonal,
+}  # fmt: skip
 _WANTED = (
     'a weight ensemble such as Orthogonal(C_W=2), or its text: "gaussian", "orthogonal", '
     '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", "regular-sparse(0.1)", '

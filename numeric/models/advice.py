@@ -323,7 +323,7 @@ def to_change(
         if as_it_is.tenth is None:
             told = f"is below {FLUCTUATES} to depth {as_it_is.reached}"
             if as_it_is.settled is not None:
-                told = f"stays at {abs(as_it_is.settled):.2g} at any depth"
+                told = f"settles at {abs(as_it_is.settled):.2g}"
         lines.append(f"Depth: if the last hidden layer is repeated, |V|/(nK²) {told}.")
     needed = ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []

@@ -121,7 +121,8 @@ def _normalised(table: xarray.Dataset) -> xarray.Dataset:
             raise InputError("table", list(table.data_vars), f"one with {lacking[0]} beside {name}")
         scale = _scale(table, name)
         if not scale.all():
-            raise InputError("table", f"one with a vanishing scale of {name}", "no zero kernels")
+            told = f"kernels that are not 0: an entry of {name} is divided by those of its samples"
+            raise InputError("table", "one with a kernel of 0", told)
         over = f"{name} {'K ' * (name in _TIMES_KERNEL)}over {' '.join(_STANDARDS[name])}"
         dims = table[name].dims
         found[f"{name}_tilde"] = xarray.Variable(

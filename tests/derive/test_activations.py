@@ -303,6 +303,7 @@ def test_names_in_any_spelling():
     assert {text: by_name(text) for text in same} == same
     assert a.swish is a.silu
     near = {"tahn": "tanh", "Gelo": "gelu", "leaky": "leaky_relu", "swsh": "swish"}
+    near["z*tanh(z)"] = r"expr: z\*tanh\(z\)"
     for text, name in near.items():
         with pytest.raises(InputError, match=f'did you mean "{name}"'):
             by_name(text)

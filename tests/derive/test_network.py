@@ -288,6 +288,8 @@ def test_the_variance_of_weights_by_name(net, same):
     assert net == same
     assert pickle.loads(pickle.dumps(net)) == replace(net, C_b=0) == same
     assert replace(net, weights="gaussian", C_W=5).weights == Gaussian(5)
+    assert Network("tanh", "normal", C_W=2).weights == Gaussian(2)
+    assert Network("tanh", "haar(C_W=2)").weights == Orthogonal(2)
 
 
 @pytest.mark.parametrize(

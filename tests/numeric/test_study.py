@@ -76,11 +76,19 @@ def test_other_networks_and_inputs():
     assert {axes.get_title() for axes in batch.figure().axes} >= {"K_(11)"}
 
 
+def test_the_next_order_of_a_batch_is_refused():
+    """V2 is made from U6, which names six samples, more than represent the batch."""
+    net, batch = Network("relu", layer="batchnorm"), Exchangeable(8, 1, 0)
+    with pytest.raises(InputError, match=r"^tensors: got 'V2'; wanted at most 4 exchangeable"):
+        flow(net, batch, 3, ["K", "V2"])
+
+
 def test_wrong_arguments_are_named():
     for wrong, name in (
         ({"widths": 8}, "widths"),
         ({"widths": []}, "widths"),
         ({"progres": True}, "progres"),
+        ({"width": 8}, r"width: .* did you mean \"widths\""),
     ):
-        with pytest.raises(InputError, match=f"^{name}: "):
+        with pytest.raises(InputError, match=f"^{name}"):
             study(NET, X, 2, **({"widths": (8, 16), "draws": 10} | wrong))
