@@ -17,6 +17,7 @@ ROWS = [
     [cell.strip(" `") for cell in line.strip("|").split("|")]
     for line in PAGE.read_text(encoding="utf-8").splitlines()
     if re.match(r"\| `(dense|dropout|residual|skip|normalized|gated)", line)
+    and line.count("|") == 6  # the table of growth
 ]
 COLUMNS = [(sigma, law) for sigma in ("relu", "tanh") for law in ("gaussian", "orthogonal")]
 

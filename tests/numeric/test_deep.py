@@ -87,6 +87,20 @@ def test_what_is_refused():
         deep.compare(deep.law(RELU, X, 1), [])
     with pytest.raises(InputError, match="fractions"):
         deep.law(RELU, X, 1).quantile(2)
+    law = deep.law(RELU, X, 1)
+    for function in (law.below, law.above, law.density, law.at(0).below, law.at(0).above):
+        for wrong in ("x", float("nan"), None):
+            with pytest.raises(InputError, match=r"^q: .*real numbers"):
+                function(wrong)
+    for layer, weight in (("dense", 2), ("skip(1/2)", R(3, 2))):  # a step would move by c/C_W n
+        for name in ("C_W_corrections", "C_b_corrections"):
+            with pytest.raises(InputError, match="corrections in 1/n"):
+                deep.law(Network("relu", C_W=weight, layer=layer, **{name: [1]}), X, 1)
+
+
+def test_one_network_has_no_variance():
+    samples = deep.simulate(RELU, X, 1, 4, 1)
+    assert np.isnan(deep.compare(deep.law(RELU, X, 1), samples).table["log_variance"]).all()
 
 
 def test_the_tail_of_anderson_and_darling():
