@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -11,6 +13,7 @@ from derive import InputError, Network, layers
 from derive.symbols import L
 from numeric import deep, flow
 from numeric.deep import quantiles
+from numeric.deep.pictures import picture
 
 X = [1.0, 0.5, -0.3]
 R = sympy.Rational
@@ -242,3 +245,13 @@ def test_positions_become_alike():
     below = law.below(K[:, 0, 0])
     assert stats.kstest(below, "uniform").pvalue > 1e-5
     assert spreads[1] < 0.5 * spreads[0] < 0.1
+
+
+def test_a_picture_counts_networks_that_are_0():
+    law = deep.law(RELU, X, 8)
+    axes = picture(law, [deep.simulate(RELU, X, 8, 2, 9), deep.simulate(RELU, X, 1, 4, 99)]).axes
+    first, last = (each.get_text() for each in axes[0].get_legend().get_texts())
+    assert re.fullmatch("n = 4, L = 5, [0-9]+ are 0", first)
+    assert last == "law"
+    with pytest.raises(InputError, match=r"^law: .*density"):
+        picture(law.at(0))
