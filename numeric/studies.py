@@ -6,6 +6,7 @@ study(net, inputs, depth=8, widths=(32, 64, 128))
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 
 from .arrays import Array
-from .checks import checked_inputs
+from .checks import checked_inputs, positive
 from .emit import outputs
 from .flows import batch_of, flow
 from .runs.chunks import Running, options
@@ -68,6 +69,11 @@ class Study:
                 f"{abs(found.worst.z):.1f} standard errors (bound {found.bound:.1f})."
             )
         seen = f"{percent(found.resolution)} of {found.coarsest.place}"
+        if found.weak and not math.isfinite(found.resolution):
+            place = found.coarsest.place
+            return (
+                f"Theory agrees with {ensembles}, but nothing tests {place}, which is 0 in theory."
+            )
         if found.weak:
             return (
                 f"Theory agrees with {ensembles}, but only weakly: an error of theory below {seen} "
@@ -82,7 +88,13 @@ class Study:
         >>> found = study(Network("relu", C_W=2), [1.0, 0.5], 3, (8, 16), 50, tensors="V")
         >>> found.at_width("V", 8)  # V + V2/8
         array([ 0.       ,  7.8125   , 20.5078125])
+
+        Raises InputError for a tensor that was not derived, and for no positive width.
         """
+        positive("width", width)
+        if name not in self.theory.data_vars:
+            derived = ", ".join(map(str, tensors(self.theory)))
+            raise InputError("name", name, f"a tensor of the theory: {derived}")
         terms = (self.theory[term].to_numpy() for term in _series(name) if term in self.theory)
         return np.asarray(sum(term / width**order for order, term in enumerate(terms)), float)
 

@@ -141,7 +141,10 @@ def _step(
 
 
 def _check(net: Network, scheme: Scheme, layer: int) -> None:
-    """Raise InputError for biases, and for layers that know the axes."""
+    """Raise InputError for biases, corrections, and activations that know a scale."""
+    if net.corrections:
+        wanted = "C_W and C_b without corrections in 1/n, which move K by order one at L ~ n"
+        raise InputError("net", str(net), wanted)
     if net.changes("C_b") or net.C_b_at(layer) != 0:
         wanted = "no biases: with them K tends to C_b ℓ or to K* > 0, and fluctuates by O(1/n)"
         raise InputError("net", str(net), wanted)

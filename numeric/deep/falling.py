@@ -75,7 +75,7 @@ def falling(net: Network, ratio: sympy.Expr | float | str) -> Falling:
 
     Arguments:
         net: one activation, layer and law at each layer, at the critical C_W with no biases, and
-            K' = K − aK² + …, as of tanh.
+            K' = K − aK² + …, as of tanh. No positions: there the law depends on the signal.
         ratio: L/n, above 0.
 
     Derived here. Raises InputError for other networks, and for no positive ratio.
@@ -93,6 +93,9 @@ def falling(net: Network, ratio: sympy.Expr | float | str) -> Falling:
     sigma, weights, layer = net.one_activation("this law"), net.weights, net.layer
     if not isinstance(weights, WeightEnsemble) or not isinstance(layer, Layer):
         raise InputError("net", str(net), "one layer and one law of weights at every depth")
+    if layer.input_axes:
+        wanted = "a layer without positions: how a signal differs between them changes its law"
+        raise InputError("net", str(net), wanted)
     point = next((p for p in criticality(sigma, layer=layer).points if p.K == 0), None)
     wanted = "a critical network with K* = 0 and K' = K − aK² + …, a > 0"
     if point is None or point.exponent != 1 or not point.coefficient.is_negative:

@@ -73,7 +73,7 @@ class Law:
 
         Raises InputError for a p outside [0, 1].
         """
-        part = np.asarray(p, float)
+        part = _reals("p", p)
         if not np.all((part >= 0) & (part <= 1)):
             raise InputError("p", p, "fractions of 0 … 1")
         return self._value(0 * part if self.is_certain else special.ndtri(part))
@@ -81,11 +81,11 @@ class Law:
     def density(self, q: ArrayLike) -> Array:
         """The density of K at q; 0 where q is not positive.
 
-        Raises InputError where K does not fluctuate.
+        Raises InputError where K does not fluctuate, and for what is no real number.
         """
         if self.is_certain:
             raise InputError("q", q, f"no density, because K is {self._value(0.0):.6g} exactly")
-        at = np.asarray(q, float)
+        at = _reals("q", q)
         with np.errstate(divide="ignore"):
             score = self._score(at)
         found = np.exp(-(score**2) / 2) / np.sqrt(2 * np.pi) / self._spread
@@ -97,7 +97,7 @@ class Law:
         The same for the squared Jacobian in a fixed direction, over its value at layer 1; not
         behind a skip around one matrix.
         """
-        at = np.asarray(q, float)
+        at = _reals("q", q)
         if self.is_certain:
             return np.where(at > self._value(0.0), 1.0, 0.0)
         with np.errstate(divide="ignore"):
@@ -105,10 +105,11 @@ class Law:
 
     def above(self, q: ArrayLike) -> Array:
         """The fraction of networks with K above q: of exploding signals and gradients."""
+        at = _reals("q", q)
         if self.is_certain:
-            return np.where(np.asarray(q) < self._value(0.0), 1.0, 0.0)
+            return np.where(at < self._value(0.0), 1.0, 0.0)
         with np.errstate(divide="ignore"):
-            return np.asarray(special.ndtr(-self._score(np.asarray(q, float))))
+            return np.asarray(special.ndtr(-self._score(at)))
 
     def half_below(self, factor: sympy.Expr | float | str) -> sympy.Expr:
         """The ratio at which half of the networks have K_L < factor · K_1: depth over width.
@@ -145,6 +146,17 @@ class Law:
         """The standard score of log q; −∞ for q ≤ 0."""
         logs = np.log(np.maximum(q, 0.0) / self.start)
         return np.asarray((logs - float(self.log_mean)) / self._spread)
+
+
+def _reals(argument: str, given: ArrayLike) -> Array:
+    """An array of real numbers, infinite ones among them; InputError for NaN and anything else."""
+    try:
+        found = np.asarray(given, float)
+    except (TypeError, ValueError):
+        found = np.asarray(np.nan)
+    if np.isnan(found).any():
+        raise InputError(argument, given, "real numbers")
+    return found
 
 
 @rests_on("hanin2020", "roberts2022")
@@ -231,16 +243,22 @@ def half_dead(net: Network, width: int) -> float:
     178.1
     """
     n = as_integer("width", width, 1)
+    if n > _WIDEST:
+        raise InputError("width", width, f"{_WIDEST} or less: beyond, the depth is no double")
     sigma = dense_network("net", net).one_activation("this depth")
-    if not sigma.is_scale_invariant or net.group != "O" or net.C_b_at(2) != 0:
+    biased = net.changes("C_b") or net.C_b_at(1) != 0 or net.C_b_corrections
+    if not sigma.is_scale_invariant or net.group != "O" or biased:
         wanted = "σ(cz) = cσ(z), no biases, and weights that rotations keep"
         raise InputError("net", str(net), wanted)
+    if not net.has_equal_widths(net.depth or 1) or net.width not in (None, n):
+        raise InputError("net", str(net), f"a network with {n} neurons in every layer")
     if sum(slope == 0 for slope in sigma.slopes) != 1:
         raise InputError("net", str(net), "σ that is 0 on one side of 0: of others no layer dies")
     return 1 + math.log(0.5) / math.log1p(-(0.5**n))
 
 
 _ROUNDING = 1e-9
+_WIDEST = 1000
 _WIDE = 2**20
 """A width above any number of inputs, so that rows of orthogonal matrices fit."""
 

@@ -51,9 +51,7 @@ def moments(
         raise InputError("diffusion", str(made), closed)
     pairs = list(combinations_with_replacement(range(len(start)), 2))
     entries = {pair: sympy.Dummy() for pair in pairs}
-    products = [
-        each for k in range(1, most + 1) for each in combinations_with_replacement(pairs, k)
-    ]
+    products = [each for k in range(most + 1) for each in combinations_with_replacement(pairs, k)]
     basis = {sympy.Mul(*(entries[p] for p in each)): each for each in products}
     drift = {entries[p]: _placed(made.drift, p, entries) for p in pairs}
     noise = {
@@ -65,12 +63,13 @@ def moments(
     generator = np.zeros((len(basis), len(basis)))
     for f, row in places.items():
         for each in sympy.Add.make_args(_moved(f, drift, noise)):
-            number, term = each.as_coeff_Mul()
+            number, term = each.as_independent(*entries.values(), as_Add=False)
             if term not in places and number != 0:
                 raise InputError("diffusion", str(made), closed)
             generator[row, places.get(term, row)] += float(number)
     first = [np.prod([start[p] for p in each]) for each in products]
-    return dict(zip(products, map(float, expm(time * generator) @ first), strict=True))
+    found = dict(zip(products, map(float, expm(time * generator) @ first), strict=True))
+    return {product: value for product, value in found.items() if product}
 
 
 def _placed(

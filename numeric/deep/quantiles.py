@@ -109,6 +109,7 @@ def _row(law: Law, samples: Samples) -> dict[str, float]:
     distance = stats.kstest(below, "uniform")
     with np.errstate(divide="ignore"):
         logs = np.log(values / law.start)
+    varies = count > 1 and np.isfinite(logs).all()
     square = anderson_darling(below)
     return {
         "depth": samples.depth,
@@ -121,7 +122,7 @@ def _row(law: Law, samples: Samples) -> dict[str, float]:
         "ad_p": tail(square),
         "log_mean": float(logs.mean()),
         "log_mean_law": float(law.log_mean),
-        "log_variance": float(logs.var(ddof=1)) if np.isfinite(logs).all() else np.nan,
+        "log_variance": float(logs.var(ddof=1)) if varies else np.nan,
         "log_variance_law": float(law.log_variance),
     }
 

@@ -19,6 +19,8 @@ from .laws import checked_ratio
 
 _R = sympy.Symbol("r")
 _FEW = 2
+_MOST = 700.0
+"""The largest power of e that is a double."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
     if len([x for x in a if x != 0]) < _FEW:
         raise InputError("coefficients", coefficients, wanted)
     r = float(checked_ratio(ratio))
-    forms = {
-        "partial sum": _sum(a, r),
-        "exponential": math.expm1(_sum(_logarithm(a), r)),
-    }
+    exponent = _sum(_logarithm(a), r)
+    if exponent > _MOST:
+        raise InputError(
+            "ratio", ratio, f"one at which the exponential form, e^{exponent:.3g}, is finite"
+        )
+    forms = {"partial sum": _sum(a, r), "exponential": math.expm1(exponent)}
     quotient, transform = _pade(a), _pade([c / sympy.factorial(k) for k, c in enumerate(a, 1)])
     if not _poles(quotient, r):
         forms["Padé"] = float(quotient.subs(_R, r))

@@ -20,6 +20,7 @@ ROWS = [
     .split("## Which networks may be deep")[1]
     .splitlines()
     if re.match(r"\| `(dense|dropout|residual|skip|normalized|gated)", line)
+    and line.count("|") == 6  # the table of growth
 ]
 COLUMNS = [(sigma, law) for sigma in ("relu", "tanh") for law in ("gaussian", "orthogonal")]
 

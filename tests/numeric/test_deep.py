@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sympy
@@ -11,6 +13,7 @@ from derive import InputError, Network, layers
 from derive.symbols import L
 from numeric import deep, flow
 from numeric.deep import quantiles
+from numeric.deep.pictures import picture
 
 X = [1.0, 0.5, -0.3]
 R = sympy.Rational
@@ -87,6 +90,20 @@ def test_what_is_refused():
         deep.compare(deep.law(RELU, X, 1), [])
     with pytest.raises(InputError, match="fractions"):
         deep.law(RELU, X, 1).quantile(2)
+    law = deep.law(RELU, X, 1)
+    for function in (law.below, law.above, law.density, law.at(0).below, law.at(0).above):
+        for wrong in ("x", float("nan"), None):
+            with pytest.raises(InputError, match=r"^q: .*real numbers"):
+                function(wrong)
+    for layer, weight in (("dense", 2), ("skip(1/2)", R(3, 2))):  # a step would move by c/C_W n
+        for name in ("C_W_corrections", "C_b_corrections"):
+            with pytest.raises(InputError, match="corrections in 1/n"):
+                deep.law(Network("relu", C_W=weight, layer=layer, **{name: [1]}), X, 1)
+
+
+def test_one_network_has_no_variance():
+    samples = deep.simulate(RELU, X, 1, 4, 1)
+    assert np.isnan(deep.compare(deep.law(RELU, X, 1), samples).table["log_variance"]).all()
 
 
 def test_the_tail_of_anderson_and_darling():
@@ -228,3 +245,13 @@ def test_positions_become_alike():
     below = law.below(K[:, 0, 0])
     assert stats.kstest(below, "uniform").pvalue > 1e-5
     assert spreads[1] < 0.5 * spreads[0] < 0.1
+
+
+def test_a_picture_counts_networks_that_are_0():
+    law = deep.law(RELU, X, 8)
+    axes = picture(law, [deep.simulate(RELU, X, 8, 2, 9), deep.simulate(RELU, X, 1, 4, 99)]).axes
+    first, last = (each.get_text() for each in axes[0].get_legend().get_texts())
+    assert re.fullmatch("n = 4, L = 5, [0-9]+ are 0", first)
+    assert last == "law"
+    with pytest.raises(InputError, match=r"^law: .*density"):
+        picture(law.at(0))

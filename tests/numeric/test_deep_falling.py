@@ -63,6 +63,8 @@ def test_networks_by_quantiles(layer):
         Network("gelu"),
         Network("tanh; sin*"),
         Network("tanh", layer="normalized(rms)"),
+        Network("tanh", layer="convolution(3, 4)"),  # nK depends on the signal
+        Network("tanh", "gaussian(C_W=3/4)", layer="skip(1/2)", C_W_corrections=[1]),
     ],
     ids=str,
 )

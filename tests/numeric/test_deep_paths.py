@@ -91,6 +91,15 @@ def test_moments_of_one_entry_are_log_normal():
         deep.moments(recursion(["z", "z"]).diffusion(TANH), START, 1)
 
 
+def test_moments_of_other_linear_drifts():
+    """b = 2√2 K, with an irrational rate, and b = 1 − K, with a constant."""
+    grown = deep.moments(recursion(["z", "z"]).diffusion("z*(1 + sqrt(2)/n)", 1), START, "1/2")
+    assert grown[(0, 1),] == pytest.approx(START[0][1] * np.exp(np.sqrt(2)))
+    rests = deep.moments(recursion(["z", "z"]).diffusion("z + 1/sqrt(n)"), START, "1/2", 1)
+    assert rests[(0, 1),] == pytest.approx(1 + (START[0][1] - 1) * np.exp(-0.5))
+    assert set(rests) == {((0, 0),), ((0, 1),), ((1, 1),)}
+
+
 def test_geometric_brownian_motion_is_exact():
     """K of one input of a linear network, log K = −r + √2 W: steps of h and 2h give the same."""
     made = recursion(["z", "z"]).diffusion("z*(1 + 1/n)")

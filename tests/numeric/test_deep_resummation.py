@@ -60,7 +60,7 @@ def test_a_form_with_a_pole_on_the_way_is_left_out():
 
 
 def test_what_is_refused():
-    for given, ratio in (([1], 1), ([0, 1], 1), ([1, "x"], 1), ([1, 2], -1)):
+    for given, ratio in (([1], 1), ([0, 1], 1), ([1, "x"], 1), ([1, 2], -1), ([1, 1], 1e5)):
         with pytest.raises(InputError):
             deep.resum(given, ratio)
 
@@ -74,6 +74,12 @@ def test_half_of_the_networks_are_dead():
         Network("linear"),
         Network("relu", "uniform"),
         Network("relu", C_b=1),
+        Network("relu", C_b=[0, 0, 1]),
+        Network("relu", C_b_corrections=[1]),
+        Network("relu", width_ratio=2),
+        Network("relu", widths=[2, 4, 4]),
     ):
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match=r"^net|^activation"):
             deep.half_dead(net, 5)
+    with pytest.raises(InputError, match=r"^width: .*no double"):
+        deep.half_dead(Network("relu"), 1001)

@@ -83,6 +83,14 @@ def test_the_next_order_of_a_batch_is_refused():
         flow(net, batch, 3, ["K", "V2"])
 
 
+def test_tensors_that_are_not_there(found):
+    for name, width, wrong in (("Q", 8, "name"), ("V", 0, "width"), ("V", "8", "width")):
+        with pytest.raises(InputError, match=f"^{wrong}: "):
+            found.at_width(name, width)
+    nothing = study(NET, X, 2, (8, 16), 10, tensors="G1").verdict
+    assert nothing.endswith("but nothing tests G1 at layer 1, which is 0 in theory.")
+
+
 def test_wrong_arguments_are_named():
     for wrong, name in (
         ({"widths": 8}, "widths"),
