@@ -39,10 +39,8 @@ FIXED_HEADS = (
 )
 
 OTHERS = Words("queries, keys and values of other variables")
-COMMON = (
-    "those of one variable, such as q, k and v of y, for scores over the root of d; simulate draws "
-    "others"
-)
+_OTHERS_DRAWN = "for scores over the root of d; simulate draws others"
+COMMON = f"those of one variable, such as q, k and v of y, {_OTHERS_DRAWN}"
 
 
 class ScoreAverage(NamedTuple):
@@ -52,12 +50,14 @@ class ScoreAverage(NamedTuple):
         what: E B_tu, ∂E B_tu/∂S_ab, or n Cov(R_tu, R_vw | S), of one set of heads or of two that
             share keys and values.
         samples: t, u; and a, b, or v, w. Of a and b they are summed over all samples.
+        other: the scores of the other set of heads.
     """
 
     scores: Scores
     what: str
     value: Kind
     samples: tuple[int, ...]
+    other: Scores | None = None
 
     @property
     def label(self) -> str:
@@ -66,8 +66,9 @@ class ScoreAverage(NamedTuple):
 
     @property
     def limits(self) -> tuple[Tensor, ...]:
-        """K of the queries, of the keys and of the values."""
-        kinds = self.scores.query, self.scores.key, self.value
+        """K of the queries, of the keys and of the values; and of the other set's queries."""
+        others = () if self.other is None else (self.other.query,)
+        kinds = self.scores.query, self.scores.key, self.value, *others
         return tuple(kernel_of(kind, kind, self.samples[:1] * 2) for kind in kinds)
 
     def relabelled(self, label: Callable[[int], int]) -> ScoreAverage:
@@ -193,11 +194,14 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
             if widths.get(matrix.into) != widths.get(scores.query.space):
                 got = Words("values of other widths than the queries")
                 raise InputError("layer", got, "as many, for scores over the root of d")
+            if variable.kind.group in (scores.query.group, scores.key.group):
+                got = Words("values that are queries or keys")
+                raise InputError("layer", got, f"values of their own matrix, {_OTHERS_DRAWN}")
             yield _Addend(numbers, term.coefficient, variable.kind, scores, matrix)
         else:
             got = Words(f"a matrix times {variable.kind.name} beside attention")
-            wanted = "no matrix that attention does not read, for scores over the root of d"
-            raise InputError("layer", got, f"{wanted}; simulate draws others")
+            wanted = f"no matrix that attention does not read, {_OTHERS_DRAWN}"
+            raise InputError("layer", got, wanted)
 
 
 def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...]) -> Expansion:
@@ -218,9 +222,20 @@ def _paired(a: _Addend, b: _Addend, samples: tuple[int, ...]) -> Monomial | None
     """The mean of two terms at one neuron; None if it is 0."""
     if a.matrix is None and b.matrix is None:
         return monomial([kernel_of(a.kind, b.kind, samples)])
+    if (own := _shared_matrix(a, b)) is None:
+        return None
+    scores, matrix = own
+    return monomial([matrix.variance, ScoreAverage(scores, MEAN, a.kind, samples)])
+
+
+def _shared_matrix(a: _Addend, b: _Addend) -> tuple[Scores, Matrix] | None:
+    """The scores and the matrix of two terms; None if they have no matrix in common."""
     if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
         return None
-    return monomial([a.matrix.variance, ScoreAverage(a.scores, MEAN, a.kind, samples)])
+    if (a.scores, a.kind) != (b.scores, b.kind):
+        got = Words("a matrix that reads several attentions")
+        raise InputError("layer", got, f"a matrix for each, {_OTHERS_DRAWN}")
+    return a.scores, a.matrix
 
 
 def _add_product(
@@ -250,10 +265,14 @@ def _add_product(
     add(found, {(times(passed, below), 0): coefficient})
     if all(each.attends for each in moved):
         first, other = (pair[0][0] for pair in pairs)
-        what = SOURCE if first.scores == other.scores else SHARED
+        if first.kind != other.kind:
+            got = Words("values of several matrices, for V")
+            raise InputError("layer", got, f"one variable of values, {_OTHERS_DRAWN}")
+        alike = first.scores == other.scores
         at = tuple(sample for pair in pairs for _, sample in pair)
         atoms: list[Atom] = [pair[0][0].matrix.variance for pair in pairs]  # type: ignore[union-attr]
-        atoms.append(ScoreAverage(first.scores, what, first.kind, at))  # type: ignore[arg-type]
+        what, shared = (SOURCE, None) if alike else (SHARED, other.scores)
+        atoms.append(ScoreAverage(first.scores, what, first.kind, at, shared))  # type: ignore[arg-type]
         own = times(numbers, monomial(atoms))
         add(found, {(own if share is None else times(own, power(share, -1)), 0): coefficient})
 
@@ -273,8 +292,9 @@ def _moved(pair: list[tuple[_Addend, int]], number: int) -> _Moved | None:
     kinds = a.kind, b.kind
     if a.matrix is None and b.matrix is None:
         return _Moved(UNIT, kinds, (s, t))
-    if a.matrix is None or a.matrix is not b.matrix or a.scores is None:
+    if (own := _shared_matrix(a, b)) is None:
         return None
+    scores, matrix = own
     labels = s + POOLED * (1 + 2 * number), s + POOLED * (2 + 2 * number)
-    slope = ScoreAverage(a.scores, SLOPE, a.kind, (s, t, *labels))
-    return _Moved(monomial([a.matrix.variance, slope]), kinds, labels, attends=True)
+    slope = ScoreAverage(scores, SLOPE, a.kind, (s, t, *labels))
+    return _Moved(monomial([matrix.variance, slope]), kinds, labels, attends=True)

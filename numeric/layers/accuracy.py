@@ -211,4 +211,4 @@ def lost_at(
 def digits(tensor: Judged, layer: int) -> int:
     """How many decimal digits are left at this layer."""
     value, error = tensor.values[layer - 1], tensor.errors[layer - 1]
-    return max(0, math.floor(math.log10(value / error))) if value > 0 and error > 0 else 0
+    return math.floor(math.log10(value / error)) if value > error > 0 else 0

@@ -130,9 +130,12 @@ class Arithmetic:
             )
             raise InputError("scores", "normal", wanted)
         query, key, value = (self._in_signals(each, positions) for each in parts)
+        heads = scores.heads(query.shape[-1])
+        if value.shape[-1] % heads:
+            raise InputError("width", value.shape[-1], f"values of a multiple of {heads} neurons")
         if self.probes.order:
             return self._attended_jets(query, key, value, scores)
-        query, key, value = (_in_heads(each[:, 0], scores) for each in (query, key, value))
+        query, key, value = (_in_heads(each[:, 0], heads) for each in (query, key, value))
         size = query.shape[-1]
         products = query @ key.swapaxes(-1, -2) / float(size) ** float(scores.power)
         found = scores.weights(products) @ value
@@ -303,8 +306,7 @@ def function_of(
     raise InputError("layer", str(stage.functions[function]), wanted)
 
 
-def _in_heads(x: Array, scores: Scores) -> Array:
+def _in_heads(x: Array, heads: int) -> Array:
     """(draws, signals, heads, positions, size) of (draws, signals, positions, n)."""
     *before, n = x.shape
-    heads = scores.heads(n)
     return x.reshape(*before, heads, n // heads).swapaxes(2, 3)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import Field
 from derive.engine.scores import Scores
-from derive.engine.stages import STEM, Stage
+from derive.engine.stages import STEM, Attended, Stage
 from derive.engine.trees import Kind
 from derive.weights import Gaussian
 
@@ -119,6 +119,7 @@ def _has_kernels(stages: Sequence[Stage]) -> bool:
         and not stage.has_centres
         and stage.pools == 1
         and len(stage.scores) < 2
+        and not {kind.space for kind in stage.attends_to} & dict(stage.ratios).keys()
         and all(mean.sets == 1 for mean in stage.means)
         and all(isinstance(matrix.law, Gaussian | None) for matrix in stage.matrices)
         and _is_alone(stage, read)
@@ -127,7 +128,15 @@ def _has_kernels(stages: Sequence[Stage]) -> bool:
 
 
 def _is_alone(stage: Stage, read: set[Kind]) -> bool:
-    """True if no two equations with matrices have a joint law beyond their kernels."""
+    """True if no two equations with matrices have a joint law beyond their kernels.
+
+    Heads are drawn anew for each sum that attention makes, and values apart from keys.
+    """
+    terms = [term for _, each in stage.equations for term in each.right]
+    sums = [each for term in terms for each in term.factors if isinstance(each, Attended)]
+    own = {kind for each in stage.scores for kind in (each.query, each.key)}
+    if len(sums) > 1 or (own and own == stage.attends_to):
+        return False
     drawn = [kind for kind, each in stage.equations if any(term.weight for term in each.right)]
     plain = all(
         len(equation.right) == 1 and not equation.bias

@@ -21,13 +21,24 @@ KERNEL = TOKENS[0] @ TOKENS[0].T / 3
 BIAS = np.array([[0.0, 0.5], [-0.3, 0.2]])
 
 
-@pytest.mark.parametrize("size", [None, pytest.param(16, marks=pytest.mark.slow)])
-def test_two_tokens_by_two_roads(size: int | None) -> None:
-    """The quadrature of Δ against the integrals over λ: K to 1e-8."""
-    found = moments(np.array([[1.3, 0.4], [0.4, 1.3]]), Scores(np.zeros((2, 2)), 1.7, size))
-    mean, errors = alike_mean(2, 1.3, 0.4, 1.7, size)
+@pytest.mark.parametrize(
+    ("size", "p"), [(None, 0.4), (None, -1.3), pytest.param(16, 0.4, marks=pytest.mark.slow)]
+)
+def test_two_tokens_by_two_roads(size: int | None, p: float) -> None:
+    """The quadrature of Δ against the integrals over λ: K to 1e-8; also of opposite tokens."""
+    found = moments(np.array([[1.3, p], [p, 1.3]]), Scores(np.zeros((2, 2)), 1.7, size))
+    mean, errors = alike_mean(2, 1.3, p, 1.7, size)
     assert abs(found.mean[0] - mean).max() < 1e-8
     assert errors.max() < 1e-7
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 4])
+def test_tokens_whose_sum_is_zero(tokens: int) -> None:
+    """They have the least correlation there is, −1/(T − 1), which rounding must not exclude."""
+    p = -1.0 / (tokens - 1)
+    assert alike_mean(tokens, 1.0, p, 0.0)[0] == pytest.approx(p + (1 - p) / tokens)
+    with pytest.raises(InputError, match="wanted q > 0"):
+        alike_mean(tokens, 1.0, 1.01 * p, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from derive.activations.functions import Activation
 from derive.engine.score_averages import COMMON, MEAN, OTHERS, SHARED, SLOPE, ScoreAverage
 from derive.engine.scores import Scores as Attention
 from derive.engine.tensors import Name, identify
-from derive.errors import InputError
+from derive.errors import InputError, Words
 from derive.work.caches import cache
 
 from ...arrays import Array
@@ -34,12 +34,13 @@ def at_kernels(
     Arguments:
         alone: True if no average but the mean is asked for.
     """
-    query, key, S = (tensors[identify(limit)[0]].reshape(-1, m, m) for limit in of.limits)
+    query, key, S, *others = (tensors[identify(limit)[0]].reshape(-1, m, m) for limit in of.limits)
     scores = _scores(of.scores, (query[0], key[0], S[0]), positions)
+    gains = [_scores(of.scores, (each[0], key[0], S[0]), positions).gain for each in others]
     if of.what == MEAN:
         values, error = _means(S[:-1], scores, alone=alone)
     else:
-        value, error = _at_first(of, S[0], scores)
+        value, error = _at_first(of, S[0], scores, *gains)
         values = np.broadcast_to(value, (len(S) - 1, *value.shape))
     amounts = np.random.default_rng(0).uniform(-_SHOWN, _SHOWN, (len(values), *error.shape))
     amounts[0] = 0.0
@@ -53,12 +54,12 @@ def _means(kernels: Array, scores: Scores, *, alone: bool) -> tuple[Array, Array
     return found.moved(kernels), found.errors[0]
 
 
-def _at_first(of: ScoreAverage, S: Array, scores: Scores) -> tuple[Array, Array]:
+def _at_first(of: ScoreAverage, S: Array, scores: Scores, *gains: float) -> tuple[Array, Array]:
     """Slopes, or a source of V, and the errors."""
     size = of.scores.size
     assert size is not None
     if of.what == SHARED:
-        return _known_shared(size, *_key(S, scores))
+        return _known_shared(size, *gains, *_key(S, scores))
     found = _known(*_key(S, scores))
     if of.what == SLOPE:
         return found.slopes, found.errors[2]
@@ -68,6 +69,9 @@ def _at_first(of: ScoreAverage, S: Array, scores: Scores) -> tuple[Array, Array]
 def _scores(attention: Attention, kernels: tuple[Array, ...], positions: int) -> Scores:
     """The scores at these kernels of queries, keys and values."""
     query, key, S = kernels
+    if not S.any():
+        wanted = "C_V > 0 and an input other than 0, for scores over the root of d"
+        raise InputError("net", Words("values that are 0"), wanted)
     ratios = [np.trace(each) / np.trace(S) for each in (query, key)]
     alike = (np.allclose(a * S, each, 1e-9, 0.0) for a, each in zip(ratios, kernels, strict=False))
     if not all(alike):
@@ -102,5 +106,5 @@ def _known(*key: Any) -> Moments:
 
 
 @cache(entries=16, most_bytes=1 << 26)
-def _known_shared(size: float, *key: Any) -> tuple[Array, Array]:
-    return shared_source(*_read(*key), size)
+def _known_shared(size: float, gain: float, *key: Any) -> tuple[Array, Array]:
+    return shared_source(*_read(*key), size, gain)

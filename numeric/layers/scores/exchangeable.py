@@ -41,9 +41,10 @@ def alike_mean(
         gain: C_Q C_K.
         size: d; None for infinitely large heads.
 
-    Raises InputError for other kernels, and for p < 0 at finite d.
+    Raises InputError for other kernels.
     """
-    if not (q > 0.0 and -q / max(1, tokens - 1) <= p * (1.0 + 1e-12) <= q * (1.0 + 1e-12)):
+    most = q * (1.0 + 1e-12)
+    if not (q > 0.0 and -most <= p * max(1, tokens - 1) and p <= most):
         raise InputError("kernel", f"q = {q}, p = {p}", "q > 0 and -q/(T - 1) <= p <= q")
     if tokens == 1 or gain == 0.0:
         value = p + (q - p) / tokens

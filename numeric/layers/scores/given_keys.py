@@ -97,25 +97,17 @@ def _lines(function: Activation) -> Brackets:
 
 def _smooth(function: Activation, rule: _Rule) -> Brackets:
     """By Mehler's series: with b_k = E f(√v g) He_k(g)/√k!, ⟨f f⟩ = Σ b_k b'_k ρ^k."""
-    value = sigma.derivatives(function, (0,))
+    derivatives = sigma.derivatives(function, (0, 1, 2))
     g = rule.spacing * np.arange(-_REACH // rule.spacing, 1.0 + _REACH // rule.spacing)
     rows = _hermite(g, rule.terms) * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
-    k = np.arange(rule.terms - 2)
-    once, twice = 1.0 + k, np.sqrt((1.0 + k) * (2.0 + k))
 
     def at(K: Array) -> Array:
-        x, y = (np.sqrt(np.maximum(K[:, i, i], 1e-300)) for i in (0, 1))
-        b, c = (value(each[:, None] * g)[0] @ rows.T for each in (x, y))
-        powers = np.clip(K[:, 0, 1] / (x * y), -1.0, 1.0)[:, None] ** k
-        n = len(k)
-        return np.array(
-            [
-                (b[:, :n] * c[:, :n] * powers).sum(axis=1),
-                (once * b[:, 1:-1] * c[:, 1:-1] * powers).sum(axis=1) / (x * y),
-                (twice * b[:, 2:] * c[:, :n] * powers).sum(axis=1) / x**2,
-                (twice * b[:, :n] * c[:, 2:] * powers).sum(axis=1) / y**2,
-            ]
-        )
+        x, y = (np.sqrt(np.maximum(K[:, i, i], 0.0)) for i in (0, 1))
+        b, c = (np.asarray(derivatives(each[:, None] * g)) @ rows.T for each in (x, y))
+        along = np.clip(K[:, 0, 1] / np.maximum(x * y, 1e-300), -1.0, 1.0)
+        powers = along[:, None] ** np.arange(rule.terms)
+        orders = [shape.outer for shape in _LINES]
+        return np.array([(b[i] * c[j] * powers).sum(axis=1) for i, j in orders])
 
     return at
 

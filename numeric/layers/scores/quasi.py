@@ -12,6 +12,7 @@ are those of their mean. Derived here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -164,19 +165,29 @@ def _weights(s: Array, scores: Scores) -> _Weights:
     return _Weights(seen * value, seen * slope, is_normalized=False)
 
 
-def shared_source(S: Array, scores: Scores, size: float) -> tuple[Array, Array]:
+def shared_source(S: Array, scores: Scores, size: float, gain: float) -> tuple[Array, Array]:
     """n Cov(R_tu, R_vw) of two sets of heads of this size with the same keys and values, and its
-    error: d Cov(B_tu, B'_vw) + E(M_tv M_uw + M_tw M_uv), M = A S A'ᵀ."""
+    error: d Cov(B_tu, B'_vw) + E(M_tv M_uw + M_tw M_uv), M = A S A'ᵀ.
+
+    Arguments:
+        gain: that of A'.
+    """
+    both = scores, replace(scores, gain=gain)
     found = np.array(
-        [_shared(S, scores, size, *part) for part in _points(scores.tokens, scores.size, 2)]
+        [_shared(S, both, size, *part) for part in _points(scores.tokens, scores.size, 2)]
     )
     return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(REPEATS)
 
 
-def _shared(S: Array, scores: Scores, size: float, Z: Array, other: Array, F: Array) -> Array:
+def _shared(
+    S: Array, both: tuple[Scores, Scores], size: float, Z: Array, other: Array, F: Array
+) -> Array:
     """A mean over the points of one sequence."""
     L = _root(S)
-    A, A2 = (_weights(_drawn(L, scores, each, F), scores).A for each in (Z, other))
+    A, A2 = (
+        _weights(_drawn(L, scores, each, F), scores).A
+        for scores, each in zip(both, (Z, other), strict=True)
+    )
     B, B2, M = (x @ S @ y.swapaxes(1, 2) for x, y in ((A, A), (A2, A2), (A, A2)))
     covariance = np.einsum("ntu,nvw->tuvw", B - B.mean(axis=0), B2) / len(B)
     products = np.einsum("ntv,nuw->tuvw", M, M) / len(B)
