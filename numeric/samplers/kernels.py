@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
@@ -25,12 +27,16 @@ from derive.engine.scores import Scores
 from derive.engine.stages import STEM, Attended, Stage
 from derive.engine.trees import Kind
 from derive.weights import Gaussian
+from derive.work.caches import cache
 
 from ..arrays import Array
+from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, derivatives
 from ..estimators.probes import Probes
+from . import wishart_kernels
 from .arithmetic import Arithmetic
 from .ensemble import STAGES, Ensemble, Layers
+from .forward_kernels import LANES
 from .probing import probes_of
 from .staged import Parts, Place, ProbeSampler, State
 
@@ -151,84 +157,46 @@ class _Kernels(Arithmetic):
 
     def __init__(self, ensemble: Ensemble, probes: Probes, draws: NDArray[np.int64]) -> None:
         super().__init__(ensemble, probes, draws)
-        self._streams = ensemble.generators(draws)
+        self._numbers = count()
 
     def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
         """See `Arithmetic`: o with the kernel over all heads."""
         heads = scores.heads(self.ensemble.width)
         size = self.ensemble.width // heads
-        query, key, value = (each / np.sqrt(each.shape[-1]) for each in parts)
-        m = query.shape[2]
-        roots = self._wishart(2 * heads, m, size)
-        of_keys, of_values = roots[:, :heads], roots[:, heads:]
-        if scores.is_normal:
-            of_keys = np.broadcast_to(np.sqrt(size) * np.eye(m), (*of_keys.shape[:2], m, m))
-        keys, values = _of_heads(key, of_keys), _of_heads(value, of_values)
-        queries = keys
-        if not scores.is_tied:
-            queries = _of_heads(query, self._normals(heads, m, keys.shape[-1]))
-        products = queries @ keys.swapaxes(-1, -2) / float(size) ** float(scores.power)
-        found = self._weighted(scores, products, values, positions)
-        flat = found.swapaxes(1, 2).reshape(len(found), m, -1)
-        kernel = flat @ flat.swapaxes(1, 2) / (heads * size)
-        return np.asarray(_root(kernel)[:, None] * np.sqrt(m))
-
-    def _weighted(self, scores: Scores, products: Array, values: Array, positions: int) -> Array:
-        """Σ_s A[t,s] v[s], signal by signal."""
-        draws, heads, m, rank = values.shape
-        shape = draws, heads, m // positions, positions
-        own = products.reshape(*shape, m // positions, positions)
-        A = scores.weights(np.einsum("dhstsu->dhstu", own))
-        found: Array = (A @ values.reshape(*shape, rank)).reshape(values.shape)
+        query, key, value = map(_roots, parts)
+        draws, m, _ = query.shape
+        shape = -(-draws // LANES), heads, m // positions, positions, positions, LANES
+        products, streams = np.empty(shape), self._streams()
+        laws = scores.is_tied, scores.is_normal
+        _compiled().draw_scores(query, key, self.draws, size, laws, streams, products)
+        products /= float(size) ** float(scores.power)
+        A = np.moveaxis(scores.weights(np.moveaxis(products, -1, 0)), 0, -1)
+        found = np.empty((draws, 1, m, m))
+        given = np.ascontiguousarray(A), value, self.draws, size, streams
+        _compiled().draw_attended(*given, found[:, 0])
         return found
 
     def drawn(self, R: Array, past: Array | None, n: int) -> Array:
         """z of n neurons with rows N(past, R), as as many neurons as there are samples."""
-        m = R.shape[1]
-        root = _root(R)
-        known = m if past is not None else 0
-        total = np.zeros_like(R)
-        if past is not None:
-            mean = past[:, 0] * np.sqrt(n / past.shape[-1])
-            moved = mean + root @ self._normals(1, m, mean.shape[-1])[:, 0]
-            known = mean.shape[-1]
-            total = moved @ moved.swapaxes(1, 2)
-        rest = root @ self._wishart(1, m, n - known)[:, 0]
-        total = (total + rest @ rest.swapaxes(1, 2)) / n
-        return np.asarray(_root(total)[:, None] * np.sqrt(m))
-
-    def _normals(self, *shape: int) -> Array:
-        found = np.empty((len(self._streams), *shape))
-        for rng, own in zip(self._streams, found, strict=True):
-            rng.standard_normal(out=own)
+        draws, m, _ = R.shape
+        found = np.empty((draws, 1, m, m))
+        before = R if past is None else np.ascontiguousarray(past[:, 0])
+        known = 0 if past is None else m
+        given = np.ascontiguousarray(R), before, known, self.draws, n, self._streams()
+        _compiled().draw_stream(*given, found[:, 0])
         return found
 
-    def _wishart(self, count: int, m: int, degrees: int) -> Array:
-        """F with F Fᵀ Wishart, (draws, count, m, rank), lower triangular."""
-        rank = min(m, degrees)
-        if rank == 0:
-            return np.zeros((len(self._streams), count, m, 1))
-        F = np.zeros((len(self._streams), count, m, rank))
-        below = np.tril_indices(m, -1, rank)
-        F[..., *below] = self._normals(count, below[0].size)
-        halves = 0.5 * (degrees - np.arange(rank))
-        squares = [rng.standard_gamma(halves, (count, rank)) for rng in self._streams]
-        F[..., np.arange(rank), np.arange(rank)] = np.sqrt(2.0 * np.array(squares))
-        return F
+    def _streams(self) -> tuple[NDArray[np.uint64], int]:
+        """The random numbers of the next draw: the same in all networks."""
+        return self.ensemble.key, next(self._numbers)
 
 
-def _of_heads(shared: Array, own: Array) -> Array:
-    """A matrix of each draw, (draws, 1, m, k), times those of its heads, (draws, heads, k, r): one
-    product for all heads."""
-    draws, heads, k, r = own.shape
-    found = shared[:, 0] @ own.swapaxes(1, 2).reshape(draws, k, -1)
-    return np.asarray(found.reshape(draws, -1, heads, r).swapaxes(1, 2))
+def _roots(x: Array) -> Array:
+    """Roots of kernels, (draws, m, m)."""
+    return np.ascontiguousarray(x[:, 0] / np.sqrt(x.shape[-1]))
 
 
-def _root(S: Array) -> Array:
-    """L with L Lᵀ = S, of semidefinite matrices."""
-    try:
-        return np.asarray(np.linalg.cholesky(S))
-    except np.linalg.LinAlgError:
-        variances, axes = np.linalg.eigh(S)
-        return np.asarray(axes * np.sqrt(np.maximum(variances, 0.0))[:, None])
+@cache
+def _compiled() -> ModuleType:
+    doc = "Attention by the kernels of its samples."
+    return load_kernels("attention", doc, wishart_kernels.ENTRIES)

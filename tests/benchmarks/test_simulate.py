@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import pytest
 
-from derive import activations
+from derive import activations, layers
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
 from numeric.random import fill_normals, stream_key
@@ -272,3 +272,37 @@ def test_explicit_tangent_kernel(benchmark, width):
     B = ((width + 1) * square - trace**2 - square) / ((width - 1) * (width + 2))
     benchmark.extra_info["networks"] = draws
     benchmark.extra_info["error"] = {"B": float(B.std() / np.sqrt(draws))}
+
+
+TOKENS = np.random.default_rng(0).standard_normal((8, 512))
+
+
+def attention(networks):
+    layer = layers.attention(8, 8, scores="1/sqrt(d)", norm="rms")
+    simulate(Network("linear", Gaussian(), layer=layer), TOKENS, 512, 11, networks, tensors="K")
+
+
+def torch_attention(networks):
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    for _ in range(networks):
+        x = torch.tensor(TOKENS, dtype=torch.float32) @ torch.randn(512, 512) / 512**0.5
+        for _ in range(10):
+            y = x / x.square().mean(1, keepdim=True).sqrt()
+            parts = (y @ torch.randn(512, 512) / 512**0.5 for _ in range(3))
+            q, k, v = (each.view(8, 8, 64).transpose(0, 1) for each in parts)
+            o = torch.softmax(q @ k.transpose(1, 2) / 8, -1) @ v
+            x = x + o.transpose(0, 1).reshape(8, 512) @ torch.randn(512, 512) / 512**0.5
+
+
+@pytest.mark.parametrize(("source", "networks"), [("ours", 1000), ("torch", 3)])
+def test_attention(benchmark, source, networks):
+    """K behind ten layers of eight heads, one thread: seconds of a network's layer."""
+    if source == "torch":
+        pytest.importorskip("torch")
+    numba.set_num_threads(1)
+    work = attention if source == "ours" else torch_attention
+    benchmark.pedantic(work, (networks,), rounds=5, warmup_rounds=1)
+    benchmark.extra_info["layer"] = benchmark.stats["min"] / (10 * networks)
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numba
 import numpy as np
 import pytest
 import xarray
@@ -14,6 +15,7 @@ from derive.errors import InputError
 from numeric import flow, simulate
 from numeric.layers.scores import Moments, Scores, alike_mean, means, moments
 from numeric.layers.scores.quasi import moments as quasi
+from numeric.samplers import base
 from tests.samples.attention_networks import Array, Attention, causal, covariance
 
 TOKENS = np.array([[[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.2, -0.3, 1.0]]]) * 3**0.5
@@ -338,14 +340,20 @@ def test_other_laws_against_networks() -> None:
 C = dict.fromkeys("QKVO", 1.0)
 
 
+PAIRS = np.concatenate([TOKENS[:, :2], TOKENS[:, 1:]])
+
+
 @pytest.mark.slow
-def test_samplers_agree() -> None:
-    """Kernels, vectors and matrices: V has 21 numbers in each of 3 layers."""
-    layer = layers.attention(2, 3, mask="causal", norm="rms", skip=0.7, C=(2, 1.5, 1, 1.3))
+@pytest.mark.parametrize(("heads", "tokens"), [(2, TOKENS), (8, PAIRS), (16, PAIRS)])
+def test_samplers_agree(heads: int, tokens: Array) -> None:
+    """Kernels, vectors and matrices, heads smaller than the batch too: V has 21 or 55 numbers in
+    each of 3 layers, at 5 errors."""
+    T = tokens.shape[1]
+    layer = layers.attention(heads, T, mask="causal", norm="rms", skip=0.7, C=(2, 1.5, 1, 1.3))
     net = Network("linear", Gaussian(), layer=layer, C_b=0.1)
     names = ("kernels", "probes", "explicit")
     tables = [
-        simulate(net, TOKENS, 16, 4, 2000, tensors=["K", "V"], sampler=name, seed=seed)
+        simulate(net, tokens, 16, 4, 2000, tensors=["K", "V"], sampler=name, seed=seed)
         for seed, name in enumerate(names)
     ]
     for one, other in ((0, 1), (0, 2)):
@@ -353,6 +361,24 @@ def test_samplers_agree() -> None:
             apart = (tables[one][name] - tables[other][name]).to_numpy()[1:]
             own = np.hypot(*(tables[k][f"{name}_se"].to_numpy()[1:] for k in (one, other)))
             assert abs(apart / own).max() < 5
+
+
+def test_same_bits_for_any_threads_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And equal tokens, whose kernel has no inverse, stay equal."""
+    tokens = TOKENS[:, [0, 1, 1]]
+    tables = []
+    for threads, held in ((1, 1 << 17), (numba.config.NUMBA_NUM_THREADS, 1 << 17), (1, 500)):
+        before = numba.get_num_threads()
+        numba.set_num_threads(threads)
+        monkeypatch.setattr(base, "_HELD", held)
+        try:
+            tables.append(simulate(net_of(None), tokens, 16, 3, 150, tensors=["K"], seed=3))
+        finally:
+            numba.set_num_threads(before)
+    assert tables[0].identical(tables[1])
+    assert tables[0].identical(tables[2])
+    K = tables[0]["K"].to_numpy()
+    assert abs(K[:, 1] - K[:, 2]).max() < 1e-7 * K.max()
 
 
 @pytest.mark.slow
