@@ -351,18 +351,21 @@ class _Given(NamedTuple):
         drawn, source: the graph, and the node of u in it.
         per_product: C_W over the fan-in.
         C_b: of the biases.
+        mean: the matrix, where u is a mean over positions that it takes.
     """
 
     drawn: Drawn
     source: int
     per_product: float
     C_b: float
+    mean: Linear | None = None
 
     def values(self, below: int, rows: Array) -> Array:
         """u by values below, (1, rows, …): no matrix stands between."""
-        if self.source == below:
-            return rows
-        return self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)
+        u = rows
+        if self.source != below:
+            u = self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)
+        return u if self.mean is None else self.drawn.columns(self.mean, u)
 
     def moments(self, u: Array) -> tuple[Array, Array]:
         """The means of q_ab and of q_ab q_cd, of (networks, m, fan-in) values."""
@@ -554,13 +557,15 @@ def _given(description: Description, number: int) -> _Given | None:
     graph, block = description.structure.graph, description.structure.blocks[number]
     end = graph.nodes[block.node]
     assert isinstance(end, Linear)
-    size = graph.widths[end.source] * math.prod(graph.shapes[end.source])
+    size, is_mean = graph.widths[end.source], end.taps is not None and end.count == 1
+    size *= 1 if is_mean else math.prod(graph.shapes[end.source])
     if graph.shapes[block.node] or end.fan_in != size:
         return None
     weights, biases = (f(end, description.laws) for f in (law_of_weights, law_of_biases))
     assert weights is not None
     C_b = 0.0 if biases is None else float(biases.C)
-    return _Given(description.drawn(), end.source, float(weights.C) / end.fan_in, C_b)
+    per_product, mean = float(weights.C) / end.fan_in, end if is_mean else None
+    return _Given(description.drawn(), end.source, per_product, C_b, mean)
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:

@@ -161,7 +161,8 @@ def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bo
     if any(not each.agrees for each in comparisons):
         return True
     asked = [each for each in comparisons if each.weak and (thorough or is_of_means(each))]
-    return all(limits(each, sampled.table_of(each)).draws <= WEAK for each in asked)
+    most = WEAK / 2 if thorough else WEAK  # as much again is left to what bounds theory
+    return all(limits(each, sampled.table_of(each)).draws <= most for each in asked)
 
 
 def _is_limited(found: Limits) -> bool:
