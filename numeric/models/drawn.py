@@ -141,6 +141,11 @@ class Drawn:
             found = found + float(node.bias_scale) * made[node.bias][:, None]
         return np.asarray(found)
 
+    def columns(self, node: Linear, u: Array) -> Array:
+        """What a matrix multiplies, (count, rows, columns), of values at its source, (count, rows,
+        …), of a matrix with one result for each row."""
+        return self._columns(node, u.reshape(*u.shape[:2], *self._axes(node.source)))
+
     def _columns(self, node: Linear, u: Array) -> Array:
         """The arrays that a matrix multiplies, (count, rows · positions, columns), tap by tap."""
         if node.taps is None:

@@ -62,11 +62,12 @@ class Rows(NamedTuple):
     def __str__(self) -> str:
         seen = f"|z| {self.z:.2f}, bound {self.bound:.2f}"
         known = f"V/(nK²) to {self.error:.1g}"
-        if self.are_free and math.isinf(self.direct):
+        if self.are_free and self.layer > 1:
+            counted = "" if math.isinf(self.direct) else ", which is in V's error"
             return (
                 f"V of layer {self.layer} is n times that of the variance of its neurons given "
                 f"the layer below, on the assumption that rows and biases are independent: as "
-                f"tested ({seen}) by what knows their part of {known}"
+                f"tested ({seen}) by what knows their part of {known}{counted}"
             )
         if self.are_free:
             return (
@@ -123,7 +124,7 @@ class _Layer:
         end = description.structure.graph.nodes[block.node]
         assert isinstance(end, Linear)
         self.number, self._end = number, end
-        self._C_W = float(description.laws[end.weight].C)
+        self._C_W = float(description.laws[end.weight].C) or 1.0  # L and p of zeros are 0
         self._C_b = float(description.laws[end.bias].C) if end.bias else 0.0
         self._part_of_biases = float(end.bias_scale) ** 2 * self._C_b
         self._lengths: list[Array] = []

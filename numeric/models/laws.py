@@ -96,12 +96,12 @@ class Law:
     @property
     def has_free_rows(self) -> bool:
         """True if the rows of the matrix are independent, and of one law."""
-        return self.kind in {"gaussian", "uniform", "truncated normal", "signs", "sparse"}
+        return self.kind in {"gaussian", "uniform", "truncated normal", "signs", "sparse", "zero"}
 
     @property
     def is_drawn(self) -> bool:
         """True if `draw` knows it."""
-        return self.has_free_rows or self.kind in {"orthogonal", "zero"}
+        return self.has_free_rows or self.kind == "orthogonal"
 
     def ensemble(self) -> WeightEnsemble | None:
         """The ensemble of `derive.weights` that it is; None where there is none."""

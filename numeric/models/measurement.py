@@ -41,7 +41,7 @@ from .independence import Rows, Tests
 from .networks import law_of_biases, law_of_weights
 from .skips import Centred, Centring, Skip, moments, skip
 
-_LEAST, _GROUPS, _MIXED = 3, 60, 6
+_LEAST, _GROUPS, _MIXED = 3, 120, 6
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
 _WORK, _VALUE = 6e9, 200
@@ -203,8 +203,9 @@ class Ensemble:
         self._tests: Tests | None = None
         self._centring: Centring | None = None
         if self._steps and not self._reading.has_free_rows:
-            numbers = [at for at, step in enumerate(self._steps) if step.is_one]
-            given = [at for at, step in enumerate(self._steps) if step.is_apart]
+            apart = [at for at, step in enumerate(self._steps) if step.is_apart]
+            numbers = [at for at, step in enumerate(self._steps) if step.is_one or step.is_apart]
+            given = [at for at in apart if self._steps[at].is_together]
             tested = (numbers, (seed, planned.total), given)
             self._tests = Tests(description, *tested) if numbers else None
             self._centring = Centring(
@@ -350,18 +351,21 @@ class _Given(NamedTuple):
         drawn, source: the graph, and the node of u in it.
         per_product: C_W over the fan-in.
         C_b: of the biases.
+        mean: the matrix, where u is a mean over positions that it takes.
     """
 
     drawn: Drawn
     source: int
     per_product: float
     C_b: float
+    mean: Linear | None = None
 
     def values(self, below: int, rows: Array) -> Array:
         """u by values below, (1, rows, …): no matrix stands between."""
-        if self.source == below:
-            return rows
-        return self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)
+        u = rows
+        if self.source != below:
+            u = self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)
+        return u if self.mean is None else self.drawn.columns(self.mean, u)
 
     def moments(self, u: Array) -> tuple[Array, Array]:
         """The means of q_ab and of q_ab q_cd, of (networks, m, fan-in) values."""
@@ -399,7 +403,7 @@ class _Step(NamedTuple):
     @property
     def is_apart(self) -> bool:
         """True if its own matrix is averaged over, so that it makes no noise in V."""
-        return self.is_one and self.given is not None
+        return self.is_free and self.given is not None
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
@@ -415,7 +419,7 @@ def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
         cost = products + values / (planned.per_group if together and number else 1)
         most = max(1, int(work / (cost * planned.total * m)))
         own = None if together or number < first else skip(description, number)
-        given = _given(description, number) if free and narrow and number else None
+        given = _given(description, number) if free and number else None
         free = free and (number == 0 or given is not None or not narrow)
         found.append(_Step(block.node, most, free, together, number == 0, own, given))
     return found
@@ -456,7 +460,7 @@ def _group(
     """
     random = np.random.default_rng(seed)
     K, P, counts, added = [], [], [], []
-    m, below, pool = len(X), 0, X[None]
+    m, below, pool, every = len(X), 0, X[None], X[None]
     for step in steps:
         together, count = step.is_together, min(step.most, len(pool))
         if below == 0:
@@ -475,7 +479,7 @@ def _group(
         part = np.zeros_like(own)
         if step.is_apart:
             assert step.given is not None
-            u = step.given.values(below, rows)
+            u = step.given.values(below, every.reshape(1, -1, every.shape[-1]))
             part, product = step.given.moments(u.reshape(-1, m, u.shape[-1]))
         if step.skip is not None:
             z_below = rows.reshape(-1, m, rows.shape[-1])
@@ -486,6 +490,7 @@ def _group(
         counts.append(hands * z.shape[1])
         kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
         pool = (_recombined if is_one else _some)(z, kept, random)
+        every = pool if is_one else _each(z)
         below = step.node
     return _Means(np.array(K), np.array(P), np.array(added), np.array(counts))
 
@@ -552,13 +557,15 @@ def _given(description: Description, number: int) -> _Given | None:
     graph, block = description.structure.graph, description.structure.blocks[number]
     end = graph.nodes[block.node]
     assert isinstance(end, Linear)
-    size = graph.widths[end.source] * math.prod(graph.shapes[end.source])
+    size, is_mean = graph.widths[end.source], end.taps is not None and end.count == 1
+    size *= 1 if is_mean else math.prod(graph.shapes[end.source])
     if graph.shapes[block.node] or end.fan_in != size:
         return None
     weights, biases = (f(end, description.laws) for f in (law_of_weights, law_of_biases))
     assert weights is not None
     C_b = 0.0 if biases is None else float(biases.C)
-    return _Given(description.drawn(), end.source, float(weights.C) / end.fan_in, C_b)
+    per_product, mean = float(weights.C) / end.fan_in, end if is_mean else None
+    return _Given(description.drawn(), end.source, per_product, C_b, mean)
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:

@@ -1,14 +1,24 @@
-"""What a weak verdict is limited by: the draws, or the terms that theory leaves out."""
+"""What a weak verdict is limited by: the draws, or the terms that theory leaves out.
+
+An engineer needs the digits of V where networks differ by it, and else that it is small: V/(nK²) is
+known where it is known to 20 % or to ±0.005, a twentieth of what makes initializations differ
+visibly. So V is resolved as a share of itself, or of 0.025 nK² where it is less.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import xarray
 
 from ..tables.compare import WEAK, Comparison, Row, percent
+
+_SMALL = 0.025
+"""The V/(nK²) whose `WEAK` is ±0.005; smaller ones are resolved as shares of it."""
 
 
 class Limits(NamedTuple):
@@ -42,7 +52,8 @@ class Limits(NamedTuple):
         if math.isnan(self.off_by):
             return told
         return (
-            f"{told}; V/(nK²) is {self.at_most:.2g} at most, and off by {self.off_by:.2g} at most"
+            f"{told}; V/(nK²) is {self.at_most:.2g} at most, and off by {self.off_by:.2g} at most; "
+            f"where it is below {_SMALL} these are shares of {_SMALL}"
         )
 
 
@@ -76,6 +87,15 @@ def limits(comparison: Comparison, sampled: xarray.Dataset, falls: bool = False)
     return Limits(draws, theory, needed, made=int(sampled.attrs["draws"]))
 
 
+def absolute(comparison: Comparison, derived: xarray.Dataset, n: int) -> Comparison:
+    """Of V, with the resolutions as shares of `_SMALL` nK² where V is smaller than that."""
+    rows = []
+    for row, size in _sizes(comparison, derived, n):
+        largest, noticed = max(row.largest, _SMALL * size), row.share * row.largest
+        rows.append(replace(row, largest=largest, share=noticed / largest) if size else row)
+    return replace(comparison, rows=tuple(rows))
+
+
 def of_fluctuations(
     found: Limits, comparison: Comparison, derived: xarray.Dataset, n: int
 ) -> Limits:
@@ -88,18 +108,24 @@ def of_fluctuations(
 def fluctuations(comparison: Comparison, derived: xarray.Dataset, n: int) -> tuple[float, float]:
     """The largest |V|/(nK²) by theory, and the largest error of it that draws would not have shown:
     of V_(ab)(cd) over n √(K_aa K_bb K_cc K_dd), K of these layers by theory."""
-    K = derived["K"].to_numpy()
-    variances = np.einsum("laa->la", K) if K.ndim == 3 else K[:, None]
-    at = {int(layer): place for place, layer in enumerate(derived["layer"].to_numpy())}
     at_most, off_by = 0.0, 0.0
-    for row in comparison.rows:
-        indices = list(row.indices) or [0] * 4
-        size = n * math.sqrt(float(np.prod(variances[at[int(row.layer)]][indices])))
+    for row, size in _sizes(comparison, derived, n):
         if not size:
             continue
         at_most = max(at_most, abs(row.theory) / size)
         off_by = max(off_by, (comparison.bound * row.se + abs(row.within)) / size)
     return at_most, off_by
+
+
+def _sizes(comparison: Comparison, derived: xarray.Dataset, n: int) -> Iterator[tuple[Row, float]]:
+    """Each row of V with n √(K_aa K_bb K_cc K_dd)."""
+    K = derived["K"].to_numpy()
+    variances = np.einsum("laa->la", K) if K.ndim == 3 else K[:, None]
+    at = {int(layer): place for place, layer in enumerate(derived["layer"].to_numpy())}
+    for row in comparison.rows:
+        indices = list(row.indices) or [0] * 4
+        own = variances[at[int(row.layer)]][indices]
+        yield row, n * math.sqrt(float(np.prod(own)))
 
 
 def _error(row: Row, sampled: xarray.Dataset) -> float:

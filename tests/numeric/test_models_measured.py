@@ -24,7 +24,7 @@ from numeric.models import (
     truncation,
 )
 from numeric.models.drawn import Drawn
-from numeric.models.resolution import limits, of_fluctuations
+from numeric.models.resolution import absolute, limits, of_fluctuations
 from numeric.models.tracing import Parameter
 from numeric.tables import layout
 
@@ -41,7 +41,10 @@ def linear_network(kind, n=8, outputs=2):
 
 def described_by(graph, kinds):
     """As it is read, but drawn by these laws alone."""
-    told = {path: laws.Law(kind, shape, sympy.Integer(1)) for path, (kind, shape) in kinds.items()}
+    told = {
+        path: laws.Law(kind, shape, sympy.Integer(int(kind != "zero")))
+        for path, (kind, shape) in kinds.items()
+    }
     made = networks.structure(graph)
     net, remarks = networks.network(made, told)
     own = Drawn(graph, told)
@@ -64,6 +67,60 @@ def test_V_of_a_linear_head_is_that_of_the_length_below(kind):
     assert abs(V[1] - (fourth - K**2)) < 5 * se[1]
     assert se[1] < 0.35 * K**2
     assert sampled.networks[1] > 100 * planned.total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "excess"), [("gaussian", 0.0), ("uniform", -1.2)])
+def test_V_of_a_hidden_layer_is_that_of_the_length_below(kind, excess):
+    """3 → n → n → 2 without functions, K = |x|²/3, n = 8. The means m of S² = (|h|²/n)² are K² at
+    the inputs, and m' = m + (2m + κ f)/n behind a matrix, f the mean of Σ h⁴/N² over what is below:
+    V/n of a layer is m − K² of the layer below it. Four comparisons at 5 standard errors."""
+    x, n = np.array([[1.0, -0.5, 2.0]]), 8
+    K, fourth = float(x[0] @ x[0]) / 3, float((x**4).sum()) / 9
+    first = K**2 + (2 * K**2 + excess * fourth) / n
+    own = (3 * K**2 + excess * fourth) / n  # the mean of Σ h⁴/n² at layer 1
+    second = first + (2 * first + excess * own) / n
+    sizes = {"a": (n, 3), "b": (n, n), "c": (2, n)}
+
+    def build(t, W, x):
+        for path, shape in sizes.items():
+            x = t.linear(x, W(path, *shape), None)
+        return x
+
+    made = described_by(traced(build), {path: (kind, shape) for path, shape in sizes.items()})
+    planned = measurement.Plan(40, 10, 2)
+    assert [step.is_apart for step in measurement._steps(made, planned, 1)] == [False, True, True]
+    sampled = measurement.measure(made, x, planned, 3)
+    V, se = (sampled.second[name].to_numpy() for name in ("V", "V_se"))
+    assert V[0] == 0
+    for at, expected in ((1, n * (first - K**2)), (2, n * (second - K**2))):
+        assert abs(V[at] - expected) < 5 * se[at]
+        assert se[at] < 0.1 * n * K**2
+
+
+def test_V_of_a_head_of_zeros_is_0():
+    """Its outputs are the biases alone, which are independent, so that V is known exactly."""
+    bias = Parameter("d", np.ones(2))
+    graph = traced(lambda t, W, x: t.linear(t.linear(x, W("a", 8, 3), None), W("c", 2, 8), bias))
+    made = described_by(
+        graph, {"a": ("gaussian", (8, 3)), "c": ("zero", (2, 8)), "d": ("uniform", (2,))}
+    )
+    sampled = measurement.measure(made, np.ones((1, 3)), measurement.Plan(20, 4, 2), 3)
+    assert abs(sampled.second["V"].to_numpy()[-1]) < 1e-12
+    assert sampled.second["V_se"].to_numpy()[-1] < 1e-12
+
+
+def test_a_small_V_is_resolved_as_a_share_of_what_matters():
+    """K = 1 and n = 10: V = 0.1 counts as 0.25, V = 1 as itself."""
+    table = layout.table([2, 3], V=np.array([0.1, 1.0]), K=np.ones(2))
+    about = {"width": 10, "draws": 10}
+    sampled = layout.table([2, 3], about, V=(np.array([0.1, 1.0]), np.full(2, 0.005)))
+    found = compare(table[["V"]], sampled)
+    rows = absolute(found, table, 10).rows
+    noticed = found.bound * 0.005
+    assert [row.share for row in rows] == pytest.approx([noticed / 0.25, noticed])
+    assert found.weak
+    assert not absolute(found, table, 10).weak
 
 
 def test_a_layers_own_matrix_is_averaged_over():
