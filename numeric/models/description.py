@@ -376,6 +376,8 @@ def joined(inputs: Any) -> tuple[Array, tuple[tuple[int, ...], ...]]:
         arrays = [np.asarray(each, float) for each in (inputs if several else (inputs,))]
     except (TypeError, ValueError):
         raise InputError("inputs", inputs, "(n_0,) or (m, n_0) finite numbers") from None
+    if not all(np.isfinite(each).all() for each in arrays):
+        raise InputError("inputs", "numbers that are not finite", "(n_0,) or (m, n_0) finite ones")
     if not several:
         return arrays[0], ()
     if len({len(each) for each in arrays}) > 1:
