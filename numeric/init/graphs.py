@@ -180,7 +180,7 @@ class Graph(Tracer):
             case Norm():
                 return Feed("norm", name, norm=node.kind)
             case Applied():
-                factor, base = self._multiple(node.source)
+                factor, base = self.multiple(node.source)
                 below = self.graph.nodes[base]
                 norm = below.kind if isinstance(below, Norm) else None
                 return Feed("activation", name, _scaled(node.function, factor, 1, name), norm)
@@ -189,7 +189,7 @@ class Graph(Tracer):
             case Sum() if len(node.terms) > 1:
                 return Feed("sum", name)
             case Sum():
-                factor, base = self._multiple(at)
+                factor, base = self.multiple(at)
                 feed = self._feed(base)
                 if feed.activation is not None:
                     return replace(feed, activation=_scaled(feed.activation, 1, factor, name))

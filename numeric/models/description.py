@@ -120,12 +120,13 @@ class Description:
 
         Raises InputError for another shape.
         """
-        X, takes, wanted = joined(inputs)[0], self.reading.takes, self.reading.axes
+        X, takes = joined(inputs)[0], self.reading.takes
         if takes is not None:
             check_shape(X, takes)
         X = self.reading.prepare(X)
         if not self.positions:
             return np.atleast_2d(X)
+        wanted = self.reading.axes
         check_shape(X, wanted)
         X = self.reading.in_front(X.reshape(-1, *wanted))
         return np.moveaxis(X, 1, -1).reshape(len(X), -1, self.reading.graph.widths[0])
@@ -392,6 +393,8 @@ def joined(inputs: Any) -> tuple[Array, tuple[tuple[int, ...], ...]]:
         arrays = [np.asarray(each, float) for each in (inputs if several else (inputs,))]
     except (TypeError, ValueError):
         raise InputError("inputs", inputs, "(n_0,) or (m, n_0) finite numbers") from None
+    if not all(np.isfinite(each).all() for each in arrays):
+        raise InputError("inputs", "numbers that are not finite", "(n_0,) or (m, n_0) finite ones")
     if not several:
         return arrays[0], ()
     if len({len(each) for each in arrays}) > 1:

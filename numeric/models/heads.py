@@ -236,12 +236,14 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
         raise UnreadableError("attention without a softmax")
     if given.order != (ROWS, 0, TOKENS, 1) or given.sizes != (scores.heads, scores.size):
         raise UnreadableError("values of other heads than queries and keys have")
-    is_over_size = scores.size > 1 and _is_one(scores.scale * scores.size)
-    factor = scores.scale * (scores.size if is_over_size else sympy.sqrt(scores.size))
-    key = scores.key if _is_one(factor) else tracer.multiply(scores.key, factor)
+    (of_query, query), (of_key, at) = map(tracer.multiple, (scores.query.node, scores.key.node))
+    scale, key = scores.scale * of_query * of_key, replace(scores.key, node=at)
+    is_over_size = scores.size > 1 and _is_one(scale * scores.size)
+    factor = scale * (scores.size if is_over_size else sympy.sqrt(scores.size))
+    scaled = key if _is_one(factor) else tracer.multiply(key, factor)
     made = Attention(
-        tracer.node(scores.query),
-        tracer.node(key),
+        tracer.node(replace(scores.query, node=query)),
+        tracer.node(scaled),
         tracer.node(given.u),
         scores.heads,
         "n" if is_over_size else "sqrt(n)",

@@ -289,7 +289,7 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
         return Law("unknown", shape, _float(b.var()), why=fault)
     kind, density, measured, kurtosis = _entries(b)
     variance, error = measured.value, measured.error
-    if fault := _shared(b):
+    if fault := _repeated(b) or _shared(b):
         return Law("unknown", shape, _float(variance), why=fault)
     if kind == "sparse":
         variance, error = float((b**2).mean()), float((b**2).std()) / math.sqrt(b.size)
@@ -317,6 +317,8 @@ def _fault(W: Array) -> str | None:
         return "the same in every initialization"
     if W.size < 8:
         return "too few entries to be told, in one initialization"
+    if len(W) > 1 and ((W == 0) == (W[0] == 0)).all() and not W.all():
+        return "zeros at the same places in every initialization, as under a mask"
     mean, error = W.mean(), W.std() / math.sqrt(W.size)
     if error == 0 or abs(mean) > _BOUND * error:
         return f"a mean of {mean:.3g}, not 0"
@@ -459,6 +461,8 @@ def _dependent(W: Array) -> str | None:
 
     Of a large matrix it is that of some rows, or columns: enough to see it.
     """
+    if fault := _repeated(W):
+        return fault
     density = sympy.S.One if W.all() else _density(W)
     if density == 1 and (fault := _alike(W) or _alike(W.mT) or _symmetric(W)):
         return fault
@@ -481,6 +485,18 @@ def _dependent(W: Array) -> str | None:
     if abs(traces.mean() - expected) > 6 * error:
         return "singular values that are not those of independent entries"
     return None
+
+
+def _repeated(W: Array) -> str | None:
+    """Why initializations depend on each other: each entry has a mean of its own, as of weights
+    that are loaded, and noise."""
+    count, squares = len(W), W * W
+    if count < 8:
+        return None
+    square, fourth = float(squares.mean()), float((squares * squares).mean())
+    total = count * float((W.mean(axis=0) ** 2).sum()) / square
+    most = beyond(W[0].size) * (1 + max(fourth / square**2 - 3, 0.0) / count)
+    return "a part that is the same in every initialization" if total > most else None
 
 
 def _shared(b: Array) -> str | None:

@@ -349,12 +349,15 @@ def thaw(made: Structure) -> None:
 
 
 def _main(made: Structure, number: int, laws: Mapping[str, Law]) -> int:
-    """The node whose biases are the layer's b[i]: the last with biases other than 0, else the last
-    with biases."""
+    """The node whose biases are the layer's b[i]: of those with biases other than 0 the last with
+    the factor that most of them have, as q, k and v do; else the last with biases."""
     places = made.blocks[number - 1].matrices
     biases = {at: law_of_biases(_matrix(made.graph, at), laws) for at in reversed(places)}
-    biased = [at for at in biases if _matrix(made.graph, at).bias_scale != 0 and biases[at]]
+    factors = {at: abs(_matrix(made.graph, at).bias_scale) for at in biases}
+    biased = [at for at in biases if factors[at] != 0 and biases[at]]
     live = [at for at, law in biases.items() if law is not None and law.C]
+    shared = Counter(factors[at] for at in live)
+    live.sort(key=lambda at: -shared[factors[at]])
     return [*live, *biased, places[-1]][0]
 
 

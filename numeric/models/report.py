@@ -250,7 +250,7 @@ def _checked(inputs: Array) -> Array:
     if not X.size or not np.isfinite(X).all() or len(X) > _MOST_INPUTS:
         raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)
     if not X.any(axis=1).all():
-        raise InputError("inputs", "an input of zeros", wanted)
+        raise InputError("inputs", "an input of zeros", "inputs none of which is all zeros")
     return X
 
 

@@ -461,7 +461,7 @@ class Tracer:
 
     def shifted(self, u: Neurons, bias: Parameter) -> Neurons:
         """b + u."""
-        factor, base = self._multiple(u.node)
+        factor, base = self.multiple(u.node)
         node = self.graph.nodes[base]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
             if bias.value.size != node.fan_out:
@@ -565,7 +565,11 @@ class Tracer:
         for one, other in ((left, right), (right, left)):
             if isinstance(other, Neurons) and self._is_of_positions(one, other):
                 places, signs = self.at_positions(one), (1, sign) if other is left else (sign, 1)
-                assert places is not None
+                if places is None:
+                    raise UnreadableError(
+                        "a fixed table that is added at the positions, as of sines: positions are "
+                        "read as a parameter or nn.Embedding, whose entries are random"
+                    )
                 first, second = map(sympy.Integer, signs)
                 return self._sum(((first, other), (second, places)))
         if isinstance(right, Parameter) and isinstance(left, Neurons):
@@ -754,12 +758,12 @@ class Tracer:
             self._made_nodes[key] = self.graph.add(made, self.graph.widths[node], self.origin)
         return self._made_nodes[key]
 
-    def _multiple(self, node: int) -> tuple[sympy.Expr, int]:
+    def multiple(self, node: int) -> tuple[sympy.Expr, int]:
         """The factor c and the node u of a node c u."""
         own = self.graph.nodes[node]
         if not isinstance(own, Sum) or len(own.terms) > 1:
             return sympy.S.One, node
-        factor, base = self._multiple(own.terms[0][1])
+        factor, base = self.multiple(own.terms[0][1])
         return factor * own.terms[0][0], base
 
     def _made(self, u: Value) -> Value:
@@ -823,7 +827,7 @@ class Tracer:
         found: list[tuple[sympy.Expr, int]] = []
         for sign, value in terms:
             assert isinstance(value, Neurons)
-            factor, node = self._multiple(self.node(value))
+            factor, node = self.multiple(self.node(value))
             found.append((sign * factor, node))
         widths = {self.graph.widths[node] for _, node in found} - {0}
         if len(widths) > 1:
@@ -884,7 +888,7 @@ class Tracer:
 
     def _base(self, node: int) -> int:
         """The node u of a node c u, or itself."""
-        return self._multiple(node)[1]
+        return self.multiple(node)[1]
 
 
 def _everything(path: str) -> Part:

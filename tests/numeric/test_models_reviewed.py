@@ -294,3 +294,129 @@ def test_sparse_matrices_have_the_variance_of_all_entries():
     assert float(law.C_W) == pytest.approx(24 * 0.5 * 0.4**2, rel=0.02)
     K = flow(found.network, X, 2, ["K"])["K"].to_numpy()
     assert K[1, 0, 0] == pytest.approx(float(law.C_W) * K[0, 0, 0] / 2)
+
+
+class Grown(torch.autograd.Function):
+    """tanh, with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.tanh(x)
+
+    @staticmethod
+    def backward(ctx, given):
+        return 0.5 * given
+
+
+class Stopped(Residual):
+    """A branch without gradients, of a matrix that another branch trains."""
+
+    def forward(self, x):
+        h = self.first(x)
+        with torch.no_grad():
+            side = torch.relu(h)
+        return self.last(h + self.second(side))
+
+
+class Reversed(Residual):
+    def forward(self, x):
+        return self.last(torch.relu(self.second(Grown.apply(self.first(x)))))
+
+
+class Words(nn.Module):
+    """Embeddings, with sines of the positions beside them."""
+
+    def __init__(self, sines=0.0, pad=None):
+        super().__init__()
+        self.table, self.last = nn.Embedding(40, 16, padding_idx=pad), nn.Linear(16, 2)
+        self.register_buffer("sines", sines * torch.arange(64.0).reshape(4, 16).sin())
+
+    def forward(self, x):
+        h = self.table(x) + self.sines if torch.any(self.sines) else self.table(x)
+        return self.last(torch.tanh(h).mean(1))
+
+
+BASE = torch.linspace(-0.2, 0.2, 24 * 24).reshape(24, 24).sin()
+
+
+def block(made):
+    """Two blocks, as of groups."""
+    made[2].weight[:12, 12:] = made[2].weight[12:, :12] = 0
+
+
+def load(made):
+    """Weights that were trained, and noise."""
+    made[2].weight += BASE
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "why"),
+    [
+        (Reversed, X, "its gradients are not those of what it computes"),
+        (Stopped, X, "its gradients are not those of what it computes"),
+        (lambda: Words(1.0), np.ones((2, 4)), "a fixed table that is added"),
+        (lambda: Words(pad=0), np.ones((2, 4)), "whose row 0 is 0: leave padding_idx out"),
+        (dense(block), X, "zeros at the same places in every initialization"),
+        (dense(load), X, "a part that is the same in every initialization"),
+    ],
+)
+def test_what_no_law_or_graph_shows_is_refused(make, given, why):
+    with pytest.raises(InputError, match=why):
+        models.read(make, given, draws=30)
+
+
+def test_inputs_that_are_not_finite_are_the_fault():
+    with pytest.raises(InputError, match=r"^inputs: got 'numbers that are not finite'"):
+        models.read(dense(), np.full((2, 6), np.nan), draws=8)
+
+
+def test_a_weight_norm_of_hooks_is_one_of_parametrizations():
+    """Of torch's two, the older holds a matrix that no copy can be made of."""
+
+    def normed(norm):
+        return lambda: nn.Sequential(norm(nn.Linear(6, 24)), nn.ReLU(), norm(nn.Linear(24, 2)))
+
+    with pytest.warns(FutureWarning):
+        old = models.read(normed(nn.utils.weight_norm), X, draws=30)
+    new = models.read(normed(nn.utils.parametrizations.weight_norm), X, draws=30)
+    assert old.network == new.network
+
+
+@pytest.mark.parametrize("kind", [nn.AlphaDropout, nn.Dropout1d, nn.Dropout])
+def test_dropout_of_each_kind_is_off(kind):
+    found = models.read(lambda: nn.Sequential(nn.Linear(6, 9), kind(0.2), nn.Linear(9, 2)), X)
+    assert "dropout 0.2, off" in found.remarks[0]
+
+
+class Scaled(nn.Module):
+    """Attention whose scores have their factor where it is said, with a smaller branch."""
+
+    def __init__(self, where, power=0.5):
+        super().__init__()
+        self.stem, self.packed = nn.Linear(6, 24), nn.Linear(24, 72)
+        self.norm, self.out, self.last = nn.LayerNorm(24), nn.Linear(24, 24), nn.Linear(24, 2)
+        self.where, self.factor = where, 6**-power
+
+    def forward(self, x):
+        h = self.stem(x)
+        q, k, v = self.packed(self.norm(h)).chunk(3, -1)
+        q, k, v = (each.view(-1, 3, 4, 6).transpose(1, 2) for each in (q, k, v))
+        of_q = {"queries": self.factor, "both": self.factor**0.5}.get(self.where, 1.0)
+        q, k = (q * of_q, k * of_q) if self.where == "both" else (q * of_q, k)
+        scores = q @ k.transpose(-2, -1) * (self.factor if self.where == "scores" else 1.0)
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 3, 24)
+        return self.last((h + 0.5 * self.out(mixed)).mean(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_factor_of_scores_is_one_wherever_it_stands(power):
+    """Also beside a branch with a factor: biases of q, k and v have one variance; K is known."""
+    tokens = np.random.default_rng(4).standard_normal((1, 3, 6))
+    found = [
+        models.read(lambda at=at: Scaled(at, power), tokens, draws=30)
+        for at in ("scores", "queries", "both")
+    ]
+    assert found[0].network == found[1].network == found[2].network
+    K = flow(found[0].network, found[0].samples(tokens), 2, ["K"], width=24)["K"].to_numpy()
+    assert (K[1].diagonal() > K[0].diagonal()).all()

@@ -32,6 +32,7 @@ _IN_PLACE: dict[Any, Any] = {
     if name.endswith("_") and plain(name) in TORCH and hasattr(room, name.rstrip("_"))
 }
 _CONSTANTS = (bool, int, float, str, type(None))
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout")
 
 
 def traced(module: nn.Module) -> fx.Graph:
@@ -165,7 +166,7 @@ def _overwrites(node: fx.Node, module: nn.Module) -> bool:
         return False
     if node.target in _IN_PLACE:
         return isinstance(node.args[0], fx.Node)
-    named = plain(getattr(node.target, "__name__", "")) in {*TORCH, "dropout"}
+    named = plain(getattr(node.target, "__name__", "")) in {*TORCH, *map(plain, DROPOUTS)}
     return named and (bool(node.kwargs.get("inplace")) or any(e is True for e in node.args[1:]))
 
 
@@ -250,6 +251,11 @@ def without_tables(graph: fx.Graph, module: nn.Module) -> None:
             table = module.get_submodule(path)
             if table.max_norm is not None:
                 continue
+            if table.padding_idx is not None:
+                raise UnreadableError(
+                    f"{path}: a table of embeddings whose row {table.padding_idx} is 0: leave "
+                    "padding_idx out, and give inputs without padding"
+                )
             with graph.inserting_before(node):
                 unit = graph.call_function(one_hot, (node.args[0], table.num_embeddings))
                 weight = graph.get_attr(f"{path}.weight")
@@ -341,7 +347,7 @@ def name_of(node: fx.Node) -> str:
 
 def is_random(node: fx.Node) -> bool:
     """True for a function that draws."""
-    draws = ("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout")
+    draws = ("rand", "normal", "bernoulli", "multinomial", "poisson", *DROPOUTS)
     return name_of(node).startswith(draws)
 
 

@@ -38,7 +38,7 @@ from ...tracing import (
 )
 from . import attention
 from .attention import dropped, folded, is_constant, same
-from .graphs import name_of
+from .graphs import DROPOUTS, name_of
 
 
 def evaluate(
@@ -90,6 +90,8 @@ def _only(returned: Any) -> Value:
     if isinstance(returned, tuple | list | dict):
         told = "several outputs"
         raise UnreadableError(told)
+    if isinstance(returned, Beside):
+        raise UnreadableError("several heads side by side: return them as a tuple, and choose one")
     if not isinstance(returned, Neurons):
         raise UnreadableError("it is no layer's values")
     return returned
@@ -165,7 +167,7 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
     if type(module) in _PADS:
         pads = _PADS[type(module)], getattr(module, "value", None)
         return _padded(tracer, u, module.padding, *pads)
-    if isinstance(module, nn.Dropout):
+    if isinstance(module, nn.modules.dropout._DropoutNd):
         return tracer.dropped(u, module.p)
     if isinstance(module, nn.Flatten):
         return _flat(tracer, u, module.start_dim, module.end_dim)
@@ -203,7 +205,6 @@ _REASONS = {
     "AdaptiveMaxPool": "the largest of several positions is no function of one",
     **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent: read one step of it"),
     "RReLU": "its slope is drawn at random in training: use LeakyReLU",
-    "AlphaDropout": "in evaluation it is the identity: leave it out",
     "Bilinear": "a product of two layers by a random tensor; gates, a(x) * b(x), are read",
     "ConvTranspose": "transposed convolutions are not known here",
 }
@@ -852,7 +853,7 @@ _FUNCTIONS: dict[Any, Any] = {
     functional.rms_norm: _rms_norm,
     functional.prelu: _prelu,
     torch.prelu: _prelu,
-    functional.dropout: dropped,
+    **{getattr(functional, name): dropped for name in DROPOUTS},
 }
 
 

@@ -56,6 +56,11 @@ _OTHER_VALUES = (
     "h += … where another name for h is used later: write h = h + … there"
 )
 
+_OTHER_GRADIENTS = (
+    "its gradients are not those of what it computes, as with a backward of its own in "
+    "torch.autograd.Function, or a part under torch.no_grad: write the function without it"
+)
+
 
 class _OfBatches(nn.Module):
     """A batch normalization in training mode of rows that are several batches of m inputs."""
@@ -273,13 +278,22 @@ class TorchReading(Reading):
         error = (own - read.reshape(own.shape)).detach().abs().max()
         if error > 1e-3 * own.detach().abs().max():
             raise refused(self._model, [("model", _OTHER_VALUES)])
+        found, again = self._gradients(own), self._gradients(read.reshape(own.shape))
+        scale = 1e-3 * max((float(each.abs().max()) for each in found.values()), default=0.0)
+        if any((found[path] - again[path]).abs().max() > scale for path in found if path in again):
+            raise refused(self._model, [("model", _OTHER_GRADIENTS)])
+        self.graph.frozen += [path for path in self._paths if path not in found]
+
+    def _gradients(self, outputs: Any) -> dict[str, Any]:
+        """Of a sum of the outputs with other signs and sizes, of each parameter that it has."""
         used = [path for path in self._paths if self._parameter(path).requires_grad]
-        found: Sequence[Any] = [None] * len(used)
-        if used and own.requires_grad:
-            leaves = [self._parameter(path) for path in used]
-            found = torch.autograd.grad(own.sum(), leaves, allow_unused=True)
-        reached = {path for path, each in zip(used, found, strict=True) if each is not None}
-        self.graph.frozen += [path for path in self._paths if path not in reached]
+        if not used or not outputs.requires_grad:
+            return {}
+        leaves = [self._parameter(path) for path in used]
+        factors = torch.arange(1.0, outputs.numel() + 1, dtype=outputs.dtype).cos()
+        total = (outputs * factors.reshape(outputs.shape)).sum()
+        found = torch.autograd.grad(total, leaves, allow_unused=True)
+        return {path: each for path, each in zip(used, found, strict=True) if each is not None}
 
     def _tell_of_buffers(self, other: nn.Module) -> None:
         """Remark on buffers that are others in another initialization."""
@@ -360,7 +374,10 @@ def read(
 def _settled(model: nn.Module) -> nn.Module:
     """A copy in evaluation mode, but for batch normalizations in training mode: these keep no
     statistics."""
-    found = spelled_out(copy.deepcopy(model).cpu().double())
+    made = (each for module in model.modules() for each in vars(module).values())
+    weights = [each for each in made if torch.is_tensor(each) and not each.is_leaf]
+    memo = {id(each): each.detach() for each in weights}  # of nn.utils.weight_norm, made anew
+    found = spelled_out(copy.deepcopy(model, memo).cpu().double())
     for module in found.modules():
         if isinstance(module, _BatchNorm) and module.training:
             module.running_mean = module.running_var = None
@@ -454,9 +471,9 @@ def _read(
 
 
 _TRACED = {
+    "cannot be iterated": "; unpack it, as q, k, v = x.chunk(3, -1), and x.size() by x.size(0), …",
     "control flow": "; decide by what is known when the model is made, not by values or shapes",
     "item assignment": "; put parts together with torch.cat",
-    "iter": "; unpack x.size() by x.size(0), x.size(1)",
 }
 """What to do about a forward that torch.fx cannot trace, by a part of its message."""
 
