@@ -6,6 +6,7 @@ import argparse
 import atexit
 import gc
 import io
+import math
 import os
 import re
 import sys
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 SAMPLERS = ("lazy", "paths", "probes", "explicit")
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_MOST_ROWS = 200
+"""Numbers of a comparison from which on a line for each layer stands for them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -244,8 +247,14 @@ def _simulate(arguments: argparse.Namespace) -> int:
         say(f"{number(count)} networks resolve {reached}: sampling {number(chosen)} of each width")
         sampled = _sampled(arguments, net, inputs, chosen)
         comparison = compare(flowed, sampled)
-    _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
+    is_long = len(comparison.rows) > _MOST_ROWS and not (arguments.csv or arguments.json)
+    if is_long:
+        print(f"{net}\n\n{comparison.by_layer}\nevery number of each width: --csv or --json")
+    else:
+        _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
     print(comparison if arguments.csv or arguments.json else f"\n{comparison}")
+    if comparison.weak:
+        print(_told_draws(draws.to_resolve(comparison, chosen)))
     if chosen > count:
         print(f"{number(chosen)} networks of each width, so many for this resolution (--draws)")
     if inputs[most] is not given:
@@ -257,6 +266,15 @@ def _simulate(arguments: argparse.Namespace) -> int:
         made = Study(orbits_apart(flowed), tuple(map(orbits_apart, sampled)), comparison)
         plots.save(made.figure(), arguments.plot)
     return OK if comparison.agrees else FAILED
+
+
+def _told_draws(needed: float) -> str:
+    """How many networks would resolve everything."""
+    if math.isinf(needed):
+        return "no number of networks resolves all of it: that takes wider ones (--width)"
+    digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
+    some = number(digits * math.ceil(needed / digits))
+    return f"some {some} networks of each width would resolve all of it (--draws)"
 
 
 def _sampled(

@@ -20,15 +20,14 @@ from derive.errors import InputError
 from ..arrays import Array
 from ..tables.compare import Comparison, percent
 from .attention import heads
+from .blocks import ALIKE, repeated_blocks
 from .description import Description
 from .measurement import Sample
 from .networks import network
 from .resolution import fluctuations
 from .sequential import one_in
-from .theory import Depth, Rates, Theory, propagation
+from .theory import FLUCTUATES, Depth, Rates, Theory, propagation
 
-FLUCTUATES = 0.1
-"""The |V|/(nK²) up to which one network is much like another, so that theory describes each."""
 _STABLE = 10.0
 """The factor over all hidden layers up to which signals and gradients count as stable."""
 _NEAR = 0.02
@@ -299,7 +298,7 @@ def to_change(
     gives."""
     question, lines, values = "What should be changed?", list[str](), dict[str, Any]()
     if description.averages_scores:
-        return _of_scores(question, description, derived)
+        return _of_scores(question, description, derived, scales)
     unstable = bool(_faults(derived)[0])
     for found in scales:
         lines.append(found.answer)
@@ -328,6 +327,7 @@ def to_change(
     needed = ["another gain"] if unstable and values.get("gain", 1.0) != 1 else []
     needed += ["smaller residual branches"] if unstable and "branch_scale" in values else []
     needed += ["another layer, as with a norm"] if unstable and not needed else []
+    needed += ["fewer blocks"] if _has_too_many(values) else []
     if needed:
         then = "" if wide else "; check the width again then"
         answer = f"It needs {' and '.join(needed)}{then}."
@@ -336,7 +336,9 @@ def to_change(
     return Finding(question, answer, values, tuple(lines))
 
 
-def _of_scores(question: str, description: Description, derived: Theory) -> Finding:
+def _of_scores(
+    question: str, description: Description, derived: Theory, scales: Sequence[Finding]
+) -> Finding:
     """The gain of queries and keys at which scores have variance 1, where a softmax of T tokens
     sees one of them (β² > 2 log T, from where on the largest weight is of order 1) or all alike."""
     lines, gains = list[str](), dict[int, float]()
@@ -355,15 +357,52 @@ def _of_scores(question: str, description: Description, derived: Theory) -> Find
             f"{told}times {short(gains[each.layer])} for queries and for keys ({names}): their "
             f"scores have variance 1 (now {short(beta2)}: {effect})."
         )
-    answer = "It needs another QK gain." if gains else "Nothing has to be."
+    needed, values = ["another QK gain"] if gains else [], dict[str, Any](qk_gains=gains)
+    for found in scales:
+        lines.append(found.answer)
+        values |= found.values
+    needed += ["fewer blocks"] if _has_too_many(values) else []
+    answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     more = "Gradients are not known: theory has none for scores over √d."
-    return Finding(question, answer, {"qk_gains": gains}, (*lines, more))
+    return Finding(question, answer, values, (*lines, more))
+
+
+def _has_too_many(values: Mapping[str, Any]) -> bool:
+    """True if the model has more blocks than it may have."""
+    return bool(values.get("blocks", math.inf) < values.get("blocks_now", 0))
+
+
+def _of_blocks(description: Description, X: Array) -> list[Finding]:
+    """How deep it may be if the last block of attention is repeated, and why no deeper."""
+    found = repeated_blocks(description, X)
+    if found is None:
+        return []
+    most, alike = found.most, f"tokens' correlation is {short(found.correlation)}"
+    ratio = "" if math.isnan(found.ratio) else f"V/(nK²) of a token is {found.ratio:.2g}"
+    also = f" ({ratio})" if ratio else " (V is not known)"
+    if found.fluctuates:
+        told = f"at layer {found.fluctuates} V/(nK²) of a token reaches {FLUCTUATES} ({alike})"
+    elif found.alike:
+        told = f"at layer {found.alike} tokens' correlation passes {ALIKE}, so they are alike{also}"
+    else:
+        told = f"to layer {found.reached} nothing stops it: {alike}{also}"
+    is_limit = bool(found.fluctuates or found.alike)
+    layers = " to ".join(map(str, dict.fromkeys([found.start, found.end])))
+    said = (
+        f"Depth: {most} block{'s' * (most != 1)} {'at most' if is_limit else 'or more'} "
+        f"(now {found.now}), if the last one (layer {layers}) is repeated: {told}."
+    )
+    values = {"blocks_now": found.now, **({"blocks": most} if is_limit else {})}
+    return [Finding("blocks", said, values)]
 
 
 def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]:
-    """By what the hidden matrices, or the branches beside skips, should be multiplied."""
+    """By what the hidden matrices, or the branches beside skips, should be multiplied; of attention
+    how many blocks there may be."""
     factors = _factors(derived)
-    if not description.is_of_vectors or not 0 < min(factors) < math.inf:
+    if not description.is_of_vectors:
+        return _of_blocks(description, X)
+    if not 0 < min(factors) < math.inf:
         return []
     has_skips = any(block.skip for block in description.structure.blocks)
     found = (_of_branches if has_skips else _of_gain)(description, X, derived)

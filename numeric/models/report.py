@@ -17,7 +17,16 @@ from ..arrays import Array
 from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
-from .advice import is_learning, is_read_right, is_stable, is_wide, on_tokens, scaled, to_change
+from .advice import (
+    is_learning,
+    is_read_right,
+    is_stable,
+    is_wide,
+    on_tokens,
+    ratios_of,
+    scaled,
+    to_change,
+)
 from .description import Description, check_shape, joined, read
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
@@ -27,6 +36,8 @@ from .theory import Theory, by_readings, deeper, rates, theory, with_reading
 
 _INPUTS = 2
 _MOST_INPUTS = 8
+_ZERO = 1e-9
+"""The |V|/(nK²) below which it is 0 but for rounding and the eps of a norm."""
 _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
 _ESTIMATED = ("K", "Theta", "spread", "V")
@@ -269,7 +280,8 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
 
     with np.errstate(all="ignore"):
         K = derived.variances
-        columns: dict[str, Any] = {"K": K, "ratio": at(derived.second, "V") / (n * K**2)}
+        ratios, _ = ratios_of(description, derived)
+        columns: dict[str, Any] = {"K": K, "ratio": np.where(abs(ratios) < _ZERO, 0, ratios)}
         columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
         columns["Theta"] = at(derived.first, "Theta")
         if "spread" in derived.first:

@@ -43,6 +43,8 @@ _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _MEANS = ("K", "Theta")
 """The means that theory falls back on where no other tensor is known."""
 _ONE_NEURON = "kappa(H,H|0123)"
+FLUCTUATES = 0.1
+"""The |V|/(nK²) up to which one network is much like another, so that theory describes each."""
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated, …"""
 _DEEPEST_SIGNAL, _MOST_POSITIONS = 64, 64
@@ -178,7 +180,7 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
         K[:, 0, 0],
         below,
         tokens,
-        _of_positions(net, X, first - 1, depth) if averages else None,
+        of_positions(net, X, first - 1, depth, n) if averages else None,
     )
 
 
@@ -202,14 +204,14 @@ def _is_close(values: xarray.DataArray, errors: xarray.DataArray) -> bool:
     return bool((off <= _ACCURACY * largest).all())
 
 
-def _of_positions(net: Network, X: Array, end: int, depth: int) -> Array | None:
+def of_positions(net: Network, X: Array, end: int, depth: int, width: float) -> Array | None:
     """V/(nK²) at the positions of one input, their mean, by layer; None where it takes long."""
     count = math.prod(X.shape[1:-1])
     if len(X) > 1 or not 1 < count <= _MOST_TOKENS or end < 1:
         return None
-    table = flow(_cut(net, end, depth), X[0], end, ["K", "V"], width=net.width)
+    table = flow(_cut(net, end, depth), X[0], end, ["K", "V"], width=int(width))
     K, V = (table[name].to_numpy() for name in ("K", "V"))
-    ratios = np.einsum("ltttt->lt", V) / (float(net.width or 1) * np.einsum("ltt->lt", K) ** 2)
+    ratios = np.einsum("ltttt->lt", V) / (width * np.einsum("ltt->lt", K) ** 2)
     return np.asarray(ratios.mean(axis=1))
 
 
@@ -517,7 +519,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     has_positions = bool(description.structure.graph.shapes[first])
     n, judged = description.widths[hidden], _judged_signal if has_positions else _judged
     x = description.samples(x[None])[0]
-    as_it_is = _repeated(description)
+    as_it_is = repeated(description)
     yield judged("as it is", lambda: as_it_is, x, hidden, n)
     if not all(isinstance(net.weights_at(at), Orthogonal) for at in range(2, hidden + 1)):
         yield judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
@@ -533,19 +535,26 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
             yield _judged(name, _other(as_it_is, layer, C_W), x, hidden, n)
 
 
-def _repeated(description: Description) -> Network:
-    """The model, its last hidden layer repeated, all widths equal; of vectors without its head."""
+def repeated(description: Description, block: int = 0) -> Network:
+    """The model, its last hidden layer repeated, all widths equal; of vectors without its head.
+    With a block its last layers, so many, are repeated in turn, without a head."""
+    size = block or 1
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
     laws = [_kept(net.weights_at(at)) for at in range(1, hidden + 1)]
     sigmas = _sigmas(net, description.depth)
-    head = [net.layer_at(hidden + 1, hidden + 1)] if description.positions else []
+    head = [net.layer_at(hidden + 1, hidden + 1)] if description.positions and not block else []
+    end = hidden - (size > 1)  # what a block of several layers applies, it applies inside
+
+    def bias(at: int) -> Any:
+        return biases[min(at, hidden - size + (at - hidden - 1) % size + 1) - 1]
+
     return Network(
-        Activations.by_depth(sigmas[:-1], sigmas[-1]),
-        Laws.by_depth(laws[:-1], laws[-1]),
-        C_b=biases[-1] if len(set(biases)) == 1 else lambda at: biases[min(at, hidden) - 1],
-        layer=layers.by_depth(stem=own[:-1], block=own[-1], head=head),
+        Activations.by_depth(sigmas[: end - size], sigmas[end - size : end]),
+        Laws.by_depth(laws[:-size], laws[-size:]),
+        C_b=biases[-1] if len(set(biases)) == 1 else bias,
+        layer=layers.by_depth(stem=own[:-size], block=own[-size:], head=head),
     )
 
 
@@ -634,9 +643,9 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
     return Depth(
         name,
         float(ratio[hidden - 1]),
-        _reaches(ratio, 0.1),
-        _reaches(ratio, 1.0),
-        _reaches(ratio, best_fluctuation()),
+        first_beyond(ratio, FLUCTUATES),
+        first_beyond(ratio, 1.0),
+        first_beyond(ratio, best_fluctuation()),
         float(chi[-1]),
         len(ratio),
         float(ratio[-1]) if _is_settled(ratio) else None,
@@ -712,7 +721,8 @@ def _ratio(net: Network, x: Array, depth: int, width: int) -> tuple[Array, Array
         return np.asarray(V / (width * K**2)), K
 
 
-def _reaches(ratio: Array, value: float) -> int | None:
+def first_beyond(ratio: Array, value: float) -> int | None:
+    """The first layer at which the size of a number by layer is as large; None if it never is."""
     beyond = np.flatnonzero(abs(ratio) >= value)
     return int(beyond[0]) + 1 if len(beyond) else None
 

@@ -32,7 +32,7 @@ from .alike import alike
 from .fits import intercepts, twin, values_of
 from .layout import ACCURACY, orbits_apart, tensors
 from .normalise import natural_size
-from .scores import LEGEND, Row, markup, percent, runs, text
+from .scores import LEGEND, Row, by_layer, markup, percent, runs, text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,6 +151,11 @@ class Comparison:
     def table(self) -> str:
         """All rows as text."""
         return text(self.rows)
+
+    @property
+    def by_layer(self) -> str:
+        """A line for each tensor and layer: how many numbers, how many weak, the largest |z|."""
+        return by_layer(self.rows, WEAK)
 
     @property
     def summary(self) -> str:

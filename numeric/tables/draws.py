@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .compare import Comparison
+    from .scores import Row
 
 FIRST = 1000
 """Draws of the first comparison."""
@@ -34,3 +35,19 @@ def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
     needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
     most = max((each for each in needed if each <= MOST / inputs), default=0)
     return max(draws, FIRST * math.ceil(most / FIRST))
+
+
+def to_resolve(comparison: Comparison, draws: int) -> float:
+    """The draws of each width after which nothing would be weak, from those of so many.
+
+    Infinite where the terms in 1/n that theory lacks at one width keep a number weak by themselves;
+    what an extrapolation allows for is mostly noise.
+    """
+    from .compare import WEAK  # noqa: PLC0415  (the command line reads FIRST and MOST alone)
+
+    def needed(row: Row) -> float:
+        fixed = 0.0 if comparison.degree else row.next_term**2
+        allowed = (WEAK * row.largest / comparison.bound) ** 2 - fixed
+        return draws * (row.se**2 - fixed) / allowed if allowed > 0 else math.inf
+
+    return max(map(needed, comparison.unresolved), default=float(draws))

@@ -132,6 +132,18 @@ def text(rows: Sequence[Row]) -> str:
     )
 
 
+def by_layer(rows: Sequence[Row], weak: float) -> str:
+    """A line for each tensor and layer: its numbers, those that resolve worse than `weak`, the
+    largest |z|, and the worst resolution."""
+    lines = [("tensor", rows[0].axis, "numbers", "weak", "largest |z|", "resolves")]
+    for (tensor, layer), group in itertools.groupby(rows, lambda row: (row.tensor, row.layer)):
+        own = [*group]
+        coarse = sum(not row.share <= weak for row in own)
+        z, share = (max(abs(getattr(row, name)) for row in own) for name in ("z", "share"))
+        lines.append((tensor, f"{layer:g}", str(len(own)), str(coarse), f"{z:.2f}", percent(share)))
+    return "\n".join(aligned(lines))
+
+
 def markup(rows: Sequence[Row], caption: str, below: str) -> str:
     """The rows as a table of HTML, with a caption and a line below."""
     heads = "".join(f"<th>{name}</th>" for name in _columns(rows))

@@ -286,6 +286,8 @@ def test_a_report_of_the_example():
     assert np.all(np.diff(tokens[:-1]) > 0)
     (attention,) = (e for e in found.findings if "attention" in e.question)
     assert attention.values["beta2"] == pytest.approx({2: 1.0, 4: 1.0}, rel=1e-3)
+    (change,) = (e for e in found.findings if "changed" in e.question)
+    assert (change.values["blocks"], change.values["blocks_now"]) == (7, 2)
 
 
 @pytest.mark.slow
@@ -297,3 +299,46 @@ def test_the_gain_of_queries_and_keys_is_advised(gain, advised):
     gains = found.values["qk_gains"]
     assert gains == ({} if advised is None else {2: pytest.approx(advised, rel=0.02)})
     assert ("QK gain" in found.answer) == bool(gains)
+
+
+class Stack(nn.Module):
+    """Two blocks of attention alone, with a skip or without."""
+
+    def __init__(self, gain, skip):
+        super().__init__()
+        self.skip, self.first, self.head = skip, nn.Linear(5, N, bias=False), nn.Linear(N, 2)
+        self.norms = nn.ModuleList(nn.RMSNorm(N, eps=1e-5) for _ in range(2))
+        self.blocks = nn.ModuleList(Attention("function") for _ in range(2))
+        for name, each in self.named_parameters():
+            if each.ndim > 1:
+                nn.init.normal_(each, std=(gain if "packed" in name else 1) / each.shape[1] ** 0.5)
+
+    def forward(self, x):
+        z = self.first(x)
+        for norm, block in zip(self.norms, self.blocks, strict=True):
+            z = self.skip * z + block(norm(z))
+        return self.head(z[:, -1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gain", "skip"), [(1, 1), (4, 0)])
+def test_how_deep_it_may_be(gain, skip):
+    """The blocks to where tokens are alike or V/(nK²) is 0.1, by a network that is not read."""
+    found = models.report(lambda: Stack(gain, skip), X, draws=4)
+    (told,) = (e for e in found.findings if "changed" in e.question)
+    layer = layers.attention(
+        f"n/{SIZE}", TOKENS, "1/sqrt(d)", mask="causal", norm="rms", eps="1/100000", skip=skip,
+        C=[gain**2] * 3 + [1],
+    )  # fmt: skip
+    table = flow(Network("linear", layer=layer), X[0], 24, ["K", "V"])
+    K, V = table["K"].to_numpy(), table["V"].to_numpy()
+    own = np.einsum("ltt->lt", K)
+    shares = (K / np.sqrt(own[:, :, None] * own[:, None])).mean(axis=(1, 2))
+    alike = (shares * TOKENS - 1) / (TOKENS - 1) >= 0.8
+    wide = (np.einsum("ltttt->lt", V) / (N * own**2)).mean(axis=1) >= 0.1
+    assert (alike | wide).any()
+    most = int(np.argmax(alike | wide)) - 1
+    assert told.values["blocks"] == most
+    assert told.values["blocks_now"] == 2
+    assert ("fewer blocks" in told.answer) == (most < 2)
+    assert any("Depth: " in line for line in told.more)

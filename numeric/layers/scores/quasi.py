@@ -31,6 +31,10 @@ REPEATS = 8
 _POINTS, _FEWEST, _NUMBERS = 11, 8, 1 << 23
 """log₂ of points in a sequence, most and least; numbers held at a time."""
 
+_MANY = 64
+"""Scores of all heads from which on half of the points do: these take the seconds of a flow, and K
+is known to some 10⁻³."""
+
 _RANK = 1e-12
 """The least variance of a direction, relative to the largest."""
 
@@ -52,7 +56,8 @@ def _points(tokens: int, size: int | None, heads: int = 1) -> tuple[tuple[Array,
     normals = heads * tokens * rank
     dimension = normals if size is None else normals + len(below) + rank
     held = REPEATS * 2 * normals
-    log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, _POINTS))
+    most = _POINTS - (normals >= _MANY)
+    log_points = int(np.clip(np.log2(_NUMBERS / held), _FEWEST, most))
     made = []
     for seed in range(REPEATS):
         uniform = scrambled(dimension, log_points, seed)
