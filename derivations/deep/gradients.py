@@ -168,7 +168,8 @@ def dead(sampling: Sampling) -> Verdict:
 def commuting(sampling: Sampling) -> Verdict:
     r"""$n\operatorname{Var}\log K$ of $\gamma = 1$ and $C = 1/(L-1)$ is 2 from layer 1 and 2 from
     all branches, at $L/n$ from $\frac18$ to 8. With $C = (L-1)^{-1/2}$ and lengths kept it is $2 +
-    2\sqrt L$. Both up to $O(C)$: sampled is $2 + s(L-1)$ at the derived $s$, up to $3/n$ of it."""
+    2\sqrt L$. Both up to $O(C)$: sampled is $2 + s(L-2)$ at the derived $s$, up to $3/n$ of it,
+    because $K$ of layer $L$ is averaged over the last matrix."""
     scores, errors, held = [], [], []
     for depth in (9, 33, 129, 513):
         small, between = R(1, depth - 1), 1 / sympy.sqrt(depth - 1)
@@ -177,7 +178,7 @@ def commuting(sampling: Sampling) -> Verdict:
             net = Network("relu", layer=layer)
             made = deep.simulate(net, INPUT, 1, 64, 5000, depth=depth, seed=sampling.seed)
             found = 64 * np.log(made.values / made.start).var()
-            away = abs(found / (2 + (depth - 1) * float(walk(net).spread)) - 1)
+            away = abs(found / (2 + (depth - 2) * float(walk(net).spread)) - 1)
             error, off = (2 / 5000) ** 0.5, 3 / 64
             scores.append(max(away - off, 0) / error)
             errors.append(error + off / 5)  # a bound is 5 errors or more
