@@ -40,6 +40,8 @@ _EFFECT = 0.1
 """The least change of all layers' gradients together, in units of that of one matrix."""
 _LEAST_SCORES = 0.01
 """The variance of scores below which weights of attention differ by some 10 % at most."""
+_ROUNDING = 1e-12
+"""Of a number: an error of less is none."""
 _TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
 """Networks that are tried, the accuracy of log f, and the largest factor f of a variance."""
 
@@ -66,12 +68,16 @@ class Finding(NamedTuple):
 def short(value: float, error: float = 0.0) -> str:
     """A number to four digits; with an error of two digits, to as many as that.
 
+    An error that is rounding alone is left out.
+
     >>> short(0.123456), short(1.23456, 0.0123), short(17000.4, 260), short(math.nan)
     ('0.1235', '1.235 ± 0.012', '17000 ± 260', '–')
+    >>> short(14.5, 2.4e-15)
+    '14.5'
     """
     if math.isnan(value):
         return "–"
-    if not error or not math.isfinite(error):
+    if not math.isfinite(error) or error <= _ROUNDING * abs(value):
         return f"{value:.4g}"
     places = 1 - math.floor(math.log10(error))
     rounded = f"{round(value, places):.{max(places, 0)}f}"
