@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -33,7 +33,7 @@ class Samples:
         seed: of the ensemble.
     """
 
-    values: Array
+    values: Array = field(repr=False)
     width: int
     depth: int
     start: Array

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sympy import Rational
 
 from derive import InputError, Network, layers
 from numeric import deep, flow, simulate
@@ -98,9 +99,14 @@ def test_biases_of_queries_keys_and_values() -> None:
 
 @pytest.mark.slow
 def test_a_law_of_a_depth_with_pooling() -> None:
-    net = Network("relu", C_W=2, layer="convolution(2, 3)*; pooling(3)")
-    with pytest.raises(InputError, match="the same positions"):
-        deep.law(net, np.ones((3, 2)), 1)
+    """Of a signal that is the same at all positions the last layer pools what all have: the law is
+    that of convolutions. One comparison of 400 networks, a false alarm of 0.1 %."""
+    net, X = Network("relu", C_W=2, layer="convolution(2, 3)*; pooling(3)"), np.ones((3, 2))
+    law = deep.law(net, X, 1)
+    assert (law.log_mean, law.log_variance) == (-Rational(5, 2), 5)
+    assert deep.compare(law, deep.simulate(net, X, 1, 96, draws=400, seed=1)).agrees
+    with pytest.raises(InputError, match="the same at all positions"):
+        deep.law(net, np.eye(3)[:, :2], 1)
 
 
 QUERIES = tuple(f"{x}[i] = W{x.upper()}[i,a] z[a]" for x in ("q1", "q2", "k", "v1", "v2"))
