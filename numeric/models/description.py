@@ -93,8 +93,8 @@ class Description:
         return self.reading.graph.shapes[0]
 
     def drawn(self) -> Drawn:
-        """The network as it was read, to be drawn in NumPy, beside the model itself: the matrices of
-        a sum at layer 1 one by one."""
+        """The network as it was read, to be drawn in NumPy, beside the model itself: of a sum at
+        layer 1 each matrix by itself."""
         pieces = self.structure.pieces
         return Drawn(self.reading.graph if pieces else self.structure.graph, self.laws)
 
