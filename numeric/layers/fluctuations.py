@@ -200,10 +200,8 @@ class Fluctuations:
 
     def _products(self, kind: Kind, matrix: int | None) -> tuple[Product, ...]:
         """The products in the equation of a variable with this matrix, or with none."""
-        count = self._stage.taps.count
-        number = {None: None} | {k: k // count for k in range(count * len(self._stage.matrices))}
         right = self._stage.equation(kind).right
-        return tuple(each for each in right if number[each.weight and each.weight[0]] == matrix)
+        return tuple(each for each in right if (each.weight and each.weight[0]) == matrix)
 
     def _terms(self, products: Iterable[Product]) -> list[Term]:
         """Products at the limits of collective variables, without those that are 0 there."""

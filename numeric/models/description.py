@@ -93,8 +93,10 @@ class Description:
         return self.reading.graph.shapes[0]
 
     def drawn(self) -> Drawn:
-        """The network as it was read, to be drawn in NumPy, beside the model itself."""
-        return Drawn(self.structure.graph, self.laws)
+        """The network as it was read, to be drawn in NumPy, beside the model itself: of a sum at
+        layer 1 each matrix by itself."""
+        pieces = self.structure.pieces
+        return Drawn(self.reading.graph if pieces else self.structure.graph, self.laws)
 
     def samples(self, inputs: ArrayLike) -> Array:
         """Inputs, as the model takes them, as what the network takes: (m, …, n_0).

@@ -273,6 +273,11 @@ def _back(
             if kind != "rms":
                 found = found - _mean(node, found, batch)
             return [(source, found)]
+        case Pooled(source, taps):
+            change = change if taps.into else change[:, :, None]
+            return [(source, np.einsum("tp,crtn->crpn", matrices(taps)[0], change))]
+        case Given():
+            return []
         case Sum(terms):
             return [(source, float(factor) * change) for factor, source in terms]
         case Product(left, right):

@@ -197,7 +197,8 @@ class Ensemble:
         self._description, self._X, self._plan, self._seed = description, X, planned, seed
         self._reading = by or description.reading
         self._nodes = [block.node for block in description.structure.blocks]
-        self._steps = _steps(description, planned, len(X)) if with_networks else []
+        steps = _steps(description, planned, len(X)) if with_networks else []
+        self._steps = [self._fitted(at, step) for at, step in enumerate(steps)]
         self._tangents: list[Array] = []
         self._means: list[_Means] = []
         self._tests: Tests | None = None
@@ -296,13 +297,23 @@ class Ensemble:
         per_group, seed = self._plan.per_group, (self._seed, group)
         return _group(self._reading, made, self._X, self._steps, per_group, seed)
 
-    def _misses(self, at: int) -> bool:
+    def _fitted(self, at: int, step: _Step) -> _Step:
+        """With what is given of a layer whose matrix is averaged over as the model has it."""
+        if not step.is_apart:
+            return step
+        assert step.given is not None
+        channels = self._description.structure.blocks[at - 1].width
+        for own in (step.given, step.given._replace(channels_first=channels)):
+            if not self._misses(at, own):
+                return step._replace(given=own)
+        return step._replace(is_free=False)
+
+    def _misses(self, at: int, given: _Given) -> bool:
         """True if the matrix of a layer times u is not z, so that V is not that of q: a factor of
         it may stand at another node of the model than of the graph."""
-        reading, node, given = self._reading, self._nodes[at], self._steps[at].given
+        reading, node = self._reading, self._nodes[at]
         end = self._description.structure.graph.nodes[node]
         assert isinstance(end, Linear)
-        assert given is not None
         made, below = reading.initialize([self._seed]), self._nodes[at - 1]
         values = reading.values(made)
         rows = reading.propagate(made, 0, self._X[None], below)
@@ -329,7 +340,6 @@ class Ensemble:
             made = self._reading.initialize(pilot)
             free = [each for each in rows if each.are_free and math.isfinite(each.direct)]
             unseen = _unseen(self._reading, made, self._X, self._nodes, free)
-        bad |= {at for at, step in enumerate(self._steps) if step.is_apart and self._misses(at)}
         before = self._steps
         self._steps = [
             step._replace(
@@ -352,6 +362,7 @@ class _Given(NamedTuple):
         per_product: C_W over the fan-in.
         C_b: of the biases.
         mean: the matrix, where u is a mean over positions that it takes.
+        channels_first: of the values below, if these come before positions in the model.
     """
 
     drawn: Drawn
@@ -359,9 +370,13 @@ class _Given(NamedTuple):
     per_product: float
     C_b: float
     mean: Linear | None = None
+    channels_first: int = 0
 
     def values(self, below: int, rows: Array) -> Array:
         """u by values below, (1, rows, …): no matrix stands between."""
+        if self.channels_first:
+            apart = rows.reshape(*rows.shape[:2], self.channels_first, -1)
+            rows = apart.swapaxes(2, 3).reshape(rows.shape)
         u = rows
         if self.source != below:
             u = self.drawn.propagate({"": np.zeros(1)}, below, rows, self.source)

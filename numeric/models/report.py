@@ -192,8 +192,7 @@ def _bounded(
     """With what theory leaves out by an ensemble of the network as it was read, where the estimate
     of it is coarse."""
     drawn = description.drawn()
-    is_known = drawn.is_known and not description.structure.pieces
-    if not truncation.is_coarse(derived, tensors) or not is_known:
+    if not truncation.is_coarse(derived, tensors) or not drawn.is_known:
         return derived
     own = fewer(description, planned, len(X))
     with telling("drawing the network as it was read", total=own.total) as progress:

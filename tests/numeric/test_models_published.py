@@ -57,6 +57,24 @@ def test_K_is_that_of_the_models_own_initializations(name):
         assert (abs(own.mean(axis=0) - theory) <= bound * error + left_out * scale).all(), layer
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ViT", "NanoGPT"])
+def test_a_sum_at_layer_1_is_drawn_matrix_by_matrix(name):
+    """A token beside patches, and embeddings: with the model's own matrices all values are its
+    own, and the tangent kernel."""
+    found = models.read(MODELS[name].make, inputs(name), output=MODELS[name].output)
+    drawn, nodes, X = found.drawn(), [each.node for each in found.structure.blocks], inputs(name)
+    made, given = found.reading.initialize(range(2)), found.by_positions(X)
+    own = {path: np.asarray(each, float) for path, each in found.reading.values(made).items()}
+    assert drawn.is_known
+    for node in nodes:
+        values = found.reading.propagate(made, 0, X[None], node)
+        np.testing.assert_allclose(drawn.propagate(own, 0, given[None], node), values, atol=1e-12)
+    if name == "ViT":
+        kernel = found.reading.tangents(made, X, nodes[-1:])
+        np.testing.assert_allclose(drawn.tangents(own, given, nodes[-1:]), kernel, rtol=1e-11)
+
+
 def _raw(name):
     given = inputs(name)
     several = given if isinstance(given, tuple) else (given,)

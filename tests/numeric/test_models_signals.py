@@ -12,6 +12,7 @@ import pytest
 
 from derive import InputError
 from numeric import flow, models
+from numeric.models import measurement
 from numeric.models.drawn import Drawn
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
@@ -157,6 +158,22 @@ def test_theta_of_taps_that_are_0_at_the_start_is_refused():
 def test_the_past_is_read_in_either_way():
     one, other = (models.read(lambda way=way: Causal(way), X, draws=8) for way in ("cut", "zeros"))
     np.testing.assert_array_equal(kernel(one), kernel(other))
+
+
+@pytest.mark.slow
+def test_the_matrix_behind_a_mean_of_positions_is_averaged_over():
+    """torch has channels before positions. Otherwise the standard error is 0.75 V."""
+
+    def made():
+        parts = nn.Conv1d(2, 16, 1), nn.ReLU(), nn.Conv1d(16, 16, 3, padding=1), nn.ReLU()
+        return nn.Sequential(*parts, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(16, 2))
+
+    read = models.read(made, X, draws=20)
+    sampled = measurement.measure(read, X, measurement.Plan(60, 10, 2), 3).second
+    V, se = (sampled[name].to_numpy()[-1] for name in ("V", "V_se"))
+    theory = flow(read.network, read.samples(X), read.depth, ["V"], draws=4000)["V"].to_numpy()[-1]
+    assert (abs(V - theory) < BOUND * se + 0.1 * theory.max()).all()  # and what 1/n² may add
+    assert se.max() < 0.1 * theory.max()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from derive import Network
 from derive.errors import InputError
-from derive.layers import Layer
+from derive.layers import Layer, convolution
 from numeric import compare, flow, simulate
 
 SIGNAL = np.random.default_rng(0).normal(size=(4, 3))
@@ -94,6 +94,44 @@ def test_it_is_the_v_of_all_positions(layer, activation, weights):
     # one comparison for each of the ten cases: 4.5 errors, a false alarm in 1e4 runs
     assert abs(float(sampled["V"][-1] - whole["V"][-1])) < 4.5 * standard
     assert standard < 0.06 * float(whole["V"][-1])
+
+
+def convolved(size: int, positions: int, *lines: str, **C: object) -> Layer:
+    """A layer of convolutions in place of all matrices."""
+    ((_, taps),) = convolution(size, positions).tapped
+    return Layer(*lines, C=C, taps={f"W{k}": taps for k in (1, 2, 3) if f"W{k}" in str(lines)})
+
+
+BESIDE = "z[i] = b[i] + W1[i,a] s(z[a]) + W2[i,a] z[a]"
+GATE = "f[i] = W1[i,a] z[a]", "g[i] = b2[i] + W2[i,a] z[a]", "z[i] = z[i] + W3[i,a] s(f[a]) s(g[a])"
+OUTER = "h[i] = W1[i,a] s(z[a])", "z[i] = b[i] + W2[i,a] s(h[a]) + W3[i,a] s(z[a])"
+
+
+def scores(net, inputs, other, others, **given) -> float:
+    """The largest difference of V in standard errors."""
+    one = flow(net, inputs, 3, ["V"], draws=20_000, **given)
+    two = flow(other, others, 3, ["V"], **({"draws": 20_000} if given else {}))
+    errors = np.sqrt(sum(each["V_error"].to_numpy() ** 2 for each in (one, two))) / 3.0
+    return float((abs(one["V"].to_numpy() - two["V"].to_numpy()) / (errors + 1e-12)).max())
+
+
+@pytest.mark.parametrize(
+    ("lines", "activation", "weights"),
+    [((BESIDE,), "relu", "uniform"), (GATE, "tanh", "orthogonal")],
+)
+def test_several_convolutions_of_one_stage(lines, activation, weights):
+    layer = convolved(2, 2, *lines, W1="1/3", W2="3/4")
+    net = Network(activation, weights, layer=layer, C_b=0.1, C_W=1.3)
+    assert scores(net, SIGNAL[:2], net, SIGNAL[:2]) < 5.0  # of 30 each: a false alarm in 2e4 runs
+
+
+def test_convolutions_of_constant_signals_are_one_matrix():
+    """Also where two matrices read other neurons, as no other road has their V."""
+    C = {"W2": "1/3", "W3": "3/4"}
+    layers = convolved(2, 3, *OUTER, **C), Layer(*OUTER, C=C)
+    one, other = (Network("relu", layer=layer, C_b=0.1, C_W=1.3) for layer in layers)
+    constant = np.repeat(SIGNAL[:2, None], 3, axis=1)
+    assert scores(one, constant, other, SIGNAL[:2], positions=[0]) < 5.0
 
 
 @pytest.mark.slow
@@ -228,9 +266,16 @@ def test_v_of_an_image_is_that_of_an_ensemble(layer, positions):
 
 
 @pytest.mark.slow
-def test_blocks_with_activations_before_both_matrices_meet_an_ensemble():
+@pytest.mark.parametrize(
+    "layer",
+    [
+        f"around({STANDARD}, norm=rms)*; pooling(4)",
+        [*[convolved(3, 4, *OUTER, W2="1/3", W3="3/4")] * 2, "pooling(4)"],
+    ],
+)
+def test_blocks_with_activations_before_both_matrices_meet_an_ensemble(layer):
     """No other road has their V: z' = γ z + W₂ σ(W₁ σ(y)) is kept by permutations alone."""
-    net = Network("relu", layer=f"around({STANDARD}, norm=rms)*; pooling(4)", C_b=0.1, C_W=1.5)
+    net = Network("relu", layer=layer, C_b=0.1, C_W=1.5)
     theory = flow(net, SIGNAL, 4, ["K", "V"], draws=100_000)
     sizes = [(16, 12_000), (32, 8000), (64, 4000)]
     sampled = [simulate(net, SIGNAL, n, 4, draws) for n, draws in sizes]
