@@ -74,6 +74,7 @@ class Law:
         kept: of a filter some of whose taps are always 0, which are not; the shape is without them.
         wanted: the number of entries that would decide which initializer it is, if any; 0 if it is
             decided.
+        spread: by how much the size of the whole matrix differs between initializations, relative.
     """
 
     kind: str
@@ -87,6 +88,7 @@ class Law:
     size: int = 1
     kept: tuple[bool, ...] = ()
     wanted: int = field(default=0, compare=False)
+    spread: float = field(default=0.0, compare=False)
 
     @property
     def keeps_rotations(self) -> bool:
@@ -269,7 +271,7 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
     C = _float(measured.value * fan_in * share)
     if spread:
         told = f"of a size that differs by {100 * spread:.2g} % between initializations"
-        return Law(kind, shape, C, error, kurtosis, told, density)
+        return Law(kind, shape, C, error, kurtosis, told, density, spread=spread)
     return Law(kind, shape, C, error, kurtosis, "", density, rivals, wanted=wanted)
 
 

@@ -260,16 +260,20 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     K = C_b + C_W S changes by δC_b + δC_W S, and as much, relative, is carried on to the layers
     behind, or more by d log K'/d log K = χ_∥ K/K'. Θ and its spread have a factor C_W from every
     layer, and what K's change makes of it. Matrices of one shape may have one measured law, whose
-    error they share: it adds up from layer to layer; errors of several laws are independent.
-    Derived here.
+    error they share: it adds up from layer to layer; errors of several laws are independent. If
+    the sizes of matrices differ by a share s between initializations, K does by 2s, and V has
+    n (2s)² K² that theory leaves out. Derived here.
     """
     K, nodes = derived.variances, description.structure.graph.nodes
     changes, found = dict[Law, float](), np.zeros(len(K))
+    of_sizes = np.zeros(len(K))
     for at, block in enumerate(description.structure.blocks):
         matrices: list[Any] = [nodes[each] for each in block.matrices]
         carried = float(derived.parallel[at] * K[at - 1] / K[at]) if at and K[at] else 1.0
         changes = {law: max(1.0, carried) * change for law, change in changes.items()}
+        of_sizes[at] = max(1.0, carried) ** 2 * of_sizes[at - 1] if at else 0.0
         for node in matrices:
+            of_sizes[at] += (2 * description.laws[node.weight].spread) ** 2
             law, added = description.laws[node.weight], law_of_biases(node, description.laws)
             if law.error and node.scale:
                 changes[law] = changes.get(law, 0.0) + law.error / float(law.C)
@@ -279,6 +283,7 @@ def with_reading(description: Description, derived: Theory) -> Theory:
         found[at] = math.hypot(*changes.values())
     if not found.any():
         return derived
+    n = float(description.network.width or 1)
 
     def wider(table: xarray.Dataset, names: Sequence[str]) -> xarray.Dataset:
         rows = table["layer"].to_numpy() - 1
@@ -292,6 +297,10 @@ def with_reading(description: Description, derived: Theory) -> Theory:
         )
 
     first, second = wider(derived.first, ("K", "Theta", "spread")), wider(derived.second, ("V",))
+    if "V" in second:
+        rows, others = second["layer"].to_numpy() - 1, [1] * (second["V"].ndim - 1)
+        sizes = np.reshape((n * of_sizes * K**2)[rows], (-1, *others))
+        second = second.assign({"V_error": np.hypot(second["V_error"], sizes)})
     below = None if derived.below is None else wider(derived.below, ("K",))
     return derived._replace(first=first, second=second, below=below, uncertain=found)
 

@@ -420,3 +420,23 @@ def test_a_factor_of_scores_is_one_wherever_it_stands(power):
     assert found[0].network == found[1].network == found[2].network
     K = flow(found[0].network, found[0].samples(tokens), 2, ["K"], width=24)["K"].to_numpy()
     assert (K[1].diagonal() > K[0].diagonal()).all()
+
+
+@pytest.mark.slow
+def test_sizes_that_differ_are_allowed_for():
+    """A matrix over its largest singular value: V of layer 1 is no 0, as theory of one size has."""
+    x = np.random.default_rng(0).standard_normal((2, 20))
+
+    def model():
+        first = nn.utils.parametrizations.spectral_norm(nn.Linear(20, 48), n_power_iterations=20)
+        return nn.Sequential(first, nn.ReLU(), nn.Linear(48, 2))
+
+    read = models.read(model, x)
+    (law,) = (each for path, each in read.laws.items() if each.spread)
+    singular = [
+        np.linalg.svd(np.random.default_rng(seed).uniform(-1, 1, (48, 20)), compute_uv=False)
+        for seed in range(500)
+    ]
+    sizes = [np.sqrt((s**2).sum()) / s[0] for s in singular]
+    assert law.spread == pytest.approx(np.std(sizes) / np.mean(sizes), rel=0.25)
+    assert models.report(model, x, more=True, draws=300).agrees
