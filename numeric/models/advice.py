@@ -92,14 +92,18 @@ def is_read_right(
     """By the model's own draws: what agrees, and the error that would have been seen."""
     question, told, values = "Is the model read right?", [], dict[str, Any]()
     wrong = [each for each in comparisons if not each.agrees]
+    by_name = dict[str, list[Comparison]]()
     for each in comparisons:
-        name = ", ".join(each.tensors)
+        by_name.setdefault(", ".join(each.tensors), []).append(each)
+    for name, parts in by_name.items():  # several where layers differ in their positions
+        each = max(parts, key=lambda part: part.resolution)
         if name == "V":
             n = int(each.widths[0])
             told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))
         elif name != "spread":
             told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
-        values[name] = {"agrees": each.agrees, "resolution": each.resolution}
+        agrees = all(part.agrees for part in parts)
+        values[name] = {"agrees": agrees, "resolution": each.resolution}
     rate = f"false alarms: {one_in(alarms)}"
     values |= {"agrees": not wrong, "initializations": draws, "false_alarms": alarms}
     if not wrong:
