@@ -47,6 +47,7 @@ BASE = {
     "deep": ["--activation", "linear"],
     "batchnorm": ["--width", "6", "--batch", "3", "--depth", "2", "--draws", "4"],
     "cite": ["000"],
+    "completion": ["bash"],
 }
 """A call of each command that ends at once."""
 

@@ -84,7 +84,7 @@ def statistics(K: Array) -> Array:
 
 
 def moved(K: Array, change: Array) -> Array:
-    """What the statistics change by where K changes, to first order."""
+    """The change of the statistics where K changes, to first order."""
     rates = [change[:, a, a] / K[:, a, a] / 2 for a in (0, 1)]
     rho = statistics(K)[:, 2]
     turned = rho * (change[:, 0, 1] / K[:, 0, 1] - sum(rates))

@@ -66,7 +66,7 @@ class _Skip:
         return polynomial({(carried.parameters, 0): carried.coefficient}, self._symbol)
 
     def moved(self, name: str, value: sympy.Expr) -> sympy.Expr:
-        """What G1 or V is behind the layer, 0 before it, with this value of G1_s or V_s."""
+        """G1 or V behind the layer, 0 before it, with this value of G1_s or V_s."""
         target = named(name)
         samples = (1,) * len(target.subscripts)
         terms = skip_closure.recursion_of(target, *self._open, samples)

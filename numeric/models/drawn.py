@@ -142,8 +142,8 @@ class Drawn:
         return np.asarray(found)
 
     def columns(self, node: Linear, u: Array) -> Array:
-        """What a matrix multiplies, (count, rows, columns), of values at its source, (count, rows,
-        …), of a matrix with one result for each row."""
+        """The arrays that a matrix multiplies, (count, rows, columns), of values at its source,
+        (count, rows, …), of a matrix with one result for each row."""
         return self._columns(node, u.reshape(*u.shape[:2], *self._axes(node.source)))
 
     def _columns(self, node: Linear, u: Array) -> Array:

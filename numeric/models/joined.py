@@ -92,7 +92,7 @@ def law(parts: Sequence[Piece], laws: Mapping[str, Law], width: int) -> Law:
 
 
 def features(parts: Sequence[Piece], laws: Mapping[str, Law], signals: Array) -> Array:
-    """What the one matrix takes, (m, positions, columns), of inputs (m, positions, channels)."""
+    """The inputs of the one matrix, (m, positions, columns), of inputs (m, positions, channels)."""
     largest, found = float(_largest(parts, laws)), list[Array]()
     for part in parts:
         table = isinstance(part.source, Given)

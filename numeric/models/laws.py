@@ -511,7 +511,7 @@ def _shared(b: Array) -> str | None:
 
 
 def beyond(count: int) -> float:
-    """What the sum of so many squared standard normal numbers exceeds once in 10⁹."""
+    """The bound that a sum of so many squared standard normal numbers exceeds once in 10⁹."""
     return float(special.chdtri(count, 1e-9))
 
 

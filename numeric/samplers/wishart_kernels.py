@@ -156,7 +156,7 @@ def load(S: Array, first: int, factor: float, out: Array) -> None:
 
 @driver
 def store(L: Array, first: int, factor: float, out: Array) -> None:
-    """What `load` turned, turned back."""
+    """The rows that `load` turned, turned back."""
     for s in range(min(LANES, out.shape[0] - first)):
         own = out[first + s]
         for a in range(own.shape[0]):
