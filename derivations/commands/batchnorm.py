@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from derive.activations.functions import Activation
 
+_MOST = 10**7
+"""Networks that may be drawn, which have errors of 0.03 % of the spread."""
+
 _COLUMNS = ("gap", "gap_se", "gap_sq", "gap_sq_se")
 
 
@@ -46,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
     activation = activations.by_name(options.activation)
     plots.check(options.plot)
     rows.check(options)
+    if options.draws > _MOST:
+        raise InputError("--draws", options.draws, f"at most {_MOST}")
     if options.run is not None:
         make_directory("--run", options.run)
     found = ensembles.simulate(
