@@ -371,20 +371,17 @@ class _Tree:
             self._factors(level, place, mean[:, None] + self._slope(level + place, level) * y)
             for place, mean in enumerate(nodes.means)
         ]
-        ones = np.ones((len(nodes.left), len(y)))
-        known: dict[Suffix, Array] = {(): ones}
-
-        def multiplied(suffix: Suffix) -> Array:
-            if suffix not in known:
-                place = len(factors) - len(suffix)
-                factor, rest = factors[place][suffix[0]], suffix[1:]
-                known[suffix] = factor * multiplied(rest) if rest else factor
-            return known[suffix]
-
+        known: dict[Suffix, Array] = {(): np.ones((len(nodes.left), len(y)))}
+        for each in self._suffixes[level]:
+            for start in reversed(range(len(each))):
+                tail, rest = each[start:], each[start + 1 :]
+                if tail not in known:
+                    factor = factors[start - len(each)][tail[0]]
+                    known[tail] = factor * known[rest] if rest else factor
         return {
             each: np.array([np.einsum("pk,k->p", part, weights) for part in (value, np.abs(value))])
             for each in self._suffixes[level]
-            for value in (multiplied(each),)
+            for value in (known[each],)
         }
 
     def _slope(self, row: int, level: int) -> float:
