@@ -21,6 +21,7 @@ from derive import layers
 from derive.deep import walk
 from derive.network import Network
 from numeric import deep
+from numeric.random.matrices import frames
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -35,10 +36,7 @@ def matrices(law: str, width: int, draws: int, rng: Rng) -> Array:
     if law == "uniform":
         return np.asarray(np.sqrt(3 / width) * rng.uniform(-1, 1, shape))
     normal = rng.standard_normal(shape)
-    if law == "gaussian":
-        return np.asarray(normal / np.sqrt(width))
-    q, r = np.linalg.qr(normal)
-    return np.asarray(q * np.sign(np.einsum("...ii->...i", r))[:, None])
+    return np.asarray(normal / np.sqrt(width)) if law == "gaussian" else frames(normal)
 
 
 def applied(W: Array, vectors: Array) -> Array:
