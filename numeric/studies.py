@@ -5,7 +5,6 @@ study(net, inputs, depth=8, widths=(32, 64, 128))
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -125,12 +124,8 @@ class Study:
 
     def plot(self, path: str | os.PathLike[str]) -> Path:
         """Write the figure to a file that ends in .svg, .pdf or .png; return its path."""
-        place, image = Path(path), io.BytesIO()
-        if place.suffix.lower() not in (".svg", ".pdf", ".png"):
-            raise InputError("path", str(path), "a file that ends in .svg, .pdf or .png")
-        self.figure().savefig(image, format=place.suffix[1:].lower())
-        outputs.write(image.getvalue(), place, "path")
-        return place
+        outputs.check_figure(path)
+        return outputs.write_figure(self.figure(), path)
 
     def __repr__(self) -> str:
         last = int(self.theory["layer"].to_numpy()[-1])
