@@ -47,6 +47,12 @@ class Bibliography(str):
     def __repr__(self) -> str:
         return str(self)
 
+    @property
+    def entries(self) -> dict[str, str]:
+        """The entries by their keys."""
+        found = [entry.strip() for entry in re.split(r"\n(?=@)", self)]
+        return {entry.partition("{")[2].partition(",")[0]: entry for entry in found}
+
 
 def rests_on(*keys: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Mark a function as resting on these entries of `sources.bib`."""
@@ -71,8 +77,7 @@ def note(*keys: str) -> None:
 def entries() -> dict[str, str]:
     """The entries of `sources.bib` by their keys."""
     text = files(__package__).joinpath("sources.bib").read_text(encoding="utf-8")
-    found = [entry.strip() for entry in re.split(r"\n(?=@)", text)]
-    return {entry.partition("{")[2].partition(",")[0]: entry for entry in found}
+    return Bibliography(text).entries
 
 
 def cite(*which: str) -> Bibliography:

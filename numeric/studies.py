@@ -5,7 +5,6 @@ study(net, inputs, depth=8, widths=(32, 64, 128))
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -125,12 +124,8 @@ class Study:
 
     def plot(self, path: str | os.PathLike[str]) -> Path:
         """Write the figure to a file that ends in .svg, .pdf or .png; return its path."""
-        place, image = Path(path), io.BytesIO()
-        if place.suffix.lower() not in (".svg", ".pdf", ".png"):
-            raise InputError("path", str(path), "a file that ends in .svg, .pdf or .png")
-        self.figure().savefig(image, format=place.suffix[1:].lower())
-        outputs.write(image.getvalue(), place, "path")
-        return place
+        outputs.check_figure(path)
+        return outputs.write_figure(self.figure(), path)
 
     def __repr__(self) -> str:
         last = int(self.theory["layer"].to_numpy()[-1])
@@ -256,7 +251,7 @@ def _series(name: str) -> tuple[str, ...]:
 def in_proportion(
     net: Network,
     inputs: ArrayLike | Exchangeable,
-    depth: int | None,
+    depth: int,
     widths: Sequence[int],
     tensors: Wanted | Iterable[Wanted],
     argument: str = "widths",
@@ -269,7 +264,7 @@ def in_proportion(
     """
     least = min(widths)
     if isinstance(inputs, Exchangeable) or not _depends_on_size(
-        net, np.shape(inputs)[-1:], depth, widths, tensors
+        net, np.shape(inputs)[-1], depth, widths, tensors
     ):
         return [inputs] * len(widths)
     if any(width % least for width in widths):
@@ -283,19 +278,17 @@ def in_proportion(
 
 def _depends_on_size(
     net: Network,
-    size: tuple[int, ...],
-    depth: int | None,
+    n_0: int,
+    depth: int,
     widths: Sequence[int],
     tensors: Wanted | Iterable[Wanted],
 ) -> bool:
     """True if layer 1 depends on n_0/n, so that equal inputs give no series in 1/n."""
-    deep = (net.depth or 10) if depth is None else depth
-    scheme = Scheme(net.weights_at(2, depth=deep), group=net.tabulated(deep).group)
-    first = scheme.first(net.weights_at(1, depth=deep))
+    scheme = Scheme(net.weights_at(2, depth=depth), group=net.tabulated(depth).group)
+    first = scheme.first(net.weights_at(1, depth=depth))
     found = {
         atom
         for name in closure(wanted(tensors), scheme)
         for atom in through(name, first).atoms(Parameter)
     }
-    above = any(min(widths) < n_0 for n_0 in size)
-    return len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and above))
+    return len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0))

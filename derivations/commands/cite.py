@@ -24,8 +24,7 @@ def run(given: argparse.Namespace) -> int:
     from derive.citations import cite
 
     rows.check(given)
-    text = str(cite(*given.which))
-    found = ((entry.partition("{")[2].partition(",")[0], entry) for entry in text.split("\n\n"))
-    if not rows.are_written(given, ("key", "bibtex"), found):
-        print(text)
+    found = cite(*given.which)
+    if not rows.are_written(given, ("key", "bibtex"), list(found.entries.items())):
+        print(found)
     return 0

@@ -71,7 +71,7 @@ def _options(command: argparse.ArgumentParser) -> list[str]:
 def _values(command: argparse.ArgumentParser) -> Iterator[tuple[str, list[str]]]:
     """The options that take one of some values."""
     for each in command._actions:
-        chosen = [*map(str, each.choices or ()), *(_names(each.dest) if not each.choices else ())]
+        chosen = list(map(str, each.choices)) if each.choices else _names(each.dest)
         if chosen:
             yield from ((option, chosen) for option in each.option_strings)
 

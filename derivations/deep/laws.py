@@ -110,7 +110,7 @@ def commuting() -> Verdict:
     return equal(found, expected)
 
 
-@claim("deep", "21", "a skip around one matrix: the walk has a memory")
+@claim("deep", "20", "a skip around one matrix: the walk has a memory")
 def one_matrix() -> Verdict:
     r"""$z' = \gamma z + W\sigma(z)$ with $C_W\langle\sigma^2\rangle = (1 - \gamma^2)K$. With
     $\sigma^2 = \sum_k c_k\,{\rm he}_k$ at $K = 1$, the mean of ${\rm he}_k(z_i)$ over the neurons

@@ -280,7 +280,7 @@ def in_chain(width: int, layers: int, power: int, start: sympy.Rational) -> symp
 CUBIC = R(-1, 3)
 
 
-@claim("deep", "27", "000's question: exact networks of 2 and 3 neurons are this chain")
+@claim("deep", "26", "000's question: exact networks of 2 and 3 neurons are this chain")
 def exact_networks() -> Verdict:
     r"""$\sigma = z - z^3/3$: $K$ of layers 2 and 3, $V$ and the six-point function of layer 2, from
     exact sums over pairings of Haar matrices, are the moments of $q$ in the chain, times those of
@@ -302,7 +302,7 @@ def exact_networks() -> Verdict:
 SECOND = sympy.Symbol("m", positive=True)
 
 
-@claim("deep", "26", "of a law of the weights one number counts: its second moment")
+@claim("deep", "25", "of a law of the weights one number counts: its second moment")
 def laws() -> Verdict:
     r"""The eigenvalues of $WW^{\mathsf T}$ have the mean 1 and the second moment $m\ge1$: 1 with
     orthogonal weights alone, 2 with Gaussian ones or independent entries, $1/\gamma$ at the

@@ -368,7 +368,7 @@ def _read(given: Shape) -> sympy.Expr:
     if not isinstance(given, str):
         raise InputError("shape", given, _SHAPE)
     try:
-        return parse_with(given, {"z": z, "n": n}, {}, _SHAPE)
+        return parse_with(given, {"z": z, "n": n}, {}, _SHAPE, "shape")
     except InputError:
         if _WIDTH.search(given):
             raise

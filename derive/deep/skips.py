@@ -18,10 +18,10 @@ from ..activations.functions import Activation
 from ..engine import functionals, skip_closure
 from ..engine.factored import polynomial
 from ..engine.scheme import Scheme
+from ..engine.skips import gamma_of
 from ..engine.stages import Stage
 from ..engine.step import Step, through
 from ..engine.tensors import named
-from ..engine.trees import STREAM
 from ..engine.variances import unbound
 from ..errors import InputError
 from ..symbols import C_W, C_b, K, tensor
@@ -62,8 +62,7 @@ class _Skip:
     @property
     def gamma(self) -> sympy.Expr:
         """γ, the skip."""
-        (carried,) = (x for x in self.step.through.equation(STREAM).right if x.weight is None)
-        return polynomial({(carried.parameters, 0): carried.coefficient}, self._symbol)
+        return polynomial(gamma_of(self.step.through), self._symbol)
 
     def moved(self, name: str, value: sympy.Expr) -> sympy.Expr:
         """G1 or V behind the layer, 0 before it, with this value of G1_s or V_s."""

@@ -40,6 +40,7 @@ from ..work.caches import cache
 from .atoms import with_labels
 from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
+from .skips import gamma_of
 from .stages import Stage, linear
 from .sums import Contraction, Element, Sum, Sums
 from .taps import MOVED
@@ -225,9 +226,7 @@ class _Average:
         self._own = {
             (term.parameters, 0): term.coefficient for term in right if term.weight is not None
         }
-        self._carried = {
-            (term.parameters, 0): term.coefficient for term in right if term.weight is None
-        }
+        self._carried = gamma_of(stage)
         own = {(whole.parameters, 0): whole.coefficient}
         self._prefactor = multiply(own, through.scale, 0)
         self._mark, self._share = stage.taps.mark, Fraction(1, stage.taps.count)

@@ -47,7 +47,7 @@ from ..work.caches import cache
 from .exchangeable import TEST, Labels, Local, Moment, Pair, Tangent, mean
 from .neurons import first_order, leading, moment
 from .norms import norm_of
-from .skips import is_skip
+from .skips import gamma_of, is_skip
 from .stages import DENSE, LEFT, Collective, Product, Stage, Variable
 from .taps import AGAIN
 from .tensors import Name, Tensor, kernel_label, named, tensor
@@ -262,11 +262,7 @@ class _Reduction:
 
     def __init__(self, stages: tuple[Stage, ...], arguments: Labels = (1,)) -> None:
         self._arguments = arguments
-        self._gamma: Expansion = {
-            (term.parameters, 0): term.coefficient
-            for term in stages[-1].equation(STREAM).right
-            if term.weight is None
-        }
+        self._gamma = gamma_of(stages[-1])
         self._kernel = kernel_label(stages[-1].argument_kinds[0])
         self._norm, reading = norm_of(stages), stages[-1].taps
         self._again = AGAIN if reading.past is not None and reading.mark else 0

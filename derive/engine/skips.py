@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..arithmetic.polynomials import Expansion
 from .stages import LEFT, Function, Stage, Variable
 from .trees import STREAM
 
@@ -28,3 +29,9 @@ def is_skip(stages: Sequence[Stage]) -> bool:
         term.factors == (Function(0, 0, term.weight[1]),) for term in summed if term.weight
     )
     return single and [term.factors for term in carried] == [(Variable(STREAM, LEFT),)]
+
+
+def gamma_of(stage: Stage) -> Expansion:
+    """γ, the share of z that a layer carries past its matrices."""
+    right = stage.equation(STREAM).right
+    return {(term.parameters, 0): term.coefficient for term in right if term.weight is None}

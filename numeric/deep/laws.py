@@ -27,6 +27,7 @@ from derive.layers import dense
 from derive.network import Network, dense_network
 
 from ..arrays import Array
+from ..checks import checked_inputs
 from ..flows import flow
 
 _RATIO = "layers of weights behind layer 1 over the width, (L − 1)/n: a number of 0 or more"
@@ -198,12 +199,13 @@ def law(net: Network, inputs: ArrayLike, ratio: sympy.Expr | float | str) -> Law
 def first_kernel(net: Network, inputs: ArrayLike) -> Array:
     """K of layer 1; at each position of a signal that of a dense layer, whose mean over the
     positions any layer 1 has."""
-    known = replace(net, layer=dense()) if net.layer.free_symbols else net
-    table = flow(known, inputs, 1 + len(net.pattern(1).once), ["K"], width=_WIDE)
+    depth, plain = 1 + len(net.pattern(1).once), replace(net, layer=dense())
     if net.layer.input_axes:
-        signal = np.asarray(inputs, float)
-        vectors = signal.reshape(-1, signal.shape[-1])
-        table = flow(replace(net, layer=dense()), vectors, 1, ["K"], width=_WIDE)
+        rows = checked_inputs(inputs, net.layer, depth).X
+        table = flow(plain, rows, 1, ["K"], width=_WIDE)
+    else:
+        known = plain if net.layer.free_symbols else net
+        table = flow(known, inputs, depth, ["K"], width=_WIDE)
     return np.atleast_2d(table["K"].sel(layer=1).to_numpy())
 
 

@@ -5,16 +5,22 @@ Devices and pipes are written to directly.
 
 from __future__ import annotations
 
+import io
 import keyword
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from derive.errors import InputError
 
 from .. import checks
 from . import modules
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FIGURES = ".svg", ".pdf", ".png"
 _IMPORTED = "collections", "functools", "itertools", "math", "numba", "numpy", "typing"
 """What an emitted module imports, and may not be called."""
 
@@ -113,6 +119,21 @@ def write(content: str | bytes, path: str | os.PathLike[str], argument: str = "p
         wanted = f"a file that can be written ({error.strerror})"
         raise InputError(argument, str(path), wanted) from None
     return Path(path)
+
+
+def check_figure(path: str | os.PathLike[str], argument: str = "path") -> str:
+    """The format of a figure's file: svg, pdf or png; InputError for another ending."""
+    ending = Path(path).suffix.lower()
+    if ending not in _FIGURES:
+        raise InputError(argument, str(path), f"a file that ends in {', '.join(_FIGURES)}")
+    return ending[1:]
+
+
+def write_figure(figure: Figure, path: str | os.PathLike[str], argument: str = "path") -> Path:
+    """Write a figure of Matplotlib, the same bytes each time; return the given path."""
+    image, kind = io.BytesIO(), check_figure(path, argument)
+    figure.savefig(image, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    return write(image.getvalue(), path, argument)
 
 
 def _write_through(content: bytes, target: Path) -> None:

@@ -8,11 +8,9 @@ is mostly noise.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .compare import Comparison
-    from .scores import Row
+from .compare import WEAK, Comparison
+from .scores import Row
 
 FIRST = 1000
 """Draws of the first comparison."""
@@ -30,8 +28,6 @@ def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
         draws: their number, returned if more would not help.
         inputs: samples that a batch takes through each network; they cost as many draws.
     """
-    from .compare import WEAK  # noqa: PLC0415  (the command line reads FIRST and MOST alone)
-
     needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
     most = max((each for each in needed if each <= MOST / inputs), default=0)
     return max(draws, FIRST * math.ceil(most / FIRST))
@@ -43,7 +39,6 @@ def to_resolve(comparison: Comparison, draws: int) -> float:
     Infinite where the terms in 1/n that theory lacks at one width keep a number weak by themselves;
     what an extrapolation allows for is mostly noise.
     """
-    from .compare import WEAK  # noqa: PLC0415  (the command line reads FIRST and MOST alone)
 
     def needed(row: Row) -> float:
         fixed = 0.0 if comparison.degree else row.next_term**2
