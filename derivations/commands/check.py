@@ -30,7 +30,7 @@ BOOK = (
 )
 """What the book and its report import beyond `derive` and `numeric`: the extra `book`."""
 CLAIM = ("source", "equation", "title", "verdict", "detail")
-"""What is said of a claim in a row."""
+"""The columns of a claim in a row."""
 SELDOM = 30.0
 """Seconds between two lines of progress in a log."""
 

@@ -1,4 +1,4 @@
-r"""What a layer adds to G1/K and V/K² behind a skip around one matrix, z' = γz + Wσ(z).
+r"""The terms that a layer adds to G1/K and V/K² behind a skip around one matrix, z' = γz + Wσ(z).
 
 A neuron's z' remembers its z, so that the steps of log K are not independent. With σ(cz) = cσ(z)
 this memory, κ_b/K^{1+b/2} and G_b/K^{b/2} of `engine.functionals`, comes to rest as γ^{bℓ}. The

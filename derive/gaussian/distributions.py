@@ -1,4 +1,4 @@
-"""What stands at one sample, σ made of pieces between kinks: a function and δ's at the kinks."""
+"""The distribution at one sample of σ in pieces between kinks: a function, and δ's at the kinks."""
 
 from __future__ import annotations
 

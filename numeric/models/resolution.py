@@ -1,4 +1,4 @@
-"""What a weak verdict is limited by: the draws, or the terms that theory leaves out.
+"""The limit of a weak verdict: the draws, or the terms that theory leaves out.
 
 An engineer needs the digits of V where networks differ by it, and else that it is small: V/(nK²) is
 known where it is known to 20 % or to ±0.005, a twentieth of what makes initializations differ

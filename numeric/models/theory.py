@@ -50,7 +50,7 @@ _DEEPEST = 1024
 _DEEPEST_SIGNAL, _MOST_POSITIONS = 64, 64
 """Layers of a signal, whose V takes an ensemble of averages at each depth, and its positions."""
 _ACCURACY = 1e-4
-"""What rounding may change of a tensor in a report."""
+"""The change of a tensor in a report that rounding may make."""
 _FIRST = 8
 """Layers that say first how K grows."""
 _LARGEST = 1e5

@@ -300,4 +300,4 @@ def draw_stream(
 
 
 ENTRIES = draw_scores, draw_attended, draw_stream
-"""What is called from Python."""
+"""The kernels that Python calls."""

@@ -874,7 +874,7 @@ _WAYS = {
     "mul": "write h = h * factor",
     **dict.fromkeys(("index_select", "gather", "scatter"), "use each neuron once, in order"),
 }
-"""What to do about operations that are not read."""
+"""Advice on operations that are not read."""
 
 
 def reshapes(node: fx.Node) -> bool:

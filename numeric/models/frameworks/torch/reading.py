@@ -475,7 +475,7 @@ _TRACED = {
     "control flow": "; decide by what is known when the model is made, not by values or shapes",
     "item assignment": "; put parts together with torch.cat",
 }
-"""What to do about a forward that torch.fx cannot trace, by a part of its message."""
+"""Advice on a forward that torch.fx cannot trace, by a part of its message."""
 
 
 def _place(error: Exception) -> str:
