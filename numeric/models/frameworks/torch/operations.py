@@ -739,9 +739,8 @@ def _repeated(tracer: Tracer, u: Value, *given: Any) -> Value:
 
 def _clamped(tracer: Tracer, u: Value, min: Any = None, max: Any = None) -> Value:
     """u between two numbers, of which one may be missing."""
-    low = -sympy.oo if min is None else functions.exact(min)
-    high = sympy.oo if max is None else functions.exact(max)
-    return tracer.apply(lambda a: sympy.Max(low, sympy.Min(high, a)), u)
+    low, high = -sympy.oo if min is None else min, sympy.oo if max is None else max
+    return tracer.apply(functions.hard_tanh, u, low, high)
 
 
 def _gated(tracer: Tracer, u: Value, dim: int = -1) -> Value:
