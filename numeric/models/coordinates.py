@@ -239,7 +239,7 @@ class _Width:
         one = steps.made(model, width, seed)
         outputs = steps.of_modules(one, steps.tensor(X))[-1].shape[1]
         self.Y = _targets(targets, len(X), outputs)
-        self.description, self.theory = self._read(one)
+        self.description, self.theory = self._read()
         self.kinds: dict[str, str] = {}
         self.rates: dict[str, dict[str, float]] = {}
         if self.description is None:
@@ -247,7 +247,7 @@ class _Width:
         else:
             self.layers = [f"layer {k + 1}" for k in range(self.description.depth)]
 
-    def _read(self, one: Any) -> tuple[Description | None, Theory | None]:
+    def _read(self) -> tuple[Description | None, Theory | None]:
         try:
             found = read(lambda: self._make(self.width), self.X)
             if found.positions or found.structure.ending:
