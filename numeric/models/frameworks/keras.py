@@ -354,8 +354,7 @@ def _averaged_whole(tracer: Tracer, layer: Any, u: Value) -> Value:
 
 
 def _flat(tracer: Tracer, layer: Any, u: Value) -> Value:
-    if isinstance(u, Neurons) and u.node == 0 and len(tracer.given) > 1:
-        tracer.signal(u, len(tracer.given) - 1)
+    tracer.as_given(u)
     is_signal = isinstance(u, Neurons) and tracer.graph.shapes[u.node]
     return replace(u, form="flat") if is_signal and isinstance(u, Neurons) else u
 
