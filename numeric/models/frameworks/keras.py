@@ -127,11 +127,12 @@ class KerasReading(Reading):
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
         """See `Reading`."""
+        before = tensorflow.config.functions_run_eagerly()
         tensorflow.config.run_functions_eagerly(True)
         try:
             yield
         finally:
-            tensorflow.config.run_functions_eagerly(False)
+            tensorflow.config.run_functions_eagerly(before)
 
     @property
     def _variables(self) -> list[Any]:
