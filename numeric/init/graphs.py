@@ -135,7 +135,7 @@ class Graph(Tracer):
         self._uses.append((path.rpartition(".")[0], source))
         return self._added(Linear(source, path, None, 0, 0))
 
-    def _otherwise(self, node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
+    def _otherwise(self, node: fx.Node, args: tuple[Any, ...], why: UnreadableError) -> Neurons:
         """What a model's reader refuses."""
         del why
         given: list[Neurons | Collective] = []

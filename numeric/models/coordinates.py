@@ -26,7 +26,7 @@ from .advice import short
 from .description import Description, read
 from .networks import law_of_weights
 from .sequential import FALSE_ALARMS, one_in
-from .theory import Theory, rates, theory
+from .theory import MOST_INPUTS, Theory, rates, theory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,8 +35,6 @@ TOLERANCE = 0.15
 """The |slope| in log width that a well parametrised model may have at finite width."""
 _DRAWS, _STEPS, _SHARE, _ADAM = 16, 3, 0.2, 1e-3
 """Initializations of each width, steps, the share of the stable rate for SGD, and Adam's rate."""
-_MOST_INPUTS = 8
-"""Inputs up to which theory is computed."""
 
 PARAMETRISATIONS: dict[str, dict[str, tuple[float, float, float]]] = {
     "standard": {"weights": (0, -0.5, -0.5), "SGD": (0, 0, 0), "Adam": (0, 0, 0)},
@@ -241,7 +239,7 @@ class _Width:
         one = steps.made(model, width, seed)
         outputs = steps.of_modules(one, steps.tensor(X))[-1].shape[1]
         self.Y = _targets(targets, len(X), outputs)
-        self.description, self.theory = self._read(one)
+        self.description, self.theory = self._read()
         self.kinds: dict[str, str] = {}
         self.rates: dict[str, dict[str, float]] = {}
         if self.description is None:
@@ -249,14 +247,14 @@ class _Width:
         else:
             self.layers = [f"layer {k + 1}" for k in range(self.description.depth)]
 
-    def _read(self, one: Any) -> tuple[Description | None, Theory | None]:
+    def _read(self) -> tuple[Description | None, Theory | None]:
         try:
             found = read(lambda: self._make(self.width), self.X)
             if found.positions or found.structure.ending:
                 self.remarks.append("no theory of signals, or of outputs that were not read")
                 return None, None
-            if len(self.X) > _MOST_INPUTS:
-                self.remarks.append(f"no theory of more than {_MOST_INPUTS} inputs")
+            if len(self.X) > MOST_INPUTS:
+                self.remarks.append(f"no theory of more than {MOST_INPUTS} inputs")
                 return found, None
             return found, theory(found, self.X, 1)
         except InputError as error:

@@ -320,11 +320,11 @@ def _check_values(description: Description, model: Any, given: Array | None) -> 
     orders = [values, _by_positions(reading.graph, values)]
     for block, own in zip(several, owns, strict=True):
         width, least = reading.graph.widths[block.node], 1e-3 * float(abs(own).max())
-        reads = [
+        reads = (
             drawn.propagate(each, 0, states.reshape(1, len(X), -1), block.node) for each in orders
-        ]
-        placed = [each.reshape(1, len(X), -1, width) for each in reads]
-        both = [each.reshape(own.shape) for one in placed for each in (one, one.mT)]
+        )  # by the second order only where the first does not agree
+        placed = (each.reshape(1, len(X), -1, width) for each in reads)
+        both = (each.reshape(own.shape) for one in placed for each in (one, one.mT))
         if not any(np.allclose(own, each, rtol=0, atol=least) for each in both):
             path = reading.graph.origins[block.node]
             raise refused(model, [(str(path), "its values are others than those that were read")])

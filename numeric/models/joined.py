@@ -95,9 +95,8 @@ def features(parts: Sequence[Piece], laws: Mapping[str, Law], signals: Array) ->
     """The inputs of the one matrix, (m, positions, columns), of inputs (m, positions, channels)."""
     largest, found = float(_largest(parts, laws)), list[Array]()
     for part in parts:
-        table = isinstance(part.source, Given)
         x = np.array([part.source.table]) if isinstance(part.source, Given) else signals
-        x = x if x.ndim > 2 or table else x[:, None]
+        x = x if x.ndim > 2 else x[:, None]
         x = x if part.node.taps is None else patches(x, part.node.taps)
         own = [x, np.ones((1, x.shape[1], 1))]
         for each, variance in zip(own, _variances(part, laws), strict=False):

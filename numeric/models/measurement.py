@@ -197,8 +197,7 @@ class Ensemble:
         self._description, self._X, self._plan, self._seed = description, X, planned, seed
         self._reading = by or description.reading
         self._nodes = [block.node for block in description.structure.blocks]
-        steps = _steps(description, planned, len(X)) if with_networks else []
-        self._steps = [self._fitted(at, step) for at, step in enumerate(steps)]
+        self._steps = self._fitted(_steps(description, planned, len(X)) if with_networks else [])
         self._tangents: list[Array] = []
         self._means: list[_Means] = []
         self._tests: Tests | None = None
@@ -297,25 +296,32 @@ class Ensemble:
         per_group, seed = self._plan.per_group, (self._seed, group)
         return _group(self._reading, made, self._X, self._steps, per_group, seed)
 
-    def _fitted(self, at: int, step: _Step) -> _Step:
-        """With what is given of a layer whose matrix is averaged over as the model has it."""
-        if not step.is_apart:
-            return step
+    def _fitted(self, steps: Sequence[_Step]) -> list[_Step]:
+        """With what is given of layers whose matrices are averaged over as the model has it."""
+        if not any(step.is_apart for step in steps):
+            return [*steps]
+        made = self._reading.initialize([self._seed])
+        return [
+            self._of_model(made, at, step) if step.is_apart else step
+            for at, step in enumerate(steps)
+        ]
+
+    def _of_model(self, made: Any, at: int, step: _Step) -> _Step:
+        """The step of a layer whose matrix is averaged over, by one initialization."""
         assert step.given is not None
         channels = self._description.structure.blocks[at - 1].width
         for own in (step.given, step.given._replace(channels_first=channels)):
-            if not self._misses(at, own):
+            if not self._misses(made, at, own):
                 return step._replace(given=own)
         return step._replace(is_free=False)
 
-    def _misses(self, at: int, given: _Given) -> bool:
+    def _misses(self, made: Any, at: int, given: _Given) -> bool:
         """True if the matrix of a layer times u is not z, so that V is not that of q: a factor of
         it may stand at another node of the model than of the graph."""
         reading, node = self._reading, self._nodes[at]
         end = self._description.structure.graph.nodes[node]
         assert isinstance(end, Linear)
-        made, below = reading.initialize([self._seed]), self._nodes[at - 1]
-        values = reading.values(made)
+        below, values = self._nodes[at - 1], reading.values(made)
         rows = reading.propagate(made, 0, self._X[None], below)
         u = given.values(below, rows)
         if u.shape[-1] != end.fan_in:

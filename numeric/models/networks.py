@@ -92,12 +92,12 @@ def structure(graph: Graph) -> Structure:
     places = [at for at in cuts if _is_sum_of_layers(graph, at)]
     if not places:
         raise InputError("model", "no matrix on every path", "a matrix behind the inputs")
-    sums = [at for at in places if joined.pieces(graph, at)]
-    pieces = joined.pieces(graph, sums[-1]) if sums else ()
+    sums = ((at, joined.pieces(graph, at)) for at in reversed(places))
+    last, pieces = next((each for each in sums if each[1]), (0, ()))
     if len(pieces) > 1:
         joined.check_frozen(graph, pieces)
-        graph = joined.joined(graph, sums[-1], pieces)
-        places = places[places.index(sums[-1]) :]
+        graph = joined.joined(graph, last, pieces)
+        places = places[places.index(last) :]
     else:
         pieces = ()
     first = graph.nodes[places[0]]

@@ -32,16 +32,13 @@ from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
 from .resolution import Limits, absolute, limits
 from .sequential import FALSE_ALARMS, in_looks, looks
-from .theory import Theory, by_readings, deeper, rates, theory, with_reading
+from .theory import MOST_INPUTS, Theory, by_readings, deeper, rates, theory, with_reading
 
 _INPUTS = 2
-_MOST_INPUTS = 8
 _ZERO = 1e-9
 """The |V|/(nK²) below which it is 0 but for rounding and the eps of a norm."""
 _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
-_ESTIMATED = ("K", "Theta", "spread", "V")
-"""Tensors whose terms left out are estimated; V of signals is sampled."""
 _QUICK, _THOROUGH = 0.25, 6.0
 """Initializations at most, in units of what takes some seconds: by default, and with `more`."""
 
@@ -100,7 +97,8 @@ def report(
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
             say(str(finding))
     derived = theory(description, X, 2 if thorough else 1)
-    close = truncation.tightened(derived, _ESTIMATED[: None if description.is_of_vectors else -1])
+    estimated = truncation.TENSORS if description.is_of_vectors else truncation.TENSORS[:-1]
+    close = truncation.tightened(derived, estimated)  # V of signals is sampled
     known = with_reading(description, close)
     learning = rates(description, X, known)
     deep = None if description.positions else next(deeper(description, X[0]), None)
@@ -254,10 +252,10 @@ def _inputs(description: Description, given: Array | None) -> Array:
 
 
 def _checked(inputs: Array) -> Array:
-    wanted = f"(n_0,) or (m, n_0) finite numbers, m = {_MOST_INPUTS} at most"
+    wanted = f"(n_0,) or (m, n_0) finite numbers, m = {MOST_INPUTS} at most"
     X = np.atleast_2d(inputs)
     X = X.reshape(len(X), -1) if X.ndim > 2 else X
-    if not X.size or not np.isfinite(X).all() or len(X) > _MOST_INPUTS:
+    if not X.size or not np.isfinite(X).all() or len(X) > MOST_INPUTS:
         raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)
     if not X.any(axis=1).all():
         raise InputError("inputs", "an input of zeros", "inputs none of which is all zeros")

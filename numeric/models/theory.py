@@ -43,6 +43,8 @@ _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _MEANS = ("K", "Theta")
 """The means that theory falls back on where no other tensor is known."""
 _ONE_NEURON = "kappa(H,H|0123)"
+MOST_INPUTS = 8
+"""Inputs of which a report computes theory, at most."""
 FLUCTUATES = 0.1
 """The |V|/(nK²) up to which one network is much like another, so that theory describes each."""
 _DEEPEST = 1024
@@ -695,7 +697,7 @@ def _judged_signal(
         _, chi = susceptibilities(net, x, hidden + 1)
     except InputError as error:
         return Depth(name, why=f"{error.got}: {error.wanted}"[:200])
-    tenth, one, best = (reaches(value) for value in (0.1, 1.0, best_fluctuation()))
+    tenth, one, best = (reaches(value) for value in (FLUCTUATES, 1.0, best_fluctuation()))
     return Depth(name, ratio(hidden), tenth, one, best, float(chi[hidden - 1]), reached)
 
 

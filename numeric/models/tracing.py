@@ -384,6 +384,11 @@ class Tracer:
             if self._base(at) == 0:
                 self.graph.widths[at], self.graph.shapes[at] = width, shape
 
+    def as_given(self, u: Value) -> None:
+        """Give inputs that no filter has met all the positions of those that were given."""
+        if isinstance(u, Neurons) and u.node == 0 and len(self.given) > 1:
+            self.signal(u, len(self.given) - 1)
+
     def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
         """The node of a signal and its positions along so many axes.
 

@@ -127,11 +127,12 @@ class KerasReading(Reading):
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
         """See `Reading`."""
+        before = tensorflow.config.functions_run_eagerly()
         tensorflow.config.run_functions_eagerly(True)
         try:
             yield
         finally:
-            tensorflow.config.run_functions_eagerly(False)
+            tensorflow.config.run_functions_eagerly(before)
 
     @property
     def _variables(self) -> list[Any]:
@@ -354,8 +355,7 @@ def _averaged_whole(tracer: Tracer, layer: Any, u: Value) -> Value:
 
 
 def _flat(tracer: Tracer, layer: Any, u: Value) -> Value:
-    if isinstance(u, Neurons) and u.node == 0 and len(tracer.given) > 1:
-        tracer.signal(u, len(tracer.given) - 1)
+    tracer.as_given(u)
     is_signal = isinstance(u, Neurons) and tracer.graph.shapes[u.node]
     return replace(u, form="flat") if is_signal and isinstance(u, Neurons) else u
 

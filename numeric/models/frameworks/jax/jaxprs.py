@@ -229,8 +229,7 @@ def _places_of_inputs(tracer: Tracer, u: Any, shape: Sequence[int]) -> tuple[int
     """The axes of a value's positions, those of inputs that no filter has met among them."""
     if not isinstance(u, Neurons):
         return ()
-    if u.node == 0 and len(tracer.given) > 1:
-        tracer.signal(u, len(tracer.given) - 1)
+    tracer.as_given(u)
     return _places(tracer, u, shape)
 
 

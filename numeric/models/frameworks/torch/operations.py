@@ -41,11 +41,15 @@ from .attention import dropped, folded, is_constant, same
 from .graphs import DROPOUTS, name_of
 
 
+class UnreadModuleError(UnreadableError):
+    """An error for a module that is not read, whatever it is applied to."""
+
+
 def evaluate(
     graph: fx.Graph,
     module: nn.Module,
     tracer: Tracer,
-    otherwise: Callable[[fx.Node, tuple[Any, ...], str], Any],
+    otherwise: Callable[[fx.Node, tuple[Any, ...], UnreadableError], Any],
 ) -> dict[fx.Node, Any]:
     """The value of each node of a module's graph for a tracer; the output's is what it returns.
 
@@ -65,13 +69,13 @@ def evaluate(
             else:
                 values[node] = _operation(tracer, module, node, args, kwargs)
         except UnreadableError as error:
-            values[node] = otherwise(node, (*args, *kwargs.values()), str(error))
+            values[node] = otherwise(node, (*args, *kwargs.values()), error)
         except InputError as error:
-            told = f"{error.got}; {error.wanted}"
-            values[node] = otherwise(node, (*args, *kwargs.values()), told)
+            why = UnreadableError(f"{error.got}; {error.wanted}")
+            values[node] = otherwise(node, (*args, *kwargs.values()), why)
         except (TypeError, AttributeError, ValueError, IndexError):  # of arguments unknown here
-            told = f"the operation {name_of(node)} with such arguments"
-            values[node] = otherwise(node, (*args, *kwargs.values()), told)
+            why = UnreadableError(f"the operation {name_of(node)} with such arguments")
+            values[node] = otherwise(node, (*args, *kwargs.values()), why)
     return values
 
 
@@ -113,7 +117,7 @@ def _operation(
     if node.op == "call_module":
         called = module.get_submodule(str(node.target))
         if called._forward_hooks or called._forward_pre_hooks:
-            raise UnreadableError("hooks on a module, which may change what it takes or gives")
+            raise UnreadModuleError("hooks on a module, which may change what it takes or gives")
         if "forward" in vars(called):
             raise UnreadableError("a module whose forward was replaced: write it as a class")
         if isinstance(args[0], Heads | Scores):
@@ -178,7 +182,7 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
     if isinstance(module, nn.PReLU):
         return _prelu(tracer, u, own["weight"])
     if fault := _why_not(module):
-        raise UnreadableError(fault)
+        raise UnreadModuleError(fault)
     return tracer.apply(*_scalar(module, u))
 
 
@@ -739,9 +743,8 @@ def _repeated(tracer: Tracer, u: Value, *given: Any) -> Value:
 
 def _clamped(tracer: Tracer, u: Value, min: Any = None, max: Any = None) -> Value:
     """u between two numbers, of which one may be missing."""
-    low = -sympy.oo if min is None else functions.exact(min)
-    high = sympy.oo if max is None else functions.exact(max)
-    return tracer.apply(lambda a: sympy.Max(low, sympy.Min(high, a)), u)
+    low, high = -sympy.oo if min is None else min, sympy.oo if max is None else max
+    return tracer.apply(functions.hard_tanh, u, low, high)
 
 
 def _gated(tracer: Tracer, u: Value, dim: int = -1) -> Value:

@@ -37,7 +37,7 @@ from .graphs import (
     without_tables,
 )
 from .modules import spelled_out
-from .operations import evaluate, is_shape, reshapes
+from .operations import UnreadModuleError, evaluate, is_shape, reshapes
 
 
 @contextmanager
@@ -437,10 +437,9 @@ def _read(
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
     tracer.rows_of_inputs, tracer.given = True, shape
 
-    def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
+    def otherwise(node: fx.Node, args: tuple[Any, ...], why: UnreadableError) -> Neurons:
         above = [tracer.graph.between(-1, e.node) for e in args if isinstance(e, Neurons)]
-        of_itself = why.startswith(("no layer here", "a softmax", "hooks"))
-        is_own = node.op == "call_module" and of_itself
+        is_own = isinstance(why, UnreadModuleError)
         follows = any(unread.intersection(each) for each in above)
         if (is_own or not follows) and tracer.where not in dict(faults):
             faults.append((tracer.where, f"{why}{line(node)}"))
