@@ -17,8 +17,8 @@ from derive.gaussian.shapes import Shape
 
 from ...arrays import Array
 from .. import piecewise_linear, sigma
-from .nodes import mean_square, wishart_of_two
-from .seen import Pairs, Seen
+from .nodes import grams_of_two, mean_square
+from .seen import ROUNDING, Pairs, Seen
 
 _REACH = 14.0
 """How far normal variables go that Hermite polynomials of high degree are averaged over."""
@@ -46,7 +46,7 @@ def pairs(S: Array, gain: float, size: int, seen: Seen, function: Activation) ->
     """The averages for all pairs of scores, with errors by two rules."""
     rules = _OF_SMOOTH if function.is_smooth else _OF_LINES
     coarse, fine = (_by_rule(S, gain, size, seen, function, rule) for rule in rules)
-    errors = np.abs(fine[0] - coarse[0]) + 64.0 * np.finfo(float).eps * np.abs(fine[0]).max()
+    errors = np.abs(fine[0] - coarse[0]) + ROUNDING * np.abs(fine[0]).max()
     return Pairs(fine[0], fine[1], fine[2], fine[3], fine[4], errors)
 
 
@@ -85,10 +85,7 @@ def _grams(S: Array, size: int, more: int, alike: bool) -> tuple[Array, Array]:
     if alike:
         x, weights = mean_square(size, 64 + 8 * more)
         return weights, x[:, None, None] * S
-    q, p = max(S[0, 0], 1e-300), S[0, 1]
-    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, S[1, 1] - p * p / q))]])
-    weights, grams = wishart_of_two(size, more)
-    return weights, root @ grams @ root.T
+    return grams_of_two(S, size, more)
 
 
 def _lines(function: Activation) -> Brackets:

@@ -8,13 +8,10 @@ from ...arrays import Array
 from . import elementwise, pairs, quasi
 from .exchangeable import alike_mean
 from .moments import Moments, Scores
+from .nodes import FEW_SCALES
 
 _ALIKE = 1e-13
 """How far entries of a kernel that are alike may differ, relative to the largest."""
-
-_SMALL = 8
-"""Heads below this size have scores of so many scales that their integrals take seconds."""
-
 
 _STEP = 1e-4
 """Of differences, relative to q − p."""
@@ -62,7 +59,7 @@ def _exact(S: Array, scores: Scores) -> Moments | None:
 def _has_integrals(S: Array, scores: Scores) -> bool:
     """True if the mean is an integral: of tokens that are alike."""
     plain = scores.function is None and scores.is_plain and not scores.is_tied
-    return plain and (scores.size or _SMALL) >= _SMALL and _are_alike(S)
+    return plain and (scores.size or FEW_SCALES) >= FEW_SCALES and _are_alike(S)
 
 
 def _alike_mean(S: Array, scores: Scores) -> tuple[Array, Array]:
