@@ -17,6 +17,7 @@ from derive.gaussian.shapes import Shape
 
 from ...arrays import Array
 from .. import piecewise_linear, sigma
+from ..one_sample import normalized_hermite
 from .nodes import grams_of_two, mean_square
 from .seen import ROUNDING, Pairs, Seen
 
@@ -96,7 +97,8 @@ def _smooth(function: Activation, rule: _Rule) -> Brackets:
     """By Mehler's series: with b_k = E f(√v g) He_k(g)/√k!, ⟨f f⟩ = Σ b_k b'_k ρ^k."""
     derivatives = sigma.derivatives(function, (0, 1, 2))
     g = rule.spacing * np.arange(-_REACH // rule.spacing, 1.0 + _REACH // rule.spacing)
-    rows = _hermite(g, rule.terms) * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
+    he = normalized_hermite(rule.terms - 1, g)
+    rows = he * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
 
     def at(K: Array) -> Array:
         x, y = (np.sqrt(np.maximum(K[:, i, i], 0.0)) for i in (0, 1))
@@ -107,11 +109,3 @@ def _smooth(function: Activation, rule: _Rule) -> Brackets:
         return np.array([(b[i] * c[j] * powers).sum(axis=1) for i, j in orders])
 
     return at
-
-
-def _hermite(g: Array, terms: int) -> Array:
-    """He_k(g)/√k!, (terms, nodes)."""
-    rows = [np.ones_like(g), g]
-    for k in range(1, terms - 1):
-        rows.append((g * rows[k] - np.sqrt(k) * rows[k - 1]) / np.sqrt(k + 1.0))
-    return np.array(rows)
