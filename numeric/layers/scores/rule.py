@@ -88,7 +88,8 @@ def _alike_changes(kernels: Array, scores: Scores) -> Array:
 
 
 def _alike(S: Array) -> tuple[int, float, float]:
-    return len(S), float(S[0, 0]), float(S[0, 1])
+    """The number of tokens that are alike, and q and p of their kernel; of one alone p = q."""
+    return len(S), float(S[0, 0]), float(S[0, -1])
 
 
 def _matrix(values: Array, tokens: int) -> Array:
@@ -97,5 +98,5 @@ def _matrix(values: Array, tokens: int) -> Array:
 
 
 def _are_alike(S: Array) -> bool:
-    q, p = S[0, 0], S[0, -1]
-    return bool(np.allclose(S, _matrix(np.array([q, p]), len(S)), 0.0, _ALIKE * q))
+    tokens, q, p = _alike(S)
+    return bool(np.allclose(S, _matrix(np.array([q, p]), tokens), 0.0, _ALIKE * q))
