@@ -47,7 +47,7 @@ def moments(S: Array, scores: Scores) -> Moments | None:
     assert function is not None
     seen = Seen(*np.nonzero(scores.seen))
     shifts = scores.bias[seen.t, seen.s]
-    if function.expr.is_polynomial(z):
+    if function.is_polynomial:
         degree = max(0, int(sympy.degree(function.expr, z)))
         if degree >= len(_OF_POLYNOMIAL) or len(shifts) > _OF_POLYNOMIAL[degree]:
             return None
