@@ -108,8 +108,13 @@ class Scores(NamedTuple):
             return _elementwise(self.function, scores, order)
         found = _softmax(scores, order)
         if self.shaped and not order:
-            found += np.eye(scores.shape[-1]) - _softmax(scores - limits, 0)
+            T = limits.shape[-1]
+            found += np.eye(T) - _softmax(self.bias(T), 0)
         return found
+
+    def bias(self, positions: int) -> Array:
+        """B, (positions, positions); 0 where there is no table."""
+        return np.array(self.table) if self.table else np.zeros((positions, positions))
 
 
 def _softmax(scores: Array, order: int) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -37,18 +36,21 @@ def distribution(activation: Pieces, shape: SingleShape) -> Distribution:
         sympy.Mul(*(piece.expr.diff(z, order) for order in shape.orders))
         for piece in activation.pieces
     ]
-    deltas = Counter(closed_forms.deltas(activation, shape.orders))
-    for _ in range(shape.outer):
-        deltas = Counter({(kink, order + 1): c for (kink, order), c in deltas.items()})
-        for kink, left, right in zip(activation.kinks, pieces, pieces[1:], strict=False):
-            deltas[kink, 0] += (right - left).subs(z, kink)
-        pieces = [piece.diff(z) for piece in pieces]
+    deltas = dict(closed_forms.deltas(activation, shape.orders))
+    found = _differentiated(Distribution(activation.kinks, tuple(pieces), deltas), shape.outer)
+    return found._replace(pieces=tuple(sympy.simplify(piece) for piece in found.pieces))
+
+
+def _differentiated(whole: Distribution, times: int) -> Distribution:
+    """Its derivative, so many times: jumps between pieces become δ's."""
+    kinks, pieces, deltas = whole
+    for _ in range(times):
+        deltas = {(kink, order + 1): c for (kink, order), c in deltas.items()}
+        for kink, (left, right) in zip(kinks, pairwise(pieces), strict=True):
+            deltas[kink, 0] = (right - left).subs(z, kink)
+        pieces = tuple(piece.diff(z) for piece in pieces)
     simple = {at: sympy.simplify(c) for at, c in deltas.items()}
-    return Distribution(
-        activation.kinks,
-        tuple(sympy.simplify(piece) for piece in pieces),
-        {at: c for at, c in simple.items() if c != 0},
-    )
+    return Distribution(kinks, pieces, {at: c for at, c in simple.items() if c != 0})
 
 
 @cache(entries=4096)
@@ -85,15 +87,7 @@ def _scaled(activation: Pieces, factors: Scaled, outer: int) -> Distribution:
         )
         for at in inside
     ]
-    deltas: dict[tuple[sympy.Expr, int], sympy.Expr] = {}
-    for _ in range(outer):
-        deltas = {(kink, m + 1): c for (kink, m), c in deltas.items()}
-        for kink, (left, right) in zip(kinks, pairwise(pieces), strict=True):
-            jump = sympy.simplify((right - left).subs(z, kink))
-            if jump != 0:
-                deltas[kink, 0] = jump
-        pieces = [piece.diff(z) for piece in pieces]
-    return Distribution(tuple(kinks), tuple(pieces), deltas)
+    return _differentiated(Distribution(tuple(kinks), tuple(pieces), {}), outer)
 
 
 def _piece_at(activation: Pieces, at: sympy.Expr) -> sympy.Expr:

@@ -147,6 +147,7 @@ def _is_straight(expr: sympy.Expr) -> bool:
     return bool(expr.is_polynomial(z)) and sympy.degree(expr, z) <= 1
 
 
+@cache
 def is_made_of_these(activation: Pieces) -> bool:
     """True if all pieces are polynomials times exponentials."""
     try:

@@ -256,6 +256,15 @@ def hermite(degree: int, x: Array) -> list[Array]:
     return he
 
 
+def normalized_hermite(degree: int, x: Array) -> Array:
+    """He_k(x)/√k! of k = 0 … degree, (degree + 1, points), degree ≥ 1."""
+    he = np.empty((degree + 1, len(x)))
+    he[0], he[1] = 1.0, x
+    for k in range(1, degree):
+        he[k + 1] = (x * he[k] - np.sqrt(k) * he[k - 1]) / np.sqrt(k + 1)
+    return he
+
+
 def _rows(parts: Sequence[tuple[Terms, int]]) -> tuple[list[_Row], Array]:
     """The sums that polynomials in σ's derivatives need, and the coefficients, (parts, rows)."""
     places: dict[_Row, int] = {}

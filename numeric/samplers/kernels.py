@@ -36,6 +36,7 @@ from ..estimators.probes import Probes
 from . import wishart_kernels
 from .arithmetic import Arithmetic
 from .ensemble import STAGES, Ensemble, Layers
+from .forward import grouped
 from .forward_kernels import LANES
 from .probing import probes_of
 from .staged import Parts, Place, ProbeSampler, State
@@ -164,15 +165,15 @@ class _Kernels(Arithmetic):
         heads = scores.heads(self.ensemble.width)
         size = self.ensemble.width // heads
         query, key, value = map(_roots, parts)
-        draws, m, _ = query.shape
-        shape = -(-draws // LANES), heads, m // positions, positions, positions, LANES
+        (draws, m, _), networks = query.shape, grouped(self.draws)
+        shape = len(networks), heads, m // positions, positions, positions, LANES
         products, streams = np.empty(shape), self._streams()
         laws = scores.is_tied, scores.is_normal
-        _compiled().draw_scores(query, key, self.draws, size, laws, streams, products)
+        _compiled().draw_scores(query, key, networks, size, laws, streams, products)
         products /= float(size) ** float(scores.power)
         A = np.moveaxis(scores.weights(np.moveaxis(products, -1, 0)), 0, -1)
         found = np.empty((draws, 1, m, m))
-        given = np.ascontiguousarray(A), value, self.draws, size, streams
+        given = np.ascontiguousarray(A), value, networks, size, streams
         _compiled().draw_attended(*given, found[:, 0])
         return found
 
@@ -182,7 +183,7 @@ class _Kernels(Arithmetic):
         found = np.empty((draws, 1, m, m))
         before = R if past is None else np.ascontiguousarray(past[:, 0])
         known = 0 if past is None else m
-        given = np.ascontiguousarray(R), before, known, self.draws, n, self._streams()
+        given = np.ascontiguousarray(R), before, known, grouped(self.draws), n, self._streams()
         _compiled().draw_stream(*given, found[:, 0])
         return found
 

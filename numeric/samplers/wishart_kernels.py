@@ -165,19 +165,10 @@ def store(L: Array, first: int, factor: float, out: Array) -> None:
 
 
 @driver
-def networks_of(draws: NDArray[np.int64], first: int) -> NDArray[np.uint64]:
-    """The numbers of these networks."""
-    found = np.empty(LANES, np.uint64)
-    for s in range(LANES):
-        found[s] = np.uint64(draws[min(first + s, draws.size - 1)])
-    return found
-
-
-@driver
 def draw_scores(
     query: Array,
     key: Array,
-    draws: NDArray[np.int64],
+    networks: NDArray[np.uint64],
     size: int,
     laws: tuple[bool, bool],
     streams: tuple[NDArray[np.uint64], int],
@@ -187,6 +178,7 @@ def draw_scores(
 
     Arguments:
         query, key: roots of their kernels, (draws, m, m).
+        networks: (groups, LANES), as of `forward.grouped`.
         laws: if keys are queries; if keys are infinitely large.
         streams: the key of random numbers, and the layer's number.
     """
@@ -198,19 +190,18 @@ def draw_scores(
     q, k = np.empty((m * rank, LANES)), np.empty((m * rank, LANES))
     for group in range(groups):
         first = group * LANES
-        networks = networks_of(draws, first)
         load(query, first, 1.0, L_q)
         load(key, first, 1.0, L_k)
         for h in range(heads):
             if normal:
                 load(key, first, math.sqrt(size), k)
             else:
-                put_wishart(F, (m, rank, size), networks, seed, layer, 6 * h)
+                put_wishart(F, (m, rank, size), networks[group], seed, layer, 6 * h)
                 put_product(k, L_k, F, (m, m, rank), LOWER, False)
             if tied:
                 q[:] = k
             else:
-                put_normals(Z, networks, seed, layer, 6 * h + 2)
+                put_normals(Z, networks[group], seed, layer, 6 * h + 2)
                 put_product(q, L_q, Z, (m, m, rank), LOWER, False)
             for signal in range(signals):
                 rows = slice(signal * T * rank, (signal + 1) * T * rank)
@@ -224,7 +215,7 @@ def draw_scores(
 def draw_attended(
     A: Array,
     value: Array,
-    draws: NDArray[np.int64],
+    networks: NDArray[np.uint64],
     size: int,
     streams: tuple[NDArray[np.uint64], int],
     out: Array,
@@ -234,7 +225,7 @@ def draw_attended(
     Arguments:
         A: (groups, heads, signals, T, T, LANES).
         value: the root of the kernel of values, (draws, m, m).
-        streams: as of `draw_scores`.
+        networks, streams: as of `draw_scores`.
     """
     m, (seed, layer) = value.shape[1], streams
     groups, heads, signals, T = A.shape[:4]
@@ -244,11 +235,10 @@ def draw_attended(
     found = np.empty((m * rank, LANES))
     for group in range(groups):
         first = group * LANES
-        networks = networks_of(draws, first)
         load(value, first, 1.0, L)
         S[:] = 0.0
         for h in range(heads):
-            put_wishart(F, (m, rank, size), networks, seed, layer, 6 * h + 4)
+            put_wishart(F, (m, rank, size), networks[group], seed, layer, 6 * h + 4)
             put_product(v, L, F, (m, m, rank), LOWER, False)
             for signal in range(signals):
                 rows = slice(signal * T * rank, (signal + 1) * T * rank)
@@ -264,7 +254,7 @@ def draw_stream(
     R: Array,
     past: Array,
     known: int,
-    draws: NDArray[np.int64],
+    networks: NDArray[np.uint64],
     n: int,
     streams: tuple[NDArray[np.uint64], int],
     out: Array,
@@ -273,26 +263,25 @@ def draw_stream(
 
     Arguments:
         known: the neurons of the past; 0 for none.
-        streams: as of `draw_scores`.
+        networks, streams: as of `draw_scores`.
     """
     m, (seed, layer) = R.shape[1], streams
     rank = min(m, n - known)
     S, L, F = np.empty((m * m, LANES)), np.empty((m * m, LANES)), np.empty((m * rank, LANES))
     z, Z = np.empty((m * m, LANES)), np.empty((padded(m * m), LANES))
     rest = np.empty((m * rank, LANES))
-    for group in range(out.shape[0] // LANES + (out.shape[0] % LANES > 0)):
+    for group in range(len(networks)):
         first = group * LANES
-        networks = networks_of(draws, first)
         load(R, first, 1.0, S)
         put_root(S, L, m)
         S[:] = 0.0
         if known:
             load(past, first, math.sqrt(n / known), z)
-            put_normals(Z, networks, seed, layer, 0)
+            put_normals(Z, networks[group], seed, layer, 0)
             put_product(z, L, Z, (m, m, m), LOWER, True)
             put_product(S, z, z, (m, m, m), TURNED, False)
         if rank:
-            put_wishart(F, (m, rank, n - known), networks, seed, layer, 2)
+            put_wishart(F, (m, rank, n - known), networks[group], seed, layer, 2)
             put_product(rest, L, F, (m, m, rank), LOWER, False)
             put_product(S, rest, rest, (m, rank, m), TURNED, True)
         put_root(S, L, m)

@@ -77,7 +77,7 @@ def _scores(attention: Attention, kernels: tuple[Array, ...], positions: int) ->
     if not all(alike):
         raise InputError("layer", OTHERS, COMMON)
     signals = len(S) // positions
-    table = np.array(attention.table or np.zeros((positions, positions)))
+    table = attention.bias(positions)
     bias = np.full(S.shape, -np.inf)
     for k in range(signals):
         own = slice(k * positions, (k + 1) * positions)

@@ -29,18 +29,16 @@ from ...brackets.pieces import table
 from .. import averages
 from . import given_keys, quasi
 from .moments import Moments, Scores
-from .seen import Pairs, Seen
+from .nodes import FEW_SCALES
+from .seen import ROUNDING, Pairs, Seen
 
 _OF_POLYNOMIAL, _OF_LINES, _OF_SMOOTH, _OF_PAIRS = (36, 36, 16), 16, 9, 16
 """Scores up to which moments of four of them are taken: of polynomials by their degree, as four
 cubes have 10⁸ pairs of pairings, of straight lines and of other smooth functions; and up to which
 moments of two are, given the keys."""
 
-_SMALL = 8
-"""The least size of a head whose Gram matrices have few scales."""
-
-_STEP, _ROUNDING = 1e-40, 64.0 * np.finfo(float).eps
-"""An imaginary step; the error of a sum, relative to its terms."""
+_STEP = 1e-40
+"""An imaginary step."""
 
 
 def moments(S: Array, scores: Scores) -> Moments | None:
@@ -49,7 +47,7 @@ def moments(S: Array, scores: Scores) -> Moments | None:
     assert function is not None
     seen = Seen(*np.nonzero(scores.seen))
     shifts = scores.bias[seen.t, seen.s]
-    if function.expr.is_polynomial(z):
+    if function.is_polynomial:
         degree = max(0, int(sympy.degree(function.expr, z)))
         if degree >= len(_OF_POLYNOMIAL) or len(shifts) > _OF_POLYNOMIAL[degree]:
             return None
@@ -62,7 +60,7 @@ def moments(S: Array, scores: Scores) -> Moments | None:
     function = _shifted(function, float(shifts[0]))
     if scores.size is None:
         return _of_brackets(S, scores.gain, seen, function)
-    if scores.size < _SMALL:
+    if scores.size < FEW_SCALES:
         return None
     points = quasi.moments(S, scores)
     both = given_keys.pairs(S, scores.gain, scores.size, seen, function)
@@ -94,7 +92,7 @@ def _of_polynomial(S: Array, scores: Scores, seen: Seen, degree: int) -> Moments
     sizes = [each(np.abs(S), [np.abs(term) for term in taylor]) for each in (mean, square)]
     errors = sizes[0], sizes[1], np.full_like(slopes, np.abs(slopes).max())
     covariance = squares - np.multiply.outer(own, own)
-    of_mean, of_square, of_slopes = (_ROUNDING * each for each in errors)
+    of_mean, of_square, of_slopes = (ROUNDING * each for each in errors)
     return Moments(own, covariance, slopes, (of_mean, of_square, of_slopes))
 
 
@@ -157,9 +155,9 @@ def _of_brackets(S: Array, gain: float, seen: Seen, function: Activation) -> Mom
     # Cov of scores x and y is gain S_tu S_sr; ∂⟨f f⟩ = ⟨∂_x ∂_y⟩ ∂Cov_xy + ½ ⟨∂_x²⟩ ∂Cov_xx + …
     slopes = crossed * values, crossed * queries
     own = bent * values.diagonal()[:, None], bent * queries.diagonal()[:, None]
-    pairs = Pairs(products, *slopes, *own, _ROUNDING * sizes[0])
+    pairs = Pairs(products, *slopes, *own, ROUNDING * sizes[0])
     covariance = seen.square(squares, S) - np.multiply.outer(*[seen.mean(products, S)] * 2)
-    error = seen.square(_ROUNDING * sizes[1], np.abs(S))
+    error = seen.square(ROUNDING * sizes[1], np.abs(S))
     return pairs.moments(S, gain, seen, (covariance, error))
 
 

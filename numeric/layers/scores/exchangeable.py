@@ -11,14 +11,12 @@ diagonal x = y, and 1/Z² = ∫ λ e^{−λZ} dλ. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from derive.errors import InputError
 
 from ...arrays import Array
-from .nodes import mean_square, normal, wishart_of_two
+from .nodes import grams_of_two, mean_square, normal
 
 _STEPS = ((0.45, 0.5), (0.36, 0.42))
 """Of two rules: steps of normal variables and of log λ."""
@@ -66,19 +64,10 @@ def _by_rule(
     own, both = 0.0, 0.0
     for x, weight in zip(*mean_square(size, 64 + 8 * rule[2]), strict=True):
         own += float(weight) * _diagonal(tokens, np.sqrt(gain * apart * q * float(x)), steps)
-    for weight, gram in _grams(q, p, size, rule[2]):
-        both += weight * _off_diagonal(tokens, gain * apart * gram, steps)
+    queries = np.array([[q, p], [p, q]])
+    for weight, gram in zip(*grams_of_two(queries, size, rule[2]), strict=True):
+        both += float(weight) * _off_diagonal(tokens, gain * apart * gram, steps)
     return p + apart * np.array([own, both])
-
-
-def _grams(q: float, p: float, size: int | None, more: int) -> Iterator[tuple[float, Array]]:
-    """The Gram matrix over d of two queries, over C_Q: of u and (p/q) u + v, v independent."""
-    if size is None:
-        yield 1.0, np.array([[q, p], [p, q]])
-        return
-    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, q - p * p / q))]])
-    for weight, gram in zip(*wishart_of_two(size, more), strict=True):
-        yield float(weight), root @ gram @ root.T
 
 
 def _logs(tokens: int, deviation: float, step: float) -> Array:

@@ -17,8 +17,9 @@ from derive.gaussian.shapes import Shape
 
 from ...arrays import Array
 from .. import piecewise_linear, sigma
-from .nodes import mean_square, wishart_of_two
-from .seen import Pairs, Seen
+from ..one_sample import normalized_hermite
+from .nodes import grams_of_two, mean_square
+from .seen import ROUNDING, Pairs, Seen
 
 _REACH = 14.0
 """How far normal variables go that Hermite polynomials of high degree are averaged over."""
@@ -46,7 +47,7 @@ def pairs(S: Array, gain: float, size: int, seen: Seen, function: Activation) ->
     """The averages for all pairs of scores, with errors by two rules."""
     rules = _OF_SMOOTH if function.is_smooth else _OF_LINES
     coarse, fine = (_by_rule(S, gain, size, seen, function, rule) for rule in rules)
-    errors = np.abs(fine[0] - coarse[0]) + 64.0 * np.finfo(float).eps * np.abs(fine[0]).max()
+    errors = np.abs(fine[0] - coarse[0]) + ROUNDING * np.abs(fine[0]).max()
     return Pairs(fine[0], fine[1], fine[2], fine[3], fine[4], errors)
 
 
@@ -85,10 +86,7 @@ def _grams(S: Array, size: int, more: int, alike: bool) -> tuple[Array, Array]:
     if alike:
         x, weights = mean_square(size, 64 + 8 * more)
         return weights, x[:, None, None] * S
-    q, p = max(S[0, 0], 1e-300), S[0, 1]
-    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, S[1, 1] - p * p / q))]])
-    weights, grams = wishart_of_two(size, more)
-    return weights, root @ grams @ root.T
+    return grams_of_two(S, size, more)
 
 
 def _lines(function: Activation) -> Brackets:
@@ -99,7 +97,8 @@ def _smooth(function: Activation, rule: _Rule) -> Brackets:
     """By Mehler's series: with b_k = E f(√v g) He_k(g)/√k!, ⟨f f⟩ = Σ b_k b'_k ρ^k."""
     derivatives = sigma.derivatives(function, (0, 1, 2))
     g = rule.spacing * np.arange(-_REACH // rule.spacing, 1.0 + _REACH // rule.spacing)
-    rows = _hermite(g, rule.terms) * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
+    he = normalized_hermite(rule.terms - 1, g)
+    rows = he * np.exp(-0.5 * g**2) * rule.spacing / np.sqrt(2.0 * np.pi)
 
     def at(K: Array) -> Array:
         x, y = (np.sqrt(np.maximum(K[:, i, i], 0.0)) for i in (0, 1))
@@ -110,11 +109,3 @@ def _smooth(function: Activation, rule: _Rule) -> Brackets:
         return np.array([(b[i] * c[j] * powers).sum(axis=1) for i, j in orders])
 
     return at
-
-
-def _hermite(g: Array, terms: int) -> Array:
-    """He_k(g)/√k!, (terms, nodes)."""
-    rows = [np.ones_like(g), g]
-    for k in range(1, terms - 1):
-        rows.append((g * rows[k] - np.sqrt(k) * rows[k - 1]) / np.sqrt(k + 1.0))
-    return np.array(rows)

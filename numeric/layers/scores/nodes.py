@@ -15,6 +15,10 @@ _REACH = 8.5
 _LEAST = 1e-11
 """Weights below this, relative to all, are left out."""
 
+FEW_SCALES = 8
+"""The least size of a head whose Gram matrices have few scales: below, integrals over them take
+seconds."""
+
 _TAIL = 1e-15
 """The chance beyond the last nodes of a χ² variable."""
 
@@ -67,8 +71,18 @@ def few_of_chi_square(degrees: int, count: int) -> tuple[Array, Array]:
     return 2.0 * nodes, weights / weights.sum()
 
 
+def grams_of_two(S: Array, size: int | None, more: int) -> tuple[Array, Array]:
+    """Weights, and the Gram matrices over d of two vectors with the covariance S, (nodes, 2, 2)."""
+    if size is None:
+        return np.ones(1), S[None]
+    q, p = max(S[0, 0], 1e-300), S[0, 1]
+    root = np.array([[np.sqrt(q), 0.0], [p / np.sqrt(q), np.sqrt(max(0.0, S[1, 1] - p * p / q))]])
+    weights, grams = _wishart_of_two(size, more)
+    return weights, root @ grams @ root.T
+
+
 @cache(entries=16)
-def wishart_of_two(size: int, more: int) -> tuple[Array, Array]:
+def _wishart_of_two(size: int, more: int) -> tuple[Array, Array]:
     """Weights, and F Fᵀ/d of two independent vectors of d components, (nodes, 2, 2)."""
     count = more + 4 + int(14 / np.sqrt(size))
     first, second = few_of_chi_square(size, count), few_of_chi_square(size - 1, count)

@@ -44,8 +44,13 @@ def moments(S: Array, scores: Scores) -> Moments:
     found = [_at_points(S, scores, *part) for part in _points(scores.tokens, scores.size)]
     values = [np.array(each) for each in zip(*found, strict=True)]
     mean, covariance, slopes = (each.mean(axis=0) for each in values)
-    errors = [each.std(axis=0, ddof=1) / np.sqrt(REPEATS) for each in values]
-    return Moments(mean, covariance, slopes, (errors[0], errors[1], errors[2]))
+    of_mean, of_covariance, of_slopes = map(_error, values)
+    return Moments(mean, covariance, slopes, (of_mean, of_covariance, of_slopes))
+
+
+def _error(values: Array) -> Array:
+    """The error of the mean over sequences, the first axis."""
+    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(REPEATS))
 
 
 @cache(entries=8, most_bytes=1 << 28)
@@ -85,7 +90,7 @@ def means(kernels: Array, scores: Scores) -> tuple[Array, Array]:
             for part in _points(scores.tokens, scores.size)
         ]
     )
-    return found.mean(axis=0), found[:, 0].std(axis=0, ddof=1) / np.sqrt(REPEATS)
+    return found.mean(axis=0), _error(found[:, 0])
 
 
 class _Weights(NamedTuple):
@@ -181,7 +186,7 @@ def shared_source(S: Array, scores: Scores, size: float, gain: float) -> tuple[A
     found = np.array(
         [_shared(S, both, size, *part) for part in _points(scores.tokens, scores.size, 2)]
     )
-    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(REPEATS)
+    return found.mean(axis=0), _error(found)
 
 
 def _shared(

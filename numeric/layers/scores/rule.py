@@ -8,13 +8,10 @@ from ...arrays import Array
 from . import elementwise, pairs, quasi
 from .exchangeable import alike_mean
 from .moments import Moments, Scores
+from .nodes import FEW_SCALES
 
 _ALIKE = 1e-13
 """How far entries of a kernel that are alike may differ, relative to the largest."""
-
-_SMALL = 8
-"""Heads below this size have scores of so many scales that their integrals take seconds."""
-
 
 _STEP = 1e-4
 """Of differences, relative to q − p."""
@@ -62,7 +59,7 @@ def _exact(S: Array, scores: Scores) -> Moments | None:
 def _has_integrals(S: Array, scores: Scores) -> bool:
     """True if the mean is an integral: of tokens that are alike."""
     plain = scores.function is None and scores.is_plain and not scores.is_tied
-    return plain and (scores.size or _SMALL) >= _SMALL and _are_alike(S)
+    return plain and (scores.size or FEW_SCALES) >= FEW_SCALES and _are_alike(S)
 
 
 def _alike_mean(S: Array, scores: Scores) -> tuple[Array, Array]:
@@ -91,7 +88,8 @@ def _alike_changes(kernels: Array, scores: Scores) -> Array:
 
 
 def _alike(S: Array) -> tuple[int, float, float]:
-    return len(S), float(S[0, 0]), float(S[0, 1])
+    """The number of tokens that are alike, and q and p of their kernel; of one alone p = q."""
+    return len(S), float(S[0, 0]), float(S[0, -1])
 
 
 def _matrix(values: Array, tokens: int) -> Array:
@@ -100,5 +98,5 @@ def _matrix(values: Array, tokens: int) -> Array:
 
 
 def _are_alike(S: Array) -> bool:
-    q, p = S[0, 0], S[0, -1]
-    return bool(np.allclose(S, _matrix(np.array([q, p]), len(S)), 0.0, _ALIKE * q))
+    tokens, q, p = _alike(S)
+    return bool(np.allclose(S, _matrix(np.array([q, p]), tokens), 0.0, _ALIKE * q))

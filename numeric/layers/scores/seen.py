@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from ...arrays import Array
 from .moments import Moments
 
+ROUNDING = 64.0 * float(np.finfo(float).eps)
+"""The error of a sum over scores, relative to its terms."""
+
 
 class Seen(NamedTuple):
     """The scores x that are not masked, s_ts at t = t[x], s = s[x]."""

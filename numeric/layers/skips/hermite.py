@@ -21,6 +21,7 @@ from derive.work.caches import cache
 
 from ...arrays import Array
 from .. import sigma
+from ..one_sample import normalized_hermite
 
 _REACH = 12.5
 """Where Gaussian weights end."""
@@ -236,7 +237,7 @@ class Products:
         values = self._at(0, scales[0] * x)
         if len(self._pieces) > 1:
             values = values * self._at(1, scales[-1] * x)
-        found = _hermite(own.degree, x) @ (weights * values)
+        found = normalized_hermite(own.degree, x) @ (weights * values)
         return found, _left_out(found, weights @ values**2)
 
     def _of_two(self, own: Basis) -> tuple[Array, float]:
@@ -246,7 +247,7 @@ class Products:
         second = self._at(1, own.L[1, 0] * x[:, None] + own.L[1, 1] * y)
         first = self._at(0, own.L[0, 0] * x)
         length = outer @ (first**2 * (inner * second**2).sum(axis=1))
-        rows = _hermite(N, x) * (outer * first)
+        rows = normalized_hermite(N, x) * (outer * first)
         weighted, he, before = inner * second, np.ones(y.shape), np.zeros(y.shape)
         table = np.empty((N + 1, N + 1))
         for j in range(N + 1):
@@ -304,13 +305,3 @@ def _nested(row: Array, x: Array, kinks: Array) -> tuple[Array, Array]:
         inside = np.clip(at.reshape(len(x), -1), -_REACH, _REACH)
         edges = np.sort(np.concatenate([edges, inside], axis=1), axis=1)
     return _gauss(edges)
-
-
-def _hermite(N: int, x: Array) -> Array:
-    """he_0 … he_N at x, (N + 1, points)."""
-    found = np.empty((N + 1, len(x)))
-    found[0] = 1.0
-    found[1] = x
-    for k in range(1, N):
-        found[k + 1] = (x * found[k] - np.sqrt(k) * found[k - 1]) / np.sqrt(k + 1)
-    return found
