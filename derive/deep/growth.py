@@ -50,7 +50,7 @@ def growth(
         given = {"C_W": sympy.S.One}
     if found.exponent is not None:
         given["C_b"] = sympy.S.Zero
-    made = step("V", weights, layer=None if own.is_dense else own).single_input()
+    made = step("V", weights, layer=own.staged).single_input()
     return asymptotics(made, sigma, 1, **given).normalised.terms[0].expr
 
 

@@ -79,7 +79,7 @@ class Criticality(Shown):
     @property
     def _name(self) -> str:
         """The layer, unless it is the dense one."""
-        return "" if self.layer.is_dense else str(self.layer)
+        return str(self.layer.staged or "")
 
     @property
     def kernel_map(self) -> LayerFunction:

@@ -60,11 +60,8 @@ def taps_of(layer: Layer) -> Taps | None:
     found = [taps for _, taps in layer.tapped if not taps.is_full]
     if not found:
         return None
-    bare = (
-        [*layer.tapped] == [("W", found[0])] and layer.is_rotation_invariant and not layer.readouts
-    )
     dense = Layer("z[i] = b[i] + W[i,a] s(z[a])", taps={"W": found[0]})
-    if not bare or layer.stages != dense.stages:
+    if layer.equations != dense.equations:
         wanted = (
             "b + W σ(z) by itself: with a boundary of zeros, or weights of positions that do not "
             "sum to 1, no signal is the same everywhere, and K has modes over positions"

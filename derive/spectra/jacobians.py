@@ -145,8 +145,8 @@ def jacobian(
     """
     layers = _depth(depth)
     scaled = None if critical is None else flag("critical", critical)
-    other = None if layer is None else as_layer(layer)
-    if other is not None and not other.is_dense:
+    other = None if layer is None else as_layer(layer).staged
+    if other is not None:
         if scaled:
             wanted = "None: in layers other than the dense one the weights keep their C_W"
             raise InputError("critical", critical, wanted)

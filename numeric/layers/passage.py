@@ -81,12 +81,10 @@ class Moves:
 
     def __init__(self, taps: Taps, m: int) -> None:
         self.past: sparse.csr_array | None = None
-        self._taps = [sparse.csr_array(sparse.eye_array(m))]
-        if taps.moves:
-            signals, share = m // taps.positions, taps.count**-0.5
-            self._taps = [share * each for each in _of_signals(taps, signals)]
-            if taps.past is not None:
-                (self.past,) = _of_signals(taps.past, signals)
+        signals, share = m // taps.positions, taps.count**-0.5
+        self._taps = [share * each for each in _of_signals(taps, signals)]
+        if taps.past is not None:
+            (self.past,) = _of_signals(taps.past, signals)
 
     def together(self, weights: Array) -> Array:
         """Σ_k AᵀwA/s of each output."""
