@@ -79,7 +79,7 @@ TRAINERS = {
     "derivations.batchnorm.train": train,
     **{
         f"derivations.ensembles.{each}": getattr(ensembles, each)
-        for each in ("explicit_grams", "gaps", "grams", "simulate", "smallest_eigenvalues")
+        for each in ("gaps", "grams", "simulate")
     },
     "derivations.training.curves": curves,
 }

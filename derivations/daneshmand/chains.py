@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from derivations.daneshmand import chain_kernels
 from derive import activations
 from derive.activations.functions import Activation
-from derive.errors import InputError, Words, as_integer, flag, instance
+from derive.errors import InputError, Words, as_integer, flag
 from derive.work.caches import cache
 from derive.work.resources import check_memory, check_time, number
 from numeric import checks
@@ -234,70 +234,6 @@ class Chain:
         return np.asarray(scale * R[:rank])
 
 
-def smallest_eigenvalues(C: Array) -> Array:
-    """σ_n² of H in V̂ = 1/n − σ_n² (source 003, eq. 11): the smallest eigenvalue of C/tr C.
-
-    Arguments:
-        C: Gram matrices (…, n, n), finite, of any trace but 0.
-
-    Raises InputError for other arrays.
-
-    >>> smallest_eigenvalues([[3.0, 0.0], [0.0, 1.0]]).item()
-    0.25
-    """
-    C = checked_matrices("C", C)
-    traces = np.trace(C, axis1=-2, axis2=-1)
-    return np.asarray(np.linalg.eigvalsh(C)[..., 0] / traces)
-
-
-def checked_matrices(argument: str, given: ArrayLike) -> Array:
-    """Square matrices on the last two axes, finite, or an InputError."""
-    wanted = "finite square matrices, on the last two axes"
-    try:
-        C = np.asarray(given, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(argument, given, wanted) from None
-    square = C.ndim >= 2 and C.size > 0 and C.shape[-1] == C.shape[-2]
-    if np.ma.isMaskedArray(given) or not square or not np.isfinite(C).all():
-        raise InputError(argument, given, wanted)
-    if (np.trace(C, axis1=-2, axis2=-1) == 0).any():
-        raise InputError(argument, given, "matrices whose trace is not 0")
-    return C
-
-
-def explicit_grams(chain: Chain, draw: int) -> Array:
-    """The networks of `grams`, every weight matrix built: QᵀQ of one draw, (depth, n, n).
-
-    NumPy, with random numbers of its own: the slow check of the sampler. Source 003, eq. (1),
-    written out; of trace n·d where rows are normalised.
-
-    Arguments:
-        chain: the ensemble, checked.
-        draw: which network of it, from 0.
-
-    Raises InputError for anything else.
-
-    >>> chain = checked_chain(20, 3, 2, 1, 0, activations.linear, False, True, None)
-    >>> explicit_grams(chain, 0).trace(axis1=1, axis2=2).round(9)
-    array([60., 60.])
-    """
-    instance("chain", chain, Chain, "a chain from `checked_chain`")
-    draw = as_integer("draw", draw, 0)
-    k0, k1 = (int(word) for word in chain.key)
-    rng = np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
-    X, found = chain.inputs.T, []
-    for _ in range(chain.depth):
-        Q = rng.standard_normal((chain.width, len(X))) @ X / np.sqrt(len(X))
-        if chain.normalised:
-            if chain.centered:
-                Q -= Q.mean(axis=1, keepdims=True)
-            Q /= np.sqrt((Q**2).mean(axis=1, keepdims=True))
-        found.append(Q.T @ Q)
-        X = Q.copy()
-        chain.module.activate(X)
-    return np.array(found)
-
-
 def checked_chain(
     width: int,
     batch: int,
@@ -363,8 +299,3 @@ def _chain() -> ModuleType:
 def _frames() -> ModuleType:
     """`triangle`, compiled."""
     return load_kernels("triangle", "The frame of some vectors.", (lazy.triangle,))
-
-
-def gap_squared(C: Array) -> float:
-    """V² of one Gram matrix of any trace (source 003, eq. 2)."""
-    return float(((C / np.trace(C) - np.eye(len(C)) / len(C)) ** 2).sum())

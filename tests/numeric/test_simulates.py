@@ -33,9 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 
 
 def gap(draws=DRAWS, *, seed=1, **options):
-    return batchnorm.simulate(
-        8, 3, 2, draws, seed=seed, activation=activations.tanh, smallest=True, **options
-    )
+    return batchnorm.simulate(8, 3, 2, draws, seed=seed, activation=activations.tanh, **options)
 
 
 def each_gap(draws=DRAWS, *, seed=1, **options):

@@ -41,7 +41,7 @@ TABLES = {
     "one layer": lambda: simulate(NET, TWO[:1], 8, 1, 60, tensors=["K"]),
     "a field of one's own": lambda: simulate(NET, ONE, 8, 2, 60, **OWN),
     "normalise": lambda: normalise(flow(NET, TWO, 2, ["K", "V"])),
-    "batchnorm": lambda: batchnorm.simulate(12, 3, 2, 10, smallest=True),
+    "batchnorm": lambda: batchnorm.simulate(12, 3, 2, 10),
     "Jacobians": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3, 2, layers=[1, 3]),
     "one Jacobian": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3),
     "biases": lambda: sampling.simulate(Network(TANH), ONE, 4, 2, 5, biases="layer"),
