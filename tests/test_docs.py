@@ -98,7 +98,6 @@ def test_every_page_is_reached():
 
 
 BY_THEIR_OWN_NAMES = {
-    "derivations.daneshmand.chains",
     "derivations.daneshmand.descent",
     "derivations.daneshmand.ensembles",
     "derivations.daneshmand.large_width",

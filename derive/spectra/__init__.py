@@ -10,7 +10,6 @@ from .jacobians import Factor, Jacobian, jacobian, layered, of_network, zero_pad
 from .laws import Atomic, Density, Law, Moments, Power, Product, Rational, Scaled
 from .limits import Limit, RLambert, limit
 from .moments import jacobian_moments, jacobian_variance
-from .oracle import generating_function
 from .slopes import Masked, Slopes, slope_law
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "Rational",
     "Scaled",
     "Slopes",
-    "generating_function",
     "jacobian",
     "jacobian_moments",
     "jacobian_variance",

@@ -1,7 +1,7 @@
 """Spectra to as many digits as asked: the equations of the curve in Arb's balls, each zero proved.
 
 At λ the unknowns are M and, for every factor that is no quotient of products, its subordination
-point x_k (`derive.spectra.oracle`):
+point x_k (source 002, eq. 14):
 
     F_0 = log(1 + M) − log M − log λ + Σ_k n_k [log x_k + log(s_k M) − log(1 + s_k M)]
           + Σ_j n_j [log m_j − Σ e log(1 + a s_j M)] + Σ_i v_i M/(1 + b_i M),

@@ -26,7 +26,7 @@ from derive import (
     spectra,
 )
 from derive.arithmetic import powerseries
-from derive.spectra import laws, oracle
+from derive.spectra import laws
 from derive.spectra import moments as formulas
 from derive.spectra.laws import g, w, z
 from derive.symbols import C_W as C
@@ -318,13 +318,6 @@ def test_bad_input_is_named(call, argument: str) -> None:
         ),
         (lambda: universality.perturbed(2, 0.5), "epsilon"),
         (lambda: universality.perturbed(sympy.Symbol("e"), sympy.Symbol("e")), "epsilon"),
-        (lambda: spectra.generating_function("law", 1j), "law"),
-        (lambda: spectra.generating_function(LINEAR_LAW, 1), "point"),
-        (lambda: spectra.generating_function(LINEAR_LAW, complex("nan+1j")), "point"),
-        (lambda: spectra.generating_function(LINEAR_LAW, np.ones(3)), "point"),
-        (lambda: spectra.generating_function(LINEAR_LAW, 1j, "x"), "digits"),
-        (lambda: spectra.generating_function(LINEAR_LAW, 1j, 10**9), "digits"),
-        (lambda: spectra.generating_function(of_depth(sympy.Symbol("L")), 1j), "law"),
     ],
 )
 def test_odd_arguments_are_refused(call, argument: str) -> None:
@@ -333,11 +326,7 @@ def test_odd_arguments_are_refused(call, argument: str) -> None:
     assert refusal.value.argument == argument
 
 
-def of_depth(depth):
-    return spectra.jacobian("linear", "gaussian", depth)
-
-
-LINEAR_LAW = of_depth(2)
+LINEAR_LAW = spectra.jacobian("linear", "gaussian", 2)
 
 
 @pytest.mark.parametrize("depth", [10**400, 1e308, -3])
@@ -359,12 +348,6 @@ def test_atoms_of_a_scaled_projector():
     half = sympy.Rational(1, 2)
     law = laws.Rational(sympy.Rational(3, 4), ((sympy.Integer(1), 1), (sympy.Integer(2), -1)))
     assert law.atoms == {0: half, 3 * half: half}
-
-
-def test_the_oracle_has_its_numbers_to_the_digits_it_works_with():
-    with mpmath.workdps(40):
-        assert abs(oracle._number(sympy.Rational(1, 3)) - mpmath.mpf(1) / 3) < 1e-39
-        assert abs(oracle._number(sympy.sqrt(2)) - mpmath.sqrt(2)) < 1e-39
 
 
 @pytest.mark.parametrize("weights", ["orthogonal", Orthogonal(), LowRankGaussian(gamma="1/3")])

@@ -251,25 +251,6 @@ def test_a_run_stays_about_the_reference_that_it_began_with(tmp_path):
     assert np.array_equal(found.sums, expected.sums)
 
 
-def test_means_are_those_of_all_rows_however_they_come():
-    rows = 1e3 + np.random.default_rng(0).standard_normal((1000, 2, 5))
-    bits = []
-    for size in (1, 7, 64, 1000):
-        found = totals.Means.none(64, (2, 5))
-        for start in range(0, 1000, size):
-            found = found.plus(rows[start : start + size])
-        assert (
-            found.restored(found.arrays(), 1000).result()[0].tolist() == found.result()[0].tolist()
-        )
-        bits.append(found.result())
-    mean, error = bits[0]
-    assert all(np.array_equal(mean, each[0]) and np.array_equal(error, each[1]) for each in bits)
-    np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(error, rows.std(axis=0, ddof=1) / np.sqrt(1000), rtol=1e-10)
-    assert found.restored(found.arrays(), 999) is None
-    assert found.restored({"rows": rows}, 1000) is None
-
-
 def test_rows_are_joined_and_an_older_total_keeps_its_own():
     none = totals.Rows(np.empty((5, 2)))
     first = none.plus(np.ones((2, 2)))

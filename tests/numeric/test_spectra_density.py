@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from resolvent import generating_function
 from scipy.special import lambertw
 
 from derive import (
@@ -138,8 +139,16 @@ def test_bernoulli_limit_is_lamberts() -> None:
 def test_against_mpmath_from_another_start(activation, weights, depth, q, tolerance) -> None:
     s = spectra.jacobian(activation, weights, depth, q)
     point = 1.3 + 0.05j
-    oracle = complex(symbolic.generating_function(s.law, mpmath.mpc(point), 15))
+    oracle = complex(generating_function(s.law, mpmath.mpc(point), 15))
     assert complex(s.generating_function(point)) == pytest.approx(oracle, rel=tolerance)
+
+
+def test_the_oracle_has_the_digits_that_it_is_asked_for() -> None:
+    """(1 + M)² = z M of one Gaussian matrix (Marchenko and Pastur)."""
+    z = mpmath.mpc(1, 2) / 3
+    M = generating_function(symbolic.jacobian("linear", "gaussian", 1), z, 40)
+    with mpmath.workdps(50):
+        assert abs((1 + M) ** 2 - z * M) < 1e-39
 
 
 def test_zero_padded_and_layered_against_mpmath() -> None:
@@ -155,7 +164,7 @@ def test_zero_padded_and_layered_against_mpmath() -> None:
         spectra.jacobian(symbolic.Atomic({0.5: 0.5, 1: 0.3, 2: 0.2}), Gaussian(), 3),
     )
     for s in laws:
-        oracle = complex(symbolic.generating_function(s.law, mpmath.mpc("0.8", "0.2"), 12))
+        oracle = complex(generating_function(s.law, mpmath.mpc("0.8", "0.2"), 12))
         assert complex(s.generating_function(0.8 + 0.2j)) == pytest.approx(oracle, rel=1e-10)
         assert s.integrated_moments(0)[0] == pytest.approx(1, abs=1e-10)
 

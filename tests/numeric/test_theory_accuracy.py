@@ -7,6 +7,7 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
+from resolvent import generating_function
 
 from derivations import cli
 from derivations.nait_saada_tanner import sampling
@@ -21,7 +22,6 @@ from derive import (
     activations,
 )
 from derive import propagation as maps
-from derive.spectra import generating_function
 from numeric import compare, flow, propagation, spectra
 from numeric.tables import as_text, from_text
 

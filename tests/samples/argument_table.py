@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import sympy
-from mpmath import nstr
 
 import derive
 import numeric
@@ -630,10 +629,6 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"activation": "erf", "sigma_alpha_sq": 2, "sigma_b_sq": 1, "gamma": HALF},
     ),
     # derive.spectra
-    "derive.spectra.generating_function": (
-        {"law": linear(2), "point": 1 + 2j},
-        {"law": linear(3), "point": 1 + 3j, "digits": 40},
-    ),
     "derive.spectra.jacobian": (JACOBIAN, JACOBIANS),
     "derive.spectra.jacobian_moments": (
         {"order": 2},
@@ -1076,7 +1071,6 @@ VIEWS = {
     "derive.deep.walk": lambda found: [found.factor, found.drift, found.spread],
     "derive.spectra.jacobian": lambda law: [law.moment(k) for k in (1, 2)],
     "derive.criticality": lambda found: [(each.C_W, each.C_b, str(each)) for each in found.points],
-    "derive.spectra.generating_function": lambda found: nstr(found, 45),
     "numeric.deep.compare": lambda found: [*found.table.to_array().to_numpy().flat, found.alarm],
     "numeric.deep.falling": lambda law: law.inverse_moment(),
     "numeric.deep.law": lambda law: [law.start, law.log_mean, law.log_variance],
