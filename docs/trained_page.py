@@ -1,7 +1,7 @@
 """The page of training experiments that were run larger than in the book, from their records.
 
 wickgarten figure 000:8 --full --data mnist5k --run docs/figures/trained/000-8 --ensembles networks
-python -m derivations.report.experiments docs/figures/trained docs/howto/trained.md
+python docs/trained_page.py docs/figures/trained docs/howto/trained.md
 """
 
 from __future__ import annotations
