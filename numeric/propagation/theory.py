@@ -22,13 +22,15 @@ from derive import propagation
 from derive.arithmetic.balls import ball
 from derive.citations import rests_on
 from derive.engine.orbits import Exchangeable
+from derive.engine.stages import DENSE
+from derive.engine.trees import STREAM
 from derive.errors import InputError, as_integer, as_sequence, instance
 from derive.expressions import as_expression
 from derive.network import Network, dense_network
 from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
 from derive.work.progress import telling
 
-from ..layers.precise import geometry
+from ..layers.precise import dependence, geometry
 from ..layers.precise.geometry import Rows
 from ..layers.precise.run import decimal_of
 from ..layers.precise.tables import LEAST, MOST
@@ -121,7 +123,9 @@ def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
         lengths = lengths or not all(map(any, rows))
         if not lengths:
             found["correlation"].append(_correlation((q11, q12, q22), rows))
-        rows = geometry.next_rows(rows, maps.activation, biases=bool(net.C_b_at(layer) != 0))
+        given = DENSE, {STREAM: rows}, maps.activation
+        live = bool(net.C_b_at(layer) != 0)
+        rows = dependence.behind(*given, biases=live, weights=True)[STREAM]
         ratio = geometry.proportional(rows, 0, 1)
         q11, q12, q22 = alone[0].length, moved, alone[1].length
         if ratio is not None:

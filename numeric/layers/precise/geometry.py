@@ -25,34 +25,6 @@ def first_rows(inputs: Sequence[Sequence[Fraction]], *, biases: bool) -> Rows:
     return tuple((*row, Fraction(int(biases))) for row in inputs)
 
 
-def next_rows(rows: Rows, activation: Activation, *, biases: bool) -> Rows:
-    """At the layer after one with these rows."""
-    size = len(rows)
-    found: list[tuple[Fraction, ...]] = []
-    for b, row in enumerate(rows):
-        own = tuple(Fraction(int(a == b)) for a in range(size))
-        for a in range(b):
-            ratio = _ratio(rows[a], row)
-            times = None if ratio is None else image(activation, ratio)
-            if times is not None and (times == 1 or not biases):
-                own = tuple(times * each for each in found[a])
-                break
-        else:
-            if not any(row) and not biases and at_zero(activation) == 0:
-                own = (Fraction(0),) * size
-        found.append(own)
-    return tuple(found)
-
-
-def _ratio(left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction | None:
-    """c with right = c left."""
-    place = next((k for k, each in enumerate(left) if each), None)
-    if place is None:
-        return Fraction(1) if not any(right) else None
-    c = right[place] / left[place]
-    return c if all(c * x == y for x, y in zip(left, right, strict=True)) else None
-
-
 def image(activation: Activation, c: Fraction) -> Fraction | None:
     """c' with σ(c z) = c' σ(z) for all z."""
     if c == 1 or activation.is_linear or (c > 0 and activation.is_scale_invariant):
@@ -73,7 +45,12 @@ def at_zero(activation: Activation) -> object:
 
 def proportional(rows: Rows, a: int, b: int) -> Fraction | None:
     """c with z_b = c z_a, where that is so exactly."""
-    return _ratio(rows[a], rows[b])
+    left, right = rows[a], rows[b]
+    place = next((k for k, each in enumerate(left) if each), None)
+    if place is None:
+        return Fraction(1) if not any(right) else None
+    c = right[place] / left[place]
+    return c if all(c * x == y for x, y in zip(left, right, strict=True)) else None
 
 
 def rank(rows: Sequence[Sequence[Fraction]]) -> int:
