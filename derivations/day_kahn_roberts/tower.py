@@ -191,20 +191,21 @@ def affine() -> Verdict:
 
 
 # %%
-def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]]) -> Verdict:
-    """The coefficient of each pairing, such as "13 24", is the named tensor at these
-    subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots.
+def alike(fields: Sequence[str], parts: Mapping[str, str]) -> Verdict:
+    """The coefficient of each pairing, such as "13 24", is the tensor at subscripts, such as
+    "V1324", for Gaussian and for orthogonal weights, the samples being those of the slots.
 
     The first pairing is the one that the tensor is named by, so there it is so by definition; that
     the other pairings have it too is what is shown. Its values meet ensembles in Figures 2 and 3.
     """
     left, right = [], []
     for weights in (Gaussian(), Orthogonal()):
-        for pairing, (name, subscripts) in parts.items():
+        for pairing, part in parts.items():
             pairs = tuple((int(pair[0]) - 1, int(pair[1]) - 1) for pair in pairing.split())
+            samples = tuple(map(int, part[1:]))
             left.append(recursion(fields, weights, pairing=pairs).expr)
-            right.append(replace(recursion(name, weights), samples=subscripts).expr)
-    named = ", ".join(dict.fromkeys(name for name, _ in parts.values()))
+            right.append(replace(recursion(part[0], weights), samples=samples).expr)
+    named = ", ".join(dict.fromkeys(part[0] for part in parts.values()))
     detail = f"each pairing of the neural indices, both ensembles; {named} on its own by definition"
     return equal(left, right, detail)
 
@@ -245,11 +246,7 @@ def drawn(verdict: Verdict, *names: str) -> Verdict:
 @claim("000", "3.8 (diagrams)", "V, and the NLO metric and NTK")
 def vertex() -> Verdict:
     r"""$V$ with its diagrams; $G^{\{1\}}$ and $\Theta^{\{1\}}$, which $V$, $D$ and $F$ drive."""
-    parts = {
-        "12 34": ("V", (1, 2, 3, 4)),
-        "13 24": ("V", (1, 3, 2, 4)),
-        "14 23": ("V", (1, 4, 2, 3)),
-    }
+    parts = {"12 34": "V1234", "13 24": "V1324", "14 23": "V1423"}
     return drawn(alike(["z"] * 4, parts), "V", "G1", "Theta", "Theta1")
 
 
@@ -257,11 +254,7 @@ def vertex() -> Verdict:
 def ntk_variance() -> Verdict:
     r"""$E[\widehat{\Delta H}_{12}\widehat{\Delta H}_{34}]$ has $A_{1234}$ on $(12)(34)$, $B_{1324}$
     on $(13)(24)$, $B_{1423}$ on $(14)(23)$."""
-    parts = {
-        "12 34": ("A", (1, 2, 3, 4)),
-        "13 24": ("B", (1, 3, 2, 4)),
-        "14 23": ("B", (1, 4, 2, 3)),
-    }
+    parts = {"12 34": "A1234", "13 24": "B1324", "14 23": "B1423"}
     return drawn(alike(["H", "H"], parts), "A", "B")
 
 
@@ -269,11 +262,7 @@ def ntk_variance() -> Verdict:
 def mixed_variance() -> Verdict:
     r"""$E[z_1 z_2 \widehat{\Delta H}_{34}]$ has $D_{1234}$ on $(12)(34)$, $F_{1324}$ on $(13)(24)$,
     $F_{1423}$ on $(14)(23)$."""
-    parts = {
-        "12 34": ("D", (1, 2, 3, 4)),
-        "13 24": ("F", (1, 3, 2, 4)),
-        "14 23": ("F", (1, 4, 2, 3)),
-    }
+    parts = {"12 34": "D1234", "13 24": "F1324", "14 23": "F1423"}
     return drawn(alike(["z", "z", "H"], parts), "D", "F")
 
 
@@ -282,11 +271,7 @@ def differential() -> Verdict:
     r"""$E[\widehat{dH}_{012} z_3]$ has $P_{0123}$ on $(03)(12)$, $Q_{0123}$ on $(01)(23)$,
     $Q_{0213}$ on $(02)(13)$, counted from 1 here. The sample of $z_3$ is printed $\delta_3$, and is
     the $\alpha_3$ of $P$ and $Q$."""
-    parts = {
-        "14 23": ("P", (1, 2, 3, 4)),
-        "12 34": ("Q", (1, 2, 3, 4)),
-        "13 24": ("Q", (1, 3, 2, 4)),
-    }
+    parts = {"14 23": "P1234", "12 34": "Q1234", "13 24": "Q1324"}
     return drawn(alike(["dH", "z"], parts), "P", "Q")
 
 
@@ -294,11 +279,7 @@ def differential() -> Verdict:
 def first_second_differential() -> Verdict:
     r"""$E[\widehat{dd_I H}_{1234}]$ has $R_{1234}$ on $(12)(34)$, $R_{1324}$ on $(13)(24)$,
     $R_{1423}$ on $(14)(23)$."""
-    parts = {
-        "12 34": ("R", (1, 2, 3, 4)),
-        "13 24": ("R", (1, 3, 2, 4)),
-        "14 23": ("R", (1, 4, 2, 3)),
-    }
+    parts = {"12 34": "R1234", "13 24": "R1324", "14 23": "R1423"}
     return drawn(alike(["ddI"], parts), "R")
 
 
@@ -306,11 +287,7 @@ def first_second_differential() -> Verdict:
 def second_second_differential() -> Verdict:
     r"""$E[\widehat{dd_{II} H}_{1234}]$ has $S_{1234}$ on $(12)(34)$, $T_{1324}$ on $(13)(24)$,
     $U_{1423}$ on $(14)(23)$."""
-    parts = {
-        "12 34": ("S", (1, 2, 3, 4)),
-        "13 24": ("T", (1, 3, 2, 4)),
-        "14 23": ("U", (1, 4, 2, 3)),
-    }
+    parts = {"12 34": "S1234", "13 24": "T1324", "14 23": "U1423"}
     return drawn(alike(["ddII"], parts), "S", "T", "U")
 
 
