@@ -14,10 +14,8 @@ out, so that lengths and correlations stay random at any width.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import xarray
@@ -60,10 +58,7 @@ def sample(
     *,
     biases: str = "neuron",
     seed: int = 0,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **running: Unpack[chunks.Running],
 ) -> Sample:
     """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
 
@@ -91,7 +86,7 @@ def sample(
     ((4, 3, 1, 1), (4, 3))
     """
     drawing.check_biases(biases)
-    options = chunks.Options(executor, window, run, progress)
+    options = chunks.options(running)
     ensemble = drawing.low_rank_ensemble(net, inputs, width, depth, seed)
     depth, m, ranks = ensemble.depth, len(ensemble.inputs), drawing.ranks(ensemble)
     if m > min(ranks):
@@ -170,10 +165,7 @@ def simulate(
     *,
     biases: str = "neuron",
     seed: int = 0,
-    executor: Executor | None = None,
-    window: int | None = None,
-    run: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    **running: Unpack[chunks.Running],
 ) -> xarray.Dataset:
     """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
 
@@ -196,19 +188,7 @@ def simulate(
     (('layer',), True)
     """
     draws, data = checks.draws(draws, 2), checked_inputs(inputs)
-    K, _ = sample(
-        net,
-        data.given,
-        width,
-        depth,
-        draws,
-        biases=biases,
-        seed=seed,
-        executor=executor,
-        window=window,
-        run=run,
-        progress=progress,
-    )
+    K, _ = sample(net, data.given, width, depth, draws, biases=biases, seed=seed, **running)
     (mean, error), about_K = layout.averaged(K), layout.described(named("K"))
     arrays = {
         "K": layout.variable(mean, 2, single=data.single, about=about_K),
