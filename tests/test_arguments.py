@@ -79,7 +79,7 @@ TRAINERS = {
     "derivations.batchnorm.train": train,
     **{
         f"derivations.ensembles.{each}": getattr(ensembles, each)
-        for each in ("gaps", "grams", "simulate")
+        for each in ("grams", "simulate")
     },
     "derivations.training.curves": curves,
 }

@@ -183,9 +183,10 @@ def figure_six(sampling: Sampling) -> Verdict:
     panel.legend()
     tables, draws = [], sampling.networks(600)
     for wide in (200, 400, 800):
-        gaps = ensembles.gaps(
+        C = ensembles.grams(
             wide, batch, depth, draws, sampling.seed, activations.relu, True, inputs=inputs
         )
+        gaps = ensembles.gap_squared(C)
         late, se = layout.averaged(wide * (gaps[:, 20:].mean(axis=1) - fixed))
         about = {"width": wide, "blocks": draws, "network": "relu"}
         tables.append(layout.table([depth], about, V2=(late, se)))

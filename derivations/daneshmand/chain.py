@@ -413,7 +413,8 @@ def figure_two(sampling: Sampling) -> Verdict:
     share = sampling.false_alarms / (len(widths) + 1)
     means, rows = [], [compare(falling, many, share, degree=1)]
     for width in widths:
-        gaps = np.sqrt(ensembles.gaps(width, batch, 600, 20, sampling.seed, inputs=inputs))
+        C = ensembles.grams(width, batch, 600, 20, sampling.seed, inputs=inputs)
+        gaps = np.sqrt(ensembles.gap_squared(C))
         means.append(layout.averaged(gaps[:, 100:].mean(axis=1)))
         theory = float(batchnorm.stationary_gap(1).subs({n: batch, d: width}).evalf())
         table = layout.table([600], {"width": width, "blocks": 20}, gap=means[-1])

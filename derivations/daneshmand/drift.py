@@ -329,7 +329,7 @@ def bound_at_depth(sampling: Sampling) -> Verdict:
     inputs = np.diag(np.sqrt(spectrum))
     C = ensembles.grams(width, size, depth, 100, sampling.seed, inputs=inputs) / size
     lowest = min(float(np.linalg.eigvalsh(C)[..., 0].min()), float(spectrum.min()))
-    squares = ((C - np.eye(size) / size) ** 2).sum(axis=(2, 3))
+    squares = ensembles.gap_squared(C)
     gaps = np.sqrt(squares).mean(axis=0)
     bound_ = 2 * (1 - 2 * lowest / 3) ** np.arange(depth) + 3 * size / (lowest * np.sqrt(width))
     early = [1, 2, 4]

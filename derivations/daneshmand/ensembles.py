@@ -201,38 +201,15 @@ def grams(
     return _each(_Observed(chain, chain.draws, grams=True), options, copies=3) / chain.width
 
 
-def gaps(
-    width: int,
-    batch: int,
-    depth: int,
-    draws: int,
-    seed: int = 0,
-    activation: Activation = activations.linear,
-    centered: bool = False,
-    *,
-    normalised: bool = True,
-    inputs: ArrayLike | None = None,
-    **running: Unpack[chunks.Running],
-) -> Array:
-    """V² of every draw and layer (source 003, eq. 2): (draws, depth).
+def gap_squared(C: Array) -> Array:
+    """V² (source 003, eq. 2) of Gram matrices (…, n, n) of any trace but 0.
 
-    Arguments:
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
-            `simulate`, whose networks these are.
-        executor, window, run, progress: those of `simulate`, too.
-
-    Raises InputError as `simulate` does, and where all draws do not fit in memory.
-
-    >>> each = gaps(width=50, batch=4, depth=3, draws=100)
-    >>> table = simulate(width=50, batch=4, depth=3, draws=100)
-    >>> each.shape, bool(np.allclose(each.mean(axis=0), table["gap_sq"]))
-    ((100, 3), True)
+    >>> gap_squared(np.diag([3.0, 1.0])).item()
+    0.125
     """
-    options = chunks.options(running)
-    chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
-    )
-    return _each(_Observed(chain, chain.draws, grams=False), options, copies=2)
+    n = C.shape[-1]
+    shares = C / np.trace(C, axis1=-2, axis2=-1)[..., None, None]
+    return np.asarray(((shares - np.eye(n) / n) ** 2).sum(axis=(-2, -1)))
 
 
 def _each(work: _Observed, options: chunks.Options, copies: int) -> Array:

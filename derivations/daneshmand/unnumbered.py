@@ -17,7 +17,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
-from derivations.daneshmand import moments
+from derivations.daneshmand import ensembles, moments
 from derivations.daneshmand.chain import SPECTRUM, normalised
 from derivations.daneshmand.untrained import kernels
 from derivations.section import show
@@ -122,8 +122,7 @@ def depths() -> Verdict:
     could not: the leading order has no width."""
     chosen = [15, 30, 45, 60, 75]
     K = kernels(np.eye(4), chosen[-1])[np.array(chosen) - 1]
-    shares = K / np.trace(K, axis1=1, axis2=2)[:, None, None]
-    gaps = [float(each) for each in ((shares - np.eye(4) / 4) ** 2).sum(axis=(1, 2))]
+    gaps = [float(each) for each in ensembles.gap_squared(K)]
     return misprint(
         "depths of 15, 30, 45, 60 and 75",
         "widths of 15, 30, 45, 60 and 75",

@@ -45,17 +45,16 @@ def initial_gap(sampling: Sampling) -> Verdict:
     1/d."""
     depths, size, widths = [15, 30, 45, 60, 75], 4, (400, 800, 1600)
     K = kernels(np.eye(size), depths[-1])[np.array(depths) - 1]
-    shares = K / np.trace(K, axis1=1, axis2=2)[:, None, None]
-    theory = ((shares - np.eye(size) / size) ** 2).sum(axis=(1, 2))
+    theory = ensembles.gap_squared(K)
     tables = []
     draws = sampling.networks(60)
     for width in widths:
-        found = ensembles.gaps(
+        C = ensembles.grams(
             width, size, depths[-1], draws, sampling.seed, activations.relu, normalised=False,
             inputs=np.eye(size),
         )  # fmt: skip
         about: dict[str, int | str] = {"width": width, "blocks": draws, "network": "relu"}
-        values = layout.averaged(found[:, np.array(depths) - 1])
+        values = layout.averaged(ensembles.gap_squared(C[:, np.array(depths) - 1]))
         tables.append(layout.table(depths, about, gap_sq=values))
     made, panel = one_panel(xlabel="depth", ylabel="V²", title="ReLU, d = 800, n = 4, untrained")
     paper = tables[1]

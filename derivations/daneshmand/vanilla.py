@@ -290,8 +290,8 @@ def figure_one(sampling: Sampling) -> Verdict:
         shown, se = layout.averaged(cosine[:20])
         points(panel, layers, shown, 1.96 * se, label=label, marker=".")
         if normalised:
-            squared = ((C[:, -1] / 2 - np.eye(2) / 2) ** 2).sum(axis=(1, 2))
             flowed = layout.table([depth], gap_sq=law_)
+            squared = ensembles.gap_squared(C[:, -1])
             found = layout.table([depth], about, gap_sq=layout.averaged(squared))
         else:
             logs = np.log1p(-(cosine[:, np.array(late) - 1] ** 2))

@@ -761,7 +761,6 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     # derivations.daneshmand.ensembles
-    "derivations.ensembles.gaps": (CHAIN, CHAINS),
     "derivations.ensembles.grams": (CHAIN, CHAINS),
     "derivations.ensembles.simulate": (CHAIN, CHAINS),
     "derivations.batchnorm.train": (
