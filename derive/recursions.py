@@ -117,8 +117,8 @@ class Recursion(Step):
         V[1,1,2,2](ℓ+1) = C_W**2*(⟨σ₁² σ₂²⟩ + V[1,1,2,2]*⟨∂₁∂₁(σ₁²)⟩**2/4 - ⟨σ₁²⟩**2)
         """
         self._check_without_batch("functions of one sample, for the recursions of orbits")
-        pools = max(stage.pools for stage in self.layer_stages)
-        if type(self) is not Recursion or self.through.taps.moves or pools > 1:
+        positions = any(stage.relates_positions for stage in self.layer_stages)
+        if type(self) is not Recursion or positions:
             wanted = "a layer without positions, and without a skip around one matrix"
             raise InputError("layer", str(self.layer), wanted)
         most = len(self.target.subscripts)

@@ -214,7 +214,7 @@ def _tokens(inputs: Exchangeable, net: Network, depth: int) -> int:
     """The positions of one signal, all of them; InputError unless a layer treats them alike."""
     stages = [stage for each in net.schemes(depth, 2).distinct for stage in each.stages]
     tables = any(scores.table for stage in stages for scores in stage.scores)
-    if tables or any(stage.taps.moves or stage.pools > 1 for stage in stages):
+    if tables or any(stage.relates_positions for stage in stages):
         wanted = "inputs of layers without positions: signals at positions are not exchangeable, "
         wanted += "but for tokens of attention without a mask and a bias"
         raise InputError("inputs", Words(inputs), wanted)

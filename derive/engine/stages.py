@@ -354,6 +354,11 @@ class Stage:
         return bool(self.masks or self.scores) or self.taps.moves
 
     @property
+    def relates_positions(self) -> bool:
+        """True if its matrices read other positions, or its means are over several."""
+        return self.taps.moves or self.pools > 1
+
+    @property
     def carries(self) -> bool:
         """True if it adds something that no matrix multiplies, as a skip does."""
         return any(term.weight is None for _, each in self.equations for term in each.right)

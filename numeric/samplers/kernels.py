@@ -122,9 +122,8 @@ def _has_kernels(stages: Sequence[Stage]) -> bool:
         return False
     read = _attended(stages)
     return all(
-        not (stage.arguments or stage.masks or stage.batch or stage.taps.moves)
+        not (stage.arguments or stage.masks or stage.batch or stage.relates_positions)
         and not stage.has_centres
-        and stage.pools == 1
         and len(stage.scores) < 2
         and not {kind.space for kind in stage.attends_to} & dict(stage.ratios).keys()
         and all(mean.sets == 1 for mean in stage.means)

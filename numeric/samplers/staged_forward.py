@@ -68,7 +68,7 @@ class ForwardSampler(ProbeSampler):
         alone = self.plan.samples == 1 and not self.probes.order
         stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
         tapped = any(
-            stage.taps.moves or stage.scores or max(stage.sets, stage.pools) > 1
+            stage.relates_positions or stage.scores or stage.sets > 1
             for each in stages
             for stage in each
         )
