@@ -45,7 +45,7 @@ LONG = (
     "wickgarten flow --tensors all",
     "wickgarten flow --tensors K,G1,V --activation gelu",
     'wickgarten derive "z z z z H"',
-    "python -m derivations.pdlt.limits",
+    "python -m derivations.section pdlt.limits",
 )
 """How commands begin that take more than some seconds."""
 

@@ -18,7 +18,6 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed
-from derivations.section import show
 from derive import Network, layers, recursion
 from derive.activations import linear
 from derive.symbols import C_W
@@ -157,8 +156,3 @@ def heads_collapse() -> Verdict:
         close(table.ravel().tolist(), [float(S.mean())] * 4, 12),
         observed(sympy.expand(G1).has(H), "G1 contains H"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -29,7 +29,6 @@ from derivations.claims.verdicts import (
 from derivations.daneshmand import ensembles, large_width, moments
 from derivations.daneshmand.large_width import odd_law
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derivations.training.data import digits
 from derive import activations, batchnorm
 from derive.activations.functions import Activation
@@ -313,8 +312,3 @@ PRINTED_GRID = tuple(
 )
 """The same to the printed depth, on both sides of the derived edge; next to it, whether all ten
 runs hold is a matter of the seed."""
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -23,7 +23,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.daneshmand import ensembles, large_width, moments
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import d, n, series, stationary
 from derive.weights import Gaussian
@@ -435,8 +434,3 @@ def figure_two(sampling: Sampling) -> Verdict:
         {"batchnorm2": made},
         ["d → ∞, by layer", *(f"d = {width}" for width in widths)],
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -23,7 +23,6 @@ from derivations.claims.verdicts import Verdict, both, close, misprint, observed
 from derivations.daneshmand.modules import BatchNorm, Convolution, ReLU, fold, outputs, unfold
 from derivations.daneshmand.orthogonalization import orthogonality_gap, orthogonalizing_weights
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derivations.training.data import digits
 from numeric.arrays import Array
 from numeric.runs import chunks
@@ -166,8 +165,3 @@ def figure_six(sampling: Sampling) -> Verdict:
     told += f" (Student's bound {bound:.1f}); from layer 20 to 30 by {change.mean():.2g}"
     verdict = observed([each > bound for each in seen.values()], told)
     return replace(verdict, figures={"batchnorm6-convolutional": made})
-
-
-# %%
-if __name__ == "__main__":
-    show()

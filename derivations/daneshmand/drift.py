@@ -27,7 +27,6 @@ from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint
 from derivations.daneshmand import bounds, ensembles, large_width, moments
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
 from derivations.moments import deep_linear
-from derivations.section import show
 from derive import activations, batchnorm, exact
 from derive.batchnorm import n
 from derive.gaussian.brackets import Component
@@ -474,8 +473,3 @@ def table_1() -> Verdict:
         equal([exponent(each, width) for each in connected], [-1] * 6, "MLPs, layers 2, 3, 5"),
         equal(sympy.expand(convolution * width), 2 * kernels, "n × the second layer of a ConvNet"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -25,7 +25,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
 from derivations.daneshmand import moments
 from derivations.daneshmand.large_width import deviation, deviation_of
-from derivations.section import show
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
 from derive.activations.functions import Activation, as_activation
 from derive.work.caches import cache
@@ -462,8 +461,3 @@ def variance(sampling: Sampling) -> Verdict:
         equal([sympy.simplify(linear_spread() - exact), steady], [0, 14], "σ = z, and Haar: 14/m²"),
         sampled(comparisons, "n Var over two layers, m = 16", {}, labels),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -24,7 +24,6 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, enclosed, equal, misprint
 from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.daneshmand import moments
-from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import n, theta
 
@@ -284,8 +283,3 @@ def lemma_8() -> Verdict:
         on_grid("Lemma 8", "Lemma 8, sharp"),
         detail="printed ⅔; 2n/(n+2) ≥ 1 for n ≥ 2",
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -19,7 +19,6 @@ from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.daneshmand.inequalities import grid, on_grid
 from derivations.daneshmand.orthogonalization import orthogonalize, orthogonalizing_weights
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derivations.training.data import digits
 from derive import activations
 
@@ -128,8 +127,3 @@ def networks() -> Verdict:
         "ten layers, linear, tanh and ReLU: " + ", ".join(f"{ratio:.6f}" for ratio in ratios),
         figures={"orthogonalize": made},
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Picture, Verdict
 from derivations.daneshmand.descent import train
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derivations.training.data import source
 from derivations.training.statements import Statement, reproduced, rising, smaller
 from derive.work.caches import cache
@@ -317,8 +316,3 @@ def figure_ten(sampling: Sampling) -> Verdict:
     figure = _figure({depth: (own, other)})
     told = f"{size}; {depth} convolutions for 90"
     return reproduced(statements, told, figures={"batchnorm10": figure})
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from derivations.claims.verdicts import Verdict, both, close, equal, misprint, o
 from derivations.daneshmand import ensembles, moments
 from derivations.daneshmand.chain import SPECTRUM, normalised
 from derivations.daneshmand.untrained import kernels
-from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import d, n
 
@@ -216,8 +215,3 @@ def smallest_eigenvalue() -> Verdict:
         "(λ_n(C) − λ_n(EC))², and |C − EC|²",
         provided=equal(2 * left, right, "twice the left side"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.daneshmand import ensembles
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import activations
 from derive.network import Network
 from derive.weights import Gaussian
@@ -187,8 +186,3 @@ def notation() -> Verdict:
         provided=equal(size, 1, "|BN(M)|² = d, before the factor 1/√d of (1)"),
         witness=(1, len(layer)),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -19,7 +19,6 @@ from derivations.daneshmand import ensembles
 from derivations.daneshmand.inequalities import excess, positive_coefficients
 from derivations.moments.linear_laws import law, lyapunov_exponents
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import batchnorm, symbols
 from numeric import compare
 from numeric.tables import layout
@@ -311,8 +310,3 @@ def figure_one(sampling: Sampling) -> Verdict:
         {"batchnorm1": made},
         list(starts),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -24,7 +24,6 @@ from derivations.claims.verdicts import Verdict, both, close, equal, misprint, o
 from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.moments.depths import optimal_aspect_ratio
-from derivations.section import show
 from derive import activations, recursion, symbols
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import (
@@ -416,8 +415,3 @@ def synergy() -> Verdict:
         equal(common, a * b * c * v**3 / 8, "three groups, any sizes"),
         equal(signs, [1, 0, -1, -1], "sign of V at depth and at layer 1, Gaussian and orthogonal"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -17,7 +17,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
-from derivations.section import show
 from derive import activations, symbols
 from derive.activations.functions import Activation
 from derive.depth.criticality import criticality
@@ -255,8 +254,3 @@ def _at_one_input(average: Average, slope: sympy.Symbol, curved: sympy.Symbol) -
     known: dict[tuple[int, ...], sympy.Symbol] = {(1, 1): slope, (0, 2): curved}
     found = tuple(sorted(orders.values()))
     return known.get(found, sympy.Symbol("m_" + "_".join(map(str, found))))
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -14,7 +14,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.expansions import small_kernel, through
-from derivations.section import show
 from derive import activations, symbols
 from derive.depth.criticality import criticality
 from derive.gaussian.small_kernel import small_kernel_average
@@ -164,8 +163,3 @@ def approach() -> Verdict:
         close(derived, flowed, 6, "Ṽ at layer 20000, series against flow"),
         equal([found[a], found[b]], [-2, sympy.Rational(16, 3)], "Ṽ = −2 + (16/3)K + O(K²)"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

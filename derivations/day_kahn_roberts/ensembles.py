@@ -19,7 +19,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.moments.gaussian import evaluate, wick
-from derivations.section import show
 from derivations.training import data
 from derive import Network, activations
 from derive.gaussian.brackets import Component
@@ -132,8 +131,3 @@ def digits(sampling: Sampling) -> Verdict:
     comparison = compare(derived, ensemble, sampling.false_alarms)
     figure = figures.many_inputs("digits: V / KK", derived, ensemble)
     return sampled(comparison, "K and V, 10 layers, n = 64, 256", {"digits": figure})
-
-
-# %%
-if __name__ == "__main__":
-    show()

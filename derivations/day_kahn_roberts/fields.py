@@ -19,7 +19,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
 from derivations.day_kahn_roberts.by_definition import Index, SmallNetwork
-from derivations.section import show
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.arithmetic.polynomials import Atom
@@ -187,8 +186,3 @@ def slopes() -> Verdict:
 def descendants_by_definition() -> Verdict:
     """Sums over two and three parameters, for every choice of neural indices."""
     return both(by_definition(DH), by_definition(DDH_I), by_definition(DDH_II))
-
-
-# %%
-if __name__ == "__main__":
-    show()

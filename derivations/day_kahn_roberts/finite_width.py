@@ -25,7 +25,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.moments.gaussian import variables, wick
-from derivations.section import show
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
@@ -376,8 +375,3 @@ def hierarchy() -> Verdict:
             "n E[dH z] and n² E[dddH z] have limits that are not 0",
         ),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

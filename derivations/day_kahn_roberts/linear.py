@@ -24,7 +24,6 @@ from derivations.day_kahn_roberts.weingarten import paired
 from derivations.moments import deep_linear
 from derivations.moments import linear_laws as laws
 from derivations.moments.isotropic import ANY, direction_moment, normal_moment, same
-from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
 from derive.symbols import C_W, K0, n, rho, u
@@ -286,8 +285,3 @@ def gaussian_points() -> Verdict:
             "and K^(ℓ) for K^(0) at any C_W",
         ),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

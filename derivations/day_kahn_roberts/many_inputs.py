@@ -17,7 +17,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.moments.gaussian import variables, wick
-from derivations.section import show
 from derive import activations, symbols
 from derive.gaussian.brackets import Average, Component
 from derive.network import Network
@@ -292,8 +291,3 @@ def normalised_ratio(layer: int) -> float:
     """V_(12)(12) of the mixed over that of the orthogonal network at a layer."""
     mixed, orthogonal = (normalised_flow(each)[layer - 1][3] for each in (Gaussian(), None))
     return mixed / orthogonal
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -22,7 +22,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.day_kahn_roberts.tower_figures import TOWER, Measured, measure, tower_figure
-from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations
 from numeric import Comparison, compare
 
@@ -256,8 +255,3 @@ def rectangular(sampling: Sampling) -> Verdict:
     labels = [each.label for each in measured]
     detail = "n = 50, 400 extrapolated, n_0/n kept"
     return sampled(comparisons, detail, {"figure14": figure}, labels)
-
-
-# %%
-if __name__ == "__main__":
-    show()

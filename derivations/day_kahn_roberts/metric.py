@@ -15,7 +15,6 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 from derivations.day_kahn_roberts.expansions import small_kernel, through
-from derivations.section import show
 from derive import activations, symbols
 from derive.recursions import recursion
 from derive.symbols import C_W, K
@@ -128,8 +127,3 @@ def renormalised_hyperparameters() -> Verdict:
         equal([constant[c_b], constant[c_W]], [0, 0], "constants at orders 1 and 1/ℓ"),
         equal(residue.coeff(small, 2).subs(constant), 0, "which leaves nothing at order 1/ℓ²"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

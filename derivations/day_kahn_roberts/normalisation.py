@@ -20,7 +20,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
-from derivations.section import show
 from derive import recursion
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Monomial
@@ -194,8 +193,3 @@ def four_input_ntk() -> Verdict:
 def four_input_mixed() -> Verdict:
     """The printed scale is (6.10)'s where the inputs are equal, and that of `normalise`."""
     return of_four_inputs("DF", mixed_scale)
-
-
-# %%
-if __name__ == "__main__":
-    show()

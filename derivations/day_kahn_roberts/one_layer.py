@@ -26,7 +26,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.weights import PATTERNS, n, pairs_up, printed_weingarten
-from derivations.section import show
 from derive import activations
 from derive.gaussian.brackets import Component
 from derive.groups.moments import haar_moment
@@ -180,8 +179,3 @@ def off_diagonal_part() -> Verdict:
         equal([series((2,), 3)[3], *series((1, 1), 3)[2:]], [-1, 1, 0], "W[2] and W[1,1] by 1/n"),
         equal(sympy.limit(n**2 * sympy.cancel(diagonal), n, sympy.oo), 2),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -29,7 +29,6 @@ from derivations.day_kahn_roberts.by_definition import SmallNetwork
 from derivations.day_kahn_roberts.expansions import small_kernel
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.pictures.diagrams import draw
-from derivations.section import show
 from derive import activations, recursion, symbols
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H
 from derive.gaussian.brackets import Average, Component
@@ -408,8 +407,3 @@ def linear_tower() -> Verdict:
             "fields of a rational orthogonal network of width 2 and depth 3, summed over θ",
         ),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -18,7 +18,6 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, observed, sampled
 from derivations.day_kahn_roberts.measurements import extrapolated, network
 from derivations.day_kahn_roberts.tower_figures import Measured, measure, tower_figure
-from derivations.section import show
 from derivations.training.data import digits
 from derive import Equation, Gaussian, Network, Orthogonal, activations, propagation
 from derive.gaussian.brackets import Average
@@ -151,8 +150,3 @@ def equal_contributions() -> Verdict:
         equal(kernels, [K, K], "K at C_W = 2"),
         equal(sympy.diff(whole, depth), 0, "Θ of L such layers, with rates over L"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derivations.moments.gaussian import Integral, evaluate, on_grid, variables, wick
-from derivations.section import show
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Average, Component
@@ -210,8 +209,3 @@ def relu_vertex() -> Verdict:
         equal(normalised_vertex(gaussian, depth), [5 * (layer - 1) for layer in layers]),
         equal(averages, [K / 2, 3 * K**2 / 2], "⟨σ²⟩ = K/2, ⟨σ⁴⟩ = 3K²/2"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -21,7 +21,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.moments.gram import gram_matrix
-from derivations.section import show
 from derive import symbols
 from derive.groups.moments import haar_moment
 from derive.groups.pairings import coset_type, pair_partitions
@@ -212,8 +211,3 @@ def diagonal_expansion() -> Verdict:
     r"""$\mathcal W[1,1] = 1/n^2 + 2/n^4 + O(1/n^5)$: no term at $1/n^3$, so that only
     $\mathcal W[2]$ enters at order $1/n$."""
     return equal(expansion((1, 1), 4), 1 / n**2 + 2 / n**4)
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -32,7 +32,6 @@ from derivations.moments.isotropic import (
     pairings,
     same,
 )
-from derivations.section import show
 from derive import symbols
 from derive.arithmetic.rational import RationalFunction, Term
 from derive.groups.moments import haar_moment
@@ -310,8 +309,3 @@ def many_point_initial_condition() -> Verdict:
         equal(any_m, 1, "any m"),
         equal(found, printed, f"m = 1, …, {LARGEST}"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

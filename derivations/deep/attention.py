@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, observed, scored
-from derivations.section import show
 from derive import layers, recursion
 from derive.deep import Diffusion
 from numeric import deep
@@ -129,8 +128,3 @@ def in_ensembles(sampling: Sampling) -> Verdict:
         scores, error / scale, sampling.false_alarms, f"{detail}{missed:.0f} standard errors"
     )
     return both(agreed, observed(missed > 4, "attention is seen"))
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, scored
-from derivations.section import show
 from derive import recursion
 from derive.gaussian.brackets import Component
 from derive.symbols import n, z
@@ -151,8 +150,3 @@ def in_ensembles(sampling: Sampling) -> Verdict:
         errors += list(error / np.abs(theory.value))
     detail = f"{DRAWS} networks of each width, {PATHS} paths; errors of {max(errors):.1%} or less"
     return scored(scores, errors, sampling.false_alarms, detail)
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, observed, scored
-from derivations.section import show
 from derive import layers
 from derive.deep import walk
 from derive.network import Network
@@ -186,8 +185,3 @@ def commuting(sampling: Sampling) -> Verdict:
         scored(scores, errors, sampling.false_alarms, detail),
         observed(held, "bounded at 1/L alone"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

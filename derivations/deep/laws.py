@@ -16,7 +16,6 @@ from scipy import stats
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, resolving
 from derivations.pdlt.ratio_limits import interpolation, r
-from derivations.section import show
 from derive import Equation, Gaussian, Orthogonal, activations, layers, linear, recursion, symbols
 from derive.deep import walk
 from derive.network import Network
@@ -192,8 +191,3 @@ def resummed() -> Verdict:
             made_of = deep.resum(a, ratio)
             held.append(abs(made_of.value - float(exact)) <= made_of.error + 1e-12)
     return both(equal(found, expected), observed(held, "sums within their stated errors"))
-
-
-# %%
-if __name__ == "__main__":
-    show()

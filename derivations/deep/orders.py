@@ -27,7 +27,6 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, scored
-from derivations.section import show
 from derive import BiInvariant, LowRankOrthogonal, activations, exact, recursion
 from derive.activations import polynomial
 from derive.deep import growth, walk
@@ -320,8 +319,3 @@ def laws() -> Verdict:
             vanishes = slope.subs(SECOND, 1) == 0
             held.append(slope.coeff(SECOND, 1) > 0 and vanishes == ((layer, sigma) == HAAR))
     return both(close(found, expected, 12), observed(held, "b > 0, and where a + b = 0"))
-
-
-# %%
-if __name__ == "__main__":
-    show()

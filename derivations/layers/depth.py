@@ -20,7 +20,6 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.infinite_width import PRE, solved
 from derivations.layers.recursions import G1, GAMMA, SHIPPED, WEIGHTS, V, average, derived
-from derivations.section import show
 from derive import WeightEnsemble, layers, recursion
 from derive.depth.asymptotics import Asymptotics
 from derive.gaussian.brackets import Average
@@ -175,8 +174,3 @@ def back_again() -> Verdict:
         slope = R(4, 3) * (1 - skip**2) * ell
         expected += [slope, skip**2 * slope]
     return equal(found, expected, "γ = 1/3, 1/2, 2/3")
-
-
-# %%
-if __name__ == "__main__":
-    show()

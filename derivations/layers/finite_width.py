@@ -19,7 +19,6 @@ from scipy.special import erf
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, observed, sampled
 from derivations.layers.by_moments import Function, PreNorm
-from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, layers
 from derive.activations.functions import as_activation
 from numeric import compare, flow, simulate
@@ -101,8 +100,3 @@ def without_norms(sampling: Sampling) -> Verdict:
         comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(SAMPLED)))
         labels.append(f"{layer}, {name}, {weights.name}")
     return sampled(comparisons, "two widths each, n = 16 to 96, extrapolated", {}, labels)
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -15,7 +15,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.recursions import GAMMA, average
-from derivations.section import show
 from derive import criticality, layers
 from derive.depth.criticality import Criticality
 from derive.depth.layer_functions import LayerFunction
@@ -165,8 +164,3 @@ def exponential() -> Verdict:
     return equal(
         [closed(found.kernel_map).subs(C_b, 0), closed(found.chi_perp)], [factor * K, factor]
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

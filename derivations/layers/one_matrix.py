@@ -18,7 +18,6 @@ import sympy
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, close, equal, sampled
 from derivations.layers.recursions import GAMMA, WEIGHTS, V, average
-from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, layers, recursion
 from derive.activations.functions import as_activation
 from derive.gaussian.brackets import Average
@@ -205,8 +204,3 @@ def tangent_in_ensembles(sampling: Sampling) -> Verdict:
         comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(cases)))
         labels.append(f"{layer}, {name}, {weights.name}")
     return sampled(comparisons, "two widths each, n = 40 and 120", {}, labels)
-
-
-# %%
-if __name__ == "__main__":
-    show()

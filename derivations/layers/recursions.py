@@ -16,7 +16,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
-from derivations.section import show
 from derive import Gaussian, Orthogonal, WeightEnsemble, layers, recursion
 from derive.gaussian.brackets import Average, unspecified
 from derive.symbols import C_W, C_b, K, lambda_b, n, tensor
@@ -137,8 +136,3 @@ _PLAIN = {
     average("00", "K_h"): sympy.Symbol("s", positive=True),
     average("0000", "K_h"): sympy.Symbol("f", positive=True),
 }
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -25,7 +25,6 @@ from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner import sampling as networks
 from derivations.nait_saada_tanner.given_biases import given_biases
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import Network, activations, propagation
 from numeric import compare, flow
 from numeric.tables import layout
@@ -160,8 +159,3 @@ def spread_figure(net: Network, seed: int) -> Figure:
     panel.loglog(guide, 12 / np.sqrt(guide), ":", color="grey", label="∝ n^(−1/2)")
     panel.legend(loc="center right")
     return figure
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -19,7 +19,6 @@ from derivations.claims.verdicts import Verdict, both, close, sampled
 from derivations.nait_saada_tanner import sampling as networks
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import Network, propagation
 from numeric import compare, flow
 from numeric.arrays import Array
@@ -212,8 +211,3 @@ def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
                 panel.plot(weight, (TO - FROM) / np.log(D[0] / D[-1]), "o", color=f"C{number}")
     panel.legend()
     return figure
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -25,7 +25,6 @@ from derivations.moments.gaussian import variables, wick
 from derivations.nait_saada_tanner import pair_averages
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
@@ -423,8 +422,3 @@ def _attracting_correlation(net: Network, q: float) -> float:
         return float(_moved_covariance(net, q, c)) / q - c
 
     return float(brentq(excess, 0, 0.99, xtol=1e-14, rtol=1e-14))
-
-
-# %%
-if __name__ == "__main__":
-    show()

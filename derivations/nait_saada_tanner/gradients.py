@@ -25,7 +25,6 @@ from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squar
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derivations.training.data import digits
 from derive import (
     Equation,
@@ -431,8 +430,3 @@ def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]])
         )
     panel.legend()
     return figure
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from derivations.claims.verdicts import Verdict, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
 from derivations.pennington import finite_width, quantiles
 from derivations.pictures.panels import one_panel, panel_grid
-from derivations.section import show
 from derive import (
     Activation,
     LowRankGaussian,
@@ -243,8 +242,3 @@ def figure_four(sampling: Sampling) -> Verdict:
 def figure_five(sampling: Sampling) -> Verdict:
     """As Figure 4, for tanh."""
     return _singular_values(activations.tanh, sampling)
-
-
-# %%
-if __name__ == "__main__":
-    show()

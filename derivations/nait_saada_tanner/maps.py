@@ -19,7 +19,6 @@ from scipy.special import gammainc
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.moments.gaussian import evaluate, on_grid, variables, wick
-from derivations.section import show
 from derive import (
     Equation,
     LowRankGaussian,
@@ -338,8 +337,3 @@ def maps_of_tanh() -> Verdict:
         )
     ]
     return close(list(propagation.covariance_map(net, (0.8, 0.3, 0.6))), printed, 13)
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -27,7 +27,6 @@ from derivations.moments.isotropic import (
     same,
 )
 from derivations.pdlt.networks import Written, deltas
-from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import (
@@ -423,8 +422,3 @@ def all_points() -> Verdict:
         equal([a / b for a, b in zip(found, printed, strict=True)], [1] * MOST, f"m ≤ {MOST}"),
         equal(any_m, 1, "any m, by the law of |z|², three widths"),
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -23,7 +23,6 @@ from derivations.moments.isotropic import ANY, length_moment, same
 from derivations.pdlt import ratio_limits
 from derivations.pdlt.ratio_limits import r
 from derivations.pictures.panels import one_panel
-from derivations.section import show
 from derive import activations, linear
 from derive.gaussian.brackets import Component
 from derive.network import Network
@@ -301,8 +300,3 @@ def figure(drawn: list[tuple[int, xarray.Dataset, float]]) -> Figure:
     panel.plot(ratio, np.exp(2 * ratio) - 1, color="black", linestyle="--", label="e^{2r} − 1")
     panel.legend()
     return made
-
-
-# %%
-if __name__ == "__main__":
-    show()

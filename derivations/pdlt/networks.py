@@ -25,7 +25,6 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.moments import deep_linear, linear_laws
 from derivations.moments.isotropic import normal_moment, pairings, same
-from derivations.section import show
 from derive import activations, exact, linear, symbols
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
@@ -446,8 +445,3 @@ def one_layer() -> Verdict:
         found.append(sympy.limit(deep, width, sympy.oo))
         printed.append(deep_linear.coefficient(points, [width], Gaussian(C_W**4)))
     return equal(found, printed, "four choices of inputs")
-
-
-# %%
-if __name__ == "__main__":
-    show()

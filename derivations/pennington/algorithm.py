@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, observed
-from derivations.section import show
 from derive import Orthogonal, activations, spectra
 from numeric import spectra as compiled
 
@@ -67,8 +66,3 @@ def root_finding() -> Verdict:
         + ", ".join(f"{100 * each:.0f} %" for each in wrong)
         + " at 2, 4 and 8 layers",
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -15,7 +15,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, equal
-from derivations.section import show
 from derive import Activation, Gaussian, activations, spectra
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
@@ -56,8 +55,3 @@ def critical_curves() -> Verdict:
         bias = q - (_square(activation).subs(C_b, 0) / C_W).subs(K, q) / mean
         found += [sympy.limit(each, q, 0, "+") for each in (1 / mean, bias, square / mean**2)]
     return equal(found, [1, 0, 1] * 2, "σ_w², σ_b² and F of both")
-
-
-# %%
-if __name__ == "__main__":
-    show()

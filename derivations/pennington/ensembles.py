@@ -19,7 +19,6 @@ import xarray
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -312,8 +311,3 @@ def zero_padded(sampling: Sampling) -> Verdict:
 
 def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
     return layout.table([depth], m2=float(sympy.N(law.moment(2))))
-
-
-# %%
-if __name__ == "__main__":
-    show()

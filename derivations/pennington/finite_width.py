@@ -18,7 +18,6 @@ import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, equal
-from derivations.section import show
 from derive import LowRankGaussian, LowRankOrthogonal, symbols, trace_moment
 from numeric.tables import layout
 
@@ -80,8 +79,3 @@ def linear_variance() -> Verdict:
         derived += [*step, sympy.simplify((step**L * sympy.ones(2, 1))[0] - 1)]
         printed += [1, -s_1, 0, 1, -s_1 * L]
     return equal(derived, printed, "symbolic in γ and L; the exact matrices at every n")
-
-
-# %%
-if __name__ == "__main__":
-    show()

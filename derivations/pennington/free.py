@@ -18,7 +18,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.pennington.propagation import GRAM, explicit
-from derivations.section import show
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -292,8 +291,3 @@ def resolvent_equation() -> Verdict:
             derived += [M.real, M.imag]
             printed += [right.real, right.imag]
     return both(same, close(derived, printed, 14, "at two points"))
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -16,7 +16,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.pennington import universality
-from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w, z
 from derive.symbols import q
@@ -310,8 +309,3 @@ def hard_tanh_scaling() -> Verdict:
         lost="the root may have ended behind the 2, and q* have stood for its root",
     )
     return wrong if holds.holds else holds
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -13,7 +13,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
-from derivations.section import show
 from derive import Gaussian, Orthogonal, activations, spectra
 from derive.spectra import moments
 from derive.symbols import C_W, L, q
@@ -114,8 +113,3 @@ def fuss_catalan() -> Verdict:
         for k in range(1, 7)
     ]
     return equal([sympy.cancel(each) for each in found], [sympy.cancel(each) for each in known])
-
-
-# %%
-if __name__ == "__main__":
-    show()

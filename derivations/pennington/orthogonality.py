@@ -14,7 +14,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, equal
-from derivations.section import show
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -128,8 +127,3 @@ def only_orthogonal() -> Verdict:
         ],
         [*given.values(), -L * s_1, 0, 1 - second / first**2],
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

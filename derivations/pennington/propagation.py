@@ -21,7 +21,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
-from derivations.section import show
 from derive import (
     Equation,
     Gaussian,
@@ -235,8 +234,3 @@ def critical_line() -> Verdict:
         ),
     )
     return replace(verdict, figures={"pennington1": figures.critical_line(line)})
-
-
-# %%
-if __name__ == "__main__":
-    show()

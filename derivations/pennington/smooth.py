@@ -14,7 +14,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.pennington import universality
-from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w
 from derive.symbols import q
@@ -419,8 +418,3 @@ def _higher_cumulants() -> Verdict:
         fourth = sympy.expand(m4 - 4 * m3 * m1 - 3 * m2**2 + 12 * m2 * m1**2 - 6 * m1**4)
         limits += [sympy.cancel(each / second).subs(root, 0) for each in (third, fourth)]
     return equal(limits, [0] * len(limits), "κ_3/κ_2, κ_4/κ_2 → 0 for φ = z + c z^m, m = 2 … 6")
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -16,7 +16,6 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
-from derivations.section import show
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -343,8 +342,3 @@ def stieltjes_sign() -> Verdict:
     below it, both of which need $\int\rho/(z - t)$."""
     t = sympy.Symbol("t", positive=True)
     return misprint(1 / (z - t), 1 / (t - z), "zG − 1 → −2 instead of 0 at infinity")
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, observed
-from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, recursion, training
 from derive.activations.functions import as_activation
 from derive.symbols import K, Symbol, ell, tensor
@@ -268,8 +267,3 @@ def missed(weights: WeightEnsemble, sampling: Sampling) -> list[dict[str, tuple[
             each[name] = abs(off / limit), 5 * made[f"{name}_se"].item() / abs(limit)
         found.append(each)
     return found
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -21,7 +21,6 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.pennington.figures import critical_network
-from derivations.section import show
 from derivations.training import descents
 from derivations.training.deep import TANH, WEIGHTS, leading
 from derive import Network, Orthogonal, activations, recursion
@@ -129,8 +128,3 @@ def edge() -> Verdict:
         [6.6 < rate < 7.8 and 1.6 * rate > ETA for rate in rates],
         f"largest stable η: {told} layers",
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -15,7 +15,6 @@ import xarray
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Picture, Verdict
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derivations.training import descents
 from derivations.training.descents import STARTS
 from derivations.training.statements import Statement, alike, reproduced, smaller
@@ -163,8 +162,3 @@ def figure_nine(sampling: Sampling) -> Verdict:
         ),
     ]
     return reproduced(statements, about, figures={"training9": _figure(found, shallow, deep, name)})
-
-
-# %%
-if __name__ == "__main__":
-    show()

@@ -20,7 +20,6 @@ from matplotlib.axes import Axes
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derivations.training import descents, theory
 from derivations.training.descents import STARTS, Descent, best, trained, until
 from derivations.training.statements import Statement, alike, reproduced, rising, smaller
@@ -247,8 +246,3 @@ def figure_seven(sampling: Sampling) -> Verdict:
         f"{of} and {of.widths[1]} for 100, {drawn}, {of.epochs[0]} epochs",
         figures={"training7": figure},
     )
-
-
-# %%
-if __name__ == "__main__":
-    show()

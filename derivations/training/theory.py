@@ -20,7 +20,6 @@ from numpy.polynomial import chebyshev
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derivations.training import descents
 from derivations.training.data import Images, Split
 from derivations.training.descents import STARTS, Descent
@@ -199,8 +198,3 @@ def early_slope(theory: xarray.Dataset) -> float:
     K = first["covariance"].isel(output_1=0, output_2=0).to_numpy()
     y = theory["targets"].to_numpy()
     return float(-eta * (theta * (y.shape[1] * K + y @ y.T)).sum())
-
-
-# %%
-if __name__ == "__main__":
-    show()

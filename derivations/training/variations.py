@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Picture, Verdict
 from derivations.pictures.panels import panel_grid
-from derivations.section import show
 from derivations.training import descents, theory
 from derivations.training.descents import GUESS, STARTS, Descent, best, diverged, trained, until
 from derivations.training.statements import Statement, alike, reproduced, smaller
@@ -283,8 +282,3 @@ def figure_twenty(sampling: Sampling) -> Verdict:
         smaller("their best loss is the smaller one", [pair(found, deep)]),
     ]
     return reproduced(statements, about(sampling), figures={"training20": picture(sampling, how)})
-
-
-# %%
-if __name__ == "__main__":
-    show()
