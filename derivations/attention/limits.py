@@ -16,8 +16,7 @@ from itertools import pairwise
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed
 from derive import Network, layers, recursion
 from derive.activations import linear
 from derive.symbols import C_W

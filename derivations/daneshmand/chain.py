@@ -19,8 +19,7 @@ import sympy
 import xarray
 from sympy.matrices.exceptions import ShapeError
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
 from derivations.daneshmand import ensembles, large_width, moments
 from derivations.pictures.panels import panel_grid
 from derive import batchnorm

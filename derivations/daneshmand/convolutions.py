@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import signal, special
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, misprint, observed
+from derivations.claims import Sampling, Verdict, both, claim, close, misprint, observed
 from derivations.daneshmand.modules import BatchNorm, Convolution, ReLU, fold, outputs, unfold
 from derivations.daneshmand.orthogonalization import orthogonality_gap, orthogonalizing_weights
 from derivations.pictures.panels import one_panel

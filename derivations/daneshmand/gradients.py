@@ -21,8 +21,7 @@ import sympy
 import xarray
 from scipy.special import roots_jacobi
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed, sampled
 from derivations.daneshmand import moments
 from derivations.daneshmand.large_width import deviation, deviation_of
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion

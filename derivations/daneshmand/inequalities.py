@@ -20,8 +20,7 @@ from itertools import pairwise, product
 import sympy
 from flint import acb, fmpq
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, enclosed, equal, misprint
+from derivations.claims import Verdict, both, claim, close, enclosed, equal, misprint
 from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.daneshmand import moments
 from derive import batchnorm

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.daneshmand import bounds as batchnorm_bounds
 from derivations.daneshmand.inequalities import grid, on_grid
 from derivations.daneshmand.orthogonalization import orthogonalize, orthogonalizing_weights

@@ -16,8 +16,7 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Picture, Verdict
+from derivations.claims import Picture, Sampling, Verdict, claim
 from derivations.daneshmand.descent import train
 from derivations.pictures.panels import panel_grid
 from derivations.training.data import source

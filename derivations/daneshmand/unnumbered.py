@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derivations.daneshmand import ensembles, moments
 from derivations.daneshmand.chain import SPECTRUM, normalised
 from derivations.daneshmand.untrained import kernels

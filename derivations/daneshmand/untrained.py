@@ -16,8 +16,7 @@ import numpy as np
 import sympy
 from sympy.matrices.exceptions import NonInvertibleMatrixError
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
+from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.daneshmand import ensembles
 from derivations.pictures.panels import one_panel
 from derive import activations

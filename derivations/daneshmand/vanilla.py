@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
+from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.daneshmand import ensembles
 from derivations.daneshmand.inequalities import excess, positive_coefficients
 from derivations.moments.linear_laws import law, lyapunov_exponents

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import log
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.moments.depths import optimal_aspect_ratio

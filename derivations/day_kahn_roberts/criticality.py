@@ -15,8 +15,7 @@ from itertools import product
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derive import activations, symbols
 from derive.activations.functions import Activation
 from derive.depth.criticality import criticality

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.day_kahn_roberts.expansions import small_kernel, through
 from derive import activations, symbols
 from derive.depth.criticality import criticality

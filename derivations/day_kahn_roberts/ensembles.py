@@ -15,8 +15,7 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.moments.gaussian import evaluate, wick
 from derivations.training import data

@@ -16,8 +16,7 @@ from math import prod
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.claims import Verdict, both, claim, equal, misprint
 from derivations.day_kahn_roberts.by_definition import Index, SmallNetwork
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W

@@ -22,8 +22,7 @@ from typing import cast
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derivations.moments.gaussian import variables, wick
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation

@@ -18,8 +18,7 @@ from typing import Any
 import mpmath
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.day_kahn_roberts.weingarten import paired
 from derivations.moments import deep_linear
 from derivations.moments import linear_laws as laws

@@ -14,8 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derivations.moments.gaussian import variables, wick
 from derive import activations, symbols
 from derive.gaussian.brackets import Average, Component

@@ -18,8 +18,7 @@ from dataclasses import replace
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.day_kahn_roberts.tower_figures import TOWER, Measured, measure, tower_figure
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal
+from derivations.claims import Verdict, both, claim, close, equal
 from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 from derivations.day_kahn_roberts.expansions import small_kernel, through
 from derive import activations, symbols

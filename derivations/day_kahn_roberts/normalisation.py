@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal
+from derivations.claims import Verdict, both, claim, close, equal
 from derive import recursion
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Monomial

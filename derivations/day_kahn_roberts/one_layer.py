@@ -23,8 +23,7 @@ from math import prod
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.day_kahn_roberts.weights import PATTERNS, n, pairs_up, printed_weingarten
 from derive import activations
 from derive.gaussian.brackets import Component

@@ -23,8 +23,7 @@ from itertools import product
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derivations.day_kahn_roberts.by_definition import SmallNetwork
 from derivations.day_kahn_roberts.expansions import small_kernel
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, enclosed, equal, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, enclosed, equal, observed, sampled
 from derivations.day_kahn_roberts.measurements import extrapolated, network
 from derivations.day_kahn_roberts.tower_figures import Measured, measure, tower_figure
 from derivations.training.data import digits

@@ -16,8 +16,7 @@ from itertools import product
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal
+from derivations.claims import Verdict, both, claim, close, equal
 from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derivations.moments.gaussian import Integral, evaluate, on_grid, variables, wick
 from derive import activations, exact, symbols

@@ -18,8 +18,7 @@ from itertools import product
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derivations.moments.gram import gram_matrix
 from derive import symbols
 from derive.groups.moments import haar_moment

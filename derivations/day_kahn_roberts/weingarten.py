@@ -22,8 +22,7 @@ from math import prod
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.claims import Verdict, both, claim, equal, misprint
 from derivations.moments.gram import gram_matrix
 from derivations.moments.isotropic import (
     ANY,

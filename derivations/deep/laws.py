@@ -13,8 +13,7 @@ from __future__ import annotations
 import sympy
 from scipy import stats
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed, resolving
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed, resolving
 from derivations.pdlt.ratio_limits import interpolation, r
 from derive import Equation, Gaussian, Orthogonal, activations, layers, linear, recursion, symbols
 from derive.deep import walk

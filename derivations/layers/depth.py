@@ -16,8 +16,7 @@ from __future__ import annotations
 import mpmath
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed
+from derivations.claims import Verdict, both, claim, close, equal, observed
 from derivations.layers.infinite_width import PRE, solved
 from derivations.layers.recursions import G1, GAMMA, SHIPPED, WEIGHTS, V, average, derived
 from derive import WeightEnsemble, layers, recursion

@@ -16,8 +16,7 @@ from itertools import product
 import numpy as np
 from scipy.special import erf
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, observed, sampled
+from derivations.claims import Sampling, Verdict, claim, observed, sampled
 from derivations.layers.by_moments import Function, PreNorm
 from derive import Gaussian, Network, Orthogonal, layers
 from derive.activations.functions import as_activation

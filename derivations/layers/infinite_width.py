@@ -12,8 +12,7 @@ from __future__ import annotations
 import mpmath
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed
+from derivations.claims import Verdict, both, claim, close, equal, observed
 from derivations.layers.recursions import GAMMA, average
 from derive import criticality, layers
 from derive.depth.criticality import Criticality

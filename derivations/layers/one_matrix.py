@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, close, equal, sampled
+from derivations.claims import Sampling, Verdict, claim, close, equal, sampled
 from derivations.layers.recursions import GAMMA, WEIGHTS, V, average
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, layers, recursion
 from derive.activations.functions import as_activation

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derive import Gaussian, Orthogonal, WeightEnsemble, layers, recursion
 from derive.gaussian.brackets import Average, unspecified
 from derive.symbols import C_W, C_b, K, lambda_b, n, tensor

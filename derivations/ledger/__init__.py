@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
-from derivations.claims.registry import CHAPTERS, Claim, claims
-from derivations.claims.verdicts import WORST_FIRST, Kind
+from derivations.claims import CHAPTERS, WORST_FIRST, Claim, Kind, claims
 from derive.errors import InputError
 
 Status = Literal["shown", "not a statement", "open"]

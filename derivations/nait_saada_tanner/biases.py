@@ -18,8 +18,7 @@ import numpy as np
 import sympy
 from matplotlib.figure import Figure
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, observed, sampled
 from derivations.moments.gaussian import variables, wick
 from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner import sampling as networks

@@ -14,8 +14,7 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, sampled
 from derivations.nait_saada_tanner import sampling as networks
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.pictures.panels import one_panel

@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derivations.moments.gaussian import variables, wick
 from derivations.nait_saada_tanner import pair_averages
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one

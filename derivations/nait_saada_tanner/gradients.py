@@ -19,8 +19,7 @@ import sympy
 import xarray
 from matplotlib.figure import Figure
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, equal, misprint, sampled
+from derivations.claims import Sampling, Verdict, claim, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
 from derivations.pennington import finite_width, quantiles
 from derivations.pictures.panels import one_panel, panel_grid

@@ -16,8 +16,7 @@ import numpy as np
 import sympy
 from scipy.special import gammainc
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.moments.gaussian import evaluate, on_grid, variables, wick
 from derive import (
     Equation,

@@ -15,8 +15,7 @@ from itertools import pairwise, product
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.claims import Verdict, both, claim, equal, misprint
 from derivations.moments import deep_linear, linear_laws
 from derivations.moments.isotropic import (
     ANY,

@@ -16,8 +16,7 @@ import sympy
 import xarray
 from matplotlib.figure import Figure
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, equal, sampled
+from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
 from derivations.moments import deep_linear
 from derivations.moments.isotropic import ANY, length_moment, same
 from derivations.pdlt import ratio_limits

@@ -21,8 +21,7 @@ from typing import Any
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derivations.moments import deep_linear, linear_laws
 from derivations.moments.isotropic import normal_moment, pairings, same
 from derive import activations, exact, linear, symbols

@@ -16,8 +16,7 @@ import sympy
 from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, observed
+from derivations.claims import Verdict, both, claim, close, observed
 from derive import Orthogonal, activations, spectra
 from numeric import spectra as compiled
 

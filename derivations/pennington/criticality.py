@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, equal
+from derivations.claims import Verdict, claim, equal
 from derive import Activation, Gaussian, activations, spectra
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K

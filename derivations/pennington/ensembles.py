@@ -16,8 +16,7 @@ from itertools import pairwise
 import sympy
 import xarray
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed, sampled
 from derivations.pictures.panels import panel_grid
 from derive import (
     Gaussian,

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 import sympy
 import xarray
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, equal
+from derivations.claims import Verdict, claim, equal
 from derive import LowRankGaussian, LowRankOrthogonal, symbols, trace_moment
 from numeric.tables import layout
 

@@ -15,8 +15,7 @@ import mpmath
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.pennington.propagation import GRAM, explicit
 from derive import (
     Gaussian,

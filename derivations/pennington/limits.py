@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derivations.pennington import universality
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w, z

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, equal
+from derivations.claims import Verdict, both, claim, equal
 from derive import Gaussian, Orthogonal, activations, spectra
 from derive.spectra import moments
 from derive.symbols import C_W, L, q

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, equal
+from derivations.claims import Verdict, claim, equal
 from derive import (
     Gaussian,
     LowRankGaussian,

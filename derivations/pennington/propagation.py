@@ -19,8 +19,7 @@ from typing import NamedTuple
 import mpmath
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
+from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
 from derive import (
     Equation,
     Gaussian,

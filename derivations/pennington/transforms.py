@@ -14,8 +14,7 @@ from __future__ import annotations
 import mpmath
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derive import (
     Gaussian,
     LowRankGaussian,

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import get_args
 
+from derivations.claims import Claim, Kind, Outcome
 from derivations.claims.kept import Tally
-from derivations.claims.registry import Claim, Outcome
-from derivations.claims.verdicts import Kind
 from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
+from derivations.claims import FALSE_ALARMS, Outcome, Verdict
 from derivations.claims.kept import Tally
-from derivations.claims.registry import FALSE_ALARMS, Outcome
-from derivations.claims.verdicts import Verdict
 from numeric.tables.compare import WEAK, percent
 
 from .book import FINE, Book, count

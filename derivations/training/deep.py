@@ -18,8 +18,7 @@ from itertools import pairwise
 import numpy as np
 import sympy
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, equal, observed
+from derivations.claims import Sampling, Verdict, claim, equal, observed
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, recursion, training
 from derive.activations.functions import as_activation
 from derive.symbols import K, Symbol, ell, tensor

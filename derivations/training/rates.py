@@ -18,8 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import sympy
 
-from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, observed
+from derivations.claims import Verdict, both, claim, close, equal, observed
 from derivations.pennington.figures import critical_network
 from derivations.training import descents
 from derivations.training.deep import TANH, WEIGHTS, leading

@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Picture, Verdict
+from derivations.claims import Picture, Sampling, Verdict, claim
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents
 from derivations.training.descents import STARTS

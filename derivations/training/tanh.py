@@ -17,8 +17,7 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict
+from derivations.claims import Sampling, Verdict, claim
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
 from derivations.training.descents import STARTS, Descent, best, trained, until

@@ -17,8 +17,7 @@ import xarray
 from matplotlib.axes import Axes
 from numpy.polynomial import chebyshev
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, sampled
+from derivations.claims import Sampling, Verdict, claim, sampled
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents
 from derivations.training.data import Images, Split

@@ -15,8 +15,7 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Picture, Verdict
+from derivations.claims import Picture, Sampling, Verdict, claim
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
 from derivations.training.descents import GUESS, STARTS, Descent, best, diverged, trained, until
