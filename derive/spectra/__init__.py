@@ -6,8 +6,8 @@
 """
 
 from .ensembles import weight_law
-from .jacobians import Factor, Jacobian, jacobian, layered, of_network, zero_padded
-from .laws import Atomic, Density, Law, Moments, Power, Product, Rational, Scaled
+from .jacobians import Jacobian, jacobian, layered, of_network, zero_padded
+from .laws import Atomic, Density, Factor, Law, Moments, Product, Rational, Scaled
 from .limits import Limit, RLambert, limit
 from .moments import jacobian_moments, jacobian_variance
 from .slopes import Masked, Slopes, slope_law
@@ -21,7 +21,6 @@ __all__ = [
     "Limit",
     "Masked",
     "Moments",
-    "Power",
     "Product",
     "RLambert",
     "Rational",

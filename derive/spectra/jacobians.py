@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import sympy
 
 from ..activations.functions import Activation, as_activation
-from ..arithmetic import powerseries
 from ..citations import rests_on
-from ..display.objects import factor_text
 from ..errors import InputError, as_integer, as_sequence, flag, instance
 from ..expressions import as_expression, parse_number
 from ..layers import Layer, as_layer
 from ..network import Network
 from ..weights import WeightEnsemble, as_weights
 from .ensembles import projected, weight_law
-from .laws import Law, Rational, product_atoms, rescaled, w
+from .laws import Factor, Law, Product, Rational, rescaled
 from .slopes import check_variance, slope_law
 from .through import layer_factors
 
@@ -34,66 +31,8 @@ _SAME = 1e-12
 """The relative difference up to which a given C_W counts as the critical one."""
 
 
-@dataclass(frozen=True)
-class Factor:
-    """S(scale · w)^count: `count` equal free factors on a corner of trace 1/scale.
-
-    Attributes:
-        law: that of each factor, D² or WᵀW.
-        count: how many, a number or a symbol.
-        scale: 1 but for weights that are not free from D (`zero_padded`).
-    """
-
-    law: Law
-    count: sympy.Expr
-    scale: sympy.Expr = sympy.S.One
-
-
-@dataclass(frozen=True, repr=False)
-class Jacobian(Law):
-    """The law of the eigenvalues of JJᵀ, as wide as can be."""
-
-    factors: tuple[Factor, ...]
-
-    def S(self, at: sympy.Expr = w) -> sympy.Expr:
-        """Π S_k(s_k w)^{n_k} (13)."""
-        return sympy.prod(each.law.S(each.scale * at) ** each.count for each in self.factors)
-
-    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
-        """(1 + w)/(w S(w))."""
-        return (1 + at) / (at * self.S(at))
-
-    def log_s(self, order: int) -> list[sympy.Expr]:
-        """Σ_k n_k s_k^j c_j of the factors."""
-        total = [sympy.S.Zero] * (order + 1)
-        for each in self.factors:
-            for j, c in enumerate(each.law.log_s(order)):
-                total[j] += each.count * each.scale**j * c
-        return total
-
-    @property
-    def first_moment(self) -> sympy.Expr:
-        """m_1 = Π of the factors' means."""
-        return sympy.prod(each.law.mean**each.count for each in self.factors)
-
-    def moment(self, k: int) -> sympy.Expr:
-        """By Lagrange's theorem; exact in the depth."""
-        return self.first_moment**k * powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
-
-    @property
-    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
-        """See `product_atoms`."""
-        return product_atoms((each.law, each.count, each.scale) for each in self.factors)
-
-    def __str__(self) -> str:
-        return " ⊠ ".join(f"({each.law})^⊠{factor_text(each.count)}" for each in self.factors)
-
-    def latex(self) -> str:
-        """The free factors in LaTeX."""
-        return r" \boxtimes ".join(
-            rf"\left({each.law.latex()}\right)^{{\boxtimes {sympy.latex(each.count)}}}"
-            for each in self.factors
-        )
+class Jacobian(Product):
+    """The law of the eigenvalues of JJᵀ, as wide as can be: factors D² and WᵀW."""
 
 
 @rests_on("pennington2018")

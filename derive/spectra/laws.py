@@ -19,7 +19,7 @@ import sympy
 
 from ..arithmetic import powerseries
 from ..display.objects import Shown, factor_latex, factor_text
-from ..errors import InputError
+from ..errors import InputError, as_integer
 from ..expressions import as_expression, parse_number
 from ..gaussian.brackets import GaussianAverage
 from ..symbols import Symbol
@@ -107,7 +107,7 @@ class Law(Shown, ABC):
     __rmul__ = __mul__
 
     def __pow__(self, count: sympy.Expr | int) -> Law:
-        return Power(self, as_expression("count", count, "1 or more, or a symbol"))
+        return Product([Factor(self, as_expression("count", count, "1 or more, or a symbol"))])
 
     def _unknown(self, what: str) -> InputError:
         return InputError("law", str(self), f"one whose {what} has a closed form; use its series")
@@ -187,12 +187,8 @@ class Rational(Law):
         return sympy.cancel((1 + w) / (w * self.S(w))).subs(w, at)
 
     def M(self, at: sympy.Expr = z) -> sympy.Expr:
-        """The root of M⁻¹(M) = z that vanishes at infinity."""
-        numerator = sympy.fraction(sympy.together(self.M_inverse(w) - z))[0]
-        for root in _solutions(numerator, w):
-            if sympy.limit(_positive(root), z, sympy.oo) == 0:
-                return sympy.simplify(root).subs(z, at)
-        raise self._unknown("M(z)")
+        """The root of M⁻¹(M) = z that vanishes at infinity, where it has a closed form."""
+        return _inverted(self, self.M_inverse(w)).subs(z, at)
 
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem."""
@@ -329,50 +325,107 @@ class Moments(Law):
         return r",\; ".join(f"m_{{{k}}} = {sympy.latex(m)}" for k, m in enumerate(self.given, 1))
 
 
+@dataclass(frozen=True)
+class Factor:
+    """S(scale · w)^count: `count` equal free factors on a corner of trace 1/scale.
+
+    Attributes:
+        law: that of each factor.
+        count: how many, 1 or more, a number or a symbol.
+        scale: 1 but for what is not free from the other factors (`jacobians.zero_padded`).
+    """
+
+    law: Law
+    count: sympy.Expr = sympy.S.One
+    scale: sympy.Expr = sympy.S.One
+
+    def __post_init__(self) -> None:
+        if self.count.is_number and not self.count >= 1:
+            raise InputError("count", self.count, "1 or more")
+
+    def __str__(self) -> str:
+        power = "" if self.count == 1 else f"^⊠{factor_text(self.count)}"
+        return f"({self.law}){power}"
+
+    def latex(self) -> str:
+        """The law and its power in LaTeX."""
+        power = "" if self.count == 1 else rf"^{{\boxtimes {sympy.latex(self.count)}}}"
+        return rf"\left({self.law.latex()}\right){power}"
+
+
 @dataclass(frozen=True, repr=False)
 class Product(Law):
     """The free multiplicative convolution of laws: S is the product (source 002, eq. 12).
 
+    Attributes:
+        factors: each a `Factor`, or a law, which stands for one.
+
     >>> half = Atomic({0: "1/2", 1: "1/2"})
     >>> (half * half).moment(2), (half * half).atoms
     (3/16, {0: 1/2})
+    >>> (half ** sympy.Symbol("L")).S()
+    (2*(w + 1)/(2*w + 1))**L
     """
 
-    factors: tuple[Law, ...]
+    factors: tuple[Factor, ...]
+
+    def __init__(self, factors: Iterable[Factor | Law]) -> None:
+        """See the class."""
+        made = (each if isinstance(each, Factor) else Factor(each) for each in factors)
+        object.__setattr__(self, "factors", tuple(made))
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        """The law of each factor; InputError where they are not to be counted, or not free."""
+        if any(each.scale != 1 for each in self.factors):
+            raise InputError("law", str(self), "free factors")
+        counts = (as_integer("count", each.count, 1) for each in self.factors)
+        pairs = zip(self.factors, counts, strict=True)
+        return tuple(each.law for each, count in pairs for _ in range(count))
 
     def S(self, at: sympy.Expr = w) -> sympy.Expr:
-        """Π S."""
-        return sympy.prod(factor.S(at) for factor in self.factors)
+        """Π S_k(s_k w)^{n_k} (13)."""
+        return sympy.prod(each.law.S(each.scale * at) ** each.count for each in self.factors)
 
     def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
         """(1 + w)/(w S(w))."""
-        return sympy.cancel((1 + w) / (w * self.S(w))).subs(w, at)
+        return (1 + at) / (at * self.S(at))
 
     def M(self, at: sympy.Expr = z) -> sympy.Expr:
         """The root of M⁻¹(M) = z that vanishes at infinity, where it has a closed form."""
-        return _inverted(self, self.M_inverse(w)).subs(z, at)
+        inverse = self.M_inverse(w)
+        if inverse.is_rational_function(w):
+            inverse = sympy.cancel(inverse)
+        return _inverted(self, inverse).subs(z, at)
 
     def log_s(self, order: int) -> list[sympy.Expr]:
-        """Sums of the factors' coefficients."""
-        each = [factor.log_s(order) for factor in self.factors]
-        return [sum(terms, sympy.S.Zero) for terms in zip(*each, strict=True)]
+        """Σ_k n_k s_k^j c_j of the factors."""
+        total = [sympy.S.Zero] * (order + 1)
+        for each in self.factors:
+            for j, c in enumerate(each.law.log_s(order)):
+                total[j] += each.count * each.scale**j * c
+        return total
+
+    @property
+    def first_moment(self) -> sympy.Expr:
+        """m_1 = Π of the factors' means."""
+        return sympy.prod(each.law.mean**each.count for each in self.factors)
 
     def moment(self, k: int) -> sympy.Expr:
-        """By Lagrange's theorem."""
-        mean = sympy.prod(factor.mean for factor in self.factors)
-        return mean**k * powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+        """By Lagrange's theorem; exact in the numbers of factors."""
+        return self.first_moment**k * powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
         """See `product_atoms`."""
-        return product_atoms((factor, sympy.S.One, sympy.S.One) for factor in self.factors)
+        return product_atoms((each.law, each.count, each.scale) for each in self.factors)
 
     def __str__(self) -> str:
-        return " ⊠ ".join(f"({factor})" for factor in self.factors)
+        return " ⊠ ".join(map(str, self.factors))
 
     def latex(self) -> str:
-        """The factors in LaTeX."""
-        return r" \boxtimes ".join(rf"\left({factor.latex()}\right)" for factor in self.factors)
+        """The free factors in LaTeX."""
+        return r" \boxtimes ".join(each.latex() for each in self.factors)
 
 
 @dataclass(frozen=True, repr=False)
@@ -442,60 +495,6 @@ def rescaled(law: Law, factor: sympy.Expr) -> Law:
     if isinstance(law, Scaled):
         return rescaled(law.law, law.factor * factor)
     return Scaled(law, factor)
-
-
-@dataclass(frozen=True, repr=False)
-class Power(Law):
-    """The free multiplicative power law^{⊠ count}: S^count, count ≥ 1, real or a symbol.
-
-    Attributes:
-        law: the one that is multiplied.
-        count: how often.
-
-    >>> (Atomic({0: "1/2", 1: "1/2"}) ** sympy.Symbol("L")).S()
-    (2*(w + 1)/(2*w + 1))**L
-    """
-
-    law: Law
-    count: sympy.Expr
-
-    def __post_init__(self) -> None:
-        if self.count.is_number and not self.count >= 1:
-            raise InputError("count", self.count, "1 or more")
-
-    def S(self, at: sympy.Expr = w) -> sympy.Expr:
-        """S^count."""
-        return self.law.S(at) ** self.count
-
-    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
-        """(1 + w)/(w S(w))."""
-        return (1 + at) / (at * self.S(at))
-
-    def M(self, at: sympy.Expr = z) -> sympy.Expr:
-        """The root of M⁻¹(M) = z that vanishes at infinity, where it has a closed form."""
-        return _inverted(self, self.M_inverse(w)).subs(z, at)
-
-    def log_s(self, order: int) -> list[sympy.Expr]:
-        """count times the factor's coefficients."""
-        return [self.count * c for c in self.law.log_s(order)]
-
-    def moment(self, k: int) -> sympy.Expr:
-        """By Lagrange's theorem."""
-        ratio = powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
-        return self.law.mean ** (k * self.count) * ratio
-
-    @property
-    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
-        """See `product_atoms`."""
-        return product_atoms([(self.law, self.count, sympy.S.One)])
-
-    def __str__(self) -> str:
-        return f"({self.law})^⊠{factor_text(self.count)}"
-
-    def latex(self) -> str:
-        """The power in LaTeX."""
-        count = sympy.latex(self.count)
-        return rf"\left({self.law.latex()}\right)^{{\boxtimes {count}}}"
 
 
 def simplified(expr: sympy.Expr) -> sympy.Expr:

@@ -135,7 +135,7 @@ def _of_branch(law: Law, order: int) -> Series:
 def _of_factors(law: Law, order: int) -> Series:
     """`log_s`, each average evaluated once."""
     if isinstance(law, Product):
-        each = [_of_factors(factor, order) for factor in law.factors]
+        each = [_of_factors(factor, order) for factor in law.laws]
         return [_tidy(sum(terms, sympy.S.Zero)) for terms in zip(*each, strict=True)]
     if isinstance(law, Scaled):
         return _of_factors(law.law, order)
@@ -154,7 +154,7 @@ def _of_factors(law: Law, order: int) -> Series:
 
 def _mean(law: Law) -> sympy.Expr:
     if isinstance(law, Product):
-        return _tidy(sympy.prod(_mean(factor) for factor in law.factors))
+        return _tidy(sympy.prod(_mean(factor) for factor in law.laws))
     return _tidy(law.mean)
 
 

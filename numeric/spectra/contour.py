@@ -120,7 +120,7 @@ def is_known(law: Law) -> bool:
     if isinstance(law, Scaled | Masked):
         return is_known(law.law)
     if isinstance(law, Product):
-        return all(map(is_known, law.factors))
+        return all(map(is_known, law.laws))
     if isinstance(law, Around):
         return all(map(is_known, law.branches))
     return not isinstance(law, Moments)
@@ -141,7 +141,7 @@ def has_nodes(law: Law) -> bool:
 def parts_of(law: Law) -> list[Law]:
     """The free factors of a product."""
     if isinstance(law, Product):
-        return [part for factor in law.factors for part in parts_of(factor)]
+        return [part for factor in law.laws for part in parts_of(factor)]
     if isinstance(law, Scaled):
         first, *others = parts_of(law.law)
         return [Scaled(first, law.factor), *others]

@@ -384,3 +384,32 @@ def test_depth_of_a_network_counts_its_layers() -> None:
     assert spectra.of_network(dense, 1, 4) == spectra.jacobian("relu", Orthogonal(C_W=2), 3, 1)
     with pytest.raises(InputError, match="depth"):
         spectra.of_network(dense, 1, 1)
+
+
+def test_a_power_is_the_product_of_as_many_factors() -> None:
+    half = spectra.Atomic({0: "1/2", 1: "1/2"})
+    square, pair = half**2, half * half
+    assert [square.moment(k) for k in (1, 2, 3)] == [pair.moment(k) for k in (1, 2, 3)]
+    assert square.atoms == pair.atoms
+    assert sympy.simplify(square.M() - pair.M()) == 0
+    assert square.laws == pair.laws == (half, half)
+    assert (str(pair).count("⊠"), str(square)[-2:]) == (1, "⊠2")
+
+
+def test_factors_that_cannot_be_counted_are_refused() -> None:
+    half = spectra.Atomic({0: "1/2", 1: "1/2"})
+    for power in (half**L, half ** sympy.Rational(3, 2)):
+        with pytest.raises(InputError, match="count"):
+            assert power.laws
+    with pytest.raises(InputError, match="free factors"):
+        assert spectra.zero_padded("relu", "1/2", 2).laws
+    with pytest.raises(InputError, match="1 or more"):
+        half**0
+
+
+def test_one_layers_generating_function_has_a_closed_form() -> None:
+    """M of a Gaussian matrix behind ReLU's slopes at χ = 1, by its moments 1, 3, …"""
+    law = spectra.jacobian("relu", "gaussian", 1)
+    x = sympy.Symbol("x", positive=True)
+    series = sympy.series(law.M().subs(z, 1 / x), x, 0, 4).removeO()
+    assert [series.coeff(x, k) for k in (1, 2, 3)] == [law.moment(k) for k in (1, 2, 3)]
