@@ -1,4 +1,4 @@
-"""What more than one function of this room asks of its arguments."""
+"""Checks of arguments that several functions of this room share."""
 
 from __future__ import annotations
 

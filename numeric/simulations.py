@@ -453,7 +453,7 @@ def _leading(
     series: tuple[Name, ...],
     own: tuple[tuple[str, tuple[float, ...]], ...],
 ) -> tuple[Array, ...]:
-    """What `flow` says of the orders before a tensor's, the same for all seeds and draws.
+    """The orders before a tensor's by `flow`, the same for all seeds and draws.
 
     Arguments:
         own: the numbers of the equations' symbols.

@@ -1,4 +1,4 @@
-"""What `wickgarten train` does: descent by theory, and networks that are really trained."""
+"""The command `wickgarten train`: descent by theory, and networks that are really trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chunks come to: their sums, their rows one below the other, or the rows' means.
+"""Totals of chunks: their sums, their rows one below the other, or the rows' means.
 
 A total is a value: adding a chunk gives another, so that an interrupt finds the one or the other.
 """
