@@ -74,13 +74,13 @@ def gathered(
 
     >>> new = [Fragment("keys", "added", "B.")]
     >>> print(gathered("# Changes\\n\\n## 1\\n\\n- A.\\n", "1", new, None))
-        # Changes
-        <BLANKLINE>
-        ## 1
-        <BLANKLINE>
-        - A.
-        - B.
-        <BLANKLINE>
+    # Changes
+    <BLANKLINE>
+    ## 1
+    <BLANKLINE>
+    - A.
+    - B.
+    <BLANKLINE>
     """
     if not found:
         return changelog
