@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from derive.errors import InputError, did_you_mean
+from derive.work.defaults import DEPTH, DRAWS, MOST_DRAWS, WIDTH
 from derive.work.progress import say, telling
 from derive.work.resources import number
 
@@ -197,8 +198,9 @@ def _flow(arguments: argparse.Namespace) -> int:
 
 
 def _depth(arguments: argparse.Namespace, net: Network) -> int:
-    depth: int | None = arguments.depth
-    return (net.depth or 10) if depth is None else depth
+    from numeric import checks
+
+    return checks.depth(net, arguments.depth)
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -222,7 +224,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         inputs = in_proportion(net, given, depth, widths, arguments.tensors, "--width")
     if arguments.run is not None:
         make_directory("--run", arguments.run)
-    count = draws.FIRST if arguments.draws is None else arguments.draws
+    count = DRAWS if arguments.draws is None else arguments.draws
     sampled = _sampled(arguments, net, inputs, count)
     if not arguments.compare:
         _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
@@ -534,11 +536,11 @@ def _flow_arguments(command: argparse.ArgumentParser) -> None:
 
 def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,G1,V")
-    command.add_argument("--width", type=int, nargs="+", default=[100], help="one n or several")
+    command.add_argument("--width", type=int, nargs="+", default=[WIDTH], help="one n or several")
     command.add_argument(
         "--draws",
         type=int,
-        help="networks; by default 1000, or with --compare as many as resolve what 64000 can",
+        help=f"networks; {DRAWS} by default, or with --compare up to {MOST_DRAWS}",
     )
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
     command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
@@ -557,7 +559,9 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         help='names separated by commas; "all" of order 1/n',
     )
     options.network_arguments(command)
-    command.add_argument("--depth", type=int, help="layers: all that are named, or 10, by default")
+    command.add_argument(
+        "--depth", type=int, help=f"layers: all that are named, or {DEPTH}, by default"
+    )
     command.add_argument(
         "--input",
         metavar="SOURCE",

@@ -34,14 +34,28 @@ class InputError(ValueError):
         return type(self), (self.argument, self.got, self.wanted)
 
 
+_MEANT = {
+    "bias": "C_b",
+    "biases": "C_b",
+    "lr": "eta",
+    "learning_rate": "eta",
+    "n": "widths",
+    "samples": "draws",
+    "sigma": "activation",
+    "x": "inputs",
+}
+"""Names of other libraries and papers, and the arguments that they are here."""
+
+
 def did_you_mean(given: str, names: Iterable[str]) -> str:
     """A suggestion for the end of an error: the name nearest to the given one, if one is near.
 
-    >>> did_you_mean("Tahn", ["relu", "tanh"])
-    '; did you mean "tanh"?'
+    >>> did_you_mean("Tahn", ["relu", "tanh"]), did_you_mean("bias", ["C_b", "widths"])
+    ('; did you mean "tanh"?', '; did you mean "C_b"?')
     """
     by_letters = {name.lower(): name for name in names}
-    near = get_close_matches(given.lower(), by_letters, n=1)
+    meant = _MEANT.get(given, "").lower()
+    near = [meant] if meant in by_letters else get_close_matches(given.lower(), by_letters, n=1)
     return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
 
 
@@ -53,9 +67,14 @@ def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:
         ...
     derive.errors.InputError: progres: got True; wanted one of the arguments run, progress; ...
     """
-    for name in set(given).difference(names := list(known)):
-        wanted = f"one of the arguments {', '.join(names)}"
-        raise InputError(name, given[name], wanted + did_you_mean(name, names))
+    names = list(known)
+    for name in given:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            if name == "C_W" and "weights" in names:
+                hint = "; C_W belongs to the weights, as in weights=Orthogonal(C_W=2)"
+            wanted = f"one of the arguments {', '.join(names)}" if names else "no arguments"
+            raise InputError(name, given[name], wanted + hint)
 
 
 def as_sequence(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:

@@ -178,7 +178,7 @@ REFUSED = (
     MemoryError,
     NotImplementedError,
 )
-"""What parsing raises, and sympy where an expression is not real everywhere."""
+"""The exceptions of parsing, and of sympy where an expression is not real everywhere."""
 
 
 class _Reader:

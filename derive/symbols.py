@@ -15,6 +15,8 @@ from typing import Any
 
 import sympy
 
+from .work.faces import public
+
 __all__ = [
     "C_W",
     "K0",
@@ -224,3 +226,6 @@ def weight_coefficient(k: int) -> sympy.Symbol:
     s_1
     """
     return real(f"s_{k}")
+
+
+public(__name__)

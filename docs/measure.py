@@ -1,7 +1,7 @@
 """Measures the English of the manual: `python docs/measure.py [--long] [--docstrings]`.
 
 Counts the words of each sentence, the sentences above 30 words, the pages without an example, and
-the docstrings of public functions and classes that open with "What", or with "Whether" although
+the docstrings of modules, functions and classes that open with "What", or with "Whether" although
 they return no truth value.
 
 Prose is counted: paragraphs and items of lists. Headings, tables, code and displayed formulas are
@@ -106,17 +106,17 @@ def has_example(page: Path) -> bool:
 
 
 def openings() -> Iterator[str]:
-    """Public functions and classes whose docstrings open with "What" or "Whether"."""
+    """Modules, functions and classes whose docstrings open with "What" or "Whether"."""
     for path in sorted(each for room in ROOMS for each in (ROOT / room).rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if re.search('"""Wh(at|ether) ', source) else ():
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 continue
             opening = (ast.get_docstring(node) or " ").split()[:1]
             returned = getattr(node, "returns", None)
             is_truth = returned is not None and re.search("bool|Type", ast.unparse(returned))
             if opening == ["What"] or (opening == ["Whether"] and not is_truth):
-                yield f"{named(path)}:{node.lineno}: {node.name}"
+                yield f"{named(path)}:{getattr(node, 'lineno', 1)}: {getattr(node, 'name', '')}"
 
 
 def main() -> None:

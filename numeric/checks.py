@@ -1,4 +1,4 @@
-"""What more than one function of this room asks of its arguments."""
+"""Checks of arguments that several functions of this room share."""
 
 from __future__ import annotations
 
@@ -20,15 +20,23 @@ from derive.layers import dense
 from derive.layers.by_depth import Layers
 from derive.network import Network
 from derive.weights import PermutationInvariant
+from derive.work.defaults import DEPTH
 
 from .arrays import Array
 
 _DENSE = dense()
+LARGEST = 1e150
+"""The largest size of an input, whose square is far from the end of doubles."""
 
 
 def seed(value: object) -> int:
     """A seed, an integer from 0 to 2^64 − 1; InputError for anything else."""
     return as_integer("seed", value, 0, 2**64 - 1, "an integer from 0 to 2^64 − 1")
+
+
+def depth(net: Network, given: int | None) -> int:
+    """The number of layers: by default all that the network names, or 10; or InputError."""
+    return as_integer("depth", (net.depth or DEPTH) if given is None else given, 1)
 
 
 def draws(value: object, least: int) -> int:
@@ -177,6 +185,8 @@ def checked_inputs(inputs: ArrayLike, layer: Layers = _DENSE, depth: int = 1) ->
         raise InputError("inputs", Words(f"shape {X.shape}"), f"{wanted}, not empty")
     if not np.isfinite(X).all():
         raise InputError("inputs", Words("NaN or infinity"), "finite numbers")
+    if (largest := float(abs(X).max())) > LARGEST:
+        raise InputError("inputs", Words(f"{largest:.3g}"), f"numbers of size {LARGEST:g} or less")
     rows = np.ascontiguousarray(X.reshape(-1, X.shape[-1]), dtype=float)
     signals = len(rows) // math.prod(axes)
     samples = tuple(signals * math.prod(each) for each in behind)

@@ -137,7 +137,7 @@ OF_LAYERS: tuple[Names, ...] = (("K", "V"), ("K", "V"), ("G1", "V"), ("Theta", "
 """Of other layers than the dense one, whose tower costs more: they are followed by probes."""
 OF_TWO_INPUTS: tuple[Names, ...] = (("K", "V"),)
 WITH_TWO_INPUTS = ("linear", "relu", "tanh")
-"""What is looked at with two inputs, and in which networks."""
+"""Tensors of two inputs, and the networks that have them."""
 
 LARGEST_SEED = 2**31 - 1
 _MANY = 8  # one network in so many has two inputs

@@ -494,7 +494,7 @@ def _regained(
 
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
-    """What a precision must be without; empty where there can be one."""
+    """The reason why there can be no precision; empty if there can be one."""
     schemes = net.schemes(depth, samples).distinct
     if _is_batched(schemes):
         return "none, for a function of all samples"
@@ -769,7 +769,7 @@ _START = "in the inputs' layer", "in a layer before"
 
 
 def _why_not_finite(layers: _Runnable, K: Array) -> str:
-    """What went beyond doubles above a layer of this kernel."""
+    """The quantity that went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
     known = None if isinstance(layers, TangentLayers) else layers.averages

@@ -28,6 +28,8 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.weights import Gaussian
 from derive.work.caches import cache
+from derive.work.defaults import DRAWS, WIDTH
+from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
@@ -65,6 +67,7 @@ _SUBTRACTED = 1e-6
 """The largest error of a leading order that is subtracted, relative to it: no standard error of a
 sample has it."""
 
+_ENTRY_BYTES, _ENTRY_SECONDS = 1000, 5e-4
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
 
@@ -75,7 +78,7 @@ def simulate(
     inputs: ArrayLike | Exchangeable,
     width: int | None = None,
     depth: int | None = None,
-    draws: int = 1000,
+    draws: int = DRAWS,
     *,
     tensors: Wanted | Iterable[Wanted] = ("K", "G1", "V"),
     seed: int = 0,
@@ -164,8 +167,8 @@ def simulate(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    width = (net.width or 100) if width is None else width
-    depth = (net.depth or 10) if depth is None else depth
+    width = (net.width or WIDTH) if width is None else width
+    depth = checks.depth(net, depth)
     names = wanted(tensors, net, depth)
     exchangeable = isinstance(inputs, Exchangeable)
     data: ArrayLike | Inputs = (
@@ -174,8 +177,9 @@ def simulate(
     ensemble = checked_ensemble(net, data, width, depth, seed)
     chosen = () if positions is None else chosen_samples(positions, net, ensemble.data, depth)
     plan = plan_of(names, ensemble.data.measured, chosen, exchangeable=exchangeable)
-    ensemble = _with_parameters(ensemble, plan, parameters)
-    draws = checks.draws(draws, plan.most_means + 1)
+    with telling(*_check_entries(plan)):
+        ensemble = _with_parameters(ensemble, plan, parameters)
+        draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.options(running)
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
@@ -186,13 +190,14 @@ def simulate(
         used = cuda.on_device(used)
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
-    check_size(used, draws, kept=options.kept)
+    seconds = check_size(used, draws, kept=options.kept)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
-    found = record(used, draws, options, what)
+    found = record(used, draws, options, what, seconds)
     arrays: dict[str, xarray.Variable] = {}
-    estimates = unbiased.cumulants(found, plan.targets)
-    for target, estimate in zip(plan.targets, estimates, strict=True):
-        arrays |= _tensor(target, ensemble, estimate, () if exchangeable else chosen)
+    with np.errstate(over="ignore"):  # `_check_range` refuses what overflows
+        estimates = unbiased.cumulants(found, plan.targets)
+        for target, estimate in zip(plan.targets, estimates, strict=True):
+            arrays |= _tensor(target, ensemble, estimate, () if exchangeable else chosen)
     labels: list[str] = []
     if exchangeable:
         own = {target.label: orbits(target, plan.samples) for target in plan.targets}
@@ -240,7 +245,11 @@ def _some(
 
 
 def record(
-    sampler: Sampler, draws: int, options: chunks.Options, what: str = "simulating networks"
+    sampler: Sampler,
+    draws: int,
+    options: chunks.Options,
+    what: str = "simulating networks",
+    seconds: float = 0.0,
 ) -> moments.Record:
     """The sums over draws 0 … `draws` − 1.
 
@@ -248,31 +257,42 @@ def record(
         sampler: from `make_sampler`.
         draws: networks.
         options: where they are computed and kept.
-        what: said of what takes long.
+        what, seconds: said of what takes long.
 
     Raises InputError as `chunks.total` does, and for activations that overflow.
     """
-    total, reference = chunks.total(sampler, draws, options, what)
+    total, reference = chunks.total(sampler, draws, options, what, seconds)
     sums = total.arrays()["sums"]
     if not np.isfinite(sums).all() or not np.isfinite(reference).all():
         bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
-        got = f"activations that overflow before layer {np.argmax(bad) + 1}"
-        raise InputError("net", got, "finite ones")
+        got = Words(f"activations or products that overflow by layer {np.argmax(bad) + 1}")
+        raise InputError("net", got, "smaller inputs or variances, or fewer layers")
     plan, sizes = sampler.plan, sampler.sizes()
     return moments.Record(plan, reference, sums, draws, sizes, sampler.multiplied)
 
 
-def check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
-    """Refuse what takes more memory than there is, or more than a day in one sitting."""
+def _check_entries(plan: Plan) -> tuple[str, float]:
+    """The listing of entries and its seconds; refuses more than there is room or time for."""
+    samples = 1 if plan.exchangeable else len(plan.measured)
+    entries = sum(samples ** len(target.subscripts) for target in plan.targets)
+    got, what = f"{samples} samples", f"{number(entries)} entries of tensors"
+    check_memory("inputs", got, entries * _ENTRY_BYTES, what)
+    check_time("inputs", got, entries * _ENTRY_SECONDS, what)
+    return f"listing {what}", entries * _ENTRY_SECONDS
+
+
+def check_size(sampler: Sampler, draws: int, *, kept: bool) -> int:
+    """The seconds it takes, about; refuses more memory than there is, and a day in one sitting."""
     ensemble, products = sampler.ensemble, len(sampler.plan.products)
     depth, n = ensemble.depth, max(ensemble.widths)
     got = f"{n}, {depth}, {draws}"
     network = f"networks of {depth} layers, {n} neurons each"
     held = 8 * (4 * moments.BLOCKS * depth * products + 4 * sampler.numbers)
     check_memory("width, depth, draws", got, held, network)
+    seconds = int(sampler.numbers * depth * int(draws) // (_RATE * sampler.threads))
     if not kept:
-        seconds = sampler.numbers * depth * int(draws) // (_RATE * sampler.threads)
         check_time("width, depth, draws", got, seconds, f"{number(int(draws))} {network}")
+    return seconds
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
@@ -342,7 +362,9 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
 
 
 def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
-    """Raise InputError, as `flow` does, for tensors below a float's range but not exactly 0."""
+    """Raise InputError, as `flow` does, for tensors or errors beyond a float's range."""
+    if any(np.isinf(each.to_numpy()).any() for each in arrays.values()):
+        raise InputError("net", Words("errors beyond doubles"), "smaller inputs or variances")
     behind = int(ensemble.data.first == 1)  # layer 1 is exact
     values = [np.abs(arrays[target.label].to_numpy()[behind:]) for target in plan.targets]
     if not any((each < limits.LEAST).any() for each in values):
@@ -431,7 +453,7 @@ def _leading(
     series: tuple[Name, ...],
     own: tuple[tuple[str, tuple[float, ...]], ...],
 ) -> tuple[Array, ...]:
-    """What `flow` says of the orders before a tensor's, the same for all seeds and draws.
+    """The orders before a tensor's by `flow`, the same for all seeds and draws.
 
     Arguments:
         own: the numbers of the equations' symbols.

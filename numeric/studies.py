@@ -27,7 +27,9 @@ from derive.engine.tensors import Name
 from derive.errors import InputError, as_integer, as_sequence, check_installed, instance
 from derive.network import Network
 from derive.recursions import Wanted, wanted
+from derive.work.defaults import DRAWS
 
+from . import checks
 from .arrays import Array
 from .checks import checked_inputs, positive
 from .emit import outputs
@@ -35,7 +37,7 @@ from .flows import batch_of, flow
 from .runs.chunks import Running, options
 from .simulations import simulate
 from .tables.compare import SERIES, Comparison, compare
-from .tables.draws import FIRST, enough
+from .tables.draws import enough
 from .tables.layout import orbits_apart, tensors
 from .tables.scores import aligned, component_name, percent
 
@@ -200,7 +202,7 @@ def study(
     if not sizes:
         raise InputError("widths", widths, wanted_widths)
     instance("net", net, Network, "a derive.Network")
-    depth = as_integer("depth", (net.depth or 10) if depth is None else depth, 1)
+    depth = checks.depth(net, depth)
     names = wanted(tensors, net, depth)
     if not isinstance(inputs, Exchangeable):
         inputs = checked_inputs(inputs, net.layer, depth).given
@@ -218,10 +220,10 @@ def study(
         outputs.make_directory(running["run"], "run")
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     theory = _with_next(net, given[largest], depth, names, sizes[largest])
-    samples = sampled(FIRST if draws is None else draws)
+    samples = sampled(DRAWS if draws is None else draws)
     found = compare(theory, samples)
     batch = batch_of(inputs, net, depth) if isinstance(inputs, Exchangeable) else 0
-    if draws is None and (count := enough(found, FIRST, batch or 1)) > FIRST:
+    if draws is None and (count := enough(found, DRAWS, batch or 1)) > DRAWS:
         samples = sampled(count)
         found = compare(theory, samples)
     return Study(orbits_apart(theory), tuple(map(orbits_apart, samples)), found)

@@ -24,6 +24,7 @@ from derive.errors import InputError, as_integer, as_sequence
 from derive.layers.layer import Layer
 from derive.network import Network
 from derive.weights import WeightEnsemble
+from derive.work.faces import public
 
 from . import examples as drawing
 from .arrays import Array
@@ -283,3 +284,6 @@ def _strategy(build: Callable[[Choose, DrawFn], T]) -> SearchStrategy[T]:
         return build(choose, draw)
 
     return drawn()
+
+
+public(__name__)

@@ -8,6 +8,7 @@ that a new one needs its line.
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,6 +104,42 @@ def test_the_table_has_every_argument_and_nothing_else(name: str) -> None:
     others = TABLE[name][1]
     if not isinstance(others, Apart):
         assert others.keys() == parameters(FUNCTIONS[name]).keys()
+
+
+ANY_NAME = {"derive.layers.Layer", "derive.layers.transformer"}
+"""Those that hand further names on: to equations, and to `attention`."""
+
+
+@pytest.mark.parametrize("name", sorted(functions().keys() - ANY_NAME))
+def test_an_unknown_argument_is_refused_by_name(name: str) -> None:
+    function = FUNCTIONS[name]
+    with pytest.raises(InputError, match=r"^no_such: got 1; wanted (one of the|no) arguments"):
+        function(no_such=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: derive.recursion("V", C_W=2), r"C_W: .*weights=Orthogonal\(C_W=2\)"),
+        (lambda: derive.Network("tanh", bias=1), 'bias: .* did you mean "C_b"'),
+        (lambda: derive.Orthogonal(c_w=2), 'c_w: .* did you mean "C_W"'),
+        (lambda: numeric.simulate(lr=1, width=3), "lr: got 1; wanted .* inputs, .*, progress"),
+        (lambda: numeric.training.simulate(lr=1), 'lr: .* did you mean "eta"'),
+    ],
+)
+def test_an_unknown_argument_has_a_suggestion(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_a_type_error_of_known_arguments_is_pythons_own() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'tensor_name'"):
+        derive.recursion(order=0)
+
+
+def test_public_functions_can_be_pickled() -> None:
+    for function in functions().values():
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_no_signature_is_long() -> None:

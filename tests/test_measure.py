@@ -8,7 +8,7 @@ import pytest
 import derive
 
 OPENINGS = 0
-"""Docstrings of public functions and classes that open with "What" or "Whether", at most."""
+"""Docstrings of modules, functions and classes that open with "What" or "Whether", at most."""
 PAGE = """\
 # A title is no sentence
 

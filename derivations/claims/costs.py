@@ -1,4 +1,4 @@
-"""What claims cost in processor seconds: as in the last check, else as in the table shipped.
+"""Costs of claims in processor seconds: as in the last check, else as in the table shipped.
 
 The table is of one machine with an empty cache. How many seconds pass here for one of them, on a
 machine that is slower, or busy with other work, comes out as claims are proven, and the time that

@@ -40,7 +40,7 @@ from numeric.runs.work import Work
 
 FORMAT = 1
 PACKAGES = ("llvmlite", "mpmath", "numba", "numpy", "python-flint", "scipy", "sympy")
-"""What the bits of an ensemble depend on, besides the source."""
+"""Settings that the bits of an ensemble depend on, besides the source."""
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Variables by which BLAS shares out its sums, which rounding tells."""
 
@@ -227,7 +227,7 @@ def _source_hash(rooms: tuple[str, ...]) -> str:
 
 @cache
 def _setting() -> tuple[str, ...]:
-    """What bits depend on, whatever is drawn."""
+    """Settings that bits depend on, whatever is drawn."""
     binding = import_module("llvmlite.binding")  # numba's; slow to import
 
     return (
@@ -242,7 +242,7 @@ def _setting() -> tuple[str, ...]:
 
 
 def _key(work: Work, draws: int) -> str:
-    """What tells these draws from all others, as text."""
+    """The key that tells these draws from all others, as text."""
     rooms = dict.fromkeys(("derive", "numeric", _room(work)))
     source, kind = source_hash(*rooms), f"{type(work).__module__}.{type(work).__qualname__}"
     return json.dumps([source, _setting(), kind, work.manifest(), int(draws)], sort_keys=True)

@@ -22,7 +22,7 @@ SHOWN = 4
 """Pairs of sides that a verdict spells out."""
 
 Sides = tuple[str, str]
-"""What is derived, and what is printed."""
+"""The derived and the printed side."""
 
 
 def sides(

@@ -93,7 +93,7 @@ def leave(*_: object) -> None:
 
 
 def _received(pipe: Connection) -> Any:
-    """What a process found, or raised."""
+    """The result of a process, or its exception."""
     try:
         fine, found = pipe.recv()
     except EOFError:
@@ -104,7 +104,7 @@ def _received(pipe: Connection) -> Any:
 
 
 def _serve(pipe: Connection, function: Callable[[Item], Found]) -> None:
-    """What a process does until the other end is closed."""
+    """Serves a process until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
     with suppress(EOFError, BrokenPipeError):

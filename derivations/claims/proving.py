@@ -1,4 +1,4 @@
-"""What the book asserts: a claim ties a printed equation to a derivation and comes to a verdict.
+"""Claims of the book: each ties a printed equation to a derivation and comes to a verdict.
 
     @claim(source="000", equation="5.18", title="V with one input")
     def single_input_vertex() -> Verdict: ...

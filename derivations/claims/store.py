@@ -32,7 +32,7 @@ PACKAGES = (
     "sympy",
     "xarray",
 )
-"""What a verdict depends on, besides this project's own source."""
+"""Files that a verdict depends on, besides this project's own source."""
 
 
 class Kept:

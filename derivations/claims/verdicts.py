@@ -1,4 +1,4 @@
-"""What came of a claim: kinds of verdict, and how two sides come to one."""
+"""The outcome of a claim: kinds of verdict, and how two sides come to one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WORST_FIRST: Sequence[Kind] = (
     "enclosed",
     "exact",
 )
-"""What a statement in several parts comes to: the first of these that one of its parts does."""
+"""The verdict on a statement in several parts: the first of these that one of its parts has."""
 
 
 class Picture(Protocol):

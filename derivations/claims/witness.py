@@ -24,7 +24,7 @@ SHOWN = 8
 """Digits that are written; an error that does not show at them is not."""
 
 EXACT, ROUNDED = 1e-20, 1e-9
-"""What an expression's value, and a float, may be off, of its size."""
+"""The relative error allowed of an expression's value, and of a float."""
 
 POINTS = 12
 """At how many points two expressions are tried."""
@@ -112,7 +112,7 @@ def _points(unknown: set[sympy.Basic]) -> Iterator[Mapping[sympy.Basic, sympy.Ra
 
 
 def _unknown(expression: sympy.Basic) -> set[sympy.Basic]:
-    """What has to be given a value: symbols, functions of which nothing is known, components of
+    """The unknowns that need a value: symbols, functions of which nothing is known, components of
     tensors, and averages over an unspecified activation."""
     opaque = expression.atoms(Average, Component, sympy.core.function.AppliedUndef)
     around = expression.xreplace({each: sympy.Dummy() for each in opaque})

@@ -94,7 +94,7 @@ def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -
 
 
 def _reason(error: Exception) -> str:
-    """What was raised and where; a refusal says it all itself."""
+    """The exception and its place; a refusal says it all itself."""
     if isinstance(error, InputError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -172,7 +172,7 @@ def together(
 
 
 class _Queue:
-    """What is left to prove, module by module."""
+    """The claims left to prove, module by module."""
 
     def __init__(self, chosen: Sequence[Claim], costs: Costs) -> None:
         self.left: dict[str, list[Claim]] = {}

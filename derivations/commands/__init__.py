@@ -1,1 +1,1 @@
-"""What each `wickgarten COMMAND` does."""
+"""The commands of `wickgarten`, a module for each."""

@@ -1,4 +1,4 @@
-"""What `wickgarten batchnorm` and `wickgarten derive --linear` do."""
+"""The commands `wickgarten batchnorm` and `wickgarten derive --linear`."""
 
 from __future__ import annotations
 

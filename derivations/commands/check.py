@@ -28,7 +28,7 @@ BOOK = (
     "mdit_py_plugins",
     "sklearn",
 )
-"""What the book and its report import beyond `derive` and `numeric`: the extra `book`."""
+"""Imports of the book and its report beyond `derive` and `numeric`: the extra `book`."""
 CLAIM = ("source", "equation", "title", "verdict", "detail")
 """The columns of a claim in a row."""
 SELDOM = 30.0

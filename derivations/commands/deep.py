@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from derive.work.defaults import DRAWS
+
 from . import options, plots, rows
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--width", type=int, nargs="+", default=[64, 128], help="of --compare: one n or several"
     )
-    command.add_argument("--draws", type=int, default=1000, help="of --compare: networks")
+    command.add_argument("--draws", type=int, default=DRAWS, help="of --compare: networks")
     command.add_argument("--seed", type=int, default=0, help="of the ensembles")
     command.add_argument("--compare", action="store_true", help="test the law by ensembles")
     plots.argument(command, "the density and the ensembles")

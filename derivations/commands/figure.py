@@ -210,7 +210,7 @@ def _open(directory: Path, about: Mapping[str, Any]) -> None:
 
 
 def _told(verdict: Verdict) -> str:
-    """What was compared, and how it came out."""
+    """The comparison, and how it came out."""
     sides = f"{verdict.derived}; {verdict.printed}" if verdict.printed else verdict.derived
     return "; ".join(part for part in (sides, verdict.detail) if part)
 
@@ -245,7 +245,7 @@ def _write(
 
 @dataclass
 class _Progress:
-    """What is said when an ensemble begins: which it is, of how many, and the time left in all.
+    """The message when an ensemble begins: its number, of how many, and the time left in all.
 
     Arguments:
         what: the figure.

@@ -1,4 +1,4 @@
-"""What `wickgarten model` does: a model of the user's own, read and judged."""
+"""The command `wickgarten model`: a model of the user's own, read and judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line is told of a network: activation, ensembles, learning rates, inputs."""
+"""The options of a network: activation, ensembles, learning rates, inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command found as rows of numbers: --csv and --json, alike for every command."""
+"""Results of a command as rows of numbers: --csv and --json, alike for every command."""
 
 from __future__ import annotations
 

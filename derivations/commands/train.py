@@ -1,4 +1,4 @@
-"""What `wickgarten train` does: descent by theory, and networks that are really trained."""
+"""The command `wickgarten train`: descent by theory, and networks that are really trained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from derive.errors import InputError, as_integer
+from derive.work.defaults import DRAWS
 
 from ..files import make_directory
 from . import options, plots, rows
@@ -58,7 +59,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         help="numbers of steps; inf is the limit, by theory",
     )
     command.add_argument("--width", type=int, nargs="+", help="train networks of these widths too")
-    command.add_argument("--draws", type=int, default=1000, help="networks of each width")
+    command.add_argument("--draws", type=int, default=DRAWS, help="networks of each width")
     command.add_argument("--seed", type=int, default=0, help="of data and of the ensembles")
     command.add_argument("--run", metavar="DIR", help="keep the networks there, resume, extend")
     command.add_argument("--progress", action="store_true", help="show a bar")

@@ -1,4 +1,4 @@
-"""What `wickgarten verify` does: random networks derived and sampled; what fails is made small."""
+"""The command `wickgarten verify`: random networks derived and sampled; failures are made small."""
 
 from __future__ import annotations
 

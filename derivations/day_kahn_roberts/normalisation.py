@@ -43,7 +43,7 @@ PRINTED: Mapping[str, sympy.Expr] = (
     | dict.fromkeys("PQ", Theta**2)
     | dict.fromkeys("RSTU", Theta**3 / K)
 )
-"""What each tensor is divided by, as printed: (3.9), (6.9), (6.10), (6.15), (6.16)."""
+"""The divisor of each tensor, as printed: (3.9), (6.9), (6.10), (6.15), (6.16)."""
 
 # %% [markdown]
 # ## One input

@@ -131,7 +131,7 @@ CROSSED: dict[str, sympy.Expr] = {
     "F": -(C_W**2) * pair(1, 3) * pair(2, 4, 1) * theta(2, 4),
     "B": -(C_W**2) * pair(1, 3, 1) * pair(2, 4, 1) * theta(1, 3) * theta(2, 4),
 }
-"""What crossed columns bring for orthogonal weights: V_{(12)(34)}, F_{1234}, B_{1234}."""
+"""The terms of crossed columns for orthogonal weights: V_{(12)(34)}, F_{1234}, B_{1234}."""
 
 
 @claim("000", "6.7–6.14 (orthogonal)", "orthogonal weights change V, F and B, and no other")

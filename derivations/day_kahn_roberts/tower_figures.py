@@ -20,7 +20,7 @@ from numeric.tables.drawing import beside
 from numeric.tables.layout import tensors as tensors_of
 
 TOWER = tuple("ABDFPQRSTU")
-"""What Figures 2 and 3 show."""
+"""The tensors of Figures 2 and 3."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 # explode away from $C_W = 1$, and the learning rates of ReLU networks.
 
 # %%
-"""What the training experiments of source 000 say of networks at initialization (Figures 8, 9, 15
+"""Networks at initialization in the training experiments of source 000 (Figures 8, 9, 15
 to 17)."""
 
 from __future__ import annotations

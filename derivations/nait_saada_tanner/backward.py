@@ -153,7 +153,7 @@ def backward(
 
 @dataclass(frozen=True, eq=False)
 class _Back(Forward):
-    """What `Backward` has of every network and layer.
+    """The arrays of `Backward` for every network and layer.
 
     Arguments:
         loss: ∂E/∂z of the last layer.
@@ -211,7 +211,7 @@ class _Back(Forward):
 
 
 class _Known(NamedTuple):
-    """What the forward pass told of a layer: A σ, and C's unit vector e for the unit vector c."""
+    """A layer's results of the forward pass: A σ, and C's unit vector e for the unit vector c."""
 
     coefficients: Array
     c: Array

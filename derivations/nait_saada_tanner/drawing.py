@@ -1,4 +1,4 @@
-"""What both ways through the networks of source 001 draw: layers of low rank, in blocks of draws.
+"""Draws of both ways through the networks of source 001: layers of low rank, in blocks.
 
 A layer of rank r = γ n is z = C (A σ + b), C a uniform frame of r orthonormal columns, A Gaussian
 or a frame itself. A weight matrix is met only by the vectors that it is applied to.

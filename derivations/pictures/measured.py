@@ -47,18 +47,18 @@ def laid_out(figure: Figure) -> Iterator[None]:
 
 
 def _view(axis: Any) -> tuple[Any, ...]:
-    """What an axis's ticks depend on."""
+    """The state that an axis's ticks depend on."""
     view, place = axis.get_view_interval(), axis.axes.bbox.bounds
     return (*map(float, view), *map(float, place), axis.axes.figure.dpi)
 
 
 def _labels(axis: Any, ticks: list[Tick], renderer: Any) -> tuple[Any, ...]:
-    """What the boxes of an axis's labels depend on: `_update_ticks` alone moves or writes them."""
+    """The state of the boxes of an axis's labels: `_update_ticks` alone moves or writes them."""
     return (*_view(axis), type(renderer), *ticks)
 
 
 def _letters(text: Any, renderer: Any) -> tuple[Any, ...] | None:
-    """What a text's box depends on; None where that is more than itself, as its wrapping is."""
+    """The state of a text's box; None where it depends on more, as its wrapping does."""
     if text.get_wrap():
         return None
     return (

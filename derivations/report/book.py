@@ -1,4 +1,4 @@
-"""What a report is made from: outcomes, and the ledger of each chapter."""
+"""The data of a report: outcomes, and the ledger of each chapter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
 
 ORDER = (*get_args(Kind), "not a statement", "open", "not checked")
-"""What can be said of a statement, in the order in which it is counted."""
+"""The verdicts on a statement, in the order in which they are counted."""
 
 FINE = 0.05
 """The resolution that half of the sampled numbers should have."""

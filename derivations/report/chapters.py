@@ -135,7 +135,7 @@ def _line(mark: _Cell | Outcome | Claim) -> int:
 def _groups(
     marks: Sequence[_Cell | Outcome | Claim],
 ) -> Iterator[list[_Cell | Outcome | Claim]]:
-    """What stands between two cells with a heading, the first of them included."""
+    """The cells from one with a heading up to the next, the first of them included."""
     group: list[_Cell | Outcome | Claim] = []
     for mark in marks:
         if isinstance(mark, _Cell) and mark.headings and group:

@@ -38,7 +38,7 @@ def marked(source: str) -> Markup:
 
 
 def _spans(source: str) -> Iterator[tuple[str, int, int]]:
-    """What is marked, and from where to where; an f-string is marked whole."""
+    """The marked pieces, from where to where; an f-string is marked whole."""
     begins = [0, *accumulate(map(len, io.StringIO(source)))]
     opened: list[int] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -135,7 +135,7 @@ def _is_formula(made: object) -> bool:
 
 @cache
 def _version() -> str:
-    """What a formula depends on besides its LaTeX."""
+    """The version of a formula, besides its LaTeX."""
     own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     return f"{version('latex2mathml')} {own}"
 

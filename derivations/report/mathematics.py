@@ -28,7 +28,7 @@ def _renderer(md: MarkdownIt) -> MarkdownIt:
 
 
 def _box(name: str) -> str:
-    """What is too wide for a phone scrolls in a box that the keyboard reaches."""
+    """A formula that is too wide for a phone scrolls in a box that the keyboard reaches."""
     return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">'
 
 

@@ -1,4 +1,4 @@
-"""What the chapters are on, and the words and signs of the verdicts."""
+"""The sources of the chapters, and the words and signs of the verdicts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ICONS: Mapping[str, str] = {
     "open": "○",
     "not checked": "–",
 }
-"""What stands before a verdict's word."""
+"""The sign before a verdict's word."""
 
 MEANINGS: Mapping[str, str] = {
     "exact": "proven with symbols or rational numbers",
@@ -84,4 +84,4 @@ MEANINGS: Mapping[str, str] = {
     "open": "an experiment with training, which the book does not repeat",
     "not checked": "its claims were not run",
 }
-"""What a verdict says."""
+"""The meaning of a verdict."""

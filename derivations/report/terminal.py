@@ -12,7 +12,7 @@ from numeric.tables.compare import WEAK, percent
 from .book import FINE, Book, count
 
 COUNTED = {"not a statement": "by definition"}
-"""What a number stands before, where that is not the verdict itself."""
+"""The word after a number, where that is not the verdict itself."""
 
 TOLD = ("fails", "weak", "misprint", "doubtful", "not reproduced", "reduced size", "reproduced")
 """Verdicts that say what they found."""

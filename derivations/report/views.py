@@ -1,4 +1,4 @@
-"""What the pages show of a claim and of a chapter, ready for their templates."""
+"""Claims and chapters as the pages show them, ready for their templates."""
 
 from __future__ import annotations
 

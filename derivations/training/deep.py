@@ -29,7 +29,7 @@ from numeric.training import flow, simulate
 R = sympy.Rational
 THETA = tensor("Theta")
 LEFT = Symbol("f", positive=True)
-"""What is left of y − z at infinite width, e^{−Θτ}."""
+"""The remaining factor of y − z at infinite width, e^{−Θτ}."""
 RATIO = Symbol("r", positive=True)
 """y²/K, the square of the target over the variance at initialization."""
 TANH = as_activation("tanh")
@@ -46,7 +46,7 @@ SIZES: Mapping[str, sympy.Expr] = {
     "G1": K,
     "Theta1": THETA,
 }
-"""What makes each tensor dimensionless."""
+"""The factor that makes each tensor dimensionless."""
 
 
 @cache

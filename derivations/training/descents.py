@@ -74,7 +74,7 @@ BOOK = Size((16, 8), (4, 20, 32), (100, 300, 300), (500, 200), (20, 12, 6), (20,
 LARGER = Size(
     (30, 100), (4, 11, 21, 31), (1200, 300, 297), (2000, 1000), (8,) * 4, (8, 4, 4, 3), (4, 31)
 )
-"""What --full runs; of other images than digits so many:"""
+"""The runs of --full; of other images than digits so many:"""
 LARGER_IMAGES = (1200, 500, 500)
 
 

@@ -1,4 +1,4 @@
-"""What a paper says of trained networks, as tests over seeds, and the verdict on a figure.
+"""A paper's statements on trained networks, as tests over seeds, and the verdict on a figure.
 
 A statement "a is smaller than b" is a rank test: how many pairs of networks, one of each kind and
 both of one depth, have the smaller number on the side where the paper has it. Its distribution,

@@ -28,6 +28,7 @@ from derive.engine.tensors import Name
 from derive.errors import InputError, as_integer, as_sequence
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
+from derive.work.faces import public
 from derive.work.progress import quiet
 from numeric import examples as drawing
 from numeric.checks import positive
@@ -43,6 +44,8 @@ from .planting import Planted, plant
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+__all__ = ["Check", "Verification", "check", "shrink", "verify"]
 
 WIDTHS = (24, 48, 96)
 DRAWS = 30_000
@@ -508,3 +511,6 @@ def _networks(
     from numeric.testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
 
     yield from sample(of, count, seed)
+
+
+public(__name__)

@@ -105,7 +105,7 @@ class OfTerm(Fault):
         return changed
 
     def _instead(self) -> list[tuple[Monomial, int]]:
-        """What stands in place of the term, and by what it is multiplied."""
+        """The replacement of the term, and its factor."""
         if self.kind == "term":
             return []
         if self.kind in {"sign", "factor 2"}:

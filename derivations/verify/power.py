@@ -39,7 +39,7 @@ from .exactly import Evidence
 PILOT = 4096
 """Draws at each width to begin with."""
 WIDTHS = (6, 12, 18, 24, 36, 48, 96)
-"""What designs are made of: divisible by 6, for ranks that are whole numbers."""
+"""The unit of designs: divisible by 6, for ranks that are whole numbers."""
 DESIGNS = (
     (24, 48, 96),
     (12, 24, 48),
@@ -64,7 +64,7 @@ SMALL = 0.1
 """Of its natural size: below, a number is told to be small."""
 
 _MARGIN = 0.85
-"""What is planned for, of what is asked."""
+"""The part of the asked resolution that is planned for."""
 _NUMBER = 1.2e-8
 """Seconds that one number of one layer of a network takes a processor, more or less."""
 _OVERHEAD = 20
@@ -232,7 +232,7 @@ def _followed(
     resolution: float,
     seconds: float,
 ) -> tuple[Sampled, Plan, Comparison]:
-    """What a plan samples, planned anew with it up to `ROUNDS` times; the last plan, and the
+    """The samples of a plan, planned anew with them up to `ROUNDS` times; the last plan, and the
     comparison."""
     for again in range(ROUNDS):
         found = found.at(plan.widths, plan.draws)
@@ -335,7 +335,7 @@ def _apart(found: Sampled, width: int) -> tuple[Row, ...]:
 def _beyond(
     found: Sampled, plan: Plan, comparison: Comparison, resolution: float, seconds: float
 ) -> tuple[Beyond, ...]:
-    """What is not resolved as asked, and why."""
+    """The numbers that are not resolved as asked, with the reasons."""
     needed = _needed(found, plan.widths, resolution)
     noise, still, _ = _errors(found, plan.widths, resolution)
     each = cost(found.example, plan.widths)

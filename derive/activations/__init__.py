@@ -1,5 +1,6 @@
 """Activation functions by name: their pieces and kinks, and averages in closed form."""
 
+from ..work.faces import public
 from .functions import (
     Activation,
     Piece,
@@ -76,6 +77,4 @@ __all__ = [
     "z",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -3,6 +3,7 @@
 from ..symbols import batch as n
 from ..symbols import theta
 from ..symbols import width as d
+from ..work.faces import public
 from .chain import (
     contraction_rate,
     stationary_gap,
@@ -16,6 +17,4 @@ __all__ = [
     "theta",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -1,5 +1,6 @@
 """Depth in proportion to width: the walk of log K, and the diffusion of the Gram matrix."""
 
+from ..work.faces import public
 from .diffusion import Diffusion, diffusion
 from .growth import growth
 from .values import Function
@@ -7,6 +8,4 @@ from .walks import Walk, walk
 
 __all__ = ["Diffusion", "Function", "Walk", "diffusion", "growth", "walk"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

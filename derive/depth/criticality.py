@@ -232,7 +232,7 @@ class Criticality(Shown):
         return self.points[0]
 
     def _instead(self) -> str:
-        """What can be done where nothing is critical."""
+        """The advice for an activation where nothing is critical."""
         if (
             self._name
             or any(self.activation.jumps(0).values())

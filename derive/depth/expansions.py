@@ -347,7 +347,7 @@ class Asymptotics(Shown):
 
     @property
     def _error(self) -> sympy.Expr:
-        """What the first omitted term is of the order of."""
+        """The order of the first omitted term."""
         if isinstance(self.series, KernelSeries):
             return self.omitted.expr.as_coeff_Mul()[1] if self.omitted else 1 / ell
         if self._all_powers:

@@ -258,7 +258,7 @@ class _Solver:
     def _split(
         self, made: Step, solved: Mapping[str, KernelSeries]
     ) -> tuple[_Coefficient, KernelSeries | None]:
-        """What the tensor itself is multiplied by, and the largest power of ℓ of the rest.
+        """The factor of the tensor itself, and the largest power of ℓ of the rest.
 
         What multiplies the same tensors is added up before, for there cores cancel exactly.
         """

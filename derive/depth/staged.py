@@ -72,7 +72,7 @@ from .systems import (
 from .terms import printed
 
 Form: TypeAlias = dict[str, LogSeries]
-"""What a quantity is, by what its parts multiply: an unknown tensor, C_W1, …, or nothing, ""."""
+"""The parts of a quantity, by their factors: an unknown tensor, C_W1, …, or none, ""."""
 
 Stages: TypeAlias = Sequence[Sequence[Step]]
 """The steps through each stage of a layer."""

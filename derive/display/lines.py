@@ -47,7 +47,7 @@ def equation(
 
 
 def _pieces(expr: sympy.Expr, room: int, latex: Callable[[sympy.Expr], str]) -> Iterator[str]:
-    """What stays on one line, each but the first with its sign: no wider than `room` if it can."""
+    """The pieces of one line each, all but the first with a sign: within `room` if possible."""
     text = latex(expr)
     if breadth(text) <= room:
         yield text

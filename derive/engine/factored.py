@@ -102,7 +102,7 @@ def _primitive(term: tuple[Key, Fraction]) -> tuple[Fraction, Powers]:
 
 
 def _common(products: Sequence[Powers]) -> Powers:
-    """What divides all of them: of a base's exponents of one sign the one next to 0."""
+    """The common divisor: of a base's exponents of one sign the one next to 0."""
     common: Powers = {}
     for base, power in products[0].items():
         powers = [each.get(base, sympy.S.Zero) for each in products]
@@ -114,7 +114,7 @@ def _common(products: Sequence[Powers]) -> Powers:
 
 
 def _content(values: Sequence[Fraction]) -> Fraction:
-    """What numbers have in common, with their sign where that is one: a fraction if all are."""
+    """The common factor of numbers, with their sign if they share it: a fraction if all are."""
     content = Fraction(gcd(*(value.numerator for value in values)))
     if not any((value / content).denominator == 1 for value in values):
         content /= lcm(*(value.denominator for value in values))

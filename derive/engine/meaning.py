@@ -1,4 +1,4 @@
-"""What a tensor is, in words: derived from its fields, its order and its pairing of neurons.
+"""The meaning of a tensor in words, derived from its fields, order and pairing of neurons.
 
     kappa(z,z,H|02 13)    joint cumulant of two preactivations and the NTK;
                           equal neurons: (z, H)(z, H)

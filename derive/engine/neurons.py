@@ -123,7 +123,7 @@ def _relabelled(whole: Summand, label: Callable[[int, int], int]) -> Summand:
 
 
 class _Through(NamedTuple):
-    """What a norm leaves of a derivative through it.
+    """The rest of a derivative through a norm.
 
     Arguments:
         scale: at the limits.

@@ -1,4 +1,4 @@
-"""What the recursions of one network have in common: under what all of them are derived."""
+"""The assumptions that the recursions of one network share."""
 
 from __future__ import annotations
 

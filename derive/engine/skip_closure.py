@@ -258,7 +258,7 @@ def over_gaussians(factors: tuple[Pair, ...], outer: Labels) -> Expansion:
 
 
 class _Reduction:
-    """What averages are by brackets, tensors and functionals of one function."""
+    """Averages as brackets, tensors and functionals of one function."""
 
     def __init__(self, stages: tuple[Stage, ...], arguments: Labels = (1,)) -> None:
         self._arguments = arguments

@@ -39,7 +39,7 @@ HERE = -2
 """The neuron at which an argument or a mean is taken."""
 
 Direction = int
-"""What is differentiated by: an edge, 0 or more, or −1 − v, the collective variable v."""
+"""The variable of a derivative: an edge, 0 or more, or −1 − v, the collective variable v."""
 
 
 class Variable(NamedTuple):

@@ -170,7 +170,7 @@ def _spelled(fields: Sequence[AnyField], pairing: Blocks, order: int = 0) -> str
 
 
 _ALSO_CALLED = {"ntk": "Theta", "kernel": "K", "nngp": "K", "vertex": "V"}
-"""What others call a tensor, in small letters."""
+"""Other names of tensors, in small letters."""
 
 NAMES: dict[str, Name] = {
     name.label: name

@@ -1,6 +1,7 @@
 """Finite width without truncation, where it can be had."""
 
 from ..symbols import n
+from ..work.faces import public
 from .cumulants import (
     component,
     cumulant,
@@ -22,6 +23,4 @@ __all__ = [
     "vertex",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

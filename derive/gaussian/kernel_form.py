@@ -321,7 +321,7 @@ def _integrals(average: Average, activation: Pieces, data: Sequence[int] | None)
 
 
 _OPEN = (Average, GaussianAverage)
-"""What `specialise` leaves where it knows no closed form."""
+"""A bracket that `specialise` leaves, as it knows no closed form."""
 
 
 def _label(kernel: Any) -> sympy.Symbol:

@@ -338,7 +338,7 @@ def _delta_average(
     kink: sympy.Expr,
     K: sympy.Expr,
 ) -> sympy.Expr:
-    """What the δ-functions at z = kink add: δ^{(m)}(rz − c) = δ^{(m)}(z − c/r)/(|r| r^m)."""
+    """The terms of the δ-functions at z = kink: δ^{(m)}(rz − c) = δ^{(m)}(z − c/r)/(|r| r^m)."""
     carriers = [
         position
         for position, (order, rate) in enumerate(factors)

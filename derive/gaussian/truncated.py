@@ -87,7 +87,7 @@ def average(activation: Pieces, groups: Sequence[Group], K: Matrix, goal: float)
 
 @cache(entries=4096)
 def _balls(activation: Pieces, group: Group, precision: int) -> tuple[list[Term], list[arb]]:
-    """What stands at a sample as terms, and its kinks, in balls of so many bits."""
+    """The terms of a sample's function, and its kinks, in balls of so many bits."""
     found = of_group(activation, group)
     with ctx.workprec(precision):
         terms = [

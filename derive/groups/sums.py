@@ -325,7 +325,7 @@ Forms: TypeAlias = dict[tuple[int, int], sympy.Expr]
 
 
 def _forms(factors: Sequence[Factor], n: sympy.Expr, group: str, symbolic: bool) -> Forms:
-    """What pairing two factors brings for their rows: δ, or J where Sp(n) has both alike.
+    """The factor that pairs two rows: δ, or J where Sp(n) has both alike.
 
     S̄ = J S Jᵀ, so a conjugated factor turns J into δ = J Jᵀ on its right, −δ = J J on its left.
     Pairs that bring nothing are left out.

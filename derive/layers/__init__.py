@@ -5,6 +5,7 @@
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
+from ..work.faces import public
 from .attention import attention
 from .by_depth import as_period, by_depth
 from .convolutions import convolution, flattening, mix, pooling
@@ -47,6 +48,4 @@ __all__ = [
     "transformer",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -517,7 +517,7 @@ class Assembly:
         return tuple(self._stage(level) for level in range(1, self.level(last.variable) + 1))
 
     def _carried(self, level: int) -> set[int]:
-        """What a stage carries past its matrices."""
+        """The variables that a stage carries past its matrices."""
         explicit = {
             line.at
             for made in self.definitions

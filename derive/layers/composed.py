@@ -25,7 +25,7 @@ _LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*(?:\s*[;,]\s*\w+)?
 
 _SKIP = "g"
 _PROJECTED = (f"{_SKIP}[i] = Ws[i,a] z[a]",)
-"""What a skip with a matrix of its own carries."""
+"""The variable that a skip with a matrix of its own carries."""
 
 
 class _Equations:

@@ -41,7 +41,7 @@ Padding: TypeAlias = "int | tuple[int, int]"
 """As many positions beyond both ends of an axis, or so many before and so many behind."""
 
 Rows: TypeAlias = "tuple[Row, ...]"
-"""What each position of a result reads."""
+"""The positions that each position of a result reads."""
 
 
 @rests_on("xiao2018")

@@ -1,5 +1,6 @@
 """Deep linear networks, exact at any widths: correlators, cumulants and norms."""
 
+from ..work.faces import public
 from .correlators import (
     chain,
     connected,
@@ -20,6 +21,4 @@ __all__ = [
     "row_sum",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

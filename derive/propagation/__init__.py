@@ -1,5 +1,6 @@
 """Lengths, correlations and gradients through wide networks, at any rank."""
 
+from ..work.faces import public
 from .backward import gradients
 from .edge import Edge, EdgePoint, edge_of_chaos
 from .fixed import FixedPoint, FixedPointErrors, depth_scales, fixed_points
@@ -38,6 +39,4 @@ __all__ = [
     "network",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

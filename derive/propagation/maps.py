@@ -278,7 +278,7 @@ def _disturbed(
 
 
 def _sizes(kernel: tuple[mpmath.mpf, ...]) -> tuple[mpmath.mpf, ...]:
-    """What each entry is small beside."""
+    """The size against which each entry is compared."""
     q11, _, q22 = kernel
     return q11, mpmath.sqrt(q11 * q22), q22
 

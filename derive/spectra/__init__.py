@@ -5,6 +5,7 @@
 (C_W*mu_1)**(2*L)*(L*(-s_1 - 1 + mu_2/mu_1**2) + 1)
 """
 
+from ..work.faces import public
 from .ensembles import weight_law
 from .jacobians import Jacobian, jacobian, layered, of_network, zero_padded
 from .laws import Atomic, Density, Factor, Law, Moments, Product, Rational, Scaled
@@ -37,6 +38,4 @@ __all__ = [
     "zero_padded",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -1,4 +1,4 @@
-r"""What a gate's Jacobian is made of: M = D₁ W₁ + D₂ W₂, D₁ = σ(g), D₂ = h σ'(g).
+r"""The parts of a gate's Jacobian: M = D₁ W₁ + D₂ W₂, D₁ = σ(g), D₂ = h σ'(g).
 
 For h = W₁ y and g = W₂ y the diagonals are free of the matrices as these grow, and h ~ N(0, K_h),
 g ~ N(0, K_g) are independent. Of Gaussian matrices M is, in law, a Gaussian one behind the root of

@@ -303,7 +303,7 @@ def _over_taps(law: Law, taps: Taps) -> Law:
 
 
 def _node(of: _Derivative) -> _Derivative:
-    """What a variable is to those that are made of it: a variable of its own, where it is a sum of
+    """A variable as seen by those made of it: a variable of its own, where it is a sum of
     a skip and branches."""
     mixed = of.scalar != 0 and of.branches
     return _Derivative(of) if mixed else of

@@ -5,6 +5,7 @@
 Cov[z_i, z_j]_ab = δ_ij K_ab m_a^t m_b^t
 """
 
+from ..work.faces import public
 from .expressions import Trained, covariance, eta, ntk, prediction, rate, target, time
 from .inference import Posterior, posterior
 from .sequences import step
@@ -23,6 +24,4 @@ __all__ = [
     "time",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

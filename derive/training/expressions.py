@@ -1,4 +1,4 @@
-"""What training does to order 1/n, as formulas.
+"""Training to order 1/n, as formulas.
 
 >>> from derive import training
 >>> print(training.prediction(order=0))

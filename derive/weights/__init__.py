@@ -1,5 +1,6 @@
 """Ensembles of weights: laws that rotations of the neurons keep, and that permutations keep."""
 
+from ..work.faces import public
 from .entries import Independent, IndependentEntries, PermutationInvariant
 from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
 from .named import as_weights
@@ -43,3 +44,5 @@ __all__ = [
     "as_weights",
     "larger",
 ]
+
+public(__name__)

@@ -38,6 +38,8 @@ def _plain(name: str) -> str:
 _NAMED = {_plain(law.__name__): law for law in _CLASSES} | {
     "student": StudentT, "normal": Gaussian, "haar": Orthogonal,
 }  # fmt: skip
+_AUTHORS = {"he": 2, "kaiming": 2, "xavier": 1, "glorot": 1, "lecun": 1}
+"""C_W of the initializations that are called by an author, at equal widths."""
 _WANTED = (
     'a weight ensemble such as Orthogonal(C_W=2), or its text: "gaussian", "orthogonal", '
     '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", "regular-sparse(0.1)", '
@@ -71,7 +73,8 @@ def _of_text(argument: str, text: str, C_W: object) -> WeightEnsemble:
     name, parenthesis, inside = text.strip().partition("(")
     law = _NAMED.get(_plain(name))
     if law is None or len(text) > _LONGEST or inside.endswith(")") != bool(parenthesis):
-        hint = did_you_mean(name.strip().lower(), re.findall(r'"([a-z-]+)', _WANTED))
+        known = re.findall(r'"([a-z-]+)', _WANTED)
+        hint = _framework(_plain(name)) or did_you_mean(name.strip().lower(), known)
         raise InputError(argument, text, f"{_WANTED}{hint}")
     own = inspect.signature(law).parameters
     free = (each for each in own if each != "C_W")
@@ -88,6 +91,17 @@ def _of_text(argument: str, text: str, C_W: object) -> WeightEnsemble:
         if all(each.default is not each.empty or key in given for key, each in own.items()):
             return law(**given)
     raise InputError(argument, text, f"{name}({', '.join(f'{key}=…' for key in own)})")
+
+
+def _framework(name: str) -> str:
+    """The law and variance that an initialization of torch, JAX or Keras means, for an error."""
+    meant = re.fullmatch(f"({'|'.join(_AUTHORS)})(normal|uniform|)", name)
+    if meant is None:
+        return ""
+    text = f"{meant[2].replace('normal', '') or 'gaussian'}(C_W={_AUTHORS[meant[1]]})"
+    return (
+        f'; did you mean "{text}"? numeric.init.gain(activation) is the √C_W of another activation'
+    )
 
 
 def _value(argument: str, text: str) -> object:

@@ -107,7 +107,7 @@ class WeightEnsemble(ABC):
     """True if a matrix with fewer rows than columns has the law of as many rows of a square one."""
 
     group: ClassVar[str] = "O"
-    """What keeps the law, of the rows and of the columns: rotations, or "B", signed permutations,
+    """The group that keeps the law, of rows and of columns: rotations, or "B", signed permutations,
     of which pairings are set partitions into even blocks."""
 
     def columns(self, rows: Blocks) -> Iterable[Blocks]:

@@ -1,4 +1,4 @@
-"""What a computation costs: refused before it starts, told while it runs."""
+"""Costs of computations: refused before they start, reported while they run."""
 
 from .caches import cache
 from .progress import quiet, telling

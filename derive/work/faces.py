@@ -1,11 +1,19 @@
-"""Faces of packages whose names are imported when they are asked for."""
+"""Faces of packages: public names, imported on demand, which refuse unknown keyword arguments."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import wraps
 from importlib import import_module
+from types import FunctionType
 from typing import Any
+
+from ..errors import InputError, check_names
+
+_MARK = "__names_checked__"
 
 
 def face(
@@ -24,8 +32,62 @@ def face(
             return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = _checked(getattr(import_module(f"{package}.{homes[name]}"), name), package)
         setattr(sys.modules[package], name, value)
         return value
 
+    return found
+
+
+def public(package: str) -> None:
+    """Let `dir` show the names in a package's `__all__`, and let them refuse unknown arguments.
+
+    Python's own TypeError does not say which arguments there are. Classes are changed in place and
+    functions in the package alone, so that calls inside the library cost nothing.
+    """
+    module: Any = sys.modules[package]
+    module.__dir__ = lambda: sorted(module.__all__)
+    for name in module.__all__:
+        setattr(module, name, _checked(getattr(module, name), package))
+
+
+def _checked(value: Any, package: str) -> Any:
+    if isinstance(value, type):
+        room = package.partition(".")[0]
+        for kind in (each for each in value.__mro__ if each.__module__.startswith(f"{room}.")):
+            for name, method in list(vars(kind).items()):
+                named = name == "__init__" or not name.startswith("_")
+                if named and isinstance(method, FunctionType):
+                    setattr(kind, name, _checked(method, method.__module__))
+        return value
+    if not isinstance(value, FunctionType) or hasattr(value, _MARK):
+        return value
+
+    @wraps(value)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            return value(*args, **given)
+        except (TypeError, InputError) as error:
+            if isinstance(error, TypeError) or error.argument in given:
+                check_names(given, _arguments(value, given))
+            raise
+
+    setattr(call, _MARK, True)
+    call.__module__ = package
+    return call
+
+
+def _arguments(function: Callable[..., Any], given: Iterable[str]) -> list[str]:
+    """The names of its keyword arguments, with those of a group; the given ones if it takes any."""
+    found: list[str] = []
+    for name, each in inspect.signature(function).parameters.items():
+        if each.kind is each.VAR_KEYWORD:
+            group = re.fullmatch(r"Unpack\[(?:(\w+)\.)?(\w+)\]", str(each.annotation))
+            if group is None:
+                return list(given)
+            names = inspect.unwrap(function).__globals__
+            names = vars(names[group[1]]) if group[1] else names
+            found += names[group[2]].__annotations__
+        elif each.kind not in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY) and name != "self":
+            found.append(name)
     return found

@@ -116,7 +116,7 @@ def say(text: str) -> None:
 
 
 class _Works(list["telling | None"]):
-    """What a thread is at, innermost last; None where it is to be quiet."""
+    """The works of a thread, innermost last; None where it is to be quiet."""
 
     said = False
     """True if there is a line on the terminal."""

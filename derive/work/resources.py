@@ -1,4 +1,4 @@
-"""What a request would cost, against what the machine holds: refused before the work starts."""
+"""Costs of a request: refused before the work starts if the machine cannot hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every emitted module of recursions has: names, parameters, a docstring."""
+"""The parts of every emitted module of recursions: names, parameters, a docstring."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from .one_input import SingleModule
 from .several_inputs import MultiModule
 
 _SHARED = "weights", "equal_widths", "is_single_input", "layer", "along"
-"""What the recursions of one module have in common."""
+"""The parts that the recursions of one module share."""
 
 
 def write_module(

@@ -408,7 +408,7 @@ def check_means(*means):
 
 
 '''
-"""What `first_layer` begins with where it needs more than K0."""
+"""The beginning of `first_layer` where it needs more than K0."""
 
 _TABLE = "tuple(np.stack(tensor) for tensor in zip(*rows))"
 

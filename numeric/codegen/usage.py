@@ -1,4 +1,4 @@
-"""What an emitted module's docstring shows: its use from Python, from compiled code, on a GPU."""
+"""The docstring of an emitted module: its use from Python, from compiled code, on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the equations of a layer are evaluated with on a GPU: `samplers.arithmetic` there.
+"""Arithmetic for the equations of a layer on a GPU: `samplers.arithmetic` there.
 
 Numbers without neurons, the collective variables, are few: functions of them are the host's.
 """

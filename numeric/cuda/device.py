@@ -1,4 +1,4 @@
-"""What the kernels run on, a GPU or numba's simulator of one; and CPU kernels taken over to it.
+"""The device of the kernels, a GPU or numba's simulator; and CPU kernels taken over to it.
 
 A block of `THREADS` threads takes one network through a layer: they share its neurons, its inner
 products, its columns of normals. What is small, such as a Cholesky factor of a few vectors, is

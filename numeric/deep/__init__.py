@@ -6,6 +6,8 @@ found.log_mean, found.log_variance, found.quantile(0.5), found.density(1.0)
 
 from __future__ import annotations
 
+from derive.work.faces import public
+
 from .ensembles import Samples, simulate
 from .falling import Falling, falling
 from .laws import Law, half_dead, law
@@ -31,6 +33,4 @@ __all__ = [
     "simulate",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

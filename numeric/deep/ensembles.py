@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from derive.errors import InputError, as_integer
 from derive.network import Network
 from derive.recursions import wanted
+from derive.work.defaults import DRAWS
 
 from ..arrays import Array
 from ..checks import draws as checked_draws
@@ -50,7 +51,7 @@ def simulate(
     inputs: ArrayLike,
     ratio: sympy.Expr | float | str,
     width: int,
-    draws: int = 1000,
+    draws: int = DRAWS,
     *,
     depth: int | None = None,
     seed: int = 0,

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.citations import rests_on
 from derive.deep import Diffusion, Function
 from derive.errors import InputError, as_integer
+from derive.work.defaults import DRAWS
 
 from ..arrays import Array
 from ..checks import draws as checked_draws
@@ -83,7 +84,7 @@ def paths(
     diffusion: Diffusion,
     kernel: ArrayLike,
     ratio: sympy.Expr | float | str,
-    draws: int = 1000,
+    draws: int = DRAWS,
     *,
     steps: int = 256,
     seed: int = 0,

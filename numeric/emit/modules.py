@@ -40,7 +40,7 @@ parallel = numba.njit(
     error_model="numpy", fastmath={"contract"}, parallel=True, cache=KEPT
 )  # loops over prange
 """
-"""What an emitted module begins with: its imports, and the decorators of its functions."""
+"""The beginning of an emitted module: its imports, and the decorators of its functions."""
 
 _log = logging.getLogger(__name__)
 _loading = threading.RLock()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIGURES = ".svg", ".pdf", ".png"
 _IMPORTED = "collections", "functools", "itertools", "math", "numba", "numpy", "typing"
-"""What an emitted module imports, and may not be called."""
+"""Names that an emitted module imports, which it may not have."""
 
 
 def check_parent(path: object, argument: str = "path") -> Path:

@@ -199,7 +199,7 @@ _COMPUTED = (
     *(ErrorTail, SechSquared, Sigmoid, Softplus),
     *(sympy.Piecewise, Relational, sympy.And, sympy.Or, sympy.Not),
 )
-"""What a kernel computes, beside the functions that sympy's printer knows how to call."""
+"""Functions of a kernel, beside those that sympy's printer knows how to call."""
 
 
 class _Source(PythonCodePrinter):

@@ -1,4 +1,4 @@
-"""What is measured, and tensors read off samples without bias."""
+"""Observables, and tensors read off samples without bias."""
 
 from . import moments, observables, polynomials, unbiased
 from .controls import adjusted, controlled

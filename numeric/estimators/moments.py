@@ -1,4 +1,4 @@
-"""What an ensemble records: sums over networks of products of statistics, layer by layer.
+"""Records of an ensemble: sums over networks of products of statistics, layer by layer.
 
     P_{ab…} = Σ_draws (X − X⁰)_a (X − X⁰)_b …
 

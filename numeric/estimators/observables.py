@@ -1,4 +1,4 @@
-"""What is measured: cumulants of fields as polynomials in the moments that one network estimates.
+"""Observables: cumulants of fields as polynomials in the moments that one network estimates.
 
 The coefficient of δ_p(i) in a joint cumulant of fields is
 

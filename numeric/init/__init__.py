@@ -1,6 +1,7 @@
 """Initializations of networks in other frameworks: the gain, and matrices drawn in place."""
 
 from derive.depth.gains import Gain
+from derive.work.faces import public
 
 from .gains import gain
 from .initializers import JaxInitializer, jax_initializer
@@ -17,6 +18,4 @@ __all__ = [
     "torch_",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

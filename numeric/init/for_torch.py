@@ -136,7 +136,7 @@ def _owners(module: nn.Module) -> dict[int, tuple[nn.Module, str]]:
 
 
 def _plans(module: nn.Module, wanted: Wanted) -> Iterator[tuple[nn.Module, Plan]]:
-    """What each matrix is to have."""
+    """The setting of each matrix."""
     graph = trace(module) if not isinstance(module, MATRICES) else "a matrix by itself"
     names = {each: name for name, each in module.named_modules()}
     feeds = _feeds(module, graph, wanted)
@@ -171,7 +171,7 @@ def _plans(module: nn.Module, wanted: Wanted) -> Iterator[tuple[nn.Module, Plan]
 def _feeds(
     module: nn.Module, graph: Graph | str, wanted: Wanted
 ) -> dict[nn.Module, tuple[Feed, ...]]:
-    """What each matrix takes: as traced, or, with σ given, by their order."""
+    """The input of each matrix: as traced, or, with σ given, by their order."""
     behind, inputs = Feed("unknown", "σ"), Feed("inputs", "the inputs")
     if isinstance(graph, Graph):
         found = dict(graph.feeds)

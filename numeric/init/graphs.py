@@ -1,4 +1,4 @@
-"""What stands before each matrix of a PyTorch module, from the reading of `numeric.models`.
+"""The functions before each matrix of a PyTorch module, as `numeric.models` reads it.
 
 What a model's reader refuses is a node of its own here, so that what is behind it is still read.
 """
@@ -39,10 +39,10 @@ _PASSING = {
     *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptiveavgpool3d", "mean"),
     *("avgpool1d", "avgpool2d", "avgpool3d", "maxpool1d", "maxpool2d", "maxpool3d"),
 }
-"""What moves or averages neurons without another σ, so that the gain is that of what is before."""
+"""Operations that move or average neurons without another σ, which leave the gain as it is."""
 
 _JOINS = {"add": "sum", "iadd": "sum", "mul": "product", "imul": "product"}
-"""What puts two things together."""
+"""Operations that join two tensors."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Graph(Tracer):
         return self._added(Linear(source, path, None, 0, 0))
 
     def _otherwise(self, node: fx.Node, args: tuple[Any, ...], why: UnreadableError) -> Neurons:
-        """What a model's reader refuses."""
+        """The error for a model that the reader refuses."""
         del why
         given: list[Neurons | Collective] = []
         fx.node.map_aggregate(args, lambda each: given.append(each) if _is_computed(each) else None)
@@ -168,7 +168,7 @@ class Graph(Tracer):
             return u.node if isinstance(u, Collective) else self._added(Moved(name=self.where)).node
 
     def _feed(self, at: int) -> Feed:
-        """What a node gives."""
+        """The function that a node applies."""
         node, name = self.graph.nodes[at], str(self.graph.origins[at])
         match node:
             case Moved():
@@ -199,7 +199,7 @@ class Graph(Tracer):
         """Of norms, which are set to 1 and 0."""
 
     def _keep(self, parameter: Parameter) -> None:
-        """What is used twice is compared by those who fill it."""
+        """Keeps the tensors that are used twice, which those who fill it compare."""
 
 
 def _scaled(sigma: Activation, inside: Any, outside: Any, name: str) -> Activation:

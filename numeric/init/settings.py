@@ -1,4 +1,4 @@
-"""What an initialization set, parameter by parameter, and why."""
+"""The settings of an initialization, parameter by parameter, with the reasons."""
 
 from __future__ import annotations
 

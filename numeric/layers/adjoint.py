@@ -47,7 +47,7 @@ CAUTION = 3.0
 """The error that is told, in standard errors."""
 
 _ROUNDINGS = 64.0
-"""What terms are off by, in roundings of their sizes."""
+"""The errors of terms, in roundings of their sizes."""
 
 _K = named("K")
 

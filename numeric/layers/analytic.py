@@ -40,7 +40,7 @@ Gradient = Callable[[Array], Change | None]
 next to be of use."""
 
 Shapes: TypeAlias = tuple[SingleShape, ...]
-"""What stands at each sample of a set."""
+"""The functions at each sample of a set."""
 
 
 class Shared(NamedTuple):

@@ -522,7 +522,7 @@ def _shared(
 
 
 def _by_sample(shape: Shape, samples: Sequence[int]) -> list[Shape]:
-    """What stands at each of the samples of these positions."""
+    """The functions at each of the samples of these positions."""
     every = list(zip(samples, *shape, strict=True))
     own = ([each[1:] for each in every if each[0] == sample] for sample in sorted(set(samples)))
     return [Shape(*zip(*sorted(each), strict=True)) for each in own]

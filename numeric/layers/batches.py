@@ -46,7 +46,7 @@ _STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
 so many products."""
 
 SHOWN = 0.125 / float(np.finfo(float).eps)
-"""What an error of the rule adds to an average's size, whose roundings the flow's error is made of
+"""The rule's error in units of an average's size, whose roundings the flow's error is made of
 (`accuracy`)."""
 
 _DIFFER = "samples that differ, and an eps where values of one neuron may be alike"

@@ -34,7 +34,7 @@ NEAR = np.array([sign * 10.0**-k for k in range(2, 7) for sign in (-1.0, 1.0)])
 """Where it is looked for what cancels."""
 
 _ROUNDING = 2.0**-54
-"""What may be left out of a series, of the function at its end."""
+"""The part that may be left out of a series, of the function at its end."""
 
 _LOST = 40.0
 """Roundings that are lost there by a sum that cancels."""

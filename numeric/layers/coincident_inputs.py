@@ -31,7 +31,7 @@ from .stages import Average, Sigma, Stage
 from .vectors import Estimate
 
 _EQUAL = 1e-9
-"""What tensors may differ by, relatively, of inputs whose variables are the same."""
+"""The largest relative difference of tensors of inputs whose variables are the same."""
 
 
 class Merged:

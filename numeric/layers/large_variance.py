@@ -33,7 +33,7 @@ from . import sigma
 from .one_sample import product
 
 Pair: TypeAlias = "tuple[SingleShape, SingleShape]"
-"""What stands at each of the two samples."""
+"""The functions at each of the two samples."""
 
 _FAR = 8.5
 """|μ|/t from which z_2 = 0 is out of reach: where the density is e^{−36}."""

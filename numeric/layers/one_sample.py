@@ -129,7 +129,7 @@ class _Smooth:
         return chosen
 
     def _rows(self, exponent: float) -> list[_Row]:
-        """What is summed; below scale 1 the factor K^{−m/2} of a form by parts is no help."""
+        """The rows to sum; below scale 1 the factor K^{−m/2} of a form by parts is no help."""
         return self._near_rows + (self._far_rows if self._degree and exponent > 0 else [])
 
     def _summed(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> Array:

@@ -50,7 +50,7 @@ _EDGES = np.array([1.0, 0.8, *0.5 ** np.arange(1.0, 60.0)])
 """Where the panels of the path s = 1 … 0 may end."""
 
 _SURE = 9.0
-"""What is so many deviations off is 1e-19."""
+"""The tail beyond so many deviations is 1e-19."""
 
 _AT_ONCE = 1 << 12
 """Nodes to work on at once: they stay in the processor's cache."""
@@ -198,7 +198,7 @@ class Moments:
 
 
 class _Given(NamedTuple):
-    """What is left given x_i = h_i.
+    """The Gaussian that remains, given x_i = h_i.
 
     Attributes:
         density: of x_i at h_i.

@@ -42,7 +42,7 @@ _AT_ONCE = 4096
 """Covariances times choices of a site for each factor."""
 
 FARTHEST = 39.0
-"""What is so many deviations away is gone."""
+"""The tail beyond so many deviations is negligible."""
 
 
 def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple[Array, Array]:

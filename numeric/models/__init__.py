@@ -1,5 +1,7 @@
 """Models of other frameworks: read as networks, and judged against theory at initialization."""
 
+from derive.work.faces import public
+
 from .coordinates import CoordinateCheck, coordinate_check
 from .description import Description, read
 from .html import Report
@@ -7,6 +9,4 @@ from .report import report
 
 __all__ = ["CoordinateCheck", "Description", "Report", "coordinate_check", "read", "report"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

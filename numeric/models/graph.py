@@ -1,4 +1,4 @@
-"""What a model computes, as nodes: its matrices, the functions between them, norms, sums, products.
+"""A model as nodes: its matrices, the functions between them, norms, sums, products.
 
 Every framework's reader makes one of these; nodes are numbered as they are computed.
 """

@@ -176,7 +176,7 @@ def details(report: Report) -> str:
 
 
 def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]:
-    """What a verdict's words need beside them."""
+    """The additions that a verdict's words need."""
     found = [str(limits)] if comparison.weak else []
     if "V" in comparison.tensors:
         found += [str(each) for each in report.sample.rows if each.z > each.bound]

@@ -162,7 +162,7 @@ class Law:
         return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
 
     def _error(self, size: int) -> float:
-        """What the second moment of so many entries may be off by."""
+        """The error of the second moment of so many entries."""
         spread = math.sqrt(max(self.kurtosis, -1.9) / size + 2 / size)
         return float(self.C) * (6 * spread + 1e-3)
 

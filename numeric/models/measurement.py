@@ -525,7 +525,7 @@ def _lengths(reading: Initialized, made: Any, source: int, states: Array, nodes:
 def _unseen(
     reading: Initialized, made: Any, X: Array, nodes: Sequence[int], rows: Sequence[Rows]
 ) -> Array:
-    """What tests of rows might not have seen in V/(nK²), (depth,), as standard errors: at their
+    """The part of V/(nK²) that tests of rows might miss, (depth,), as standard errors: at their
     layers, and where a fluctuation of these is carried to, by d log K/d log K or 1, if less."""
     found = np.zeros(len(nodes))
     for each in rows:

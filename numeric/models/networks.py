@@ -225,7 +225,7 @@ def _is_sum_of_layers(graph: Graph, at: int) -> bool:
 
 
 def _block(graph: Graph, before: int, behind: int) -> Block:
-    """What lies between two preactivations."""
+    """The block between two preactivations."""
     between = graph.between(before, behind)
     nodes = [graph.nodes[at] for at in between]
     applied = (each.function for each in nodes if isinstance(each, Applied))

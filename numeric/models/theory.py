@@ -1,4 +1,4 @@
-"""What theory says of a model that was read: by layer, at its width, deeper, and otherwise made."""
+"""Theory of a model that was read: by layer, at its width, deeper, and otherwise made."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def _by_layer(relative: Array, values: Array) -> Array:
 def _wanted(
     description: Description, X: Array, orders: int
 ) -> Iterator[tuple[tuple[str, ...], int | None]]:
-    """What is asked for, the tensors of one tuple together, and the draws for V.
+    """The tensors to compute, those of one tuple together, and the draws for V.
 
     Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """

@@ -1,4 +1,4 @@
-"""What the series in 1/n leaves out at a model's width, by an ensemble of what was read.
+"""The rest of the series in 1/n at a model's width, by an ensemble of what was read.
 
 The ensemble is `Drawn`, with the laws of the model's matrices and biases at its widths, measured as
 the model is. Its difference to the series is what the series leaves out, known to the ensemble's

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from derive.work.faces import public
+
 from .theory import fixed_points, kernels
 
 __all__ = ["fixed_points", "kernels"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -525,4 +525,4 @@ def add_bias(
 
 
 PARTS = fill_normals, gram, cholesky, triangle, factorise, fill_columns, divide, combine, orthogonal
-"""What the kernels of samplers call, compiled once for all of them."""
+"""Functions that the kernels of samplers call, compiled once for all of them."""

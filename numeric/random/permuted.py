@@ -41,13 +41,13 @@ where the others do not tell."""
 _LEAST = 32
 """The smaller width beside 512."""
 _FALLS, _NOTHING = 0.4, 1e-4
-"""What of n E x²/(1 + x) may be left at a width four times larger, where x² ~ n^{-2} leaves a
+"""The part of n E x²/(1 + x) allowed at a width four times larger, where x² ~ n^{-2} leaves a
 quarter and a limit other than 0 all; and what is too little to be seen."""
 _LARGE, _FEW = 0.5, 0.1
 """n E[x; x > 1/2] is a half and more of one such row, whatever the others are, and falls faster
 than any power in their absence; what of it may be there."""
 _STAYS, _RARE = 0.7, 0.05
-"""What of that is left at the next width, and of n at most, if it is said to be constant."""
+"""The part that remains at the next width, and of n at most, if it is said to be constant."""
 _OFF = 4.5
 """Standard errors by which a row is off in each half of the matrices."""
 _ROUNDING = 1e-6

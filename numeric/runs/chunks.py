@@ -221,7 +221,7 @@ def _gathered(
 
 
 def _begun(work: Work, chunks: Chunks, directory: Directory | None) -> tuple[Total, int, Array]:
-    """What the chunks that are there come to, how many those are, and the reference.
+    """The total of the chunks that are there, their number, and the reference.
 
     A run stays about the reference that it began with, also on a processor that rounds differently.
     """
@@ -248,7 +248,7 @@ def _total(
     options: Options,
     advance: Callable[[int], object],
 ) -> Total:
-    """What all chunks come to, the first given; kept on the way and at the end."""
+    """The total of all chunks, the first given; kept on the way and at the end."""
     chunks, directory = sitting.chunks, sitting.directory
     partial, saved, pause = None, monotonic(), _SAVE_EVERY
     missing = range(state[1], chunks.count)

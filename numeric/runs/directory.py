@@ -48,7 +48,7 @@ _ASIDE = re.compile(rf"\.({_OWN.pattern})\.\w+")  # what a kill leaves of a file
 _NOTED = ("hash", "made_with")  # not compared
 _FIRST = ("format", "version", "sampler")  # where one of these differs, it says most
 _LAST = ("antithetic", "chunk", "first", "origin", "readouts")
-"""What may follow from others: it is said where no other differs."""
+"""Settings that may follow from others: reported only where no other differs."""
 
 
 def manifest(work: Work) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What chunks come to: their sums, or their rows one below the other.
+"""Totals of chunks: their sums, or their rows one below the other.
 
 A total is a value: adding a chunk gives another, so that an interrupt finds the one or the other.
 """

@@ -1,4 +1,4 @@
-"""What can be run: draws of an ensemble, in chunks that know nothing of each other."""
+"""Work to run: draws of an ensemble, in chunks that know nothing of each other."""
 
 from __future__ import annotations
 

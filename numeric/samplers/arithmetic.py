@@ -1,4 +1,4 @@
-"""What the equations of a layer are evaluated with: jets of some networks, side by side.
+"""Arithmetic for the equations of a layer: jets of some networks, side by side.
 
 A jet's axes are (draws, jets, m, n), as in `jets`; n is 1 where there is no neural index.
 """

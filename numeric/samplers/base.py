@@ -1,4 +1,4 @@
-"""What all samplers have in common: networks in, sums of products of their statistics out.
+"""The base of all samplers: networks in, sums of products of their statistics out.
 
 A sampler takes some draws of an ensemble down the layers (`layers`). The rest is here: what a chunk
 is, and how its draws are shared among threads without leaving a trace in the sums (`moments`). A
@@ -52,11 +52,11 @@ class Sampler(Work):
     supports: ClassVar[frozenset[str]] = frozenset()
     """The needs of networks (`ensemble.Layers.needs`) that it supports."""
     wanted: ClassVar[str] = '"lazy" or "explicit"'
-    """What is wanted in its place where it does not give a plan's statistics."""
+    """The advice where this sampler does not give a plan's statistics."""
     because: ClassVar[str] = ""
     """Why it does not support the other needs."""
     name: ClassVar[str]
-    """What `simulate` calls it; `label` names one with its options."""
+    """The name in `simulate`; `label` names one with its options."""
     multiplied: ClassVar[bool] = False
     """True if statistics are what layers multiply those before by (`moments.Record`)."""
 

@@ -1,4 +1,4 @@
-"""What a sampler needs to know of an ensemble of networks, all of it checked.
+"""The checked description of an ensemble of networks, for samplers.
 
 The activation is compiled here, once for each: the one kernel that differs between ensembles.
 """
@@ -62,8 +62,8 @@ def differentiate(Z, out):
 
 
 STAGES, MASKS, PERMUTATIONS, BATCHES = "stages", "masks", "permutations", "batches"
-"""What samplers may support: layers of any stages; dropout; laws that permutations alone keep;
-functions of all samples at a neuron."""
+"""Features that samplers may support: layers of any stages; dropout; laws that permutations alone
+keep; functions of all samples at a neuron."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +301,7 @@ class Ensemble:
         }
 
     def _layers_written(self) -> list[str]:
-        """What layers 2, 3, … are: two may have one name."""
+        """Layers 2, 3, … as text: two may have one name."""
         layers = [self.net.layer_at(layer, self.depth) for layer in range(2, self.depth + 1)]
         return [f"{each.identity} * {len(list(same))}" for each, same in groupby(layers)]
 
@@ -379,7 +379,7 @@ def checked_ensemble(
 
 @cache(entries=64)
 def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
-    """What a network without functions of the layer says of its layers, or an InputError."""
+    """The layers of a network without functions of the layer, or an InputError."""
     widths = [n_0]
     for layer in range(1, depth + 1):
         n = net.width_ratio_at(layer) * width

@@ -281,7 +281,7 @@ class Conditioned:
                 )
 
     def _powers(self, scales: int, rhos: int) -> Array:
-        """What each pair of weights brings to C_⊥, and each pair of f."""
+        """The share of each pair of weights in C_⊥, and of each pair of f."""
         rho = np.array([law.scale**-2 if law.kind == HAAR else 0.0 for law in self.laws])
         powers: Array = (-rho) ** rhos * np.array([law.scale**2 for law in self.laws]) ** scales
         return powers

@@ -117,7 +117,7 @@ class PathSampler(Sampler):
 
     @cached_property
     def _tangents(self) -> pairs.Tangents | None:
-        """What averages products of two tangent kernels of three or four inputs."""
+        """Averages of products of two tangent kernels of three or four inputs."""
         if self.polynomial == self.plan.statistics:
             return None
         return pairs.Tangents(self.ensemble, self.plan, self.given)

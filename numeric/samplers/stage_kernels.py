@@ -85,4 +85,4 @@ def add_columns(X: Array, total: Array) -> None:
 
 
 PARTS = fill_normals, add_squares, add_columns, draw
-"""What the kernels of forward passes call, compiled once for all layers and activations."""
+"""Functions of the kernels of forward passes, compiled once for all layers and activations."""

@@ -241,7 +241,7 @@ def _carried(equation: Equation) -> Sum:
 
 
 def _square_of(room: int, kind: Kind) -> tuple[str, str]:
-    """What |room|² is known by."""
+    """The variable that holds |room|²."""
     return f"r{room}[i, s] * r{room}[i, s]", kind.space
 
 

@@ -1,4 +1,4 @@
-"""What the kernel of some stages is made of, and what its tables have to hold."""
+"""The parts of the kernel of some stages, and the sizes of its tables."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Place(NamedTuple):
 
 
 class _Vectors:
-    """What a source of an equation is on: a jet, and its Gram matrix once."""
+    """A source of an equation: a jet, and its Gram matrix once."""
 
     def __init__(self, jet: Array, arithmetic: Arithmetic) -> None:
         self.jet, self._arithmetic = jet, arithmetic
@@ -240,7 +240,7 @@ class ProbeSampler(Sampler):
     def _parts(
         self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
     ) -> dict[Kind, Parts]:
-        """What each equation of a stage adds up."""
+        """The terms that each equation of a stage adds up."""
 
         def masked(body: Array, keep: Value) -> Array:
             return arithmetic.masked(body, keep, place.masks)

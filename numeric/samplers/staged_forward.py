@@ -140,7 +140,7 @@ class ForwardSampler(ProbeSampler):
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What the kernel is told of the layers.
+    """The tables of layers for the kernel.
 
     Arguments:
         written: the kernel.
@@ -200,7 +200,7 @@ def _tables(ensemble: Ensemble) -> _Tables:
 
 
 class _At:
-    """What the stages of one layer are told; an InputError where they cannot be sampled."""
+    """The data of one layer's stages; an InputError where they cannot be sampled."""
 
     def __init__(self, ensemble: Ensemble, layer: int) -> None:
         self._ensemble, self._layer = ensemble, layer

@@ -15,6 +15,7 @@ from derive.layers import Layer
 from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
+from derive.work.faces import public
 
 from .branches.spectrum import spectrum_of
 from .simulations import simulate, weight_matrix
@@ -189,5 +190,4 @@ def limit(
     return Spectrum(symbolic.limit(kind, sigma0, ratio))
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

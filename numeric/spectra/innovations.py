@@ -1,4 +1,4 @@
-"""What each layer of a sampled network adds to chance, with a mean known to be zero.
+"""The random part that each layer of a sampled network adds, with a mean known to be zero.
 
 Given all layers before, x the activations, J the Jacobian so far and h = W x + b, for weights that
 rotations of rows and columns keep,

@@ -49,7 +49,7 @@ share) of members, (a, e) of factors. Arrays, the first three of integers; None 
 which the functions are compiled by themselves."""
 
 SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
-"""What a status says; unresolved: the density is less than rounding."""
+"""The meanings of a status; unresolved: the density is less than rounding."""
 
 COSINE, ROOT, LINE = 0, 1, 2
 """The path log z(θ): a + b cos θ over a bulk; a − θ² down to z = 0; a + θ b."""

@@ -16,7 +16,7 @@ from .problem import Problem, march
 Complex = NDArray[np.complex128]
 
 ACCURACY = 1e-11
-"""What |log z(w) − log z| may be, over the number of factors plus |log z|."""
+"""The largest |log z(w) − log z|, over the number of factors plus |log z|."""
 
 _RESTARTS = 4
 
@@ -155,7 +155,7 @@ class Solver:
         return theta, xi, 0 * xi
 
     def _rounding(self, M: Complex) -> Array:
-        """What the last bits of w change in log z, where a factor of S is nearly 0 or ∞."""
+        """The change of log z by the last bits of w, where a factor of S is nearly 0 or ∞."""
         problem, total = self.problem, np.zeros(M.shape)
         w = np.where(np.isfinite(M), M * problem.base, 0.0)
         for a, c in zip(problem.slopes, problem.powers, strict=True):

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import math
 
+from derive.work.defaults import DRAWS, MOST_DRAWS
+
 from .compare import WEAK, Comparison
 from .scores import Row
 
-FIRST = 1000
-"""Draws of the first comparison."""
-MOST = 64 * FIRST
-"""More draws than this are only taken if the caller asks for them."""
 _MARGIN = 0.85
 """The part of the wanted resolution that is aimed at, as errors are estimates."""
 
 
 def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
-    """The draws of each width after which no number is weak that `MOST` draws can resolve.
+    """The draws of each width after which no number is weak that `MOST_DRAWS` can resolve.
 
     Arguments:
         comparison: of so many draws.
@@ -29,8 +27,8 @@ def enough(comparison: Comparison, draws: int, inputs: int = 1) -> int:
         inputs: samples that a batch takes through each network; they cost as many draws.
     """
     needed = [draws * (row.share / (_MARGIN * WEAK)) ** 2 for row in comparison.unresolved]
-    most = max((each for each in needed if each <= MOST / inputs), default=0)
-    return max(draws, FIRST * math.ceil(most / FIRST))
+    most = max((each for each in needed if each <= MOST_DRAWS / inputs), default=0)
+    return max(draws, DRAWS * math.ceil(most / DRAWS))
 
 
 def to_resolve(comparison: Comparison, draws: int) -> float:

@@ -112,7 +112,7 @@ _KEPT_LAYERS = 1000
 
 
 class _Form(NamedTuple):
-    """What a variable is, but for its values: dimensions, shape and attributes."""
+    """A variable without its values: dimensions, shape and attributes."""
 
     dims: tuple[Hashable, ...]
     shape: tuple[int, ...]

@@ -36,7 +36,7 @@ _STANDARDS: dict[str, tuple[str, ...]] = {
 """By which two-point functions each tensor is divided: as many powers of z and of the NTK."""
 
 _TIMES_KERNEL = tuple("RSTU")
-"""What is multiplied by K besides (6.16): of one input only."""
+"""Tensors that are multiplied by K besides (6.16): of one input only."""
 
 
 def normalise(table: xarray.Dataset) -> xarray.Dataset:

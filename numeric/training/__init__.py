@@ -3,6 +3,8 @@
 The functions are for users; the modules are what the book's own experiments build on.
 """
 
+from derive.work.faces import public
+
 from . import ensembles, losses, networks, optimizers
 from .flows import flow
 from .inference import posterior
@@ -20,6 +22,4 @@ __all__ = [
     "simulate",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+public(__name__)

@@ -1,4 +1,4 @@
-"""What theory and ensembles of trained networks ask of their arguments."""
+"""Checks of the arguments that theory and ensembles of trained networks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What descent makes of a network's predictions, to order 1/n: the diagrams as numbers."""
+"""A network's predictions after descent, to order 1/n: the diagrams as numbers."""
 
 from __future__ import annotations
 

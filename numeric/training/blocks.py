@@ -107,8 +107,8 @@ class Block:
         made.tape.reverse()
 
     def _moved(self, part: Part, use: Use) -> list[Callable[[], object]]:
-        """What moves these parameters down their gradient: the learning rate comes to the fewer
-        numbers first."""
+        """The steps of these parameters down their gradient: the learning rate multiplies the
+        fewer numbers first."""
         rule, own = self._work.rule, self._own[part.key]
         rate = -rule.eta * (part.rate if rule.kind == "tensorial" else 1.0)
         assert use.made.back is not None

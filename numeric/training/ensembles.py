@@ -232,7 +232,7 @@ class Training(RowsWork):
         return rows
 
     def _descended(self, networks: Networks, shared: Sharing) -> list[Array]:
-        """What these networks are at each step."""
+        """The networks at each step."""
         stopping = None if self.patience is None else Stopping(networks, self.patience)
         found, step, last = {}, 0, max(self.steps)
         most = max(1, int(_UNINTERRUPTED / (self.seconds * len(networks.parameters)) * last))

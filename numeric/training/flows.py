@@ -1,4 +1,4 @@
-"""What descent makes of a network's predictions, by theory: their mean and covariance to order 1/n.
+"""Predictions after descent, by theory: their mean and covariance to order 1/n.
 
 flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["prediction1"]
 """

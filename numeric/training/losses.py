@@ -1,4 +1,4 @@
-"""What a network loses on each input: of outputs z and targets y, both (…, inputs, outputs)."""
+"""Losses on each input: of outputs z and targets y, both (…, inputs, outputs)."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _groups(ensemble: Ensemble) -> list[list[int]]:
 
 
 def _sampler(ensemble: Ensemble) -> Sampler:
-    """What measures H(0) and K."""
+    """The sampler of H(0) and K."""
     plan = plan_of(wanted(_NAMES, ensemble.net, ensemble.depth), ensemble.data.measured)
     return make_sampler(ensemble, plan)
 

@@ -23,7 +23,7 @@ _SECOND, _TINY = 0.999, 1e-8
 """Of Adam's second moments, and what keeps its steps finite (Kingma and Ba, 2015)."""
 
 _SMALL = 1e-2
-"""What a smaller matrix is taken as by clipping."""
+"""The least norm of a matrix for clipping."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the errors of the tensors at initialization, and rounding, change in what follows."""
+"""Errors of trained networks from those of tensors at initialization, and from rounding."""
 
 from __future__ import annotations
 

@@ -302,6 +302,10 @@ def test_the_variance_of_weights_by_name(net, same):
         (lambda: Network("tanh", "orthogonal", 2), "first_weights: got 2.*write C_W=2"),
         (lambda: Network("tanh", 2), "weights: got 2.*write C_W=2"),
         (lambda: Network("tanh", "gaussain"), 'did you mean "gaussian"'),
+        (lambda: Network("tanh", "he"), r'did you mean "gaussian\(C_W=2\)"\?.*gain'),
+        (lambda: Network("tanh", "kaiming_uniform_"), r'did you mean "uniform\(C_W=2\)"'),
+        (lambda: Network("tanh", "xavier-normal"), r'did you mean "gaussian\(C_W=1\)"'),
+        (lambda: Network("tanh", "glorot"), r'did you mean "gaussian\(C_W=1\)"'),
     ],
 )
 def test_variances_that_contradict_or_are_misplaced(call, told):

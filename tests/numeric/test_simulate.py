@@ -166,6 +166,33 @@ def test_same_seed_same_bits_for_any_threads_and_chunks(monkeypatch):
     assert tables[0].identical(tables[2])
 
 
+def test_absurd_sizes_and_inputs_are_refused_before_they_are_sampled():
+    net = Network("relu", Gaussian(2))
+    with pytest.raises(InputError, match=r"inputs: got 1e\+200; wanted .* 1e\+150 or less"):
+        simulate(net, [1e200, 1.0], 10, 3, 50)
+    with pytest.raises(InputError, match=r"inputs: got 3000 samples; wanted less: .* entries"):
+        simulate(net, np.ones((3000, 2)), 10, 3, 50)
+    with pytest.raises(InputError, match=r"smaller inputs or variances"):
+        simulate(net, [1e60, 1.0], 10, 3, 50)
+
+
+def test_a_long_simulation_says_beforehand_how_long_it_takes(monkeypatch):
+    said = []
+
+    def stop(what, seconds, draws):
+        said.append((what, seconds))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("numeric.runs.chunks.telling", stop)
+    for count in (10**8, 10**9):
+        with pytest.raises(KeyboardInterrupt):
+            simulate(Network(TANH), [1.0, 2.0], 50, 3, count)
+    (what, few), (_, many) = said
+    assert what.startswith("simulating 100 000 000 networks")
+    assert many == pytest.approx(10 * few, rel=0.01)
+    assert few > 60
+
+
 def test_seeds_and_widths_are_independent():
     net, x = Network(TANH), inputs(1, 10)[0]
     first, again, other = (

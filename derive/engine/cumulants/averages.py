@@ -146,7 +146,7 @@ SUMS: dict[Below, Sums] = {NEURONS: Average.neurons, INPUTS: Average.inputs}
 def _at_neurons(
     whole: Summand, number: dict[int, int], count: int
 ) -> tuple[tuple[Neuron, ...], tuple[Placed, ...]]:
-    """What stands at each of so many distinct neurons, and the fields with their numbers."""
+    """The factors at each of so many distinct neurons, and the fields with their numbers."""
     content: list[list[tuple[int, int, Kind]]] = [[] for _ in range(count)]
     for j, sample, derivatives, of in whole.factors:
         content[number[j]].append((sample, derivatives, of))

@@ -89,7 +89,7 @@ _GIVEN: dict[Stage, Callable[[Summand], Iterable[Summand]]] = {
     DENSE: lambda term: (term,),
     STEM: _of_inputs,
 }
-"""What a term of an equation in W, b and σ(z) is through each stage that such equations are for."""
+"""A term of an equation in W, b and σ(z), through each stage that such equations are for."""
 
 
 def products(

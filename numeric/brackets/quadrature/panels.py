@@ -36,7 +36,7 @@ PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Pan
 reach is for integrands that grow slowly: `panel_reach` has that of others."""
 
 _BEYOND = (1e-15, 1e-13, 1e-10, 1e-10)
-"""What of an integrand's average may lie beyond the panels."""
+"""The part of an integrand's average that may lie beyond the panels."""
 
 
 def panel_reach(rank: int, powers: float) -> float:

@@ -32,7 +32,7 @@ _FARTHEST = 30
 _SLACK = 4
 """How much larger than values that are taken a bound may be."""
 _FAST = 2**40
-"""What is larger than so many powers of z far out grows faster than they."""
+"""A function above so many powers of z far out grows faster than they."""
 _BITS = 128
 
 

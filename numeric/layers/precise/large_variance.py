@@ -33,7 +33,7 @@ _ENTRY, _NODE = 2e-6, 6e-7
 """Seconds of an entry of the matrix between two stretched samples, and of a node's functions, at
 some 50 digits."""
 _MARGIN = 8.0
-"""What is left out beyond the last node, in units of the goal: log of the inverse."""
+"""The part beyond the last node, in units of the goal: log of the inverse."""
 _FRACTION = 40
 """Steps are multiples of 2^{−40}, so that they are exact."""
 

@@ -127,7 +127,7 @@ def _lost(K: Matrix) -> int:
 
 
 class _Column:
-    """What stands at one sample: nodes, and each head's values there with the node's multiplicity.
+    """One sample's nodes, and each head's values there with the node's multiplicity.
 
     Attributes:
         heads: of each product, the orders of the derivatives at this sample.
@@ -229,8 +229,8 @@ def _prefactors(
     alpha: Sequence[arb],
     beta: Sequence[arb],
 ) -> list[arb]:
-    """What does not depend on z_c: with e^{m²P_cc/2}, m = α + β, and e^{(α − β)²P_cc/2} it is
-    e^{P_cc (α² + β²)} times the weights of the first two."""
+    """The factor that does not depend on z_c: with e^{m²P_cc/2}, m = α + β, and
+    e^{(α − β)²P_cc/2} it is e^{P_cc (α² + β²)} times the weights of the first two."""
     rate = P[2][2]
     at_first = [
         log - (P[0][0] * x / 2 + shift[0]) * x + rate * m * m

@@ -336,7 +336,7 @@ class Sums:
         return total.upper()
 
     def _integrated(self, product: Product, factor: Factor, rule: Rule, goal: float) -> arb:
-        """What the rule sums, of one latent variable, by Arb's integration: where z is broad its
+        """The rule's sum, of one latent variable, by Arb's integration: where z is broad its
         steps are far finer than what varies there."""
         parts = [
             (functions.on_balls(self._activation, order), row[0])

@@ -1,4 +1,4 @@
-"""What is derived of a layer that is a skip around one matrix: terms that `tangents` adds up."""
+"""Terms of a layer that is a skip around one matrix, which `tangents` adds up."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Products:
         return self._of_one(own) if own.rank == 1 else self._of_two(own)
 
     def _at(self, place: int, z: Array) -> Array:
-        """What stands at the first sample, or the second."""
+        """The functions at the first sample, or the second."""
         first, *others = (self._sigma(pieces, z) for pieces in self._pieces[place])
         for each in others:
             first = first * each

@@ -1,4 +1,4 @@
-"""What a layer reads of arrays over samples: sums over positions, a sum of its own for each label.
+"""Reading arrays over samples: sums over positions, a sum of its own for each label.
 
 A label of the result stands for Σ_p A_{p'p} of what is at p, or behind a skip that reads other
 positions for Σ_p S_{p'p}. A functional takes functions f of two samples. With z' = γ S z + ξ these

@@ -68,7 +68,7 @@ from .reading import Arguments, Over, Reading, added, at_pair, over, results
 
 _K = named("K")
 _EQUAL = 1e-9
-"""What standard deviations may differ by, relatively, of inputs that are the same."""
+"""The largest relative difference of standard deviations of inputs that are the same."""
 DEGREES = 256, 48
 """N with one input, and with several."""
 Average: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
@@ -218,7 +218,7 @@ class TangentLayers:
         self.noises += 2 * most * max(len(each.above.own) for each in self._readings)
 
     def _along(self, m: int) -> list[Reading]:
-        """What layers 1, 2, … read; layer 1 reads its inputs."""
+        """The readings of layers 1, 2, …; layer 1 reads its inputs."""
         for number in self._order:
             m = self._layers[number].reading.behind(m)
         above, found = Arguments.of_samples(m), list[Reading]()
@@ -320,7 +320,7 @@ class TangentLayers:
         given: Descent,
         averages: Mapping[tuple[Activation, int], Average],
     ) -> _Pass | None:
-        """What leads to a layer; None above a kernel that is not finite."""
+        """The pass up to a layer; None above a kernel that is not finite."""
         number = self._order[layer - 1]
         named = dict(zip(self.parameters, given.parameters[layer].T, strict=True))
         key, noise = self._keys[number], given.noise[:, self._plain.noises :]
@@ -422,7 +422,7 @@ class _Pass:
         return found
 
     def _bent(self, kind: str, p: int, sample: int, share: float) -> tuple[Array, Array]:
-        """What share X(z ∂f) is at he_β of a pair, z being that of a sample, and the lengths beyond
+        """The share of X(z ∂f) at he_β of a pair, z being that of a sample, and the lengths beyond
         N; where both are one variable, half of its derivative is by either."""
         own, values = self._state.bases[p], self._state.values[kind][p]
         place = own.samples.index(sample) if own.rank > 1 else 0
@@ -642,7 +642,7 @@ class _Pass:
         return self._reading.product(parts, taps, rank, kept)
 
     def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
-        """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
+        """The array of an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
 
         def bracket(own: Bracket) -> tuple[Array, tuple[int, ...]]:
             canonical, labels = relabelled(own)

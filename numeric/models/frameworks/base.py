@@ -1,4 +1,4 @@
-"""What a framework's reader gives: the graph, and initializations of the same model."""
+"""The result of a framework's reader: the graph, and initializations of the same model."""
 
 from __future__ import annotations
 

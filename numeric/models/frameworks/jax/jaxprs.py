@@ -1,4 +1,4 @@
-"""What a jaxpr's equations are: gone through, and given to a `Tracer`."""
+"""The equations of a jaxpr, given to a `Tracer` one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operations of torch are to a `Tracer`: its modules, functions and methods."""
+"""The operations of torch for a `Tracer`: its modules, functions and methods."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
 
 
 def _only(returned: Any) -> Value:
-    """What forward returns, if that is one value."""
+    """The value that forward returns, if it is one."""
     if isinstance(returned, tuple | list | dict):
         told = "several outputs"
         raise UnreadableError(told)
