@@ -7,6 +7,7 @@ import random
 import combinations
 import pytest
 import reasons
+import seconds
 import table
 
 from derive import InputError
@@ -69,6 +70,51 @@ def test_every_refusal_has_one_reason():
         argument, rest = message.split(": got ", 1)
         error = InputError(argument, None, rest.split("; wanted ")[-1])
         assert [each.name for each in reasons.REASONS if each.matches(error)] == [name]
+
+
+def test_seconds_are_of_calls_that_work_and_as_they_are_written():
+    found = seconds.recorded()
+    works = [c for c, kind in table.recorded().items() if kind in (table.WORKS, table.SLOW)]
+    assert found
+    assert set(found) <= {(cell.layer, cell.law, cell.function) for cell in works}
+    assert all(0 < each.warm <= seconds.LIMIT and each.cold > 0 for each in found.values())
+    assert seconds.FILE.read_text(encoding="utf-8") == seconds.written(found)
+
+
+def test_calls_over_a_limit_are_shown_the_longest_first():
+    keys = [("dense", law, "recursion") for law in combinations.LAWS][:4]
+    pairs = [(seconds.COLD, seconds.WARM), (7, seconds.WARM + 1), (seconds.COLD + 1, 1), (1, 1)]
+    found = {key: seconds.Seconds(*pair) for key, pair in zip(keys, pairs, strict=True)}
+    assert seconds.over(found) == [keys[2], keys[1]]
+    assert seconds.largest(found, keys[1:]) == (found[keys[2]], keys[2])
+    assert seconds.largest(found, [("gated", "Gaussian", "recursion")]) is None
+
+
+def counting(turns):
+    def call(case):
+        assert (case.width, len(case.inputs(1))) == (seconds.WIDTH, seconds.INPUTS)
+        sum(range(turns))
+
+    return call
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(("call", "least"), [(counting(10), 0), (counting(10**10), 1)])
+def test_a_call_is_measured_in_a_process_of_its_own_and_ended_at_the_limit(
+    monkeypatch, call, least
+):
+    monkeypatch.setitem(combinations.FUNCTIONS, "recursion", call)
+    monkeypatch.setattr(seconds, "LIMIT", 1)
+    found = seconds.measured(("dense", "Gaussian", "recursion"))
+    assert least <= found.warm <= found.cold <= 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_call_that_fails_is_no_measurement(monkeypatch):
+    failing = raising(ZeroDivisionError("1/0"))
+    monkeypatch.setitem(combinations.FUNCTIONS, "recursion", failing)
+    with pytest.raises(RuntimeError, match="dense × Gaussian × recursion: ZeroDivisionError: 1/0"):
+        seconds.measured(("dense", "Gaussian", "recursion"))
 
 
 def raising(error):

@@ -74,5 +74,5 @@ def test_a_flow_of_few_inputs_comes_without_the_compiler():
 import sys
 from wickgarten import Network, flow
 flow(Network("tanh"), [[1.0, 2.0], [0.5, 1.0]], depth=2, tensors=["V"])
-print("numba" in sys.modules)"""
-    assert in_a_new_process(code) == ["False"]
+print({"numba", "scipy.linalg", "scipy.optimize"} & set(sys.modules))"""
+    assert in_a_new_process(code) == ["set()"]

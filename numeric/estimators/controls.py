@@ -11,7 +11,6 @@ Avramidis and Wilson's splitting (*Oper. Res.* 41, 1993) carried to its end.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from derive.errors import InputError
 
@@ -91,6 +90,8 @@ def _basis(controls: Array) -> tuple[Array, Array]:
     turns, rest = turns[:, sure] / np.sqrt(sizes[sure]), turns[:, ~sure]
     Q = scaled @ turns
     if rest.size:
+        from scipy import linalg  # noqa: PLC0415  (a fifth of a second to import)
+
         rest = rest - turns @ (Q.T @ (scaled @ rest))
         left, R, order = linalg.qr(scaled @ rest, mode="economic", pivoting=True)
         kept = np.count_nonzero(abs(np.diag(R)) > _REPEATS * np.sqrt(draws))

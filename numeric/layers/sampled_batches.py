@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from derive.activations.batches import BatchFunction
@@ -140,6 +139,8 @@ class SampledRule:
         The others than the first are for errors (`accuracy`): they are moved by a part of a
         standard error, all averages of all layers together.
         """
+        from scipy.linalg import hadamard  # noqa: PLC0415  (a fifth of a second to import)
+
         copies = np.array([self._copies(each) for each in K])
         values = copies.mean(axis=1)
         signs = hadamard(_COPIES)[1 : len(K)] / _COPIES

@@ -1,10 +1,12 @@
-"""The results that `make bench` keeps, as a page: ours beside each peer's, by machine and date.
+"""The results that `make bench` keeps, as a page: ours beside each peer's.
 
     python tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md
 
 A test is a peer's where its `extra_info` has a `peer`; it is set against the other test of its
 group in the same run, by the seconds of a call, or by `time_variance` where both have it. A test
-that has a `wanted` is a first call: `test_cold`.
+that has a `wanted` is a first call: `test_cold`. What a run says has `failed` is a row with the
+reason. The tables are of the newest run and of others of its commit on its machine; all earlier
+runs are apart, at the end.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from typing import Any
 
 TITLE = "# Seconds, beside those of the peers\n"
 TEXT = """
-`make bench` writes this page from the results in `benchmarks/`. Each row has the seconds of a
-call here, those of a peer in the same run, and their ratio. For ensembles it is seconds times the
-variance of the estimate, which does not depend on the number of networks. Measure one group
+`make bench` writes this page from the results in `benchmarks/`. Each row has the time of a
+call here, that of a peer in the same run, and their ratio, *times*: above 1 the peer is slower.
+For ensembles it is seconds times the variance of the estimate, which does not depend on the number
+of networks. A peer that does not import or fails has a row with its reason. Measure one group
 yourself, without keeping the result:
 
 ```text
@@ -55,71 +58,102 @@ FIRST_TEXT = """
 Processor seconds, all threads together, of new processes with an empty cache: of a call after
 `import derive, numeric`, here, as wanted, and at commit 387d053, when all of `flow` was compiled.
 """
-FIRST_HEAD = ("what", "here", "wanted", "earlier", "date", "machine")
-HEAD = ("what", "here", "peer", "its", "times", "date", "machine")
+EARLIER_TITLE = "## Earlier results"
+EARLIER_TEXT = """
+Of other commits or machines. Do not compare seconds of two rows: compare their ratios.
+"""
+HEAD = ("what", "unit", "here", "peer", "its", "times")
+FIRST_HEAD = ("what", "here", "wanted", "earlier")
+RUN_HEAD = ("commit", "date", "machine")
+UNITS = {1.0: "s", 1e-3: "ms", 1e-6: "µs", 1e-9: "ns"}
+
+Run = dict[str, Any]
+Row = tuple[str, ...]
 
 
 def cost(result: dict[str, Any]) -> tuple[str, float]:
     """What a result is compared by, and its value."""
     found = result["extra_info"].get("time_variance")
-    return ("seconds", result["stats"]["median"]) if found is None else ("variance", found)
+    return ("s", result["stats"]["median"]) if found is None else ("s × variance", found)
 
 
-def machine(run: dict[str, Any]) -> str:
+def machine(run: Run) -> str:
     """Its processor and its Python."""
     info = run["machine_info"]
     processor = info["cpu"].get("brand_raw", info["machine"])
     return f"{processor}, {info['cpu'].get('count', '?')} threads, Python {info['python_version']}"
 
 
-def rows(run: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """A row for each peer's result of a run."""
+def of_run(run: Run) -> Row:
+    """The commit, in short, the date and the machine."""
+    return run.get("commit_info", {}).get("id", "")[:8], run["datetime"][:10], machine(run)
+
+
+def shown(value: float, unit: str) -> str:
+    """A number to three digits, seconds in the unit that makes it short."""
+    if unit != "s":
+        return f"{value:.2e}"
+    size = next((size for size in UNITS if value >= size), 1e-9)
+    return f"{value / size:.3g} {UNITS[size]}"
+
+
+def rows(run: Run) -> Iterator[Row]:
+    """A row for each peer's result of a run, and for each peer that failed."""
+    results, failed = run["benchmarks"], run.get("failed", [])
     ours = {
         (each["group"], cost(each)[0]): cost(each)[1]
-        for each in run["benchmarks"]
+        for each in results
         if each["group"] and "peer" not in each["extra_info"]
     }
-    for each in run["benchmarks"]:
-        kind, theirs = cost(each)
-        mine = ours.get((each["group"], kind))
-        if "peer" in each["extra_info"] and mine is not None:
-            numbers = f"{mine:.2e}", f"{theirs:.2e}", f"{theirs / mine:.3g}"
-            peer = each["extra_info"]["peer"]
-            yield (
-                each["group"],
-                numbers[0],
-                peer,
-                *numbers[1:],
-                run["datetime"][:10],
-                machine(run),
-            )
+    wrong = {(each["group"], each["peer"]) for each in failed}
+    for each in results:
+        unit, theirs = cost(each)
+        group, peer = each["group"], each["extra_info"].get("peer")
+        mine = ours.get((group, unit))
+        if peer is not None and mine is not None and (group, peer) not in wrong:
+            numbers = shown(mine, unit), peer, shown(theirs, unit), f"{theirs / mine:.3g}"
+            yield (group, unit, *numbers)
+    for each in failed:
+        known = [(shown(ours[each["group"], unit], unit), unit) for unit in ("s × variance", "s")
+                 if (each["group"], unit) in ours]  # fmt: skip
+        mine, unit = known[0] if known else ("", "")
+        reason = each["reason"].replace("|", r"\|")
+        yield (str(each["group"]), unit, mine, each["peer"], f"failed: {reason}", "")
 
 
-def first_calls(run: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def first_calls(run: Run) -> Iterator[Row]:
     """A row for each first call of a run."""
     for each in run["benchmarks"]:
         if (wanted := each["extra_info"].get("wanted")) is not None:
             seconds = each["extra_info"]["processor"], wanted, each["extra_info"]["earlier"]
-            numbers = (f"{value:.2g}" for value in seconds)
-            yield (each["group"], *numbers, run["datetime"][:10], machine(run))
+            yield (each["group"], *(f"{value:.2g}" for value in seconds))
 
 
-def table(head: tuple[str, ...], found: list[tuple[str, ...]]) -> str:
+def table(head: Row, found: list[Row]) -> str:
     """In Markdown."""
     lines = [head, ("---",) * len(head), *found]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def page(runs: list[dict[str, Any]], text: str = TEXT) -> str:
-    """The page: what is compared in order of its name, the newest run of it first."""
-    found = [row for run in runs for row in rows(run)]
-    found.sort(key=lambda row: row[5], reverse=True)
-    found.sort(key=lambda row: (row[0], row[2]))
-    first = [row for run in runs for row in first_calls(run)]
-    first.sort(key=lambda row: row[4], reverse=True)
-    first.sort(key=lambda row: row[0])
-    beside = f"{TITLE}\n{text.strip()}\n\n{table(HEAD, found)}"
-    return f"{beside}\n{FIRST_TITLE}\n{FIRST_TEXT}\n{table(FIRST_HEAD, first)}" if first else beside
+def page(runs: list[Run], text: str = TEXT) -> str:
+    """The page: the newest run's commit and machine, then what is older, the newest first."""
+    runs = sorted(runs, key=lambda run: run["datetime"], reverse=True)
+    same = (0, 2)  # the commit and the machine
+    newest = of_run(runs[0])
+    last = [run for run in runs if all(of_run(run)[k] == newest[k] for k in same)]
+    commit = f"commit {newest[0]}, " if newest[0] else ""
+    lines = [TITLE, text.strip(), f"\n## Beside the peers\n\n{commit}{newest[1]}: {newest[2]}.\n"]
+    lines.append(table(HEAD, sorted(row for run in last for row in rows(run))))
+    if first := sorted(row for run in last for row in first_calls(run)):
+        lines += [FIRST_TITLE, FIRST_TEXT, table(FIRST_HEAD, first)]
+    earlier = [run for run in runs if run not in last]
+    for head, found in ((HEAD, rows), (FIRST_HEAD, first_calls)):
+        older = [(*row, *of_run(run)) for run in earlier for row in found(run)]
+        older.sort(key=lambda row: row[0])
+        if older:
+            lines += [] if EARLIER_TITLE in lines else [EARLIER_TITLE, EARLIER_TEXT]
+            lines.append(table((*head, *RUN_HEAD), older))
+    return "\n".join(lines)
 
 
 def main(results: str, target: str, text: str = TEXT) -> None:

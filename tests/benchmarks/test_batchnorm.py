@@ -67,7 +67,6 @@ PEERS = {"numpy": numpy_chain, "torch": torch_chain}
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_explicit_matrices(benchmark, peer):
-    pytest.importorskip(peer)
     benchmark.group, benchmark.extra_info["peer"] = CHAIN, peer
     gaps = benchmark.pedantic(PEERS[peer], rounds=1, iterations=1)
     late = np.reshape(gaps, (DRAWS, DEPTH))[:, 50:]

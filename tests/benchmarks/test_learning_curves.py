@@ -2,8 +2,7 @@
 
 The experiment is 3000 epochs long; every epoch costs the same, and 10 are timed, 3000 with
 TRAINING_EPOCHS=3000. Compare seconds for the same networks and epochs, of one processor. Every peer
-starts from the same weights and must end with the same loss; those that are not installed are
-skipped by name.
+starts from the same weights and must end with the same loss.
 """
 
 from __future__ import annotations
@@ -96,7 +95,8 @@ def with_numpy(networks, weights):
 
 
 def with_torch(networks, weights):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch  # noqa: PLC0415
+
     torch.set_num_threads(1)
     x, y = map(torch.tensor, data())
     own = [torch.tensor(W, requires_grad=True) for W in weights]
@@ -118,7 +118,8 @@ def with_torch(networks, weights):
 
 
 def with_jax(networks, weights):
-    jax = pytest.importorskip("jax", reason="jax is not installed")
+    import jax  # noqa: PLC0415
+
     jax.config.update("jax_enable_x64", True)
     jnp = jax.numpy
     x, y = data()

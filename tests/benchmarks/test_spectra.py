@@ -11,6 +11,7 @@ freealg fits a density to the eigenvalues of one matrix, here the quantiles of t
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -81,9 +82,29 @@ def test_algorithm_one(benchmark):
     assert found == pytest.approx(float(s.density(lam)), rel=1e-3)
 
 
+CURVES = {"hard_tanh": 0.5, "tanh": 0.1}
+"""The variance q of the curves at L = 4 that peers compute too."""
+CURVE = "1000 points of a density, {}, L = 4"
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curve(benchmark, name):
+    """From the law on: its equations, its edges, and the points."""
+    benchmark.group = CURVE.format(name)
+    lam = grid(spectra.jacobian(activations.by_name(name), Orthogonal(), 4, CURVES[name]))
+
+    def curve():
+        s = spectra.jacobian(activations.by_name(name), Orthogonal(), 4, CURVES[name])
+        return s.density(lam)
+
+    assert (benchmark.pedantic(curve, rounds=3, warmup_rounds=1) > 0).mean() > 0.9
+
+
+@pytest.mark.benchmark(group=CURVE.format("hard_tanh"))
+@pytest.mark.peer("rmtool, all roots", "rmtool")
 def test_rmtool(benchmark):
     """The curve of hard tanh at L = 4, which is as deep as the check of its roots is quick."""
-    rmtool = pytest.importorskip("rmtool")
+    rmtool = import_module("rmtool")
     s = spectra.jacobian(activations.hard_tanh, Orthogonal(), 4, 0.5)
     p = sympy.Rational(slope_probability(0.5)).limit_denominator(10**6)
     lam = grid(s)
@@ -105,8 +126,10 @@ def test_rmtool(benchmark):
 @pytest.mark.parametrize("method", ["jacobi", "chebyshev"])
 def test_freealg(benchmark, monkeypatch, method):
     """The curve of tanh at L = 4 from 1000 eigenvalues; it is good to some 1e-3."""
+    benchmark.group = CURVE.format("tanh")
+    benchmark.extra_info["peer"] = f"freealg, {method}, from eigenvalues"
     monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # its releases call the old name
-    freealg = pytest.importorskip("freealg")
+    freealg = import_module("freealg")
     s = spectra.jacobian(activations.tanh, Orthogonal(), 4, 0.1)
     lam = grid(s)
     density = s.density(lam)

@@ -7,6 +7,8 @@ precision, as here; the outputs must agree to ten digits. Drawing the networks a
 timed.
 """
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -14,14 +16,14 @@ from threadpoolctl import threadpool_limits
 from derive.activations import as_activation
 from numeric.training import optimizers
 
-pytestmark = pytest.mark.usefixtures("one_processor")
-
 NETWORKS, WIDTH, DEPTH, POINTS, STEPS, ETA = 1000, 64, 4, 8, 200, 0.01
+GROUP = f"training {NETWORKS} networks, n = {WIDTH}, {DEPTH} layers, {POINTS} points, {STEPS} steps"
+pytestmark = [pytest.mark.usefixtures("one_processor"), pytest.mark.benchmark(group=GROUP)]
+
 SHAPES = [(WIDTH if layer else POINTS, WIDTH if layer < DEPTH - 1 else 1) for layer in range(DEPTH)]
 RATES = [1 / n_in for n_in, _ in SHAPES]
 RNG = np.random.default_rng(0)
 INPUTS, TARGETS = RNG.standard_normal((POINTS, POINTS)), RNG.standard_normal((POINTS, 1))
-GROUP = f"training {NETWORKS} networks, n = {WIDTH}, {DEPTH} layers, {POINTS} points, {STEPS} steps"
 
 
 def drawn() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -88,7 +90,7 @@ def expected() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def torch():
-    found = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    found = import_module("torch")
     threads = found.get_num_threads()
     found.set_num_threads(1)
     yield found
@@ -97,17 +99,15 @@ def torch():
 
 @pytest.fixture(scope="module")
 def jax():
-    found = pytest.importorskip("jax", reason="JAX is not installed: pip install jax")
+    found = import_module("jax")
     found.config.update("jax_enable_x64", True)
     return found
 
 
-def timed(benchmark, descend, start, expected, peer=None):
-    benchmark.group = GROUP
-    if peer is not None:
-        benchmark.extra_info["peer"] = peer
+def timed(benchmark, descend, start, expected):
     with threadpool_limits(1):
-        found = benchmark.pedantic(descend, setup=lambda: ((start(),), {}), rounds=2)
+        rounds = 1 if "peer" in benchmark.extra_info else 2
+        found = benchmark.pedantic(descend, setup=lambda: ((start(),), {}), rounds=rounds)
     assert outputs(found) == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
@@ -115,16 +115,17 @@ def test_here(benchmark, expected):
     timed(benchmark, here, drawn, expected)
 
 
+@pytest.mark.peer("NumPy")
 def test_numpy(benchmark, expected):
     timed(
         benchmark,
         lambda given: by_products(given, np.tanh, lambda x: np.swapaxes(x, 1, 2)),
         lambda: [np.broadcast_to(INPUTS, (NETWORKS, *INPUTS.shape)), TARGETS, *drawn()],
         expected,
-        "NumPy",
     )
 
 
+@pytest.mark.peer("PyTorch, products by hand", "torch")
 def test_torch_by_products(benchmark, torch, expected):
     def start():
         layers = [tuple(map(torch.from_numpy, layer)) for layer in drawn()]
@@ -135,9 +136,10 @@ def test_torch_by_products(benchmark, torch, expected):
         with torch.no_grad():
             return by_products(given, torch.tanh, lambda x: x.transpose(1, 2))
 
-    timed(benchmark, descend, start, expected, "PyTorch, products by hand")
+    timed(benchmark, descend, start, expected)
 
 
+@pytest.mark.peer("PyTorch, vmap of grad", "torch")
 def test_torch_vmap(benchmark, torch, expected):
     x, y = torch.from_numpy(INPUTS), torch.from_numpy(TARGETS)
 
@@ -158,12 +160,13 @@ def test_torch_vmap(benchmark, torch, expected):
                 b.sub_(to_b, alpha=ETA)
         return layers
 
-    timed(
-        benchmark, descend, lambda: [tuple(map(torch.from_numpy, layer)) for layer in drawn()],
-        expected, "PyTorch, vmap of grad",
-    )  # fmt: skip
+    def start():
+        return [tuple(map(torch.from_numpy, layer)) for layer in drawn()]
+
+    timed(benchmark, descend, start, expected)
 
 
+@pytest.mark.peer("JAX, vmap, jitted", "jax")
 def test_jax_vmap(benchmark, jax, expected):
     jnp = jax.numpy
     x, y = jnp.asarray(INPUTS), jnp.asarray(TARGETS)
@@ -193,5 +196,4 @@ def test_jax_vmap(benchmark, jax, expected):
         lambda given: jax.block_until_ready(run(given)),
         start,
         expected,
-        "JAX, vmap, jitted",
     )

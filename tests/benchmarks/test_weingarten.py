@@ -16,7 +16,6 @@ from derive.groups import parse_moment, partitions
 rational = import_module("derive.arithmetic.rational")
 weingarten = import_module("derive.groups.weingarten")
 zonal = import_module("derive.groups.zonal")
-haarpy = pytest.importorskip("haarpy")
 
 n = sympy.Symbol("n")
 
@@ -80,6 +79,7 @@ def test_sympy_table(benchmark, group, k):
 def test_sympy_table_haarpy(benchmark, group, k):
     benchmark.extra_info["peer"] = "haarpy"
     benchmark.group = f"all types in sympy, {group}, k = {k}"
+    haarpy = import_module("haarpy")
     theirs = haarpy.weingarten_orthogonal if group == "O" else haarpy.weingarten_unitary
 
     def whole():
@@ -116,6 +116,7 @@ def test_moment_haarpy(benchmark, name, algorithm):
         arguments = {"algorithm": "gorin", "structure": "matrix"}
     else:
         matrix, arguments = (parsed.rows, parsed.cols), {}
+    haarpy = import_module("haarpy")
     found = benchmark.pedantic(
         lambda: haarpy.haar_integral_orthogonal(matrix, n, **arguments), setup=cold, rounds=1
     )

@@ -52,7 +52,15 @@ N = 8
 """The width, and the size of the inputs."""
 DEPTH = 3
 C_W, C_b = sympy.Rational(6, 5), sympy.Rational(1, 10)
-INPUTS = np.stack([np.linspace(-1.0, 1.5, N), np.cos(np.arange(N)), np.sin(np.arange(N) + 0.5)])
+
+
+def vectors(size: int) -> np.ndarray:
+    """Three inputs of so many components."""
+    grid = np.arange(size)
+    return np.stack([np.linspace(-1.0, 1.5, size), np.cos(grid), np.sin(grid + 0.5)])
+
+
+INPUTS = vectors(N)
 
 
 @cache
@@ -141,10 +149,12 @@ LAWS: dict[str, Law] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A layer and a law by their names."""
+    """A layer and a law by their names, the width, and the least number of inputs of a call."""
 
     layer_name: str
     law_name: str
+    width: int = N
+    least: int = 1
 
     @cached_property
     def layer(self) -> Any:
@@ -181,14 +191,13 @@ class Case:
 
     def inputs(self, count: int) -> np.ndarray:
         """One input or several: vectors, or signals of a convolution."""
-        if self.is_batched and not self.layer.input_axes:
-            count = max(count, 2)
-        if not self.layer.input_axes:
-            return INPUTS[0] if count == 1 else INPUTS[:count]
-        axes = self.layer.input_axes
-        vectors = np.stack([np.roll(INPUTS, k, axis=1) for k in range(3)]).reshape(-1, N)
-        signals = [np.roll(vectors[: math.prod(axes)], k, axis=1) for k in range(count)]
-        found = np.stack(signals).reshape(count, *axes, N)
+        axes, vs = self.layer.input_axes, vectors(self.width)
+        count = max(count, self.least, 2 if self.is_batched and not axes else 1)
+        if not axes:
+            return vs[0] if count == 1 else vs[:count]
+        rolled = np.stack([np.roll(vs, k, axis=1) for k in range(3)]).reshape(-1, self.width)
+        signals = [np.roll(rolled[: math.prod(axes)], k, axis=1) for k in range(count)]
+        found = np.stack(signals).reshape(count, *axes, self.width)
         return found[0] if count == 1 else found
 
 
@@ -211,7 +220,7 @@ def finite_table(table: xarray.Dataset, *names: str) -> None:
 
 def flowed(case: Case, tensors: tuple[str, ...], count: int = 1, **others: Any) -> xarray.Dataset:
     """The table of `flow`, each tensor of it checked."""
-    table = flow(case.net(), case.inputs(count), DEPTH, tensors, width=N, **others)
+    table = flow(case.net(), case.inputs(count), DEPTH, tensors, width=case.width, **others)
     finite_table(table, *tensors)
     return table
 
@@ -219,7 +228,7 @@ def flowed(case: Case, tensors: tuple[str, ...], count: int = 1, **others: Any) 
 def sampled(case: Case, count: int, **others: Any) -> xarray.Dataset:
     """The table of `simulate`, K and V of it checked."""
     given = {"draws": 40, "tensors": ["K", "V"], "seed": 1} | others
-    table = simulate(case.net(), case.inputs(count), N, DEPTH, **given)
+    table = simulate(case.net(), case.inputs(count), case.width, DEPTH, **given)
     finite_table(table, "K", "V")
     return table
 
@@ -351,15 +360,21 @@ ETA, TARGET = 0.05, 0.3
 
 
 def targets(case: Case) -> Any:
-    """One number, or one for each position of a signal that is not read out, or of a batch."""
-    batch = (2,) if case.is_batched and not case.layer.input_axes else ()
-    return np.full((*batch, *case.layer.output_axes), TARGET)
+    """A number for each of several inputs, and for each position of what is not read out."""
+    several = case.inputs(1).shape[: case.inputs(1).ndim - 1 - len(case.layer.input_axes)]
+    return np.full((*several, *case.layer.output_axes), TARGET)
 
 
 def trained(case: Case) -> None:
     """`training.flow`."""
     table = training.flow(
-        case.net(), case.inputs(1), targets(case), depth=DEPTH, eta=ETA, steps=[0, 5], width=N
+        case.net(),
+        case.inputs(1),
+        targets(case),
+        depth=DEPTH,
+        eta=ETA,
+        steps=[0, 5],
+        width=case.width,
     )
     finite_table(table, "prediction", "covariance", "covariance1")
 
@@ -367,7 +382,14 @@ def trained(case: Case) -> None:
 def trained_ensembles(case: Case) -> None:
     """`training.simulate`."""
     table = training.simulate(
-        case.net(), case.inputs(1), targets(case), width=N, depth=DEPTH, eta=ETA, steps=[2], draws=4
+        case.net(),
+        case.inputs(1),
+        targets(case),
+        width=case.width,
+        depth=DEPTH,
+        eta=ETA,
+        steps=[2],
+        draws=4,
     )
     finite_table(table, "prediction", "loss")
 
@@ -381,7 +403,7 @@ def exactly(case: Case) -> None:
         for size in (2, 4, 6)
         for samples in combinations_with_replacement(range(len(x)), size)
     }
-    finite(float(exact.cumulant("K", net, 2, width=N, inputs=N, kernel=means)))
+    finite(float(exact.cumulant("K", net, 2, width=case.width, inputs=N, kernel=means)))
 
 
 def compared(case: Case) -> None:
@@ -400,8 +422,8 @@ def proportional(case: Case) -> None:
     laws = [each and replace(each, C_W=value) for each in (case.weights, case.first)]
     sigma = "linear; relu*" if case.layer_name == BENT else "relu"
     net = Network(sigma, *laws, layer=case.layer)
-    one = case.inputs(1)
-    found = as_deep.law(net, np.broadcast_to(one.reshape(-1, N)[0], one.shape), 1)
+    one = replace(case, least=1).inputs(1)
+    found = as_deep.law(net, np.broadcast_to(one.reshape(-1, case.width)[0], one.shape), 1)
     finite([found.log_variance, found.quantile(0.5)])
 
 
@@ -435,11 +457,11 @@ FUNCTIONS: dict[str, Callable[[Case], object]] = {
 """The columns of the table."""
 
 
-def try_one(layer: str, law: str, function: str) -> None:
-    """Call the function with this layer and law.
+def try_one(layer: str, law: str, function: str, width: int = N, least: int = 1) -> None:
+    """Call the function with this layer and law, at this width and with at least so many inputs.
 
     Raises:
         InputError: where the combination is refused.
         AssertionError: for numbers that are not finite, or that are all zero.
     """
-    FUNCTIONS[function](Case(layer, law))
+    FUNCTIONS[function](Case(layer, law, width, least))

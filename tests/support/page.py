@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from string import ascii_lowercase, ascii_uppercase
 
+import seconds
 from combinations import C_W, DEPTH, FUNCTIONS, LAWS, LAYERS, SIGMA, C_b, N
 from reasons import NO, REASONS
 
@@ -52,6 +54,7 @@ for each group of laws, with a row for each layer and a column for each function
 | A capital letter | Mathematically impossible. The end of the page says why. |
 | A small letter | Not supported yet: the call raises an error. The end of the page says why. |
 | ⧗ | The call may take minutes. |
+| s | The most [processor seconds](#seconds) of a call in this row. |
 
 Each call uses {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neurons and one input,
 unless its column says otherwise. Activations with [kinks](limits.md#activations) have further
@@ -88,8 +91,8 @@ def symbols(kinds: Iterable[str]) -> dict[str, str]:
 
 def table(rows: dict[tuple[str, ...], tuple[str, ...]]) -> list[str]:
     """A table with a row for each group of layers."""
-    heads = ["layer", *(COLUMNS[name][0] for name in FUNCTIONS)]
-    lines = [f"| {' | '.join(heads)} |", f"|---|{':-:|' * len(FUNCTIONS)}"]
+    heads = ["layer", *(COLUMNS[name][0] for name in FUNCTIONS), "s"]
+    lines = [f"| {' | '.join(heads)} |", f"|---|{':-:|' * len(FUNCTIONS)}--:|"]
     for layers, marks in rows.items():
         lines.append(f"| {', '.join(f'`{name}`' for name in layers)} | {' | '.join(marks)} |")
     return lines
@@ -103,12 +106,54 @@ def grouped(values: dict[str, tuple]) -> dict[tuple[str, ...], tuple]:
     return {tuple(names): value for value, names in groups.items()}
 
 
-def page(kinds: dict[tuple[str, str, str], str], messages: dict[str, str]) -> str:
+Key = tuple[str, str, str]
+"""A layer, a law and a function."""
+
+
+def most(found: dict[Key, seconds.Seconds], layers: Iterable[str], laws: Iterable[str]) -> str:
+    """The largest cold seconds of calls with these layers and laws; "–" if none was measured."""
+    largest = seconds.largest(found, product(layers, laws, FUNCTIONS))
+    return "–" if largest is None else f"{largest[0].cold:.1f}"
+
+
+def times(found: dict[Key, seconds.Seconds], works: int) -> list[str]:
+    """The section of seconds: the longest call of each function, and those over the limits."""
+    head = "| column | cold | warm | layer | law |", "|---|--:|--:|---|---|"
+    lines = [
+        "",
+        "## Seconds",
+        "",
+        f"Processor seconds of {len(found)} of the {works} calls that work, with {DEPTH} layers,",
+        f"{seconds.INPUTS} inputs and width {seconds.WIDTH}. *Cold* is a new process with an empty",
+        "cache of compiled code, after all imports. *Warm* is a new process after that one. A call",
+        f"should take at most {seconds.COLD} s cold and {seconds.WARM} s warm; it was ended at",
+        f"{seconds.LIMIT} s. This is the longest call of each column, as measured by",
+        "`python tests/support/seconds.py`:",
+        "",
+        *head,
+    ]
+    longest = (seconds.largest(found, product(LAYERS, LAWS, [name])) for name in FUNCTIONS)
+    lines += [timed(*each) for each in longest if each is not None]
+    if slow := seconds.over(found):
+        lines += ["", "These calls take longer than they should:", "", *head]
+        lines += [timed(found[key], key) for key in slow]
+    return lines
+
+
+def timed(spent: seconds.Seconds, key: Key) -> str:
+    """A row of the tables of seconds."""
+    layer, law, function = key
+    cold, warm = (f"> {each:.0f}" if each >= seconds.LIMIT else f"{each:.1f}" for each in spent)
+    return f"| {COLUMNS[function][0]} | {cold} | {warm} | `{layer}` | {law} |"
+
+
+def page(kinds: dict[Key, str], messages: dict[str, str], found: dict[Key, seconds.Seconds]) -> str:
     """The page's text.
 
     Arguments:
         kinds: "works", "slow" or a reason's name, by (layer, law, function).
         messages: one message for each reason.
+        found: the seconds of calls.
     """
     marks = symbols(kinds.values())
     by_law = {
@@ -121,7 +166,9 @@ def page(kinds: dict[tuple[str, str, str], str], messages: dict[str, str]) -> st
     lines += [f"| {COLUMNS[name][0]} | {COLUMNS[name][1]} |" for name in FUNCTIONS]
     for laws, rows in grouped(by_law).items():
         lines += ["", f"## {'; '.join(laws)}", ""]
-        lines += table(grouped(dict(zip(LAYERS, rows, strict=True))))
+        groups = grouped(dict(zip(LAYERS, rows, strict=True)))
+        lines += table({names: (*row, most(found, names, laws)) for names, row in groups.items()})
+    lines += times(found, sum(kind in (WORKS, SLOW) for kind in kinds.values()))
     for title, is_no in (("Not possible", True), ("Not supported yet", False)):
         used = [each for each in REASONS if each.name in marks and (each.status == NO) == is_no]
         if used:

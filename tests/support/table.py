@@ -27,6 +27,7 @@ from pathlib import Path
 
 import combinations
 import reasons
+import seconds
 from page import page
 
 from derive import InputError
@@ -209,7 +210,7 @@ def _json(value: object) -> str:
 def shown() -> str:
     """The page, from the table."""
     kinds = {(each.layer, each.law, each.function): kind for each, kind in recorded().items()}
-    return page(kinds, messages())
+    return page(kinds, messages(), seconds.recorded())
 
 
 def counts(kinds: dict[Cell, str]) -> dict[str, int]:

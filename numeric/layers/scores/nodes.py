@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from derive.work.caches import cache
 
@@ -58,8 +58,8 @@ def mean_square(size: int | None, count: int) -> tuple[Array, Array]:
 
 def _before(ratio: float) -> float:
     """The w of this χ²/degrees."""
-    found = optimize.brentq(lambda w: 1.0 + w - np.exp(-w) - np.log(ratio), -9.0, 99.0)
-    return float(found)
+    c = np.log(ratio) - 1.0
+    return float(c + special.lambertw(np.exp(-c)).real)  # u = e^{−w} has u e^u = e^{−c}
 
 
 @cache(entries=64)

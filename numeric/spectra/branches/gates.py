@@ -100,8 +100,11 @@ def slopes(law: Gates | HaarGates, more: int = 0) -> Slopes:
             continue
         strip = float(min(piece.strip, 4))
         value = logistic_to_tanh(piece.expr)
-        pairs = []
-        for form in (value**2, value.diff(z) ** 2):
+        pairs, forms = [], (value**2, value.diff(z) ** 2)
+        even = lower == -upper and all(form.subs(z, -z) == form for form in forms)
+        if even:
+            lower = 0.0
+        for form in forms:
             scaled = form.subs(z, scale * z)
             pairs.append((compiled(scaled), compiled(scaled.diff(z))))
         (f, df), beside = pairs
@@ -109,7 +112,7 @@ def slopes(law: Gates | HaarGates, more: int = 0) -> Slopes:
         path.beside = beside
         path.smallest, path.nodes_of_piece, path.at_zero = _NEGLIGIBLE, NODES, _ZERO
         g, dg = path.line(more)
-        weights = normal(g) * dg
+        weights = (2.0 if even else 1.0) * normal(g) * dg
         kept = np.abs(weights) > 1e-17
         columns.append((f(g)[kept], K_h * beside[0](g)[kept], weights[kept]))
     value, slope, mass = (np.concatenate(column) for column in zip(*columns, strict=True))
