@@ -63,7 +63,12 @@ class Tensor(NamedTuple):
 def tensor(
     fields: tuple[AnyField, ...], order: int, pairing: Blocks, samples: tuple[int, ...]
 ) -> Tensor:
-    """The tensor with its fields sorted and its labels brought to their representative."""
+    """The tensor with its fields sorted and its labels brought to their representative.
+
+    That is the least pairing, then the least labels, of all orders of equal fields. For each order
+    of the others it is known where fields of one index go that come first: those paired with one
+    another by their labels, and then those paired with the others, in the order of these.
+    """
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     alike = fields[0].nodes == 1 and fields.count(fields[0]) == len(fields)
     if alike and len(pairing) * 2 < len(samples):
@@ -75,12 +80,22 @@ def tensor(
         pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
         return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
-    best: tuple[Blocks, tuple[int, ...]] | None = None
-    for slots in slot_orders(fields, ranked):
-        candidate = (_moved(pairing, slots), tuple(samples[slot] for slot in slots))
-        if best is None or candidate < best:
-            best = candidate
-    assert best is not None
+    slots, single = slots_of(fields), list[int]()
+    first = fields[ranked[0]]
+    if len(pairing) * 2 == len(samples) and first.nodes == 1:
+        single = [slots[f][0] for f in ranked[: fields.count(first)]]
+    partner = {a: b for pair in pairing if single for a, b in (pair, pair[::-1])}
+    inside = [pair for pair in pairing if single and set(pair) <= set(single)]
+    inside = [(a, b) if samples[a] <= samples[b] else (b, a) for a, b in inside]
+    inside.sort(key=lambda pair: [samples[slot] for slot in pair])
+    joined = [slot for pair in inside for slot in pair]
+
+    def candidate(others: tuple[int, ...]) -> tuple[Blocks, tuple[int, ...]]:
+        ends = (partner[slot] for slot in others if partner.get(slot, -1) in single)
+        order = *joined, *ends, *others
+        return _moved(pairing, order), tuple(samples[slot] for slot in order)
+
+    best = min(map(candidate, slot_orders(fields, ranked[len(single) :])))
     return Tensor(tuple(fields[f] for f in ranked), order, *best)
 
 

@@ -1,4 +1,4 @@
-"""Averages of traces of words in a random matrix and fixed matrices, for example
+"""Averages of traces of words in random matrices and fixed matrices, for example
 
     E tr(O A Oᵀ B) = tr A tr B / n        (O Haar on O(n)).
 
@@ -8,18 +8,24 @@ joins the ends of the wires, rows with rows and columns with columns, once for e
     O, U: Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols),      Ginibre: Σ_p δ_p(rows) δ_p(cols),
 
 and each closed loop of wires is a trace; a wire run backwards is transposed (derived here). For U a
-pairing joins each factor with a conjugated one.
+pairing joins each factor with a conjugated one. Several random matrices are averaged in turn.
+
+The circular orthogonal ensemble is U Uᵀ. Sp(n) is O(−n), and the circular symplectic ensemble is
+the orthogonal one at −n: each trace changes its sign there, and a wire run backwards is the dual
+Aᴰ = J Aᵀ Jᵀ.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import groupby, permutations, product
 from math import factorial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import sympy
+from flint import fmpq
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError, as_integer, as_sequence
@@ -27,30 +33,47 @@ from ..work.caches import cache
 from .pairings import (
     Pairing,
     Partition,
-    coset_type,
     double_factorial_pairings,
     ordered,
     pair_partitions,
 )
 from .weingarten import table, value_at
 
-LAWS = ("O", "U", "Ginibre")
+LAWS = ("O", "U", "Sp", "COE", "CSE", "Ginibre")
 LIMIT = 1_000_000
 MOST_ORDER = 1_000
-_WORDS = 'products of matrix symbols and their transposes, or their adjoints if the law is "U"'
+_PAIRED = {"Sp": "O", "COE": "U", "CSE": "U"}
+"""The law whose pairings another one has."""
+_CIRCULAR = ("COE", "CSE")
+_DUAL = ("Sp", "CSE")
+_REAL = ("O", "Ginibre")
+_FORM = "J"
+_LAWS = f"one of {', '.join(LAWS)}; or one for each random matrix"
+_WORDS = (
+    "products of matrix symbols, sums and powers of these, their transposes (but with Sp and CSE), "
+    "or their adjoints if a law is complex; or a polynomial in traces of such"
+)
 
 
 def trace_moment(
-    words: sympy.MatrixExpr | Sequence[sympy.MatrixExpr], random: sympy.MatrixSymbol, law: str = "O"
+    words: sympy.Expr | sympy.MatrixExpr | Sequence[sympy.MatrixExpr],
+    random: sympy.MatrixSymbol | Sequence[sympy.MatrixSymbol],
+    law: str | Sequence[str] = "O",
 ) -> sympy.Expr:
-    """E[Π_w tr(w)] for words w in a random matrix and fixed ones, in traces of the fixed ones.
+    """E[Π_w tr(w)] for words w in random matrices and fixed ones, in traces of the fixed ones.
 
     Arguments:
-        words: a product of matrix symbols, their transposes and (for "U") their adjoints; or a list
-            of such products, for the average of the product of their traces.
-        random: the random matrix, n × n; n × m for "Ginibre".
-        law: "O" or "U" (Haar on the real or the complex rotations), or "Ginibre" (independent real
-            entries N(0, 1)).
+        words: a product of matrix symbols, their transposes, inverses and (for complex laws)
+            adjoints, or a sum of such; a list of these, for the average of the product of their
+            traces; or a polynomial in their `sympy.Trace`s.
+        random: the random matrix, n × n, or n × m for "Ginibre"; or a list of independent ones.
+        law: "O", "U" or "Sp" (Haar on the orthogonal, the unitary or the unitary symplectic
+            matrices), "COE" or "CSE" (the circular ensembles U Uᵀ and U Uᴰ of a Haar unitary U), or
+            "Ginibre" (independent real entries N(0, 1)); or one for each random matrix.
+
+    For "Sp" and "CSE" n is the even size of the matrix and Aᴰ = J Aᵀ Jᵀ the dual of A, with the
+    symplectic form J: real, Jᵀ = −J, J Jᵀ = 1. Their words have adjoints of random matrices, and
+    neither transposes nor adjoints of fixed ones. Other laws do not stand beside these two.
 
     Returns a sympy expression in `Trace`s of the fixed matrices, with exact coefficients. Equal
     traces are written alike, tr(AB) = tr(BA) = tr(BᵀAᵀ). `trace_series` expands it in 1/n.
@@ -66,31 +89,68 @@ def trace_moment(
     Trace(A)*Trace(B)/n
     >>> trace_moment([O * A, O * B], O)
     Trace(A*B.T)/n
-    >>> trace_moment([O * A, O.adjoint() * B], O, "U")
+    >>> trace_moment(sympy.Trace(O * A) * sympy.Trace(O.adjoint() * B), O, "U")
     Trace(A*B)/n
+    >>> trace_moment([O, O.adjoint()], O, "COE")
+    2*n/(n + 1)
+    >>> P = sympy.MatrixSymbol("P", n, n)
+    >>> trace_moment((O * P * A * P.T * O.T + O * A) * B, [O, P])
+    Trace(A)*Trace(B)/n
     """
-    if not isinstance(law, str) or law not in LAWS:
-        raise InputError("law", law, f"one of {', '.join(LAWS)}")
-    if not isinstance(random, sympy.MatrixSymbol):
-        raise InputError("random", random, "the MatrixSymbol that is random")
-    sizes = random.shape
-    if law != "Ginibre" and sizes[0] != sizes[1]:
-        raise InputError(
-            "random", f"a matrix of {sizes[0]} × {sizes[1]}", f"a square one for {law}"
-        )
-    given = [words] if isinstance(words, sympy.MatrixExpr) else as_sequence("words", words, _WORDS)
-    diagram = _Diagram([_letters(word, law) for word in given], random)
-    symbols = {x.name: x for word in given for x in word.atoms(sympy.MatrixSymbol)}
-    counts: dict[_Traces, Counter[_Key]] = defaultdict(Counter)
-    for joined, mu in _matchings(diagram.factors, law):
-        traces, powers = diagram.loops(joined)
-        counts[traces][mu, powers] += 1
+    wanted = "the MatrixSymbol that is random, or a list of such"
+    matrices = [random] if isinstance(random, sympy.MatrixSymbol) else random
+    matrices = as_sequence("random", matrices, wanted)
+    if not matrices or not all(isinstance(each, sympy.MatrixSymbol) for each in matrices):
+        raise InputError("random", random, wanted)
+    given = [law] * len(matrices) if isinstance(law, str) else as_sequence("law", law, _LAWS)
+    if len(given) != len(matrices) or any(each not in LAWS for each in given):
+        raise InputError("law", law, _LAWS)
+    dual = any(each in _DUAL for each in given)
+    if dual and not all(each in _DUAL for each in given):
+        raise InputError("law", law, "Sp and CSE with no other laws")
+    laws = {matrix.name: own for matrix, own in zip(matrices, given, strict=True)}
+    for matrix in matrices:
+        _check_size(matrix, laws[matrix.name])
+    expr = _expression(words)
+    terms, symbols = _polynomial(expr, laws), {x.name: x for x in expr.atoms(sympy.MatrixSymbol)}
+    for matrix in matrices:
+        terms = _averaged(terms, matrix, laws[matrix.name])
+    if dual:
+        symbols[_FORM] = sympy.MatrixSymbol(_FORM, *matrices[0].shape)
+        terms = _with_form(terms)
     return sympy.Add(
         *(
-            _coefficient(count, sizes, law) * sympy.Mul(*(_trace(word, symbols) for word in traces))
-            for traces, count in counts.items()
+            value * sympy.Mul(*(_trace(word, symbols) for word in traces))
+            for traces, value in terms.items()
         )
     )
+
+
+def _check_size(matrix: sympy.MatrixSymbol, law: str) -> None:
+    rows, cols = matrix.shape
+    if law != "Ginibre" and rows != cols:
+        raise InputError("random", f"a matrix of {rows} × {cols}", f"a square one for {law}")
+    if law in _DUAL and rows.is_odd:
+        raise InputError("random", f"a matrix of {rows} × {cols}", f"an even size for {law}")
+
+
+def _averaged(terms: _Terms, random: sympy.MatrixSymbol, law: str) -> _Terms:
+    """The average of a polynomial in traces over one random matrix."""
+    found: dict[_Traces, list[sympy.Expr]] = defaultdict(list)
+    for rings, coefficient in terms.items():
+        diagram, counts = _Diagram(rings, random), dict[_Traces, Counter[_Key]]()
+        matched = _matchings(diagram.factors, _PAIRED.get(law, law))
+        numbers = Counter((diagram.loops(joined), mu) for joined, mu in matched)
+        for (loops, mu), number in numbers.items():
+            traces, powers = diagram.traces(loops)
+            counts.setdefault(traces, Counter())[mu, powers] += number
+        for traces, count in counts.items():
+            sign = (-1) ** (len(traces) + len(rings)) if law in _DUAL else 1
+            found[traces].append(sign * coefficient * _coefficient(count, random.shape, law))
+    return {
+        traces: sympy.factor(sympy.Add(*values)) if len(values) > 1 else values[0]
+        for traces, values in found.items()
+    }
 
 
 def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
@@ -155,87 +215,172 @@ class _Letter(NamedTuple):
 
 _Word = tuple[_Letter, ...]
 _Traces = tuple[_Word, ...]
+_Terms: TypeAlias = dict[_Traces, sympy.Expr]
+_Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 _Key = tuple[Partition, tuple[int, int]]
-_End = tuple[int, int]
-"""A random factor and its row (0) or column (1)."""
 
 
-def _letters(word: sympy.MatrixExpr, law: str) -> _Word:
-    """The letters of a product."""
+def _expression(
+    words: sympy.Expr | sympy.MatrixExpr | Sequence[sympy.MatrixExpr],
+) -> sympy.Expr:
+    """The words as a polynomial in traces."""
+    if isinstance(words, sympy.Expr) and not words.is_Matrix:
+        return words
+    given = [words] if isinstance(words, sympy.MatrixExpr) else as_sequence("words", words, _WORDS)
+    for word in given:
+        if not isinstance(word, sympy.MatrixExpr) or word.shape[0] != word.shape[1]:
+            raise InputError("words", word, _WORDS)
+    return sympy.Mul(*map(sympy.Trace, given))
+
+
+def _polynomial(expr: sympy.Expr, laws: Mapping[str, str]) -> _Terms:
+    """A polynomial in traces, by the words of the traces in each of its terms."""
+    if isinstance(expr, sympy.Trace):
+        words, size = _letters(expr.arg, laws), expr.arg.shape[0]
+        return {(word,) if word else (): x if word else x * size for word, x in words.items()}
+    if isinstance(expr, sympy.Add):
+        return _sum(_polynomial(term, laws) for term in expr.args)
+    if isinstance(expr, sympy.Mul):
+        return reduce(_product, (_polynomial(factor, laws) for factor in expr.args))
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0:
+        return reduce(_product, [_polynomial(expr.base, laws)] * int(expr.exp))
+    if expr.has(sympy.MatrixExpr):
+        raise InputError("words", expr, _WORDS)
+    return {(): expr}
+
+
+def _sum(parts: Iterable[Mapping[_Tuple, sympy.Expr]]) -> dict[_Tuple, sympy.Expr]:
+    found: dict[_Tuple, sympy.Expr] = {}
+    for part in parts:
+        for key, value in part.items():
+            found[key] = found.get(key, 0) + value
+    return found
+
+
+def _product(
+    one: Mapping[_Tuple, sympy.Expr], other: Mapping[_Tuple, sympy.Expr]
+) -> dict[_Tuple, sympy.Expr]:
+    terms = product(one.items(), other.items())
+    return _sum({cast(_Tuple, a + b): x * y} for (a, x), (b, y) in terms)
+
+
+def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sympy.Expr]:
+    """A word as a sum of products of letters."""
+    if not isinstance(word, sympy.MatrixExpr):
+        return {(): word}
     if isinstance(word, sympy.MatrixSymbol):
-        return (_Letter(word.name),)
-    if isinstance(word, sympy.MatMul) and all(isinstance(x, sympy.MatrixExpr) for x in word.args):
-        return tuple(letter for factor in word.args for letter in _letters(factor, law))
-    if isinstance(word, sympy.MatPow) and word.exp.is_Integer and word.exp > 0:
-        return _letters(word.base, law) * int(word.exp)
-    if isinstance(word, sympy.Transpose):
-        return _transpose(_letters(word.arg, law))
-    if law == "U" and isinstance(word, sympy.Adjoint):
-        return tuple(
-            letter._replace(conjugated=not letter.conjugated)
-            for letter in _transpose(_letters(word.arg, law))
-        )
+        letter = _Letter(word.name)
+        squared = laws.get(word.name) in _CIRCULAR
+        return {(letter, letter.transpose()) if squared else (letter,): sympy.Integer(1)}
+    if isinstance(word, sympy.Identity):
+        return {(): sympy.Integer(1)}
+    if isinstance(word, sympy.MatAdd):
+        return _sum(_letters(term, laws) for term in word.args)
+    if isinstance(word, sympy.MatMul):
+        return reduce(_product, (_letters(factor, laws) for factor in word.args))
+    if isinstance(word, sympy.Inverse):
+        law = laws.get(str(word.arg), "Ginibre")
+        if law != "Ginibre":
+            return _letters(word.arg.T if law == "O" else word.arg.adjoint(), laws)
+    elif isinstance(word, sympy.MatPow) and word.exp.is_Integer and word.exp > 0:
+        return reduce(_product, [_letters(word.base, laws)] * int(word.exp))
+    elif isinstance(word, sympy.Transpose) and not set(_DUAL) & set(laws.values()):
+        return {_transpose(each): x for each, x in _letters(word.arg, laws).items()}
+    elif isinstance(word, sympy.Adjoint) and not set(_REAL) >= set(laws.values()):
+        return {
+            tuple(_adjoint(letter, laws) for letter in reversed(each)): sympy.conjugate(x)
+            for each, x in _letters(word.arg, laws).items()
+        }
     raise InputError("words", word, _WORDS)
+
+
+def _adjoint(letter: _Letter, laws: Mapping[str, str]) -> _Letter:
+    """The adjoint: the transpose of what is real, and the dual of what is symplectic."""
+    law = laws.get(letter.name)
+    if law is None and set(_DUAL) & set(laws.values()):
+        raise InputError("words", f"the adjoint of {letter.name}", _WORDS)
+    turned = letter.transpose()
+    return turned if law in (*_REAL, "Sp") else turned._replace(conjugated=not letter.conjugated)
+
+
+def _with_form(terms: _Terms) -> _Terms:
+    """With each product of duals written as J (…)ᵀ Jᵀ."""
+    form = _Letter(_FORM)
+
+    def written(word: _Word) -> _Word:
+        first = next((i for i, letter in enumerate(word) if not letter.transposed), 0)
+        runs = groupby(word[first:] + word[:first], key=lambda letter: letter.transposed)
+        parts = ((form, *run, form.transpose()) if dual else tuple(run) for dual, run in runs)
+        return tuple(letter for part in parts for letter in part)
+
+    return {tuple(map(written, rings)): x for rings, x in terms.items()}
 
 
 def _transpose(word: _Word) -> _Word:
     return tuple(letter.transpose() for letter in reversed(word))
 
 
-class _Wire(NamedTuple):
-    """The fixed matrices from where one random factor is left to where the next is entered."""
-
-    start: _End
-    finish: _End
-    word: _Word
-
-
 class _Diagram:
-    """The random factors of some rings and the wires between them."""
+    """The random factors of some rings, and the wires between them: the fixed matrices from where
+    one random factor is left to where the next is entered.
+
+    Factor f of F has its rows' end f and its columns' end F + f.
+    """
 
     def __init__(self, rings: Sequence[_Word], random: sympy.MatrixSymbol) -> None:
-        self.factors: list[_Letter] = []
-        self.wires: list[_Wire] = []
-        self.fixed: list[_Word] = []
-        for ring in rings:
-            places = [i for i, letter in enumerate(ring) if letter.name == random.name]
-            if not places:
-                self.fixed.append(_canonical(ring))
-                continue
-            first = len(self.factors)
-            self.factors += [ring[i] for i in places]
-            for f, (place, following) in enumerate(
-                zip(places, [*places[1:], places[0] + len(ring)], strict=True), start=first
-            ):
+        places = [
+            [i for i, letter in enumerate(ring) if letter.name == random.name] for ring in rings
+        ]
+        self.fixed = [_canonical(ring) for ring, own in zip(rings, places, strict=True) if not own]
+        self.factors = [ring[i] for ring, own in zip(rings, places, strict=True) for i in own]
+        count = len(self.factors)
+        self.across = [0] * (2 * count)
+        self.words = [_Word()] * (2 * count)
+        self.closed: dict[tuple[int, ...], int] = {}
+        self.known: list[_Word] = [(), ()]
+        first = 0
+        for ring, own in zip(rings, places, strict=True):
+            for k, place in enumerate(own):
+                f, g = first + k, first + (k + 1) % len(own)
+                following = own[k + 1] if k + 1 < len(own) else own[0] + len(ring)
+                start = f if self.factors[f].transposed else count + f
+                finish = count + g if self.factors[g].transposed else g
+                self.across[start], self.across[finish] = finish, start
                 word = (ring + ring)[place + 1 : following]
-                g = f + 1 if f + 1 < len(self.factors) else first
-                start = (f, 0 if self.factors[f].transposed else 1)
-                finish = (g, 1 if self.factors[g].transposed else 0)
-                self.wires.append(_Wire(start, finish, word))
-        self.at = {
-            end: (i, forward)
-            for i, wire in enumerate(self.wires)
-            for end, forward in ((wire.start, True), (wire.finish, False))
-        }
+                self.words[start], self.words[finish] = word, _transpose(word)
+            first += len(own)
 
-    def loops(self, joined: Mapping[_End, _End]) -> tuple[_Traces, tuple[int, int]]:
-        """The traces that joining the ends closes, and how many empty ones of rows and columns."""
-        words = list(self.fixed)
-        empty = [0, 0]
-        unseen = set(range(len(self.wires)))
-        while unseen:
-            i, forward = min(unseen), True
-            word: _Word = ()
-            while i in unseen:
-                unseen.remove(i)
-                wire = self.wires[i]
-                word += wire.word if forward else _transpose(wire.word)
-                i, forward = self.at[joined[wire.finish if forward else wire.start]]
-            if word:
-                words.append(_canonical(word))
-            else:
-                empty[wire.finish[1]] += 1
-        return tuple(sorted(words)), (empty[0], empty[1])
+    def loops(self, joined: Sequence[int]) -> tuple[int, ...]:
+        """The traces that joining the ends closes, by number in `known`: 0 and 1 are those of no
+        matrix, of rows and of columns."""
+        across, found, seen = self.across, [], bytearray(len(self.across))
+        for start in range(len(across)):
+            end, loop = start, list[int]()
+            while not seen[end]:
+                other = across[end]
+                seen[end] = seen[other] = 1
+                loop.append(end)
+                end = joined[other]
+            if loop:
+                key = tuple(loop)
+                if key not in self.closed:
+                    self.closed[key] = self._number(key)
+                found.append(self.closed[key])
+        return tuple(sorted(found))
+
+    def _number(self, loop: tuple[int, ...]) -> int:
+        word = tuple(letter for end in loop for letter in self.words[end])
+        if not word:
+            return int(loop[0] >= len(self.factors))
+        word = _canonical(word)
+        if word not in self.known:
+            self.known.append(word)
+        return self.known.index(word)
+
+    def traces(self, loops: tuple[int, ...]) -> tuple[_Traces, tuple[int, int]]:
+        """The words of these traces and of the fixed ones, and how many of rows and columns."""
+        words = sorted([*self.fixed, *(self.known[number] for number in loops if number > 1)])
+        return tuple(words), (loops.count(0), loops.count(1))
 
 
 @cache
@@ -256,46 +401,75 @@ def _pairings(factors: Sequence[_Letter], law: str) -> tuple[int, Iterator[Pairi
     return factorial(len(sides[0])), (tuple(map(ordered, sides[0], order)) for order in bars)
 
 
-def _matchings(
-    factors: Sequence[_Letter], law: str
-) -> Iterator[tuple[dict[_End, _End], Partition]]:
+def _matchings(factors: Sequence[_Letter], law: str) -> Iterator[tuple[Sequence[int], Partition]]:
     """How the ends are joined, with the type (p, q) whose Weingarten function weighs it."""
-    if len(factors) % 2:
+    count = len(factors)
+    if count % 2:
         return
     number, pairings = _pairings(factors, law)
     ways = number if law == "Ginibre" else number**2
     if ways > LIMIT:
-        got = f"{len(factors)} random factors"
+        got = f"{count} random factors"
         raise InputError("words", got, f"at most {LIMIT} terms, not {ways}")
-    options = list(pairings)
-    for p, q in (
-        zip(options, options, strict=True) if law == "Ginibre" else product(options, options)
-    ):
-        yield _joined(p, 0) | _joined(q, 1), coset_type(p, q)
+    options = [_partners(pairing) for pairing in pairings]
+    if law == "Ginibre":
+        yield from ((p + [count + b for b in p], ()) for p in options)
+        return
+    columns = [(q, [count + b for b in q]) for q in options]
+    yield from ((p + ends, _loop_type(p, q)) for p in options for q, ends in columns)
 
 
-def _joined(pairing: Pairing, side: int) -> dict[_End, _End]:
-    ends = [((a, side), (b, side)) for a, b in pairing]
-    return dict(ends) | {b: a for a, b in ends}
+def _partners(pairing: Pairing) -> list[int]:
+    """The partner of each factor."""
+    partners = [0] * (2 * len(pairing))
+    for a, b in pairing:
+        partners[a], partners[b] = b, a
+    return partners
+
+
+def _loop_type(p: Sequence[int], q: Sequence[int]) -> Partition:
+    """`pairings.coset_type` of two lists of partners."""
+    parts, seen = [], bytearray(len(p))
+    for start in range(len(p)):
+        if not seen[start]:
+            length, point = 0, start
+            while not seen[point]:
+                seen[point] = seen[p[point]] = 1
+                point = q[p[point]]
+                length += 1
+            parts.append(length)
+    return tuple(sorted(parts, reverse=True))
 
 
 def _coefficient(
     counts: Counter[_Key], sizes: tuple[sympy.Expr, sympy.Expr], law: str
 ) -> sympy.Expr:
-    """Σ counts · W(μ) · rows^a cols^b."""
+    """Σ counts · W(μ) · rows^a cols^b, at −n where a wire run backwards is a dual."""
     rows, cols = sizes
     if law == "Ginibre":
         terms = (c * rows**a * cols**b for (_, (a, b)), c in counts.items())
         return sympy.factor(sympy.Add(*terms))
+    dual = law in _DUAL
     if rows.is_Integer:
+        n = int(rows)
         values = (
-            as_sympy(c * value_at(mu, int(rows), law)) * rows ** (a + b)
+            c * _value(mu, n, law) * (-n if dual else n) ** (a + b)
             for (mu, (a, b)), c in counts.items()
         )
-        return sympy.Add(*values)
-    return RationalFunction.total(
-        Term(c, table(sum(mu), law).function(mu), a + b) for (mu, (a, b)), c in counts.items()
-    ).expr(rows)
+        return as_sympy(sum(values, fmpq(0)))
+    pairs = _PAIRED.get(law, law)
+    total = RationalFunction.total(
+        Term(c, table(sum(mu), pairs).function(mu), a + b) for (mu, (a, b)), c in counts.items()
+    )
+    return (total.reflected() if dual else total).expr(rows)
+
+
+def _value(mu: Partition, n: int, law: str) -> fmpq:
+    """W(μ; n), of laws with duals W(μ; −n): that of Sp(n) but for the sign (−1)^k of k pairs, and
+    that of U(n) but for the sign of its number of cycles."""
+    sign = {"Sp": sum(mu), "CSE": len(mu)}.get(law, 0)
+    value: fmpq = (-1) ** sign * value_at(mu, n, law if law == "Sp" else _PAIRED.get(law, law))
+    return value
 
 
 def _trace(word: _Word, symbols: Mapping[str, sympy.MatrixSymbol]) -> sympy.Expr:

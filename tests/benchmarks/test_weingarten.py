@@ -2,15 +2,19 @@
 
 Each group of timings shows the ratio. haarpy gets one round, and for moments those of its two
 algorithms that end within a minute or so: neither does for the 12-cycle and the 4x4 squares.
+haarpy has no traces: its row is the sum over pairs of permutations of its Weingarten functions.
 """
 
 import sys
 from collections import Counter
 from importlib import import_module
+from itertools import permutations, product
 
 import pytest
 import sympy
+from sympy.combinatorics import Permutation
 
+from derive import trace_moment
 from derive.groups import parse_moment, partitions
 
 rational = import_module("derive.arithmetic.rational")
@@ -121,3 +125,39 @@ def test_moment_haarpy(benchmark, name, algorithm):
         lambda: haarpy.haar_integral_orthogonal(matrix, n, **arguments), setup=cold, rounds=1
     )
     assert found.subs(n, 30) == parsed.average(30)
+
+
+U, A, B = (sympy.MatrixSymbol(name, n, n) for name in "UAB")
+TRACES = [4, 5]
+
+
+@pytest.mark.parametrize("k", TRACES)
+def test_trace(benchmark, k):
+    benchmark.group = f"E tr (U A U† B)^{k}"
+    word = (U * A * U.adjoint() * B) ** k
+    assert benchmark.pedantic(lambda: trace_moment(word, U, "U"), setup=cold, rounds=5) != 0
+
+
+@pytest.mark.parametrize("k", TRACES)
+def test_trace_haarpy(benchmark, k):
+    benchmark.extra_info["peer"] = "haarpy"
+    benchmark.group = f"E tr (U A U† B)^{k}"
+
+    def traces(matrix, permutation):
+        lengths = map(len, permutation.full_cyclic_form)
+        return sympy.Mul(*(sympy.Trace((matrix**length).doit()) for length in lengths))
+
+    def whole():
+        elements = [Permutation(list(each)) for each in permutations(range(k))]
+        shift = Permutation([*range(1, k), 0])
+        return sympy.Add(
+            *(
+                haarpy.weingarten_unitary(p * ~q, n) * traces(B, p * shift) * traces(A, q)
+                for p, q in product(elements, elements)
+            )
+        )
+
+    found = benchmark.pedantic(whole, setup=cold, rounds=1)
+    ours = trace_moment((U * A * U.adjoint() * B) ** k, U, "U")
+    at = {trace: j + 2 for j, trace in enumerate(sorted(ours.atoms(sympy.Trace), key=str))}
+    assert found.xreplace(at).subs(n, 17) == ours.xreplace(at).subs(n, 17)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import cProfile
+import random
+import tracemalloc
+from itertools import pairwise, permutations, product
 
 import pytest
 import sympy
@@ -32,6 +35,7 @@ from derive.engine import (
     closure,
     cumulants,
     forward,
+    slots_of,
     spell,
     tensor,
 )
@@ -40,6 +44,7 @@ from derive.errors import InputError
 from derive.gaussian import Average, Component
 from derive.groups import pair_partitions
 from derive.symbols import C_W, C_b
+from derive.work.caches import clear_caches
 
 V, G1, K = map(symbols.tensor, ("V", "G1", "K"))
 ENSEMBLES = [Gaussian(), Orthogonal()]
@@ -284,6 +289,78 @@ def test_large_requests_say_how_large_they_are(capsys, monkeypatch):
     eight, six = recursion(["z"] * 8).work, recursion("U6").work
     assert eight.terms > 300 * six.terms
     assert six.terms < 300_000 > recursion(["z"] * 8).single_input().work.terms // 10
+
+
+@pytest.mark.parametrize(
+    ("fields", "pairing", "order"),
+    [
+        ([Z, Z], "01", 3),
+        ([Z, Z, Z, Z], "01 23", 1),
+        ([Z, Z, H], "02 13", 1),
+        ([DDH_I], "01 23", 1),
+        pytest.param([H, H], "01 23", 1, marks=pytest.mark.slow),
+        pytest.param([Z, Z, Z, Z, H], "01 23 45", 0, marks=pytest.mark.slow),
+        pytest.param([Z] * 6, "01 23 45", 0, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_time_and_memory_are_told_beforehand(fields, pairing, order):
+    """To a factor of five; time as calls of functions, of which some 4·10⁶ take a second."""
+    calls, (current, peak) = cProfile.Profile(), (0, 0)
+    for measured in ("time", "memory"):
+        clear_caches()
+        made = recursion(fields, pairing=pairing, order=order)
+        told = made.work
+        if measured == "time":
+            calls.runcall(lambda made=made: made.terms)
+            continue
+        tracemalloc.start()
+        made.terms  # noqa: B018
+        current, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert 0 < current <= peak
+    assert 1 / 5 < sum(each.callcount for each in calls.getstats()) / 4e6 / told.seconds < 5
+    assert 1 / 5 < peak / told.bytes < 5
+
+
+def test_what_takes_too_much_memory_is_refused(monkeypatch):
+    made = recursion([H, H, H], pairing="01 23 45", order=1)
+    monkeypatch.setattr("derive.work.resources.memory", lambda: made.work.bytes - 1)
+    with pytest.raises(InputError, match=r"would take .* [MG]iB, of .* at most"):
+        made.terms  # noqa: B018
+
+
+def test_representatives_are_the_least_of_all_orders_of_equal_fields():
+    """Against all orders: of the z, of the H, and of the two ends of each H."""
+    rng = random.Random(0)
+    for _ in range(150):
+        fields = [Z] * rng.choice([2, 4]) + [H] * rng.choice([1, 2])
+        rng.shuffle(fields)
+        slots = slots_of(fields)
+        points = [slot for own in slots for slot in own]
+        rng.shuffle(points)
+        pairing = [points[k : k + 2] for k in range(0, len(points), 2)]
+        samples = [rng.randint(1, 3) for _ in points]
+        metrics = [own for own in slots if len(own) == 2]
+        ends = [
+            each for many in permutations(metrics) for each in product(*map(permutations, many))
+        ]
+        variables = [own for own in slots if len(own) == 1]
+        orders = (
+            [slot for own in (*front, *back) for slot in own]
+            for front in permutations(variables)
+            for back in ends
+        )
+        least = min(
+            (
+                tuple(sorted(tuple(sorted(map(order.index, pair))) for pair in pairing)),
+                tuple(samples[slot] for slot in order),
+            )
+            for order in orders
+        )
+        blocks = tuple(sorted(tuple(sorted(pair)) for pair in pairing))
+        found = tensor(tuple(fields), 1, blocks, tuple(samples))
+        assert found == (tuple(sorted(fields, key=lambda field: field.nodes)), 1, *least)
 
 
 def test_the_work_counts_the_orders_in_n():

@@ -121,12 +121,126 @@ def test_series_in_the_size() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="law"):
-        trace_moment(R, R, "SU")
-    with pytest.raises(InputError, match="words"):
-        trace_moment(R + A, R)
+    H = sympy.Adjoint
+    for law in ("SU", ["O", "U"], "Spin"):
+        with pytest.raises(InputError, match="law"):
+            trace_moment(R, R, law)
+    for random in ([], [R, "A"], n):
+        with pytest.raises(InputError, match="random"):
+            trace_moment(R, random)
+    for words in (sympy.sin(Trace(R)), [R, n], [G], 1 / Trace(R), H(R)):
+        with pytest.raises(InputError, match="words"):
+            trace_moment(words, R)
     with pytest.raises(InputError, match="terms"):
         trace_moment(R**12, R)
+    with pytest.raises(InputError, match="no other laws"):
+        trace_moment(R * A, [R, A], ["Sp", "U"])
+    for words in (R.T, R * H(A)):
+        with pytest.raises(InputError, match="words"):
+            trace_moment(words, R, "Sp")
+    odd = MatrixSymbol("R", 3, 3)
+    with pytest.raises(InputError, match="even size"):
+        trace_moment(odd, odd, "Sp")
+
+
+def test_polynomials_in_traces() -> None:
+    """Sums, powers and numbers of words: by hand, and with the inverse for the adjoint."""
+    found = trace_moment(m * Trace((R + 2 * A) ** 3) - Trace(R) ** 2 * Trace(B) + 5, R)
+    expected = m * (8 * Trace(A**3) + 6 * Trace(A) / n) - Trace(B) + 5
+    assert same(found, expected)
+    assert trace_moment(Trace(R * R.T) + Trace(sympy.Identity(n)), R) == 2 * n
+    for law, adjoint in (("O", R.T), ("U", R.adjoint())):
+        word = (R * A * R.inverse() * B) ** 2
+        assert same(trace_moment(word, R, law), trace_moment((R * A * adjoint * B) ** 2, R, law))
+
+
+@pytest.mark.parametrize("law", ["O", "U"])
+def test_a_product_of_haar_matrices_is_one(law: str) -> None:
+    def word(X: sympy.MatrixExpr) -> sympy.MatrixExpr:
+        return X * A * (X.T if law == "O" else X.adjoint()) * B
+
+    for power in (1, 2):
+        two = trace_moment([word(R * C)] * power, [R, C], law)
+        assert same(two, trace_moment([word(R)] * power, R, law))
+
+
+def test_two_laws_together() -> None:
+    """A Gaussian matrix between Haar ones: E tr(U G V Gᵀ U† V†), and the order is of no weight."""
+    U, V, X = (MatrixSymbol(name, n, n) for name in "UVX")
+    word = [U * X * V * X.T * U.adjoint() * A, V.adjoint() * B]
+    for order in ([U, V, X], [X, V, U]):
+        laws = ["Ginibre" if each == X else "U" for each in order]
+        assert same(trace_moment(word, order, laws), Trace(A) * Trace(B) / n)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_symplectic_against_sums_over_entries(size: int) -> None:
+    """E tr(S A S B) tr(S C), and at n = 2 with a fourth factor, entry by entry."""
+    rng = np.random.default_rng(5)
+    S, P, Q, T, J = (MatrixSymbol(name, size, size) for name in "SPQTJ")
+    p, q, t = rng.integers(-2, 3, (3, size, size))
+    half = size // 2
+    form = np.kron([[0, 1], [-1, 0]], np.eye(half, dtype=int))
+    values = dict(zip((P, Q, T, J), map(sympy.Matrix, (p, q, t, form)), strict=True))
+    total = sympy.Integer(0)
+    for i, j, k, l in product(range(size), repeat=4):  # noqa: E741
+        if weight := p[j, k] * q[l, i]:
+            total += int(weight) * haar_moment([i + 1, k + 1], [j + 1, l + 1], size, "Sp")
+    assert trace_moment(S * P * S * Q, S, "Sp").subs(values).doit() == total
+    if size > 2:
+        return
+    total = sympy.Integer(0)
+    for i, j, k, l, a, b, c, d in product((0, 1), repeat=8):  # noqa: E741
+        if weight := p[j, k] * q[l, i] * t[b, c] * p[d, a]:
+            rows, cols = [[x + 1 for x in each] for each in ((i, k, a, c), (j, l, b, d))]
+            total += int(weight) * haar_moment(rows, cols, size, "Sp")
+    mean = trace_moment([S * P * S * Q, S * T * S * P], S, "Sp")
+    assert mean.subs(values).doit() == total != 0
+
+
+def test_symplectic_traces() -> None:
+    """E tr(S)² = 1 and E tr(S²) = −1; tr(S)⁴ has mean 3, but 2 in Sp(2) = SU(2)."""
+    H, S = sympy.Adjoint, MatrixSymbol("S", 2, 2)
+    assert trace_moment([R, R], R, "Sp") == 1 == -trace_moment(R**2, R, "Sp")
+    assert trace_moment([R] * 4, R, "Sp") == 3
+    assert trace_moment([S] * 4, S, "Sp") == 2
+    assert trace_moment(R * A * H(R) * B, R, "Sp") == Trace(A) * Trace(B) / n
+    assert trace_moment(R * A * R.inverse() * B, R, "Sp") == Trace(A) * Trace(B) / n
+    word = [R * C * A * H(C) * H(R) * B] * 2
+    assert same(trace_moment(word, [R, C], "Sp"), trace_moment([R * A * H(R) * B] * 2, R, "Sp"))
+
+
+def test_circular_ensembles() -> None:
+    """|tr S|², entries of variance 1/(n + 1) off the diagonal, and S = det(U) 1 of CSE at n = 2."""
+    H, S = sympy.Adjoint, MatrixSymbol("S", 2, 2)
+    assert trace_moment([R, H(R)], R, "COE") == 2 * n / (n + 1)
+    assert trace_moment([R, H(R)], R, "CSE") == 2 * n / (n - 1)
+    assert trace_moment([S, H(S)] * 2, S, "CSE") == 16
+    assert trace_moment([R, R], R, "COE") == 0
+    mean = trace_moment([R * A, H(R) * B], R, "COE")
+    assert same(mean, (Trace(A * B) + Trace(A * B.T)) / (n + 1))
+
+
+def test_circular_symplectic_ensemble_against_samples() -> None:
+    """E tr(S A S† B) and E |tr(S A)|² at n = 4, |z| ≤ 5."""
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-3, 4, (2, 4, 4))
+    form = np.kron([[0, 1], [-1, 0]], np.eye(2))
+    normals = rng.standard_normal((2, 20_000, 4, 4))
+    Q, T = np.linalg.qr(normals[0] + 1j * normals[1])
+    phases = np.diagonal(T, axis1=1, axis2=2)
+    U = Q * (phases / abs(phases))[:, None]
+    drawn = U @ form @ U.swapaxes(1, 2) @ form.T
+    S, P, Q, J = (MatrixSymbol(name, 4, 4) for name in "SPQJ")
+    conjugated = np.einsum("sij,jk,slk,li->s", drawn, a, drawn.conj(), b).real
+    squares = abs(np.einsum("sij,ji->s", drawn, a)) ** 2
+    for sampled, words, q in (
+        (conjugated, S * P * S.adjoint() * Q, b),
+        (squares, [S * P, S.adjoint() * Q], a.T),
+    ):
+        values = {P: sympy.Matrix(a), Q: sympy.Matrix(q), J: sympy.Matrix(form.astype(int))}
+        expected = float(trace_moment(words, S, "CSE").subs(values).doit())
+        assert abs(sampled.mean() - expected) < 5 * sampled.std() / np.sqrt(sampled.size)
 
 
 def test_unitary_matrices() -> None:

@@ -7,14 +7,17 @@ import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -34,6 +37,7 @@ from numeric.runs import directory as rundir
 from numeric.samplers import checked_ensemble
 from numeric.simulations import make_sampler, simulate
 
+ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
 DRAWS = 5 * 1024 + 300
 
@@ -526,3 +530,96 @@ def test_dask_makes_up_for_a_worker_that_is_killed(expected):
         assert np.array_equal(record(executor=executor).sums, expected)
         assert first not in client.run(os.getpid).values()
         assert second in client.run(os.getpid).values()
+
+
+PAGE = (ROOT / "docs/howto/cluster.md").read_text(encoding="utf-8")
+
+
+def printed(tmp_path, title, launcher, **environment):
+    """What the script of a section of the page writes, run in a directory of its own."""
+    section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (tmp_path / "script.py").write_text(code, encoding="utf-8")
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    subprocess.run(
+        [*launcher, "script.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        check=True,
+        timeout=500,
+    )
+    assert chunks_kept(tmp_path / "tanh-run") == 10**5 // 1024
+    return xarray.load_dataset(tmp_path / "tanh.nc")
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What the page's scripts compute, by this process alone."""
+    return simulate(Network("tanh"), [1.0, 0.5], 100, 30, 10**5)
+
+
+@pytest.mark.slow
+def test_the_page_on_processes_runs_as_printed(tmp_path, alone):
+    found = printed(tmp_path, "Processes of this machine", [sys.executable])
+    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+
+
+@pytest.mark.slow
+def test_the_page_on_dask_runs_as_printed(tmp_path, alone):
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address
+        found = printed(tmp_path, "Dask", [sys.executable], DASK_SCHEDULER_ADDRESS=address)
+    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+
+
+@pytest.mark.slow
+def test_the_page_on_mpi_runs_as_printed(tmp_path, alone):
+    pytest.importorskip("mpi4py", reason="the extra `mpi` is not installed")
+    own = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    mpiexec = shutil.which("mpiexec", path=own)
+    if mpiexec is None:
+        pytest.skip("there is no mpiexec")
+    launcher = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures"]
+    found = printed(tmp_path, "MPI", launcher)
+    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+
+
+PLANNED = [
+    (Network("tanh"), 1, 100, 30, ["K", "V"]),
+    (Network("tanh"), 1, 100, 30, ["A", "B", "D", "F"]),
+    (Network("tanh"), 1, 1000, 30, ["A", "B", "D", "F"]),
+    (Network("tanh"), 4, 1000, 30, ["Theta", "D", "F"]),
+    (Network("tanh", layer="attention(heads=4, positions=8)"), 8, 64, 8, ["K"]),
+]
+
+
+@pytest.mark.parametrize("row", range(len(PLANNED)))
+def test_the_blocks_of_the_plan_have_these_sizes(row):
+    """Networks and bytes back exactly, bytes out to a quarter, and the totals of a million."""
+    net, samples, width, depth, tensors = PLANNED[row]
+    inputs = np.random.default_rng(0).standard_normal((samples, 64 if samples == 8 else 10))
+    ensemble = checked_ensemble(net, inputs, width, depth, 0)
+    found = make_sampler(
+        ensemble, observables.Plan(wanted(tensors), ensemble.data.measured), "lazy"
+    )
+    plan = PAGE.split("\n## Plan a million networks\n")[1].split("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in plan.splitlines() if line.startswith("| `")]
+    block, total = ([each for each in lines if len(each) == columns][row] for columns in (5, 6))
+    networks, seconds, out, back = (float(each) for each in block[1:])
+    assert found.chunk == networks
+    assert 8 * np.prod(found.shape(found.chunk)) == back
+    task = len(pickle.dumps((found, found.reference)))
+    assert task == pytest.approx(out, rel=0.25)
+    blocks = -(-(10**6) // found.chunk)
+    assert int(total[1]) == blocks
+    assert float(total[3].split()[0]) * 1e9 == pytest.approx(blocks * (back + out), rel=0.03)
+    unit = {"s": 1, "min": 60}
+    work, by_line = (
+        float(value) * unit[name] for value, name in (total[k].split() for k in (2, 4))
+    )
+    assert work == pytest.approx(blocks * seconds, rel=0.05)
+    assert by_line == pytest.approx(blocks * (back + out) / 125e6, rel=0.05)

@@ -20,10 +20,9 @@ from .averages import Average
 from .distinct import coincidences, ways_of
 from .joint import layer_cumulant
 from .products import splittings
-from .size import RATE, Work, work
+from .size import Work, work
 
 __all__ = [
-    "RATE",
     "Average",
     "Work",
     "coincidences",

@@ -18,9 +18,9 @@ from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ...work.progress import telling
-from ...work.resources import DAY, check_time
+from ...work.resources import check_memory, check_time
 from ..atoms import read, relabelled
-from ..cumulants import RATE, layer_cumulant, work
+from ..cumulants import layer_cumulant, work
 from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
@@ -28,6 +28,9 @@ from ..tensors import Tensor, tensor
 from ..through import Weighting
 from ..variances import general, multiplied_out, unbound
 from .summed import numbered_alike
+
+_MOST_TERMS = 10**12
+"""Where the count of terms ends: more would take longer than a day."""
 
 
 @cache
@@ -107,10 +110,12 @@ def _derived(
             "only under rotations that keep the mean's direction"
         )
         raise InputError("fields", f"{what} at order n^-{power}", wanted)
-    averages, terms = work(fields, samples, pairing, power, stage, most=DAY * RATE)
-    count = f"{averages} averages over the weights"
-    check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
-    with telling(f"deriving {what}: {count}", terms / RATE, averages) as progress:
+    needed = work(fields, samples, pairing, power, stage, most=_MOST_TERMS)
+    count = f"{needed.averages} averages over the weights"
+    whole = f"{count} or more, some {needed.terms:.0e} terms,"
+    check_time("fields", what, needed.seconds, whole)
+    check_memory("fields", what, needed.bytes, whole)
+    with telling(f"deriving {what}: {count}", needed.seconds, needed.averages) as progress:
         cumulant = layer_cumulant(
             fields,
             samples,

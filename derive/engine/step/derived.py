@@ -235,10 +235,10 @@ class Step(Shown):
 
     @property
     def work(self) -> Work:
-        """How much there is to do for `terms`: 2·10⁵ terms or more are added up in a second.
+        """How much there is to do for `terms`, its processor `seconds` and `bytes` of memory.
 
-        What takes more than 2 s says so on stderr, and can be interrupted; what would take more
-        than a day is refused.
+        What takes more than 2 s says so on stderr, and can be interrupted. What would take more
+        than a day, or half of the machine's memory, is refused before the derivation starts.
         """
         return work(
             self.target.fields, self._labels, self.target.pairing, self._power, self.through
