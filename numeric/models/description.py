@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
@@ -172,6 +172,15 @@ class Description:
         nodes = (self.structure.graph.nodes[at] for b in self.structure.blocks for at in b.matrices)
         own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
         return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
+
+    @property
+    def heading(self) -> str:
+        """What was read, in a line."""
+        runs = [[*alike] for _, alike in groupby(map(str, self.widths))]
+        told = ", ".join(
+            f"{len(run)} times {run[0]}" if len(run) > 2 else ", ".join(run) for run in runs
+        )
+        return f"{self.name} of {self.framework}: {self.depth} layers of widths {told}."
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Of each layer: what it is, its widths, its laws."""

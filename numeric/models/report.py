@@ -66,7 +66,8 @@ def report(
         more: also resolve V and the spread of Θ, which takes up to a minute.
         seed: of the first of them.
         output: of several outputs, as that of `read`.
-        say: called with the first lines, as soon as theory has them.
+        say: called with the first lines, as soon as they are known: what was read, then what
+            theory has.
 
     Returns:
         A `Report`: `findings` first, with what to change; by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its
@@ -92,6 +93,8 @@ def report(
         batch = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", batch)
     thorough = more or draws is not None
+    if say is not None:
+        say(description.heading)
     if say is not None and description.is_of_vectors:
         at_once = theory(description, X, 0)
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
