@@ -570,10 +570,23 @@ class _Writer:
             self.taps[name] = replace(taps, past=self.reads.get(at))
         factor = scale * sympy.sqrt(ratio)
         terms = []
-        for own, entries in inside:
+        for part, (own, entries) in enumerate(inside):
+            if part and isinstance(self.graph.nodes[node.source], Attention):
+                name = self.another(name)
             shown = "" if factor * own == 1 else self.number("r", factor * own) + " "
             terms.append(f"{shown}{name}[i,a] {' '.join(entries)}")
         return " + ".join(filter(None, (shift, *terms)))
+
+    def another(self, name: str) -> str:
+        """The name of one more matrix like this."""
+        self.matrices += 1
+        made = f"W{self.matrices}"
+        self.C[made] = self.C[name]
+        if name in self.own:
+            self.own[made] = self.own[name]
+        if name in self.taps:
+            self.taps[made] = self.taps[name]
+        return made
 
     def products(self, at: int) -> list[tuple[sympy.Expr, list[str]]]:
         """The factor behind a matrix, as a sum of products of functions, at the index a."""
@@ -583,6 +596,9 @@ class _Writer:
         if isinstance(node, Product):
             pairs = product(self.products(node.left), self.products(node.right))
             return [(a * b, [*one, *other]) for (a, one), (b, other) in pairs]
+        if isinstance(node, Attention):
+            found, share = self.weights(node), 1 / sympy.sqrt(node.groups)
+            return [(share, [each, f"{self.name(node.value)}[a,s]"]) for each in found]
         if isinstance(node, Sum) and any(
             isinstance(nodes[e], Applied | Product) for e in node.sources
         ):
@@ -625,26 +641,46 @@ class _Writer:
                 return f"{self.entry(left, index)} {self.entry(right, index)}"
             case Norm():
                 return f"{self.normalized(at, node)}[{index}]"
+            case Attention(groups=1):
+                (weights,) = self.weights(node)
+                return f"{weights} {self.name(node.value)}[{index},s]"
             case Attention():
-                return f"{self.weights(node)} {self.name(node.value)}[{index},s]"
+                wanted = "a matrix behind attention whose heads share keys"
+                raise InputError("model", "attention with shared keys, not before a matrix", wanted)
         return f"{self.name(at)}[{index}]"
 
-    def weights(self, node: Attention) -> str:
-        """The softmax of scores, written before, of heads of a fixed size if these are over √d."""
-        query, key = self.name(node.query), self.name(node.key)
-        self.scores += 1
-        c, B = f"c{self.scores}", f"B{self.scores}"
+    def weights(self, node: Attention) -> list[str]:
+        """The softmax of scores, written before, of heads of a fixed size if these are over √d; for
+        each of the heads that share keys."""
+        queries, key = self.queries(node), self.name(node.key)
         self.positions = self.graph.shapes[node.query]
         width = self.graph.widths[node.query]
         if node.over != "n" and width != self.n:
             wanted = f"{self.n}, the width of layer 1, for scores over √d"
             raise InputError("model", f"heads of {width} neurons together", wanted)
         size = width // node.heads
-        heads = str(node.heads) if node.over == "n" else f"n/{size}"
-        self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
+        heads = str(node.heads // node.groups) if node.over == "n" else f"n/{size}"
+        B, found = f"B{self.scores + 1}", list[str]()
         if node.table:
             self.tables[B] = node.table
-        return f"softmax_s({c}[t,s]{f' + {B}[t,s]' if node.table else ''})"
+        for query in queries:
+            self.scores += 1
+            c = f"c{self.scores}"
+            self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
+            found.append(f"softmax_s({c}[t,s]{f' + {B}[t,s]' if node.table else ''})")
+        return found
+
+    def queries(self, node: Attention) -> list[str]:
+        """The variables of queries: of heads that share keys, those of the first of each group, of
+        the second, and so on, each with a matrix of its own."""
+        inner, width = self.graph.nodes[node.query], self.graph.widths[node.query]
+        if node.groups == 1:
+            return [self.name(node.query)]
+        if not isinstance(inner, Linear) or self.users[node.query] > 1:
+            wanted = "queries that are a matrix's, where heads share keys"
+            raise InputError("model", "queries that something is done to", wanted)
+        rights = (self.matrix(inner, node.query) for _ in range(node.groups))
+        return [self.written(each, width // node.groups) for each in rights]
 
     def function(self, sigma: Activation) -> str:
         """The name of an activation in the equations: s of the layer's first."""
@@ -662,11 +698,14 @@ class _Writer:
         if isinstance(node, Sum) and len(node.terms) == 1 and node.terms[0][1] in self.names:
             ((factor, source),) = node.terms
             return f"{self.number('c', factor)} {self.names[source]}"
-        right = self.right(at)
+        self.names[at] = self.written(self.right(at), self.graph.widths[at])
+        return self.names[at]
+
+    def written(self, right: str, width: int) -> str:
+        """A new variable with this right side, of so many neurons."""
         self.hidden += 1
-        made = self.names[at] = f"h{self.hidden}"
+        made = f"h{self.hidden}"
         self.lines.append(f"{made}[i] = {right}")
-        width = self.graph.widths[at]
         if width != self.n:
             self.ratio[made] = sympy.Rational(width, self.n)
         return made
