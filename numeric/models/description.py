@@ -71,6 +71,7 @@ class Description:
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
         example: the model's `example_input_array`, as Lightning's models have it, or None.
+        output: the one of several that was read, or None.
     """
 
     framework: str
@@ -81,6 +82,7 @@ class Description:
     structure: Structure = field(compare=False)
     reading: Reading = field(compare=False)
     example: ArrayLike | None = field(default=None, compare=False)
+    output: str | int | None = field(default=None, compare=False)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -174,13 +176,20 @@ class Description:
         return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
 
     @property
+    def outputs(self) -> tuple[int, ...]:
+        """The positions of the last layer; () of a vector."""
+        return self.reading.graph.shapes[self.structure.blocks[-1].node]
+
+    @property
     def heading(self) -> str:
         """What was read, in a line."""
         runs = [[*alike] for _, alike in groupby(map(str, self.widths))]
         told = ", ".join(
             f"{len(run)} times {run[0]}" if len(run) > 2 else ", ".join(run) for run in runs
         )
-        return f"{self.name} of {self.framework}: {self.depth} layers of widths {told}."
+        output = "" if self.output is None else f", output {self.output}"
+        name = f"{self.name} of {self.framework}{output}"
+        return f"{name}: {self.depth} layers of widths {told}."
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Of each layer: what it is, its widths, its laws."""
@@ -254,7 +263,7 @@ def read(
             need to be told apart, as far as that takes seconds.
         output: of several outputs, as a policy and its value, the one that is meant: its key or
             place, with a dot between those of parts, as "heads.0". What only others take is left
-            out.
+            out. Of outputs at several tokens "[:, -1]" is that of the last one, of torch.
 
     A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
     is known here (`laws.of_matrix`), and a variance that one known initializer has is taken for
@@ -302,7 +311,7 @@ def read(
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
     description = Description(
-        reading.framework, name, net, laws, tuple(remarks), found, reading, example
+        reading.framework, name, net, laws, tuple(remarks), found, reading, example, output
     )
     _check_values(description, made, given)
     return description

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from .signals import chosen
 _MOST_PRODUCTS = 8
 """Products of functions that a matrix takes together. A gated layer that carries its inputs doubles
 them."""
+_BIAS = re.compile(r"b\d*\[i\]")
 _SHORT = 10**9
 """The largest denominator of a number that is written in an equation."""
 
@@ -532,9 +533,25 @@ class _Writer:
         if isinstance(node, Linear):
             return self.matrix(node, at) or "0 z[i]"
         if isinstance(node, Sum):
-            terms = [self.term(factor, source) for factor, source in node.terms]
-            return " + ".join(filter(None, terms)) or "0 z[i]"
+            terms = filter(None, (self.term(factor, source) for factor, source in node.terms))
+            return " + ".join(self.with_one_bias(terms)) or "0 z[i]"
         return self.entry(at, "i")
+
+    def with_one_bias(self, terms: Iterable[str]) -> Iterator[str]:
+        """Terms of an equation, which has biases once: further ones are variables of their own."""
+        has_bias = False
+        for term in terms:
+            bias, plus, rest = term.partition(" + ")
+            is_bias = _BIAS.fullmatch(bias) is not None
+            own = self.of_biases(bias) if is_bias and has_bias else bias
+            has_bias = has_bias or is_bias
+            yield f"{own}{plus}{rest}"
+
+    def of_biases(self, bias: str) -> str:
+        """A new variable that is these biases."""
+        self.hidden += 1
+        self.lines.append(f"h{self.hidden}[i] = {bias}")
+        return f"h{self.hidden}[i]"
 
     def term(self, factor: sympy.Expr, at: int) -> str:
         """The term c u of a sum; empty if it is 0."""
@@ -623,9 +640,7 @@ class _Writer:
             self.C[name] = own
         if factor == 1:
             return f"{name}[i]"
-        self.hidden += 1
-        self.lines.append(f"h{self.hidden}[i] = {name}[i]")
-        return f"{self.number('c', factor)} h{self.hidden}[i]"
+        return f"{self.number('c', factor)} {self.of_biases(f'{name}[i]')}"
 
     def entry(self, at: int, index: str) -> str:
         """A node's entry at an index, where it can stand: written before if need be."""

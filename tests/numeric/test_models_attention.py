@@ -367,6 +367,33 @@ def test_the_network_as_it_was_read_is_the_model(make):
     assert np.allclose(drawn.tangents(own, X, nodes[-1:]), kernel, rtol=1e-12)
 
 
+class EachToken(Net):
+    """Outputs at every token, as of a language model."""
+
+    def forward(self, x):
+        z = self.first(x)
+        return {"logits": self.head(z + self.attention(self.norm(z))), "hidden": z}
+
+
+class LastToken(EachToken):
+    def forward(self, x):
+        return super().forward(x)["logits"][:, -1]
+
+
+@pytest.mark.slow
+def test_outputs_at_tokens_are_those_of_the_last():
+    """By the output's name, and of a report without it."""
+    own = models.read(lambda: LastToken("function"), X, draws=30)
+    found = models.read(lambda: EachToken("function"), X, draws=30, output="logits[:, -1]")
+    assert (found.network, found.outputs) == (own.network, ())
+    judged = models.report(lambda: EachToken("function"), X, draws=4, output="logits")
+    assert judged.description.heading.startswith("EachToken of torch, output logits[:, -1]: 3 lay")
+    whole = models.read(lambda: EachToken("function"), X, draws=30, output="logits")
+    assert whole.outputs == (TOKENS,)
+    with pytest.raises(InputError, match=r"model\(x\)\[:, -1\]"):
+        models.report(whole, X)
+
+
 @pytest.mark.slow
 def test_a_report_of_the_example():
     """K of every layer by theory is that of fresh draws; the rest is withheld."""
