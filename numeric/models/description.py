@@ -598,6 +598,11 @@ def _check_apart(
                 "matrices and biases drawn independently of each other, each with a key or seed of "
                 "its own"
             )
+            if any(np.array_equal(A, each) for each in alike):
+                wanted += (
+                    "; these are equal. A head that is tied to embeddings makes its outputs depend "
+                    "on which tokens an input has: untie it, or return what the head takes"
+                )
             raise InputError("model", f"{one} and {other}, correlated", wanted)
     for node in matrices:
         bias, path = node.bias, node.weight

@@ -411,6 +411,11 @@ def _layer(
                 "LayerNorm of one thing, as within a branch (pre-norm), not of a sum with a skip "
                 "(post-norm), where RMSNorm is read"
             )
+        if "one function of each variable" in wanted:
+            wanted = (
+                "one function of a layer's neurons: branches with functions of their own, as tanh "
+                "and relu of one layer, are not read; give them one, or read each by itself"
+            )
         if "in each product i once" in wanted:
             wanted = (
                 "sums of preactivations: a function of neurons is added to them without a matrix, "

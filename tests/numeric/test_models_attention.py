@@ -304,7 +304,7 @@ class Changed(nn.Module):
         self.first = nn.Linear(5, N) if how != "no matrix" else nn.RMSNorm(5)
         fan_in = N if how != "no matrix" else 5
         self.q, self.k, self.v = (nn.Linear(fan_in, width) for _ in range(3))
-        self.last = nn.Linear(width, 2)
+        self.last, self.each = nn.Linear(width, 2), nn.RMSNorm(SIZE)
 
     def forward(self, x):
         y = self.first(x)
@@ -312,6 +312,10 @@ class Changed(nn.Module):
             return self.last(self.q(y).chunk(2, -1)[0])
         heads = (HEADS, -1)
         q, k, v = (e(y).unflatten(-1, heads).transpose(1, 2) for e in (self.q, self.k, self.v))
+        if self.how == "QK norm":
+            q, k = self.each(q), self.each(k)
+        if self.how == "functional QK norm":
+            q, k = (functional.layer_norm(e, (SIZE,)) for e in (q, k))
         A = q @ k.transpose(-2, -1) / 2.0
         if self.how == "no softmax":
             return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
@@ -321,6 +325,19 @@ class Changed(nn.Module):
         if self.how == "half":
             A = A * 0.5
         return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
+
+
+class Tied(nn.Module):
+    """A head of the embeddings' own matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, N, bias=False), nn.Linear(N, 5, bias=False)
+        self.inner = nn.Linear(N, N)
+        self.head.weight = nn.Parameter(self.embed.weight.detach().T.clone())
+
+    def forward(self, x):
+        return self.head(torch.relu(self.inner(torch.relu(self.embed(x)))))
 
 
 @pytest.mark.parametrize(
@@ -334,7 +351,13 @@ class Changed(nn.Module):
         (lambda: Changed("no matrix"), "before the inputs meet a matrix"),
         (lambda: Shared("repeat"), "one behind another, as by repeat_interleave"),
         (lambda: Encoded(encoder(norm_first=False)), "post-norm"),
-        (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated"),
+        (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated.*; these are equal"),
+        (
+            lambda: Changed("QK norm"),
+            r"too few neurons for a limit.* \(test_models_attention.py:\d",
+        ),
+        (lambda: Changed("functional QK norm"), "too few neurons for a limit"),
+        (Tied, "head.weight, correlated.* tied .*: untie it, or return what the head takes"),
         (lambda: Separate(packed=True), "whose number inputs= tells"),
     ],
 )

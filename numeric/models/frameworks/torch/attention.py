@@ -92,8 +92,16 @@ def attribute(name: str) -> Any:
     return known[name]
 
 
+_QK_NORM = (
+    "a norm of queries or keys in each head, of too few neurons for a limit: leave it out; behind "
+    "a norm, matrices of variance 1/fan-in give scores of variance 1 without it, too"
+)
+
+
 def called(tracer: Tracer, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A function or method, one of whose arguments are heads or scores."""
+    if name in {"rms_norm", "layer_norm"}:
+        raise UnreadableError(_QK_NORM)
     if name not in _KNOWN:
         way = ": heads that share keys are read one behind another, as by repeat_interleave"
         raise UnreadableError(f"the operation {name} on heads of attention{way * (name in _TILES)}")
@@ -106,6 +114,8 @@ def module(tracer: Tracer, called: nn.Module, u: Heads | Scores) -> Any:
         return dropped(tracer, u, getattr(called, "p", 0.0), training=False)
     if isinstance(called, nn.Softmax) and isinstance(u, Scores):
         return softmax(u, called.dim)
+    if isinstance(called, nn.RMSNorm | nn.LayerNorm):
+        raise UnreadableError(_QK_NORM)
     raise UnreadableError(f"a {type(called).__name__} of heads of attention")
 
 
