@@ -301,12 +301,43 @@ def flow_changed(
 
     Raises InputError as `flow` does.
     """
-    data = checked_inputs(inputs, net.layer, depth)
-    names = wanted(tensors, net, depth)
-    symbols = hyperparameters(net, depth, data.X.shape[1], width)
-    n_0 = data.X.shape[1]
-    asked = _Asked(net, data, n_0, depth, names, width, symbols, {})
+    asked = _asked(net, inputs, depth, tensors, width)
     return _table(asked, _in_floats(asked, change), {})
+
+
+def flow_of_all(
+    net: Network,
+    inputs: ArrayLike,
+    depth: int,
+    tensors: Wanted | Iterable[Wanted],
+    *,
+    width: int | None = None,
+    seconds: int = 20,
+) -> tuple[xarray.Dataset, list[dict[str, Array]]]:
+    """`flow` of signals, and the same tensors of each layer before the table's first, by labels:
+    (samples, samples, …), of the positions that these layers have.
+
+    Raises InputError as `flow` does.
+    """
+    asked = _asked(net, inputs, depth, tensors, width)
+    below: list[dict[Name, Array]] = []
+    table = _table(asked, _in_floats(asked, seconds=seconds, below=below.append), {})
+    used = below[: asked.data.first - 1]
+    return table, [{str(name): each[_own(name)] for name in asked.names} for each in used]
+
+
+def _asked(
+    net: Network,
+    inputs: ArrayLike,
+    depth: int,
+    tensors: Wanted | Iterable[Wanted],
+    width: int | None,
+) -> _Asked:
+    data, names = checked_inputs(inputs, net.layer, depth), wanted(tensors, net, depth)
+    _check_size(max(data.samples), depth, names)
+    n_0 = data.X.shape[1]
+    symbols = hyperparameters(net, depth, n_0, width)
+    return _Asked(net, data, n_0, depth, names, width, symbols, {})
 
 
 class _Asked(NamedTuple):
@@ -379,13 +410,20 @@ def repeated_layer(
 
 
 def _in_floats(
-    asked: _Asked, change: Change | None = None, seconds: int = 0
+    asked: _Asked,
+    change: Change | None = None,
+    seconds: int = 0,
+    below: Callable[[dict[Name, Array]], object] = lambda tensors: None,
 ) -> dict[Name, _Entries]:
-    """`flow` without a precision; with the digits that balls have after so many seconds."""
+    """`flow` without a precision; with the digits that balls have after so many seconds; `below`
+    is given the tensors of layers that the table leaves out, from layer 1 on."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     layers, schemes, unseen = _runnable(asked, change)
     exchangeable = asked.data.exchangeable is not None
     slowest = max(_seconds_of_average(scheme.sigma, len(X)) for scheme in schemes)
+
+    def told(tensors: list[Array]) -> None:
+        below(dict(zip(layers.names, tensors, strict=False)))
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
         seconds = (depth - 1) * layers.noises * slowest
@@ -393,7 +431,7 @@ def _in_floats(
         check_time("inputs, depth", f"{len(X)} inputs, {depth}", seconds, what)
         with telling(what, seconds, total=depth) as progress:
             try:
-                found = accuracy.run(layers, kernel, symbols, progress.advance)
+                found = accuracy.run(layers, kernel, symbols, progress.advance, told)
             except UndefinedError as error:
                 raise limits.no_value(net, asked.data, error) from None
         values, errors, sizes = (dict(zip(layers.names, each, strict=True)) for each in found)

@@ -185,7 +185,8 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
         variables = [each for each in factors if isinstance(each, Variable)]
         attended = [each for each in factors if isinstance(each, Attended)]
         if len(variables) != 1 or len(factors) != 1 + len(attended):
-            raise InputError("layer", str(term), "variables, or attention to them, one by one")
+            got = Words("a function or product of neurons beside attention")
+            raise InputError("layer", got, f"variables, or attention to them, {_OTHERS_DRAWN}")
         (variable,) = variables
         if term.weight is None and variable.at == LEFT and not attended:
             yield _Addend(numbers, term.coefficient, variable.kind)

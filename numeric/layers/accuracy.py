@@ -92,6 +92,7 @@ def run(
     kernel: Array,
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
+    unseen: Callable[[list[Array]], None] = lambda tensors: None,
 ) -> Run:
     """The tensors at every layer, and their errors.
 
@@ -99,7 +100,7 @@ def run(
         layers: the recursions.
         kernel: of the inputs, (m, m).
         parameters: the hyperparameters by name, an entry for each layer.
-        advance: is told of the layers that are done.
+        advance, unseen: the listeners of the descent.
     """
     rng = np.random.default_rng(_SEED)
     amounts = np.array([0.0] + [_NOISE] * RUNS)
@@ -112,7 +113,9 @@ def run(
             for each in start
         ]
         rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
-        rows, sizes = layers.descend((at, of_start), Descent(columns, noise, rounding, advance))
+        rows, sizes = layers.descend(
+            (at, of_start), Descent(columns, noise, rounding, advance, unseen)
+        )
         errors = [
             np.maximum(
                 CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),

@@ -195,9 +195,20 @@ def of_several(
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
+    return _of_several(activation, tuple(brackets), m, apart, distinct, exchangeable)
+
+
+@cache(entries=16)
+def _of_several(
+    activation: Activation,
+    brackets: tuple[Bracket, ...],
+    m: int,
+    apart: bool,
+    distinct: bool,
+    exchangeable: bool,
+) -> Averages:
     if activation.is_smooth:
-        how = {"apart": apart, "exchangeable": exchangeable}
-        return _of_sets(activation, list(brackets), m, **how)
+        return _of_sets(activation, brackets, m, apart=apart, exchangeable=exchangeable)
     wanted: dict[Placed, int] = {}
     numbered = _numbered_up_to_permutations if exchangeable else _numbered
 

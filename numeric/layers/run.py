@@ -73,7 +73,7 @@ class Layers(StagedLayers):
     def descend(self, start: Estimate, given: Descent) -> Estimate:
         """K of a block of layers, then the averages at all of its K, then the tensors."""
         both = begun(start, len(given.parameters))
-        (found, sizes_found), (parameters, noise, rounding, advance) = both, given
+        (found, sizes_found), (parameters, noise, rounding, advance, _) = both, given
         copies, count = parameters.shape[1], len(self.names)
         own, along = self._own[0].along(), self._averages.along()
         K = found[self._kernel]

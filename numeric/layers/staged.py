@@ -159,7 +159,7 @@ class StagedLayers:
     def descend(self, start: Estimate, given: Descent) -> Estimate:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each."""
-        parameters, noise, rounding, advance = given
+        parameters, noise, rounding, advance, unseen = given
         both = begun(start, 1 if self._unseen else len(parameters))
         parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
         runs, readings = (
@@ -170,6 +170,8 @@ class StagedLayers:
         for layer in range(1, len(parameters)):
             row = max(0, layer - self._unseen)
             tensors = [each[max(0, row - 1)] for each in both[0][:kept]]
+            if layer <= self._unseen:
+                unseen([each[0] for each in tensors])
             number = self._order[layer - 1] if self._order else 0
             ends: list[Estimate] = []
             try:

@@ -19,19 +19,21 @@ Estimate: TypeAlias = tuple[list[Array], list[Array]]
 
 
 class Descent(NamedTuple):
-    """Hyperparameters and disturbances of all layers, and a listener.
+    """Hyperparameters and disturbances of all layers, and listeners.
 
     Attributes:
         parameters: (depth, copies, parameters).
         noise: what is added to each average, in units of its size: (copies, averages).
         rounding: what is added to each tensor, in units of its size: (copies, tensors).
         advance: is told of the layers that are done.
+        unseen: is given the tensors of a layer that no row has.
     """
 
     parameters: Array
     noise: Array
     rounding: Array
     advance: Callable[[float], None]
+    unseen: Callable[[list[Array]], None] = lambda tensors: None
 
 
 def stacked(parameters: Array, *rest: Array) -> Array:

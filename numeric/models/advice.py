@@ -40,6 +40,8 @@ _EFFECT = 0.1
 """The least change of all layers' gradients together, in units of that of one matrix."""
 _LEAST_SCORES = 0.01
 """The variance of scores below which weights of attention differ by some 10 % at most."""
+ZERO = 1e-9
+"""The |V|/(nK²) below which it is 0 but for rounding and the eps of a norm."""
 _ROUNDING = 1e-12
 """Of a number: an error of less is none."""
 _TRIES, _EXACT, _LARGEST = 10, 1e-3, 1e4
@@ -227,7 +229,7 @@ def is_wide(description: Description, derived: Theory, sampled: Sample | None = 
     if not np.isfinite(ratios).any():
         return Finding(question, f"V is not known here ({_missing(derived)}).")
     at = int(np.nanargmax(abs(ratios)))
-    ratio = float(ratios[at])
+    ratio = float(ratios[at]) if abs(ratios[at]) > ZERO else 0.0
     spread = percent(math.sqrt(abs(ratio)))
     told = f"{short(ratio, error)} as measured" if error else f"{ratio:.2g} at most"
     said = f"V/(nK²) is {told} (layer {at + 1})"

@@ -53,6 +53,8 @@ class Heads(NamedTuple):
         over, end = ("d", "/d") if self.node.over == "n" else ("√d", "")
         plural = "s" if self.number > 1 else ""
         told = f"layer {self.layer}: {self.number} head{plural} of {self.size} neurons"
+        if self.node.groups > 1:
+            told += f", {self.number // self.node.groups} of keys and values"
         if self.node.table and np.isneginf(np.array(self.node.table)).any():
             told += ", masked"
         told += f"; of tokens of variance K, which is 1 behind a norm, scores over {over} have "

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Description:
         remarks: what was passed over, and what is not exact.
         reading: the model in its own framework.
         example: the model's `example_input_array`, as Lightning's models have it, or None.
+        output: the one of several that was read, or None.
     """
 
     framework: str
@@ -81,6 +82,7 @@ class Description:
     structure: Structure = field(compare=False)
     reading: Reading = field(compare=False)
     example: ArrayLike | None = field(default=None, compare=False)
+    output: str | int | None = field(default=None, compare=False)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -173,6 +175,22 @@ class Description:
         own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
         return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The positions of the last layer; () of a vector."""
+        return self.reading.graph.shapes[self.structure.blocks[-1].node]
+
+    @property
+    def heading(self) -> str:
+        """What was read, in a line."""
+        runs = [[*alike] for _, alike in groupby(map(str, self.widths))]
+        told = ", ".join(
+            f"{len(run)} times {run[0]}" if len(run) > 2 else ", ".join(run) for run in runs
+        )
+        output = "" if self.output is None else f", output {self.output}"
+        name = f"{self.name} of {self.framework}{output}"
+        return f"{name}: {self.depth} layers of widths {told}."
+
     def rows(self) -> list[tuple[str, str, str]]:
         """Of each layer: what it is, its widths, its laws."""
         graph, found = self.structure.graph, []
@@ -245,7 +263,7 @@ def read(
             need to be told apart, as far as that takes seconds.
         output: of several outputs, as a policy and its value, the one that is meant: its key or
             place, with a dot between those of parts, as "heads.0". What only others take is left
-            out.
+            out. Of outputs at several tokens "[:, -1]" is that of the last one, of torch.
 
     A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
     is known here (`laws.of_matrix`), and a variance that one known initializer has is taken for
@@ -293,7 +311,7 @@ def read(
         remarks.append(f"not read: {found.ending} behind the last layer")
     name = type(made).__name__
     description = Description(
-        reading.framework, name, net, laws, tuple(remarks), found, reading, example
+        reading.framework, name, net, laws, tuple(remarks), found, reading, example, output
     )
     _check_values(description, made, given)
     return description
@@ -580,6 +598,11 @@ def _check_apart(
                 "matrices and biases drawn independently of each other, each with a key or seed of "
                 "its own"
             )
+            if any(np.array_equal(A, each) for each in alike):
+                wanted += (
+                    "; these are equal. A head that is tied to embeddings makes its outputs depend "
+                    "on which tokens an input has: untie it, or return what the head takes"
+                )
             raise InputError("model", f"{one} and {other}, correlated", wanted)
     for node in matrices:
         bias, path = node.bias, node.weight

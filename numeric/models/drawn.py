@@ -230,7 +230,11 @@ def _value(node: Node, values: Mapping[int, Array], batch: int) -> Array:
 
 def _heads(node: Attention, values: Mapping[int, Array]) -> tuple[Array, Array, Array, Array]:
     """q, k and v, (…, H, T, d), the first over √d or d, and the weights of attention."""
-    q, k, v = (_apart(values[at], node.heads) for at in node.sources)
+    q = _apart(values[node.query], node.heads)
+    k, v = (
+        np.repeat(_apart(values[at], node.heads // node.groups), node.groups, axis=-3)
+        for at in (node.key, node.value)
+    )
     q = q / node.divisor(q.shape[-1])
     scores = q @ k.swapaxes(-1, -2) + (np.array(node.table) if node.table else 0.0)
     A = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -246,6 +250,11 @@ def _joined(u: Array) -> Array:
     return u.reshape(*u.shape[:-2], -1)
 
 
+def _by_group(u: Array, groups: int) -> Array:
+    """Sums over heads that share keys, of (…, H, T, d)."""
+    return np.asarray(u.reshape(*u.shape[:-3], -1, groups, *u.shape[-2:]).sum(axis=-3))
+
+
 def _back_from_heads(
     node: Attention, change: Array, values: Mapping[int, Array]
 ) -> list[tuple[int, Array]]:
@@ -257,6 +266,9 @@ def _back_from_heads(
         of_scores.swapaxes(-1, -2) @ q,
         A.swapaxes(-1, -2) @ own,
     )
+    if node.groups > 1:
+        q, *shared = found
+        found = (q, *(_by_group(each, node.groups) for each in shared))
     return [(at, _joined(each)) for at, each in zip(node.sources, found, strict=True)]
 
 

@@ -158,6 +158,7 @@ class Attention:
         heads: H.
         over: "n" for scores over d, "sqrt(n)" for scores over √d.
         table: B, −∞ where t does not read s; () for 0.
+        groups: how many heads, one behind another, share keys and values.
     """
 
     query: int
@@ -166,6 +167,7 @@ class Attention:
     heads: int
     over: str
     table: tuple[tuple[float, ...], ...] = ()
+    groups: int = 1
 
     def divisor(self, size: int) -> float:
         """√d, or d, of heads of this size."""

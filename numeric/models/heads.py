@@ -18,7 +18,7 @@ from ..arrays import Array
 from .graph import Attention
 from .tracing import Neurons, Tracer, UnreadableError
 
-ROWS, TOKENS = -2, -1
+COPIES, ROWS, TOKENS = -3, -2, -1
 _LOWEST = -1e4
 """Scores below this are masked, as by −1e9."""
 _ROUNDING = 1e-6
@@ -32,12 +32,15 @@ class Heads:
     Attributes:
         u: the layer.
         sizes: of the axes of neurons, the outermost first.
-        order: of all axes: `ROWS`, `TOKENS`, or the place of one in `sizes`.
+        order: of all axes: `ROWS`, `TOKENS`, `COPIES`, or the place of one in `sizes`.
+        copies: how often each entry of the first of `sizes` stands there, one behind another; along
+            an axis of their own if `order` has `COPIES`.
     """
 
     u: Neurons
     sizes: tuple[int, ...]
     order: tuple[int, ...]
+    copies: int = 1
     form: ClassVar[str] = "heads"
 
 
@@ -47,8 +50,9 @@ class Scores:
 
     Attributes:
         heads, size: H and d.
-        scale: c.
         table: B, (T, T).
+        groups: heads that share keys, one behind another.
+        scale: c.
         is_softmax: whether these are weights.
     """
 
@@ -57,6 +61,7 @@ class Scores:
     heads: int
     size: int
     table: Array
+    groups: int = 1
     scale: sympy.Expr = sympy.S.One
     is_softmax: bool = False
     form: ClassVar[str] = "scores"
@@ -82,7 +87,9 @@ def plain(given: Heads) -> Heads | Neurons:
 def lengths(tracer: Tracer, given: Heads) -> list[int]:
     """The sizes of all axes; 0 for the inputs."""
     (tokens,) = tracer.graph.shapes[given.u.node]
-    known = {ROWS: 0, TOKENS: tokens, **dict(enumerate(given.sizes))}
+    known = {ROWS: 0, TOKENS: tokens, COPIES: given.copies, **dict(enumerate(given.sizes))}
+    if COPIES not in given.order:
+        known[0] *= given.copies
     return [known[each] for each in given.order]
 
 
@@ -93,6 +100,8 @@ def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
         shape: 0 for the number of inputs; −1 for one that follows.
     """
     given = heads(tracer, u)
+    if given.copies > 1 or COPIES in given.order:
+        return _joined(tracer, given, shape)
     dims, own = list(shape), lengths(tracer, given)
     if dims and dims[0] == -1 and -1 not in dims[1:]:
         dims[0] = 0
@@ -125,6 +134,49 @@ def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
     return plain(Heads(given.u, found, tuple(places.get(each, each) for each in order)))
 
 
+def _joined(tracer: Tracer, given: Heads, shape: Sequence[int]) -> Heads:
+    """Copies of heads one behind another, of an axis of their own behind that of the heads."""
+    order = tuple(each for each in given.order if each != COPIES)
+    places = [at for at, each in enumerate(given.order) if each in {0, COPIES}]
+    found = replace(given, order=order)
+    wanted = [0 if own == ROWS else each for own, each in zip(order, shape, strict=False)]
+    known = lengths(tracer, found)
+    if -1 in wanted and wanted.count(-1) == 1:
+        wanted[wanted.index(-1)] = known[wanted.index(-1)]
+    if len(shape) != len(order) or wanted != known or places[-1] - places[0] > 1:
+        raise UnreadableError(f"{_SHAPE}, of heads that share keys")
+    return found
+
+
+def copied(tracer: Tracer, u: Any, axis: int, count: int) -> Heads:
+    """Each head so often, one behind another, as heads that share keys have theirs."""
+    given = heads(tracer, u)
+    if given.order[axis] != 0 or len(given.sizes) != 2 or given.copies > 1:
+        raise UnreadableError("copies of what are no heads of keys or values")
+    return replace(given, copies=count)
+
+
+def spread(tracer: Tracer, u: Any, sizes: Sequence[int]) -> Heads:
+    """Copies along an axis of size 1, as `expand` makes them."""
+    given = heads(tracer, u)
+    own = lengths(tracer, given)
+    if COPIES not in given.order or len(sizes) != len(own):
+        raise UnreadableError("an expand of heads, but of keys or values along an axis of copies")
+    at = given.order.index(COPIES)
+    own[at] = given.copies * sizes[at]
+    if any(each not in (-1, 0, size) for each, size in zip(sizes, own, strict=True)):
+        raise UnreadableError(_SHAPE)
+    return replace(given, copies=own[at])
+
+
+def with_axis(tracer: Tracer, u: Any, axis: int) -> Heads:
+    """An axis for copies, of size 1."""
+    given = heads(tracer, u)
+    if COPIES in given.order or given.copies > 1 or len(given.sizes) != 2:
+        raise UnreadableError("another axis for what are no heads of keys or values")
+    return replace(given, order=(*given.order[:axis], COPIES, *given.order[axis:]))
+
+
 def permuted(tracer: Tracer, u: Any, order: Sequence[int]) -> Heads | Neurons:
     """The axes in another order."""
     given = heads(tracer, u)
@@ -146,7 +198,7 @@ def parts(tracer: Tracer, u: Heads, axis: int, counts: Sequence[int], keep: bool
     Arguments:
         keep: whether the axis stays; else each part is one of its entries.
     """
-    if u.order[axis] != 0 or sum(counts) != u.sizes[0]:
+    if u.order[axis] != 0 or sum(counts) != u.sizes[0] or u.copies > 1:
         raise UnreadableError("parts of heads: queries, keys and values are read one after another")
     step, low, found = math.prod(u.sizes[1:]), 0, list[Heads | Neurons]()
     for count in counts:
@@ -215,11 +267,19 @@ def product(tracer: Tracer, left: Any, right: Any) -> Any:
     one, other = _alone(heads(tracer, left)), _alone(heads(tracer, right))
     if one.order != (ROWS, 0, TOKENS, 1) or other.order != (ROWS, 0, 1, TOKENS):
         raise UnreadableError("a product of two layers that is no q @ k.transpose(-2, -1) of heads")
-    if one.sizes != other.sizes:
-        raise UnreadableError("queries and keys of other heads: grouped keys are not read")
     (tokens,) = tracer.graph.shapes[one.u.node]
     count, size = one.sizes
-    return Scores(one.u, other.u, count, size, np.zeros((tokens, tokens)))
+    groups = _groups(other, count)
+    if one.copies > 1 or not groups or size != other.sizes[1]:
+        told = f"{count} heads of {size} queries on {other.sizes[0]} heads of {other.sizes[1]} keys"
+        raise UnreadableError(f"{told}: heads share keys by repeat_interleave or enable_gqa")
+    return Scores(one.u, other.u, count, size, np.zeros((tokens, tokens)), groups)
+
+
+def _groups(shared: Heads, count: int) -> int:
+    """How many of so many heads read each head of these; 0 if they do not fit."""
+    own = shared.sizes[0] * shared.copies
+    return shared.copies if own == count else count if own == 1 else 0
 
 
 def _alone(given: Heads) -> Heads:
@@ -234,8 +294,10 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
     given = _alone(values)
     if not scores.is_softmax:
         raise UnreadableError("attention without a softmax")
-    if given.order != (ROWS, 0, TOKENS, 1) or given.sizes != (scores.heads, scores.size):
-        raise UnreadableError("values of other heads than queries and keys have")
+    groups = _groups(given, scores.heads)
+    fits = groups == scores.groups and given.sizes[-1] == scores.size
+    if given.order != (ROWS, 0, TOKENS, 1) or not fits:
+        raise UnreadableError("values of other heads than keys have")
     (of_query, query), (of_key, at) = map(tracer.multiple, (scores.query.node, scores.key.node))
     scale, key = scores.scale * of_query * of_key, replace(scores.key, node=at)
     is_over_size = scores.size > 1 and _is_one(scale * scores.size)
@@ -248,9 +310,10 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
         scores.heads,
         "n" if is_over_size else "sqrt(n)",
         tuple(map(tuple, scores.table.tolist())) if scores.table.any() else (),
+        groups,
     )
     at = tracer.graph.add(made, scores.heads * scores.size, tracer.origin)
-    found = replace(given, u=Neurons(at, form="turned"))
+    found = Heads(Neurons(at, form="turned"), (scores.heads, scores.size), given.order)
     return found if len(values.sizes) > 1 else found.u
 
 

@@ -155,9 +155,7 @@ class Report:
 
 def text(report: Report) -> str:
     """The findings, the table, and what is not known."""
-    told = report.description
-    name = f"{told.name} of {told.framework}"
-    return "\n".join([name, *map(str, report.findings), "", table(report)])
+    return "\n".join([report.description.heading, *map(str, report.findings), "", table(report)])
 
 
 def table(report: Report) -> str:

@@ -134,7 +134,7 @@ def plan(description: Description, draws: int) -> Plan:
 def fewer(description: Description, planned: Plan, m: int) -> Plan:
     """The same, or as many initializations of a signal of many positions as take some seconds."""
     products = sum(_cost(description, at)[0] for at in range(description.depth))
-    draws = max(_FEWEST_OF_SIGNALS, int(_OF_SIGNALS / (m * products)))
+    draws = max(_FEWEST_OF_SIGNALS, int(planned.work * _OF_SIGNALS / (m * products)))
     if not description.positions or draws >= planned.total:
         return planned
     return plan(description, draws)

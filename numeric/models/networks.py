@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from .signals import chosen
 _MOST_PRODUCTS = 8
 """Products of functions that a matrix takes together. A gated layer that carries its inputs doubles
 them."""
+_BIAS = re.compile(r"b\d*\[i\]")
 _SHORT = 10**9
 """The largest denominator of a number that is written in an equation."""
 
@@ -410,6 +411,11 @@ def _layer(
                 "LayerNorm of one thing, as within a branch (pre-norm), not of a sum with a skip "
                 "(post-norm), where RMSNorm is read"
             )
+        if "one function of each variable" in wanted:
+            wanted = (
+                "one function of a layer's neurons: branches with functions of their own, as tanh "
+                "and relu of one layer, are not read; give them one, or read each by itself"
+            )
         if "in each product i once" in wanted:
             wanted = (
                 "sums of preactivations: a function of neurons is added to them without a matrix, "
@@ -532,9 +538,25 @@ class _Writer:
         if isinstance(node, Linear):
             return self.matrix(node, at) or "0 z[i]"
         if isinstance(node, Sum):
-            terms = [self.term(factor, source) for factor, source in node.terms]
-            return " + ".join(filter(None, terms)) or "0 z[i]"
+            terms = filter(None, (self.term(factor, source) for factor, source in node.terms))
+            return " + ".join(self.with_one_bias(terms)) or "0 z[i]"
         return self.entry(at, "i")
+
+    def with_one_bias(self, terms: Iterable[str]) -> Iterator[str]:
+        """Terms of an equation, which has biases once: further ones are variables of their own."""
+        has_bias = False
+        for term in terms:
+            bias, plus, rest = term.partition(" + ")
+            is_bias = _BIAS.fullmatch(bias) is not None
+            own = self.of_biases(bias) if is_bias and has_bias else bias
+            has_bias = has_bias or is_bias
+            yield f"{own}{plus}{rest}"
+
+    def of_biases(self, bias: str) -> str:
+        """A new variable that is these biases."""
+        self.hidden += 1
+        self.lines.append(f"h{self.hidden}[i] = {bias}")
+        return f"h{self.hidden}[i]"
 
     def term(self, factor: sympy.Expr, at: int) -> str:
         """The term c u of a sum; empty if it is 0."""
@@ -570,10 +592,23 @@ class _Writer:
             self.taps[name] = replace(taps, past=self.reads.get(at))
         factor = scale * sympy.sqrt(ratio)
         terms = []
-        for own, entries in inside:
+        for part, (own, entries) in enumerate(inside):
+            if part and isinstance(self.graph.nodes[node.source], Attention):
+                name = self.another(name)
             shown = "" if factor * own == 1 else self.number("r", factor * own) + " "
             terms.append(f"{shown}{name}[i,a] {' '.join(entries)}")
         return " + ".join(filter(None, (shift, *terms)))
+
+    def another(self, name: str) -> str:
+        """The name of one more matrix like this."""
+        self.matrices += 1
+        made = f"W{self.matrices}"
+        self.C[made] = self.C[name]
+        if name in self.own:
+            self.own[made] = self.own[name]
+        if name in self.taps:
+            self.taps[made] = self.taps[name]
+        return made
 
     def products(self, at: int) -> list[tuple[sympy.Expr, list[str]]]:
         """The factor behind a matrix, as a sum of products of functions, at the index a."""
@@ -583,6 +618,9 @@ class _Writer:
         if isinstance(node, Product):
             pairs = product(self.products(node.left), self.products(node.right))
             return [(a * b, [*one, *other]) for (a, one), (b, other) in pairs]
+        if isinstance(node, Attention):
+            found, share = self.weights(node), 1 / sympy.sqrt(node.groups)
+            return [(share, [each, f"{self.name(node.value)}[a,s]"]) for each in found]
         if isinstance(node, Sum) and any(
             isinstance(nodes[e], Applied | Product) for e in node.sources
         ):
@@ -607,9 +645,7 @@ class _Writer:
             self.C[name] = own
         if factor == 1:
             return f"{name}[i]"
-        self.hidden += 1
-        self.lines.append(f"h{self.hidden}[i] = {name}[i]")
-        return f"{self.number('c', factor)} h{self.hidden}[i]"
+        return f"{self.number('c', factor)} {self.of_biases(f'{name}[i]')}"
 
     def entry(self, at: int, index: str) -> str:
         """A node's entry at an index, where it can stand: written before if need be."""
@@ -625,26 +661,46 @@ class _Writer:
                 return f"{self.entry(left, index)} {self.entry(right, index)}"
             case Norm():
                 return f"{self.normalized(at, node)}[{index}]"
+            case Attention(groups=1):
+                (weights,) = self.weights(node)
+                return f"{weights} {self.name(node.value)}[{index},s]"
             case Attention():
-                return f"{self.weights(node)} {self.name(node.value)}[{index},s]"
+                wanted = "a matrix behind attention whose heads share keys"
+                raise InputError("model", "attention with shared keys, not before a matrix", wanted)
         return f"{self.name(at)}[{index}]"
 
-    def weights(self, node: Attention) -> str:
-        """The softmax of scores, written before, of heads of a fixed size if these are over √d."""
-        query, key = self.name(node.query), self.name(node.key)
-        self.scores += 1
-        c, B = f"c{self.scores}", f"B{self.scores}"
+    def weights(self, node: Attention) -> list[str]:
+        """The softmax of scores, written before, of heads of a fixed size if these are over √d; for
+        each of the heads that share keys."""
+        queries, key = self.queries(node), self.name(node.key)
         self.positions = self.graph.shapes[node.query]
         width = self.graph.widths[node.query]
         if node.over != "n" and width != self.n:
             wanted = f"{self.n}, the width of layer 1, for scores over √d"
             raise InputError("model", f"heads of {width} neurons together", wanted)
         size = width // node.heads
-        heads = str(node.heads) if node.over == "n" else f"n/{size}"
-        self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
+        heads = str(node.heads // node.groups) if node.over == "n" else f"n/{size}"
+        B, found = f"B{self.scores + 1}", list[str]()
         if node.table:
             self.tables[B] = node.table
-        return f"softmax_s({c}[t,s]{f' + {B}[t,s]' if node.table else ''})"
+        for query in queries:
+            self.scores += 1
+            c = f"c{self.scores}"
+            self.lines.append(f"{c}[t,s] = {query}[a,t:{heads}] {key}[a,s:{heads}]/{node.over}")
+            found.append(f"softmax_s({c}[t,s]{f' + {B}[t,s]' if node.table else ''})")
+        return found
+
+    def queries(self, node: Attention) -> list[str]:
+        """The variables of queries: of heads that share keys, those of the first of each group, of
+        the second, and so on, each with a matrix of its own."""
+        inner, width = self.graph.nodes[node.query], self.graph.widths[node.query]
+        if node.groups == 1:
+            return [self.name(node.query)]
+        if not isinstance(inner, Linear) or self.users[node.query] > 1:
+            wanted = "queries that are a matrix's, where heads share keys"
+            raise InputError("model", "queries that something is done to", wanted)
+        rights = (self.matrix(inner, node.query) for _ in range(node.groups))
+        return [self.written(each, width // node.groups) for each in rights]
 
     def function(self, sigma: Activation) -> str:
         """The name of an activation in the equations: s of the layer's first."""
@@ -662,11 +718,14 @@ class _Writer:
         if isinstance(node, Sum) and len(node.terms) == 1 and node.terms[0][1] in self.names:
             ((factor, source),) = node.terms
             return f"{self.number('c', factor)} {self.names[source]}"
-        right = self.right(at)
+        self.names[at] = self.written(self.right(at), self.graph.widths[at])
+        return self.names[at]
+
+    def written(self, right: str, width: int) -> str:
+        """A new variable with this right side, of so many neurons."""
         self.hidden += 1
-        made = self.names[at] = f"h{self.hidden}"
+        made = f"h{self.hidden}"
         self.lines.append(f"{made}[i] = {right}")
-        width = self.graph.widths[at]
         if width != self.n:
             self.ratio[made] = sympy.Rational(width, self.n)
         return made

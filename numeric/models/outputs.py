@@ -36,8 +36,14 @@ def named(returned: Any) -> dict[str, Any]:
     return found
 
 
+LAST = "[:, -1]"
+"""Behind the name of an output: its part at the last position."""
+
+
 def chosen(returned: Any, output: str | None) -> Any:
     """The output of this name; the only one by default.
+
+    With "[:, -1]" behind its name, or alone, it is the part at the last position.
 
     Raises InputError for a name that is none of them, and for several without a name.
 
@@ -49,6 +55,8 @@ def chosen(returned: Any, output: str | None) -> Any:
     derive.errors.InputError: output: got None; wanted the one of the model's outputs that is
     meant: 0, 1
     """
+    if output and output.endswith(LAST):
+        return chosen(returned, output.removesuffix(LAST) or None)[:, -1]
     found = named(returned)
     if output is None and len(found) == 1:
         return next(iter(found.values()))

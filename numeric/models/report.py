@@ -18,6 +18,7 @@ from ..tables import layout
 from ..tables.compare import WEAK, Comparison, compare
 from . import truncation
 from .advice import (
+    ZERO,
     is_learning,
     is_read_right,
     is_stable,
@@ -30,13 +31,12 @@ from .advice import (
 from .description import Description, check_shape, joined, read
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
+from .outputs import LAST
 from .resolution import Limits, absolute, limits
 from .sequential import FALSE_ALARMS, in_looks, looks
 from .theory import MOST_INPUTS, Theory, by_readings, deeper, rates, theory, with_reading
 
 _INPUTS = 2
-_ZERO = 1e-9
-"""The |V|/(nK²) below which it is 0 but for rounding and the eps of a norm."""
 _LARGE = 1e6
 """Parameters from which on one input is measured by default."""
 _QUICK, _THOROUGH = 0.25, 6.0
@@ -65,8 +65,10 @@ def report(
             verdict is known, for some seconds at most.
         more: also resolve V and the spread of Θ, which takes up to a minute.
         seed: of the first of them.
-        output: of several outputs, as that of `read`.
-        say: called with the first lines, as soon as theory has them.
+        output: of several outputs, as that of `read`. Of outputs at several tokens, as those of a
+            language model, the last one is taken.
+        say: called with the first lines, as soon as they are known: what was read, then what
+            theory has.
 
     Returns:
         A `Report`: `findings` first, with what to change; by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its
@@ -85,13 +87,15 @@ def report(
     draws, seed = None if draws is None else as_integer("draws", draws, 4), checks.seed(seed)
     if isinstance(model, Description) and output is not None:
         raise InputError("output", output, "None for a model that was read, to one output")
-    description = model if isinstance(model, Description) else read(model, inputs, output=output)
+    description = model if isinstance(model, Description) else _read(model, inputs, output)
     given = description.example if inputs is None else inputs
     X = _inputs(description, None if given is None else joined(given)[0])
     if description.batch not in (0, len(X)):
         batch = f"{description.batch}, the batch that the model was read with"
         raise InputError("inputs", f"{len(X)} inputs", batch)
     thorough = more or draws is not None
+    if say is not None:
+        say(description.heading)
     if say is not None and description.is_of_vectors:
         at_once = theory(description, X, 0)
         for finding in (is_stable(description, at_once), is_wide(description, at_once)):
@@ -159,6 +163,17 @@ def report(
     )
 
 
+def _read(model: Any, inputs: ArrayLike | None, output: str | int | None) -> Description:
+    """`read`; of outputs at several tokens those of the last one."""
+    found = read(model, inputs, output=output)
+    if len(found.outputs) != 1 or found.framework != "torch":
+        return found
+    try:
+        return read(model, inputs, output=f"{'' if output is None else output}{LAST}")
+    except InputError:
+        return found
+
+
 def is_of_means(comparison: Comparison) -> bool:
     """True if it is of K and Θ, which are what a short report decides on."""
     return {"K", "Theta"}.issuperset(comparison.tensors)
@@ -219,7 +234,7 @@ def _compared(derived: Theory, sampled: Sample, alarms: float) -> Iterator[Compa
 def _inputs(description: Description, given: Array | None) -> Array:
     """Those that were given, or normal ones, in the shape that the model takes."""
     axes = description.reading.axes if description.positions else (description.widths[0],)
-    if description.reading.graph.shapes[description.structure.blocks[-1].node]:
+    if description.outputs:
         wanted = (
             "one that ends in one position, or in means or a matrix of all: give a module whose "
             "forward returns model(x)[:, -1], or model(x).mean(1)"
@@ -278,7 +293,7 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
     with np.errstate(all="ignore"):
         K = derived.variances
         ratios, _ = ratios_of(description, derived)
-        columns: dict[str, Any] = {"K": K, "ratio": np.where(abs(ratios) < _ZERO, 0, ratios)}
+        columns: dict[str, Any] = {"K": K, "ratio": np.where(abs(ratios) < ZERO, 0, ratios)}
         columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
         columns["Theta"] = at(derived.first, "Theta")
         if "spread" in derived.first:

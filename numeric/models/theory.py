@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.work.caches import cache
 
 from ..arrays import Array
-from ..flows import flow
+from ..flows import flow, flow_of_all
 from ..layers import averages
 from ..layers.adjoint import CAUTION
 from ..tables import layout
@@ -113,12 +113,22 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     given = X[0] if len(X) == 1 else X
     known, missing = dict[str, Array](), dict[str, str]()
     sampled, averages = np.zeros(()), description.averages_scores
+    first, parts = description.first, list[Array]()
+
+    def run(names: Sequence[str], **options: Any) -> xarray.Dataset:
+        """`flow`, which keeps K of the layers before the first in `parts`."""
+        if first == 1 or "K" not in names:
+            return flow(net, given, depth, names, width=net.width, **options)
+        table, own = flow_of_all(net, given, depth, names, width=net.width, **options)
+        parts[:] = _of_all(own, len(X), "K")
+        return table
+
     for names, draws in _wanted(description, X, orders):
         try:
-            if draws or averages:
+            if draws:
                 table = flow(net, given, depth, names, width=net.width, draws=draws)
             else:
-                table = _evaluated(flow, net, given, depth, names, width=net.width)
+                table = run(names) if averages else _evaluated(run, names)
         except InputError as error:
             if names == ("K",):
                 raise
@@ -126,18 +136,17 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
             missing |= {name: error.wanted for name in names if name not in means}
             if not means:
                 continue
-            table = flow(net, given, depth, means, width=net.width)
+            table = run(means)
         known |= {name: table[name].to_numpy() for name in names if name in table}
         has_error = draws or (averages and "V" in names)
         sampled = table["V_error"].to_numpy() / CAUTION if has_error else sampled
-    fan_in, first = min(n, float(description.widths[0])), description.first
+    fan_in = min(n, float(description.widths[0]))
     layers, below = range(first, depth + 1), None
     tokens = np.full(depth, np.nan)
     K = known["K"].reshape(len(layers), len(X), len(X))
     if first > 1:
-        parts = [*_by_shape(net, X, first - 1, "K")]
-        tokens[: first - 1] = np.concatenate([correlation(e[:, 0, 0, :, 0]) for e in parts])
-        K = np.concatenate([_over_positions(parts)[0], K])
+        tokens[: first - 1] = [correlation(each[:, 0, :, 0]).item() for each in parts]
+        K = np.concatenate([_over_positions(parts)[:, 0], K])
     coarse = _coarseness(description)
     doubts = _doubt(description, K) + _of_few(description) * (np.arange(len(K)) > 0)
     doubt, values = doubts[first - 1 :], {}
@@ -449,27 +458,27 @@ def _growth(values: Array) -> Array:
 def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
     """Tensors of two inputs at layers 1 … depth, (names, depth, m, m): of signals, the means over
     positions p of T_(ap)(bp)."""
-    return _over_positions([*_by_shape(net, X, depth, *names)])
+    return _over_positions(_by_shape(net, X, depth, *names)).swapaxes(0, 1)
 
 
-def _over_positions(parts: Sequence[Array]) -> Array:
-    means = [np.einsum("lnapbp->lnab", each) / each.shape[3] for each in parts]
-    return np.concatenate(means).swapaxes(0, 1)
+def _over_positions(layers: Sequence[Array]) -> Array:
+    """Means over positions, (layers, names, m, m)."""
+    return np.array([np.einsum("napbp->nab", each) / each.shape[2] for each in layers])
 
 
-def _by_shape(net: Network, X: Array, depth: int, *names: str) -> Iterator[Array]:
-    """The layers of one shape after another, (layers, names, m, positions, m, positions)."""
-    axes, seen = net.layer.axes(depth), 0
-    axes = axes * depth if len(axes) == 1 else axes
-    ends = [at for at in range(1, depth + 1) if at == depth or axes[at] != axes[at - 1]]
-    for end in ends:
-        positions = math.prod(axes[end - 1])
-        table = flow(_cut(net, end, depth), X, end, names, width=net.width)
-        for_all = np.stack([table[name].to_numpy() for name in names], axis=1)
-        shape = (len(for_all), len(names), len(X), positions, len(X), positions)
-        seen += len(for_all)
-        assert seen == end
-        yield for_all.reshape(shape)
+def _by_shape(net: Network, X: Array, depth: int, *names: str) -> list[Array]:
+    """Layer after layer, (names, m, positions, m, positions)."""
+    table, below = flow_of_all(net, X, depth, names, width=net.width)
+    rows = [{name: table[name].to_numpy()[at] for name in names} for at in range(len(table.layer))]
+    return _of_all([*below, *rows], len(X), *names)
+
+
+def _of_all(layers: Sequence[Mapping[str, Array]], m: int, *names: str) -> list[Array]:
+    """The same of tensors by layer, (m · positions, m · positions) each."""
+    found = [np.array([each[name] for name in names]) for each in layers]
+    sizes = [math.isqrt(each[0].size) // m for each in found]
+    shapes = [(len(names), m, positions, m, positions) for positions in sizes]
+    return [each.reshape(shape) for each, shape in zip(found, shapes, strict=True)]
 
 
 def _cut(net: Network, end: int, depth: int) -> Network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,88 @@ def test_packed_and_separate_matrices_are_told_apart(make, told):
     assert re.search(f"layer 2: {HEADS} heads of {SIZE} neurons; .*{told}", remarks, re.MULTILINE)
 
 
+class Shared(nn.Module):
+    """Heads that share keys and values, in one of several spellings."""
+
+    def __init__(self, how, keys=HEADS // 2, scale=None):
+        super().__init__()
+        self.how, self.keys, self.scale = how, keys, scale
+        self.first, self.norm = nn.Linear(5, N, bias=False), nn.RMSNorm(N, eps=1e-5)
+        sizes = {"q": N, "k": keys * SIZE, "v": keys * SIZE, "o": N}
+        self.matrices = nn.ModuleDict({k: nn.Linear(N, n, bias=False) for k, n in sizes.items()})
+        self.head = nn.Linear(N, 2, bias=False)
+        for name, each in self.named_parameters():
+            if each.ndim > 1:
+                own = 2.0 if ".q." in name or ".k." in name else 1.0
+                nn.init.normal_(each, std=math.sqrt(own / each.shape[1]))
+
+    def several(self, u):
+        share = HEADS // self.keys
+        if self.how == "repeat_interleave":
+            return u.repeat_interleave(share, dim=1)
+        if self.how == "function":
+            return torch.repeat_interleave(u, repeats=share, dim=1)
+        if self.how == "expand":
+            B, G, T, d = u.shape
+            return u[:, :, None, :, :].expand(B, G, share, T, d).reshape(B, G * share, T, d)
+        if self.how == "unsqueeze":
+            B, G, T, d = u.shape
+            return u.unsqueeze(2).expand(-1, -1, share, -1, -1).reshape(B, HEADS, T, d)
+        return u.repeat(1, share, 1, 1) if self.how == "repeat" else u
+
+    def forward(self, x):
+        z = self.first(x)
+        y = self.norm(z)
+        B, T, C = y.shape
+        q, k, v = (
+            self.matrices[name](y).view(B, T, count, SIZE).transpose(1, 2)
+            for name, count in (("q", HEADS), ("k", self.keys), ("v", self.keys))
+        )
+        k, v = self.several(k), self.several(v)
+        if self.how == "formula":
+            h = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(SIZE), dim=-1) @ v
+        else:
+            how = {"enable_gqa": True} if self.how == "flag" else {}
+            h = functional.scaled_dot_product_attention(q, k, v, scale=self.scale, **how)
+        h = self.matrices["o"](h.transpose(1, 2).reshape(B, T, C))
+        return self.head((z + h)[:, -1])
+
+
+def _compared(found, keys, *names, count=f"n/{SIZE}", over="1/sqrt(d)"):
+    """Tensors by the equations that were read, and by the shipped ones."""
+    shipped = layers.attention(
+        count, TOKENS, over, norm="rms", eps="1/100000", C=[2, 2, 1, 1], keys=keys
+    )
+    nets = _without_head(found.network), Network("linear", layer=shipped)
+    trained = (replace(each, lambda_W=[5, N], lambda_b=0) for each in nets)
+    return [flow(each, X[0], 2, names, width=N) for each in trained]
+
+
+@pytest.mark.parametrize(
+    "how", ["repeat_interleave", "function", "expand", "unsqueeze", "flag", "formula"]
+)
+def test_heads_that_share_keys(how):
+    """The equations are those of the shipped layer, and one key for all heads is one more case."""
+    count = 1 if how == "formula" else HEADS // 2
+    found = models.read(lambda: Shared(how, count), X, draws=60 if count > 1 else 600)
+    told = f"heads of {SIZE} neurons, {count} of keys and values;"
+    assert any(told in each for each in found.remarks)
+    keys = f"n/{SIZE * HEADS // count}"
+    own, shipped = _compared(found, keys, "K", "V")
+    assert all(np.allclose(own[name], shipped[name], rtol=1e-9) for name in ("K", "V"))
+    other = _compared(found, None, "V")[1]
+    assert not np.allclose(own["V"], other["V"], rtol=1e-2)
+
+
+def test_the_tangent_kernel_where_heads_share_keys():
+    """Each matrix is trained at the rate of its own entries, as the shipped layer's."""
+    found = models.read(lambda: Shared("flag", scale=1 / SIZE), X, draws=60)
+    how = {"count": HEADS, "over": "1/d"}
+    own, shipped = _compared(found, HEADS // 2, "K", "Theta", **how)
+    for name in ("K", "Theta"):
+        assert np.allclose(own[name], shipped[name], rtol=1e-9)
+
+
 def encoder(norm_first, copies=1):
     """torch's own layers."""
     layer = nn.TransformerEncoderLayer(N, HEADS, N, batch_first=True, norm_first=norm_first)
@@ -221,7 +304,7 @@ class Changed(nn.Module):
         self.first = nn.Linear(5, N) if how != "no matrix" else nn.RMSNorm(5)
         fan_in = N if how != "no matrix" else 5
         self.q, self.k, self.v = (nn.Linear(fan_in, width) for _ in range(3))
-        self.last = nn.Linear(width, 2)
+        self.last, self.each = nn.Linear(width, 2), nn.RMSNorm(SIZE)
 
     def forward(self, x):
         y = self.first(x)
@@ -229,6 +312,10 @@ class Changed(nn.Module):
             return self.last(self.q(y).chunk(2, -1)[0])
         heads = (HEADS, -1)
         q, k, v = (e(y).unflatten(-1, heads).transpose(1, 2) for e in (self.q, self.k, self.v))
+        if self.how == "QK norm":
+            q, k = self.each(q), self.each(k)
+        if self.how == "functional QK norm":
+            q, k = (functional.layer_norm(e, (SIZE,)) for e in (q, k))
         A = q @ k.transpose(-2, -1) / 2.0
         if self.how == "no softmax":
             return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
@@ -240,6 +327,19 @@ class Changed(nn.Module):
         return self.last((A @ v).transpose(1, 2).flatten(2).mean(1))
 
 
+class Tied(nn.Module):
+    """A head of the embeddings' own matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, N, bias=False), nn.Linear(N, 5, bias=False)
+        self.inner = nn.Linear(N, N)
+        self.head.weight = nn.Parameter(self.embed.weight.detach().T.clone())
+
+    def forward(self, x):
+        return self.head(torch.relu(self.inner(torch.relu(self.embed(x)))))
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -249,8 +349,15 @@ class Changed(nn.Module):
         (lambda: Changed("half"), "weights of attention times a number"),
         (lambda: Changed("wide"), "the width of layer 1, for scores over √d"),
         (lambda: Changed("no matrix"), "before the inputs meet a matrix"),
+        (lambda: Shared("repeat"), "one behind another, as by repeat_interleave"),
         (lambda: Encoded(encoder(norm_first=False)), "post-norm"),
-        (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated"),
+        (lambda: Encoded(encoder(True, copies=2)), "in_proj_weight, correlated.*; these are equal"),
+        (
+            lambda: Changed("QK norm"),
+            r"too few neurons for a limit.* \(test_models_attention.py:\d",
+        ),
+        (lambda: Changed("functional QK norm"), "too few neurons for a limit"),
+        (Tied, "head.weight, correlated.* tied .*: untie it, or return what the head takes"),
         (lambda: Separate(packed=True), "whose number inputs= tells"),
     ],
 )
@@ -260,11 +367,19 @@ def test_what_is_refused(make, told):
         models.read(make, inputs, draws=8)
 
 
-@pytest.mark.parametrize("scale", [None, 1 / SIZE])
-def test_the_network_as_it_was_read_is_the_model(scale):
+@pytest.mark.parametrize(
+    "make",
+    [
+        Separate,
+        lambda: Separate(scale=1 / SIZE),
+        lambda: Shared("expand"),
+        lambda: Shared("flag", scale=1 / SIZE),
+    ],
+)
+def test_the_network_as_it_was_read_is_the_model(make):
     """With the model's own matrices: values, and the tangent kernel by torch's gradients."""
     inputs = np.random.default_rng(1).standard_normal((2, TOKENS, 5))
-    read = models.read(lambda: Separate(scale=scale), inputs, draws=8)
+    read = models.read(make, inputs, draws=8)
     drawn, nodes = read.drawn(), [b.node for b in read.structure.blocks]
     made, X = read.reading.initialize(range(2)), read.by_positions(inputs)
     own = {path: np.asarray(each, float) for path, each in read.reading.values(made).items()}
@@ -273,6 +388,33 @@ def test_the_network_as_it_was_read_is_the_model(scale):
         assert np.allclose(drawn.propagate(own, 0, X[None], node), values, rtol=1e-10, atol=1e-12)
     kernel = read.reading.tangents(made, inputs, nodes[-1:])
     assert np.allclose(drawn.tangents(own, X, nodes[-1:]), kernel, rtol=1e-12)
+
+
+class EachToken(Net):
+    """Outputs at every token, as of a language model."""
+
+    def forward(self, x):
+        z = self.first(x)
+        return {"logits": self.head(z + self.attention(self.norm(z))), "hidden": z}
+
+
+class LastToken(EachToken):
+    def forward(self, x):
+        return super().forward(x)["logits"][:, -1]
+
+
+@pytest.mark.slow
+def test_outputs_at_tokens_are_those_of_the_last():
+    """By the output's name, and of a report without it."""
+    own = models.read(lambda: LastToken("function"), X, draws=30)
+    found = models.read(lambda: EachToken("function"), X, draws=30, output="logits[:, -1]")
+    assert (found.network, found.outputs) == (own.network, ())
+    judged = models.report(lambda: EachToken("function"), X, draws=4, output="logits")
+    assert judged.description.heading.startswith("EachToken of torch, output logits[:, -1]: 3 lay")
+    whole = models.read(lambda: EachToken("function"), X, draws=30, output="logits")
+    assert whole.outputs == (TOKENS,)
+    with pytest.raises(InputError, match=r"model\(x\)\[:, -1\]"):
+        models.report(whole, X)
 
 
 @pytest.mark.slow

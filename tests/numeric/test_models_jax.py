@@ -103,6 +103,37 @@ class Twice(eqx.Module):
         return self.second(jax.numpy.tanh(self.first(x)))
 
 
+def _bent(rule, slope):
+    """tanh, with 1 − tanh² times a number for its derivative, by one of jax's rules."""
+
+    def derivative(x):
+        return slope * (1 - jax.numpy.tanh(x) ** 2)
+
+    made = rule(jax.numpy.tanh)
+    if rule is jax.custom_jvp:
+        made.defjvp(lambda at, along: (made(at[0]), derivative(at[0]) * along[0]))
+    else:
+        made.defvjp(lambda x: (made(x), x), lambda x, change: (derivative(x) * change,))
+    return made
+
+
+@pytest.mark.parametrize("rule", [jax.custom_jvp, jax.custom_vjp])
+def test_a_derivative_of_the_users_own_is_compared(rule):
+    class Net(Twice):
+        slope: float = eqx.field(static=True, default=1.0)
+
+        def __call__(self, x):
+            return self.second(_bent(rule, self.slope)(self.first(x)))
+
+    def net(slope):
+        return lambda key: Net(*unbiased(*jax.random.split(key)).__dict__.values(), slope)
+
+    assert models.read(net(1.0), draws=8).network.activation.name == "tanh"
+    for wrong in (1.01, 3.0):
+        with pytest.raises(InputError, match="custom_jvp or custom_vjp"):
+            models.read(net(wrong), draws=8)
+
+
 def one_key(key):
     return Twice(eqx.nn.Linear(6, 6, key=key), eqx.nn.Linear(6, 6, key=key))
 

@@ -170,6 +170,37 @@ def test_parts_of_a_matrix_have_its_law_and_their_own_values():
     np.testing.assert_allclose(found.reading.propagate(made, 0, X[None], last)[0], own, atol=1e-6)
 
 
+class Branches(nn.Module):
+    """x + W tanh(x) + 2 U tanh(x), both matrices with biases."""
+
+    def __init__(self, n=16):
+        super().__init__()
+        self.stem, self.one, self.other = nn.Linear(5, n), nn.Linear(n, n), nn.Linear(n, n)
+        self.head = nn.Linear(n, 2)
+        for each, std in ((self.one, 0.1), (self.other, 0.05)):
+            nn.init.normal_(each.bias, std=std)
+
+    def forward(self, x):
+        z = self.stem(x)
+        u = torch.tanh(z)
+        return self.head(z + self.one(u) + 2 * self.other(u))
+
+
+def test_two_branches_with_biases():
+    """K and Θ by hand: each matrix and its biases count by the square of their factor."""
+    found, x = models.read(Branches, draws=400), np.ones(5)
+    table = flow(found.network, x, 2, ["K", "Theta"])
+    K, theta = (table[name].to_numpy() for name in ("K", "Theta"))
+    at, weights = np.polynomial.hermite_e.hermegauss(90)
+    u = np.tanh(at * math.sqrt(K[0]))
+    square, slope = (weights @ f / math.sqrt(2 * math.pi) for f in (u**2, (1 - u**2) ** 2))
+    C = {path: float(law.C) for path, law in found.laws.items()}
+    C_b, C_W = (C[f"one.{each}"] + 4 * C[f"other.{each}"] for each in ("bias", "weight"))
+    assert K[1] == pytest.approx(K[0] + C_b + C_W * square, rel=1e-9)
+    grown = theta[0] * (1 + C_W * slope) + 5 * (1 + 16 * square)
+    assert theta[1] == pytest.approx(grown, rel=1e-9)
+
+
 class TwoArguments(nn.Module):
     """Inputs scaled by buffers, beside another argument."""
 

@@ -73,7 +73,9 @@ def test_the_gain_that_is_advised_is_the_one_that_works(exploding):
     assert stable.values["gradients"] ** 3 > 10
     assert "explode" in stable.answer
     assert "another gain" in change.answer
-    assert len(said) == 4
+    assert said[0] == found.description.heading == str(found).splitlines()[0]
+    assert said[0].endswith(": 5 layers of widths 6, 4 times 20, 2.")
+    assert len(said) == 5
     assert found.agrees
 
     def draw(random, out, fan_in):

@@ -607,6 +607,52 @@ class LlamaBlock(nn.Module):
         return x + self.w2(F.silu(self.w1(y)) * self.w3(y))
 
 
+class SharedKeys(nn.Module):
+    """Attention whose heads share keys and values, as Llama 3 has them in its published code."""
+
+    def __init__(self, n: int, heads: int, keys: int) -> None:
+        super().__init__()
+        self.heads, self.keys, self.size = heads, keys, n // heads
+        self.q, self.o = nn.Linear(n, n, bias=False), nn.Linear(n, n, bias=False)
+        self.k, self.v = (nn.Linear(n, keys * self.size, bias=False) for _ in range(2))
+
+    def shared(self, u: torch.Tensor) -> torch.Tensor:
+        B, T, G, d = u.shape
+        share = self.heads // self.keys
+        return u[:, :, :, None, :].expand(B, T, G, share, d).reshape(B, T, G * share, d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, C = x.shape
+        q = self.q(x).view(B, T, self.heads, self.size).transpose(1, 2)
+        k, v = (
+            self.shared(e(x).view(B, T, self.keys, self.size)).transpose(1, 2)
+            for e in (self.k, self.v)
+        )
+        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.size)
+        y = torch.matmul(F.softmax(scores.float(), dim=-1).type_as(q), v)
+        return self.o(y.transpose(1, 2).contiguous().view(B, T, C))
+
+
+class GroupedBlock(nn.Module):
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n1, self.n2, self.attention = nn.RMSNorm(n), nn.RMSNorm(n), SharedKeys(n, 8, 2)
+        self.w1, self.w3 = (nn.Linear(n, 2 * n, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(2 * n, n, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = x + self.attention(self.n1(x))
+        y = self.n2(h)
+        return h + self.w2(F.silu(self.w1(y)) * self.w3(y))
+
+
+def grouped_llama(n: int = 32, tokens: int = 11) -> nn.Module:
+    return nn.Sequential(
+        nn.Embedding(tokens, n), GroupedBlock(n), GroupedBlock(n), nn.RMSNorm(n),
+        nn.Linear(n, tokens, bias=False),
+    )  # fmt: skip
+
+
 class Llama(nn.Module):
     def __init__(self, n: int = 32, tokens: int = 11) -> None:
         super().__init__()
@@ -737,6 +783,7 @@ MODELS: dict[str, Published] = {
     "DQN": Published(DeepQ, ((4, 8, 8),)),
     "U-Net without pooling": Published(UNet, ((8, 4),)),
     "Llama": Published(Llama, ((4,),), tokens=11),
+    "Llama with shared keys": Published(grouped_llama, ((4,),), tokens=11),
     "DeepSets": Published(DeepSets, ((4, 12),)),
     "siamese": Published(Siamese, ((12,), (12,)), 0),
     "tied autoencoder": Published(Tied, ((12,),)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import core
 from jax.interpreters import partial_eval
 
 from derive.errors import InputError
@@ -21,6 +22,10 @@ from ...tracing import refused
 from ..base import Reading
 from .jaxprs import Place, traced, walk
 
+_OTHER_GRADIENTS = (
+    "its gradients are not those of what it computes, as with a jax.custom_jvp or custom_vjp of "
+    "its own: write the function without it"
+)
 _ROUNDING = 1e-4
 """Of single precision, compiled and not."""
 
@@ -49,6 +54,7 @@ class JaxReading(Reading):
         }
         self.channels_last = framework != "equinox"
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
+        self._check_gradients(model)
         self.graph.remarks += _dropped(model)
         self._biases = {each.bias for each in self.graph.nodes if isinstance(each, Linear)}
         self._laws: Mapping[str, Law] = {}
@@ -57,6 +63,33 @@ class JaxReading(Reading):
         self.how = "made again" if make else "drawn by the laws read off its matrices"
         if make:
             self._check_held(model, dict(self._drawn(1)))
+
+    def _check_gradients(self, model: Any) -> None:
+        """Raise InputError where a derivative of the user's own, `jax.custom_jvp` or `custom_vjp`,
+        is another than that of what is computed."""
+        if "custom_" not in str(self._jaxpr):
+            return
+        flat = [leaf for _, leaf in self._leaves]
+        trained = [at for at, (name, _) in enumerate(self._leaves) if name in self._values]
+        x = jax.random.normal(jax.random.PRNGKey(0), self._shape)
+
+        def gradients(run: Callable[[list[Any]], Any]) -> list[Array]:
+            def total(own: list[Any]) -> Any:
+                output = run([*_replaced(flat, trained, own), x])[0].ravel()
+                return output @ jax.numpy.cos(1.0 + jax.numpy.arange(output.size))
+
+            return [np.asarray(each) for each in jax.grad(total)([flat[at] for at in trained])]
+
+        def inside(given: list[Any]) -> Any:
+            return walk(self._jaxpr.jaxpr, self._jaxpr.consts, given, _computed)
+
+        own, read = (
+            gradients(lambda given: core.jaxpr_as_fun(self._jaxpr)(*given)),
+            gradients(inside),
+        )
+        scale = 1e-3 * max((float(abs(each).max()) for each in own), default=0.0)
+        if any(abs(a - b).max() > scale for a, b in zip(own, read, strict=True)):
+            raise refused(model, [("model", _OTHER_GRADIENTS)])
 
     def _check_held(self, model: Any, other: Mapping[str, Any]) -> None:
         """Raise InputError for gains that are others in another initialization."""
@@ -203,9 +236,7 @@ class JaxReading(Reading):
 
         def grams(leaves: list[Any], X: Any) -> Any:
             def firsts(own: list[Any]) -> list[Any]:
-                all_ = list(leaves)
-                for at, leaf in zip(chosen, own, strict=True):
-                    all_[at] = leaf
+                all_ = _replaced(leaves, chosen, own)
                 one = jax.vmap(lambda x: self._run(all_, x.reshape(self._shape), places))
                 return [each.reshape(len(X), -1)[:, 0] for each in one(X)]
 
@@ -260,8 +291,7 @@ class JaxReading(Reading):
         found: dict[Any, Any] = {}
 
         def handle(equation: Any, given: list[Any], place: Place) -> Any:
-            done = equation.primitive.bind(*given, **equation.params)
-            outs = list(done) if equation.primitive.multiple_results else [done]
+            outs = _computed(equation, given, place)
             for at, move in (moves or {}).items():
                 if _whole(at) == place:
                     outs[0] = _with(outs[0], at, move(_some(outs[0], at)))
@@ -301,6 +331,20 @@ class JaxReading(Reading):
         if isinstance(turned, tuple):
             return turned
         return tuple(range(axes))[:: -1 if turned else 1]
+
+
+def _computed(equation: Any, given: list[Any], place: Place) -> list[Any]:
+    """The results of a primitive."""
+    done = equation.primitive.bind(*given, **equation.params)
+    return list(done) if equation.primitive.multiple_results else [done]
+
+
+def _replaced(leaves: Sequence[Any], places: Sequence[int], own: Sequence[Any]) -> list[Any]:
+    """The leaves with others at these places."""
+    found = list(leaves)
+    for at, leaf in zip(places, own, strict=True):
+        found[at] = leaf
+    return found
 
 
 def read(

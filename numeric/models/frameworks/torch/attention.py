@@ -16,6 +16,7 @@ from ... import functions
 from ...heads import (
     Heads,
     Scores,
+    copied,
     heads,
     lengths,
     masked,
@@ -25,8 +26,10 @@ from ...heads import (
     reshaped,
     shifted,
     softmax,
+    spread,
     times,
     transposed,
+    with_axis,
 )
 from ...tracing import Parameter, Tracer, UnreadableError
 from .graphs import is_random, name_of
@@ -89,11 +92,19 @@ def attribute(name: str) -> Any:
     return known[name]
 
 
+_QK_NORM = (
+    "a norm of queries or keys in each head, of too few neurons for a limit: leave it out; behind "
+    "a norm, matrices of variance 1/fan-in give scores of variance 1 without it, too"
+)
+
+
 def called(tracer: Tracer, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A function or method, one of whose arguments are heads or scores."""
+    if name in {"rms_norm", "layer_norm"}:
+        raise UnreadableError(_QK_NORM)
     if name not in _KNOWN:
-        way = ": keys that heads share are not read; give each its own" * (name in _GROUPS)
-        raise UnreadableError(f"the operation {name} on heads of attention{way}")
+        way = ": heads that share keys are read one behind another, as by repeat_interleave"
+        raise UnreadableError(f"the operation {name} on heads of attention{way * (name in _TILES)}")
     return _KNOWN[name](tracer, *args, **kwargs)
 
 
@@ -103,6 +114,8 @@ def module(tracer: Tracer, called: nn.Module, u: Heads | Scores) -> Any:
         return dropped(tracer, u, getattr(called, "p", 0.0), training=False)
     if isinstance(called, nn.Softmax) and isinstance(u, Scores):
         return softmax(u, called.dim)
+    if isinstance(called, nn.RMSNorm | nn.LayerNorm):
+        raise UnreadableError(_QK_NORM)
     raise UnreadableError(f"a {type(called).__name__} of heads of attention")
 
 
@@ -118,8 +131,12 @@ def attend(
     enable_gqa: bool = False,
 ) -> Any:
     """`scaled_dot_product_attention`."""
-    if dropout_p or enable_gqa:
-        raise UnreadableError("attention with dropout that is on, or with grouped keys")
+    if dropout_p:
+        raise UnreadableError("attention with dropout that is on")
+    if enable_gqa:
+        count = heads(tracer, query).sizes[0]
+        own = (heads(tracer, each) for each in (key, value))
+        key, value = (copied(tracer, each, -3, count // each.sizes[0]) for each in own)
     at = product(tracer, query, transposed(tracer, key, -2, -1))
     factor = 1 / sympy.sqrt(at.size) if scale is None else functions.exact(scale)
     scores = times(tracer, at, factor)
@@ -220,6 +237,10 @@ def _chunked(tracer: Tracer, u: Heads, chunks: int, dim: int = 0) -> Any:
 
 def _item(tracer: Tracer, u: Heads, at: Any) -> Any:
     given = [*at] if isinstance(at, tuple) else [at]
+    if given.count(None) == 1 and all(each in (None, slice(None), ...) for each in given):
+        place = given.index(None)
+        behind = len(given) - 1 - place
+        return with_axis(tracer, u, len(u.order) - behind if ... in given[:place] else place)
     places = [axis for axis, each in enumerate(given) if isinstance(each, int)]
     if len(places) != 1 or any(each != slice(None) for each in given if not isinstance(each, int)):
         raise UnreadableError("an index of heads of attention, but of queries, keys or values")
@@ -238,12 +259,23 @@ def _shape(tracer: Tracer, u: Heads, name: str) -> Any:
     return attribute(name) if name != "shape" else _sized(tracer, u)
 
 
+def _repeated(tracer: Tracer, u: Any, repeats: int, dim: int | None = None, **_: Any) -> Any:
+    if not isinstance(repeats, int) or dim is None:
+        raise UnreadableError("repeat_interleave of heads, but by a number and along dim=")
+    return copied(tracer, u, dim, repeats)
+
+
+def _expanded(tracer: Tracer, u: Any, *sizes: Any) -> Any:
+    given = sizes[0] if isinstance(sizes[0], tuple | list) else sizes
+    return spread(tracer, u, [0 if isinstance(each, Parameter) else each for each in given])
+
+
 def same(tracer: Tracer, u: Any, *_: Any, **__: Any) -> Any:
     """Of an operation that changes no entry, and no axis."""
     return u
 
 
-_GROUPS = ("repeat_interleave", "expand", "repeat")
+_TILES = ("repeat", "tile")
 _KNOWN: dict[str, Callable[..., Any]] = {
     "scaled_dot_product_attention": attend,
     "matmul": product,
@@ -261,6 +293,9 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "flatten": _flattened,
     "unflatten": unflattened,
     "unbind": _unbound,
+    "repeat_interleave": _repeated,
+    "expand": _expanded,
+    "unsqueeze": with_axis,
     "chunk": _chunked,
     "getitem": _item,
     "size": _sized,

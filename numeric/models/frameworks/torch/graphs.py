@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.utils import parametrize
 
 from ...functions import TORCH, plain
-from ...outputs import chosen
+from ...outputs import LAST, chosen
 from ...tracing import UnreadableError
 
 _IN_PLACE: dict[Any, Any] = {
@@ -176,7 +176,11 @@ def only(graph: fx.Graph, output: str | None) -> None:
     Raises InputError as `outputs.chosen`.
     """
     (end,) = (node for node in graph.nodes if node.op == "output")
-    found = chosen(end.args[0], output)
+    is_last = output is not None and output.endswith(LAST)
+    found = chosen(end.args[0], (output or "").removesuffix(LAST) or None)
+    if is_last:
+        with graph.inserting_before(end):
+            found = graph.call_function(operator.getitem, (found, (slice(None), -1)))
     if found is end.args[0]:
         return
     end.args = (found,)
