@@ -309,7 +309,7 @@ def read(
         remarks.append(f"the output {output}; what only others take is left out")
     if found.ending:
         remarks.append(f"not read: {found.ending} behind the last layer")
-    name = type(made).__name__
+    name = type(made[0] if isinstance(made, tuple) else made).__name__
     description = Description(
         reading.framework, name, net, laws, tuple(remarks), found, reading, example, output
     )
@@ -430,6 +430,8 @@ _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
 def _framework(model: Any) -> str | None:
     """The framework that a class of the model's is of, the nearest: Keras on torch has modules of
     both."""
+    if isinstance(model, tuple) and model:  # of equinox, with its state
+        return "equinox" if _framework(model[0]) == "equinox" else None
     if isinstance(model, type):
         return None
     roots = [each.__module__.partition(".")[0] for each in type(model).__mro__]

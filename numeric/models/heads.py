@@ -16,7 +16,7 @@ import sympy
 
 from ..arrays import Array
 from .graph import Attention
-from .tracing import Neurons, Tracer, UnreadableError
+from .tracing import Neurons, Parameter, Tracer, UnreadableError
 
 COPIES, ROWS, TOKENS = -3, -2, -1
 _LOWEST = -1e4
@@ -67,6 +67,18 @@ class Scores:
     form: ClassVar[str] = "scores"
 
 
+def as_matrix(W: Parameter, inner: Sequence[int]) -> tuple[Parameter, tuple[int, ...]]:
+    """A parameter of several axes as a matrix (out, in), and the sizes of those that are out.
+
+    Arguments:
+        inner: the axes that are summed over, in the order of what W is applied to.
+    """
+    outer = [axis for axis in range(W.value.ndim) if axis not in inner]
+    sizes = tuple(W.shape[axis] for axis in outer)
+    value = W.value.transpose(*outer, *inner).reshape(math.prod(sizes), -1)
+    return replace(W, value=value, turned=False), sizes
+
+
 def heads(tracer: Tracer, u: Any) -> Heads:
     """A layer of tokens with its axes, (m, T, n), or (m, n, T) of a turned one."""
     if isinstance(u, Heads):
@@ -75,8 +87,8 @@ def heads(tracer: Tracer, u: Any) -> Heads:
         raise UnreadableError("attention of tokens, whose number inputs= tells by its shape")
     if not isinstance(u, Neurons) or len(tracer.graph.shapes[u.node]) != 1 or u.form == "flat":
         raise UnreadableError(_SHAPE)
-    order = (ROWS, TOKENS, 0) if u.form == "turned" else (ROWS, 0, TOKENS)
-    return Heads(replace(u, form="turned"), (tracer.graph.widths[u.node],), order)
+    order = (ROWS, TOKENS, 0) if u.form == tracer.behind else (ROWS, 0, TOKENS)
+    return Heads(replace(u, form=tracer.behind), (tracer.graph.widths[u.node],), order)
 
 
 def plain(given: Heads) -> Heads | Neurons:
@@ -84,25 +96,26 @@ def plain(given: Heads) -> Heads | Neurons:
     return given.u if given.order == (ROWS, TOKENS, 0) else given
 
 
-def lengths(tracer: Tracer, given: Heads) -> list[int]:
-    """The sizes of all axes; 0 for the inputs."""
-    (tokens,) = tracer.graph.shapes[given.u.node]
-    known = {ROWS: 0, TOKENS: tokens, COPIES: given.copies, **dict(enumerate(given.sizes))}
+def lengths(tracer: Tracer, given: Heads, rows: int = 0) -> list[int]:
+    """The sizes of all axes; `rows` for the inputs."""
+    tokens = next(iter(tracer.graph.shapes[given.u.node]), 0)
+    known = {ROWS: rows, TOKENS: tokens, COPIES: given.copies, **dict(enumerate(given.sizes))}
     if COPIES not in given.order:
         known[0] *= given.copies
     return [known[each] for each in given.order]
 
 
-def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
+def reshaped(tracer: Tracer, u: Any, shape: Sequence[int], rows: int = 0) -> Heads | Neurons:
     """Axes of neurons split, or those that lie side by side in their order joined.
 
     Arguments:
         shape: 0 for the number of inputs; −1 for one that follows.
+        rows: 1 if axes of one may come and go, as in a program for one input.
     """
     given = heads(tracer, u)
     if given.copies > 1 or COPIES in given.order:
         return _joined(tracer, given, shape)
-    dims, own = list(shape), lengths(tracer, given)
+    dims, own = list(shape), lengths(tracer, given, rows)
     if dims and dims[0] == -1 and -1 not in dims[1:]:
         dims[0] = 0
     if dims.count(-1) == 1:
@@ -113,6 +126,11 @@ def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
         first, joined = given.order[at], own[at]
         at += 1
         if first < 0:
+            if rows == 1 == joined and dims[:1] != [1]:
+                continue
+            while rows == 1 < joined and dims[:1] == [1]:
+                order.append(ROWS)
+                dims.pop(0)
             if not dims or dims.pop(0) != joined:
                 raise UnreadableError(_SHAPE)
             order.append(first)
@@ -126,8 +144,9 @@ def reshaped(tracer: Tracer, u: Any, shape: Sequence[int]) -> Heads | Neurons:
         if math.prod(sizes[first]) != joined:
             raise UnreadableError(_SHAPE)
         order += [(first << 8) + number for number in range(len(sizes[first]))]
-    if dims:
+    if dims and (rows != 1 or max(dims) > 1):
         raise UnreadableError(_SHAPE)
+    order += [ROWS] * len(dims)
     keys = sorted(each for each in order if each >= 0)
     places = {key: number for number, key in enumerate(keys)}
     found = tuple(size for first in sorted(sizes) for size in sizes[first])
@@ -260,6 +279,37 @@ def softmax(u: Scores, axis: int) -> Scores:
     return replace(u, is_softmax=True)
 
 
+def attended(
+    tracer: Tracer,
+    query: Any,
+    key: Any,
+    value: Any,
+    scale: sympy.Expr | None = None,
+    masks: Sequence[Array] = (),
+    shift: Array | None = None,
+) -> Any:
+    """softmax(c q kᵀ + B) v of heads (inputs, heads, tokens, neurons of a head).
+
+    Arguments:
+        scale: c; 1/√d by default.
+        masks: true where nothing is read.
+        shift: B.
+    """
+    at = product(tracer, query, transposed(tracer, key, -2, -1))
+    scores = times(tracer, at, 1 / sympy.sqrt(at.size) if scale is None else scale)
+    assert isinstance(scores, Scores)
+    for mask in masks:
+        scores = masked(scores, mask, -math.inf)
+    scores = scores if shift is None else shifted(scores, shift)
+    return product(tracer, softmax(scores, -1), value)
+
+
+def causal(tracer: Tracer, u: Heads) -> Array:
+    """True where a token would read a later one."""
+    (tokens,) = tracer.graph.shapes[u.u.node]
+    return ~np.tri(tokens, dtype=bool)
+
+
 def product(tracer: Tracer, left: Any, right: Any) -> Any:
     """q kᵀ, or A v."""
     if isinstance(left, Scores):
@@ -313,7 +363,7 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
         groups,
     )
     at = tracer.graph.add(made, scores.heads * scores.size, tracer.origin)
-    found = Heads(Neurons(at, form="turned"), (scores.heads, scores.size), given.order)
+    found = Heads(Neurons(at, form=tracer.behind), (scores.heads, scores.size), given.order)
     return found if len(values.sizes) > 1 else found.u
 
 

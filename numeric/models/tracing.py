@@ -41,6 +41,9 @@ from .graph import (
 
 _MEAN = sympy.Symbol("_mean", real=True)
 _SQUARE = sympy.Symbol("_square", positive=True)
+_OF_BATCH = sympy.Symbol("_mean_s", real=True), sympy.Symbol("_square_s", positive=True)
+_MEANS = (_MEAN, _SQUARE, *_OF_BATCH)
+"""Means of a layer and of its square: over the neurons, or over the inputs of a batch."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,7 @@ class Tracer:
         self.where = "model"
         self.given: tuple[int, ...] = ()  # the shape of the inputs, channels before positions
         self.channels_last = False
+        self.count = 0  # of the inputs that were given, if `given` is without it
         self.rows_of_inputs = False  # whether inputs of a matrix have positions before neurons
         self.inputs_last = False
         self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
@@ -177,6 +181,11 @@ class Tracer:
         self._values: dict[str, Any] = {}
         self._made_rows: dict[tuple[int, int, int], int] = {}
         self._split: set[int] = set()
+
+    @property
+    def behind(self) -> str:
+        """The form of signals whose neurons are behind the positions."""
+        return "" if self.channels_last else "turned"
 
     # operations
 
@@ -221,8 +230,7 @@ class Tracer:
         rows = tuple(map(tuple, np.asarray(table, float).tolist()))
         source = self.graph.add(Given(rows), fan_in, self.origin)
         made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale)
-        form = "" if self.channels_last else "turned"
-        return Neurons(self.graph.add(made, fan_out, self.origin), form=form)
+        return Neurons(self.graph.add(made, fan_out, self.origin), form=self.behind)
 
     def at_positions(self, given: Value) -> Neurons | None:
         """A parameter (…, T, n), or a fixed table times a matrix, as a layer of T positions."""
@@ -307,7 +315,7 @@ class Tracer:
                 if a < b
             ]
             return kept[0] if len(kept) == 1 else beside(kept)
-        if not isinstance(u, Neurons) or u.expr.has(_MEAN, _SQUARE):
+        if not isinstance(u, Neurons) or u.expr.has(*_MEANS):
             raise UnreadableError("some neurons of what is no layer")
         is_last = not self.graph.shapes[u.node] or self.channels_last != (u.form == "turned")
         return replace(u, node=self._rows(u.node, low, high, is_last))
@@ -372,13 +380,13 @@ class Tracer:
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
             return u
         if self.channels_last:
-            self._place_inputs(self.given[0], self.given[1:])
+            self.place_inputs(self.given[0], self.given[1:])
             return u
         self.inputs_last = True
-        self._place_inputs(self.given[-1], self.given[1:-1])
+        self.place_inputs(self.given[-1], self.given[1:-1])
         return replace(u, form="turned")
 
-    def _place_inputs(self, width: int, shape: tuple[int, ...]) -> None:
+    def place_inputs(self, width: int, shape: tuple[int, ...]) -> None:
         """Give the inputs, and multiples of them as by 1/255, neurons and positions."""
         for at in range(len(self.graph.nodes)):
             if self._base(at) == 0:
@@ -386,8 +394,9 @@ class Tracer:
 
     def as_given(self, u: Value) -> None:
         """Give inputs that no filter has met all the positions of those that were given."""
-        if isinstance(u, Neurons) and u.node == 0 and len(self.given) > 1:
-            self.signal(u, len(self.given) - 1)
+        axes = len(self.given) - (1 if self.channels_last else 2)
+        if isinstance(u, Neurons) and u.node == 0 and axes > 0:
+            self.signal(u, axes)
 
     def signal(self, u: Value, axes: int) -> tuple[int, tuple[int, ...]]:
         """The node of a signal and its positions along so many axes.
@@ -397,7 +406,7 @@ class Tracer:
         source = self.node(u)
         of_inputs = self._base(source) == 0
         if of_inputs and not self.graph.shapes[0] and len(self.given) > axes:
-            self._place_inputs(self.given[-axes - 1], self.given[-axes:])
+            self.place_inputs(self.given[-axes - 1], self.given[-axes:])
         shape = self.graph.shapes[source]
         if len(shape) != axes or (isinstance(u, Neurons) and u.form):
             told = "positions, which inputs= tells by its shape" if of_inputs else "positions"
@@ -540,15 +549,7 @@ class Tracer:
         if shift is not None:
             self._gain(shift, is_factor=False)
         if running is None:
-            axes = len(self.graph.shapes[0])
-            self.graph.batch = self.given[0] if len(self.given) == axes + 2 else int(axes > 0)
-            values = math.prod(self.graph.shapes[self.node(u)], start=self.graph.batch)
-            if not self.given or values < 2:
-                told = "batch normalization in training mode, without a batch: inputs= gives it"
-                raise UnreadableError(told)
-            samples = f"over the {self.graph.batch} inputs that are given"
-            samples += " and their positions" * (axes > 0)
-            self.passed(u, f"batch normalization in training mode, {samples}")
+            self._take_batch(u)
             found: Value = self.norm(u, "batch", eps, {})
         else:
             mean, variance = (np.asarray(each) for each in running)
@@ -559,6 +560,21 @@ class Tracer:
             spread = functions.exact(variance.flat[0].item()) + functions.exact(eps)
             found = self.multiply(self.passed(u, told), 1 / sympy.sqrt(spread))
         return found if gain is None else self.scaled(found, gain)
+
+    def _take_batch(self, u: Value) -> None:
+        """Normalize the inputs that are given together."""
+        axes = len(self.graph.shapes[0])
+        rows = self.given[:1] if len(self.given) == axes + 2 else (int(axes > 0),)
+        self.graph.batch = self.count or rows[0]
+        source = u.node if isinstance(u, Neurons) else self.node(u)
+        if not self.given or math.prod(self.graph.shapes[source], start=self.graph.batch) < 2:
+            told = "batch normalization in training mode, without a batch: inputs= gives it"
+            raise UnreadableError(told)
+        samples = f"over the {self.graph.batch} inputs that are given"
+        samples += " and their positions" * (axes > 0)
+        told = f"batch normalization in training mode, {samples}"
+        if f"{self.where}: {told}" not in self.graph.remarks:
+            self.passed(u, told)
 
     def add(self, left: Value, right: Value, sign: int = 1) -> Value:
         """left + sign·right."""
@@ -682,20 +698,23 @@ class Tracer:
         number = functions.exact(exponent)
         return self.apply(lambda a: a**number, u)
 
-    def mean(self, u: Value) -> Value:
-        """Σ_i u_i/n, of what is linear or quadratic in a node's entries."""
+    def mean(self, u: Value, over_batch: bool = False) -> Value:
+        """Σ_i u_i/n, of what is linear or quadratic in a node's entries; or at each neuron the mean
+        over the inputs of a batch and their positions."""
         if not isinstance(u, Neurons):
             raise UnreadableError("a mean of what is no layer")
         try:
             terms = sympy.Poly(sympy.expand(u.expr), z).terms()
         except sympy.PolynomialError:
             terms = [((3,), sympy.S.One)]
+        if over_batch:
+            self._take_batch(u)
         if any(degree > 2 for (degree,), _ in terms):
             made = Neurons(self.node(u))
             if made.node == u.node:
                 raise UnreadableError("a mean of powers beyond squares")
-            return self.mean(made)
-        means = (sympy.S.One, _MEAN, _SQUARE)
+            return self.mean(made, over_batch)
+        means = (sympy.S.One, *(_OF_BATCH if over_batch else (_MEAN, _SQUARE)))
         total = sympy.Add(*(factor * means[degree] for (degree,), factor in terms))
         return Collective(u.node, total)
 
@@ -747,7 +766,7 @@ class Tracer:
 
     def _materialized(self, u: Neurons) -> int:
         width = self.graph.widths[u.node]
-        if not u.expr.has(_MEAN, _SQUARE):
+        if not u.expr.has(*_MEANS):
             function, factor = self._function(u.expr)
             made = self.graph.add(Applied(u.node, function), width, self.origin)
             return made if factor == 1 else self._scaled(made, factor)
@@ -788,7 +807,9 @@ class Tracer:
         while at != node:
             ((own, at),) = self.graph.nodes[at].terms  # type: ignore[union-attr]
             factor *= own
-        named = {z: factor * z, _MEAN: factor * _MEAN, _SQUARE: factor**2 * _SQUARE}
+        named = {z: factor * z}
+        named |= {each: factor * each for each in _MEANS[::2]}
+        named |= {each: factor**2 * each for each in _MEANS[1::2]}
         return replace(u, node=node, expr=u.expr.subs(named, simultaneous=True))
 
     def on_one_node(self, *values: Value) -> tuple[Value, ...]:
@@ -930,14 +951,16 @@ def _apart(left: Value, right: Value) -> bool:
 
 def _as_norm(u: Neurons) -> tuple[Norm, sympy.Expr]:
     """The norm in f(u_i; m, q), and what is done to the normalized entries."""
-    centred = z - _MEAN if u.expr.has(_MEAN) else z
-    spread = _SQUARE - _MEAN**2 if u.expr.has(_MEAN) else _SQUARE
+    is_of_batch = u.expr.has(*_OF_BATCH)
+    mean, square = _OF_BATCH if is_of_batch else (_MEAN, _SQUARE)
+    centred = z - mean if u.expr.has(mean) else z
+    spread = square - mean**2 if u.expr.has(mean) else square
     y = sympy.Symbol("_y", real=True)
     found = sympy.factor_terms(u.expr)
     roots = [
         each
         for each in found.atoms(sympy.Pow)
-        if each.exp in (sympy.Rational(-1, 2), sympy.Rational(1, 2)) and each.has(_SQUARE)
+        if each.exp in (sympy.Rational(-1, 2), sympy.Rational(1, 2)) and each.has(square)
     ]
     for root in roots:
         rest = sympy.expand(root.base - spread)
@@ -945,8 +968,8 @@ def _as_norm(u: Neurons) -> tuple[Norm, sympy.Expr]:
             continue
         replaced = found.subs(z, y * sympy.sqrt(spread + rest) + (z - centred))
         outer = sympy.simplify(replaced)
-        if outer.free_symbols <= {y}:
-            kind = "layer" if u.expr.has(_MEAN) else "rms"
+        if outer.free_symbols <= {y} and (centred != z or not is_of_batch):
+            kind = "batch" if is_of_batch else "layer" if centred != z else "rms"
             return Norm(u.node, kind, sympy.nsimplify(rest)), outer.subs(y, z)
     raise UnreadableError(f"{u.expr} with means over neurons, which is no norm that is known")
 

@@ -9,9 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from derive.errors import InputError
+
 from ...arrays import Array
 from ..graph import Graph
 from ..laws import Law
+
+
+def unit_vectors(tokens: Array, count: int) -> Array:
+    """The unit vectors, (…, count), of tokens by their numbers.
+
+    Raises InputError for others than 0, …, count − 1.
+    """
+    if np.any((tokens != np.rint(tokens)) | (tokens < 0) | (tokens >= count)):
+        raise InputError("inputs", "numbers of tokens", f"whole ones from 0 to {count - 1}")
+    return np.asarray(np.eye(count)[tokens.astype(int)])
 
 
 class Reading(ABC):

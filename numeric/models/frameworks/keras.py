@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,10 +21,12 @@ from derive.errors import InputError
 from ...arrays import Array
 from .. import functions
 from ..graph import Graph
+from ..heads import ROWS, TOKENS, Heads, as_matrix, attended, causal, permuted, reshaped
 from ..outputs import chosen, named
+from ..parts import part
 from ..signals import everywhere, windows
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, beside, refused
-from .base import Reading
+from .base import Reading, unit_vectors
 
 Values = Mapping[str, Any]
 
@@ -51,7 +54,12 @@ class KerasReading(Reading):
         self._function = _to(self._function, output)
         own = self._function.inputs[0].shape[1:]
         given = own if None not in own or inputs is None else inputs.shape[-len(own) :]
-        self.graph = self._read(tuple(given))
+        every = [*_layers(model)]
+        self._orders = {each.kernel.path: _order(each) for each in every if _is_einsum(each)}
+        count = 0 if inputs is None or inputs.ndim == len(own) else len(inputs)
+        self.graph = self._read(tuple(given), count)
+        if any(isinstance(each, keras.layers.Embedding) for each in self._function.layers):
+            self.takes = tuple(given)
         self._shapes: dict[Any, tuple[int, ...]] = {}
         self._weights = {each.path: each for each in model.trainable_variables}
         self._programs: dict[Any, Any] = {}
@@ -78,13 +86,18 @@ class KerasReading(Reading):
         """See `Reading`."""
         columns = zip(self._paths, zip(*made, strict=True), strict=True)
         stacked = {path: np.array(each, float) for path, each in columns}
-        own = {path: np.array([*map(_matrix, values)]) for path, values in stacked.items()}
+        own = {
+            path: np.array([self._matrix(path, one) for one in each])
+            for path, each in stacked.items()
+        }
         return self.graph.with_parts(own)
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
         start, end = (self.graph.origins[at] for at in (source, node))
         x = np.zeros((states.shape[1], *self.axes), np.float32)
+        if source == 0:
+            states = np.array([self.prepare(each) for each in states])
         if self.graph.shapes[0]:
             states = states.reshape(*states.shape[:2], *self._shape(start))
 
@@ -98,7 +111,7 @@ class KerasReading(Reading):
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
         """See `Reading`."""
-        origins = tuple(self.graph.origins[at] for at in nodes)
+        origins, X = tuple(self.graph.origins[at] for at in nodes), self.prepare(X)
 
         def one(rows: Any) -> Any:
             with tensorflow.GradientTape(persistent=True) as tape:
@@ -111,6 +124,7 @@ class KerasReading(Reading):
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
         end, start = (self.graph.origins[at] for at in (node, source))
+        x = self.prepare(x)
 
         def one(row: Any) -> Any:
             with tensorflow.GradientTape() as tape:
@@ -123,6 +137,10 @@ class KerasReading(Reading):
             return tensorflow.reshape(slopes, (output.shape[-1], -1))
 
         return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
+
+    def prepare(self, X: Array) -> Array:
+        """See `Reading`: of tokens their unit vectors."""
+        return X if self.takes is None else unit_vectors(X, self.graph.widths[0])
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
@@ -179,15 +197,25 @@ class KerasReading(Reading):
 
     def _values(self) -> dict[str, Array]:
         found = {path: np.asarray(self._weights[path].value, float) for path in self._paths}
-        return {path: _matrix(value) for path, value in found.items()}
+        return {path: self._matrix(path, value) for path, value in found.items()}
+
+    def _matrix(self, path: str, value: Array) -> Array:
+        """A kernel (*size, in, out) as a matrix (out, in·size), and one of `EinsumDense` by its
+        equation; biases as they are, side by side."""
+        if value.ndim < 2 or path.rsplit("/", 1)[-1] == "bias":
+            return value.ravel()
+        last = value.ndim - 1
+        order, outer = self._orders.get(path, ((last, last - 1, *range(last - 1)), 1))
+        moved = value.transpose(order)
+        return moved.reshape(math.prod(moved.shape[:outer]), -1)
 
     def _initialize(self, seed: int) -> None:
         if self._make is not None:
             keras.utils.set_random_seed(seed)
             self._model.set_weights(self._make(seed).get_weights())
             return
-        for layer in self._model.layers:
-            for name in ("kernel", "bias"):
+        for layer in _layers(self._model):
+            for name in ("kernel", "bias", "embeddings"):
                 variable, given = (
                     getattr(layer, name, None),
                     getattr(layer, f"{name}_initializer", None),
@@ -221,6 +249,10 @@ class KerasReading(Reading):
         def operation(op: Any) -> Callable[..., Any]:
             def done(*args: Any, **kwargs: Any) -> Any:
                 kwargs.pop("training", None)
+                if isinstance(op, keras.layers.Embedding):
+                    return kept((op.name, False), X @ op.embeddings)
+                if _is_of_batches(op):
+                    return kept((op.name, False), _normalized(op, args[0], self.graph.batch))
                 if not isinstance(op, _WITH_ACTIVATION):
                     return kept((op.name, False), op(*args, **kwargs))
                 activation, op.activation = op.activation, keras.activations.linear
@@ -232,12 +264,14 @@ class KerasReading(Reading):
 
             return done
 
-        self._function._run_through_graph(X, operation)
+        given_ids = tensorflow.argmax(X, -1) if self.takes else X
+        self._function._run_through_graph(given_ids, operation)
         return [found[each] for each in origins]
 
-    def _read(self, shape: tuple[int, ...]) -> Graph:
+    def _read(self, shape: tuple[int, ...], count: int) -> Graph:
         tracer, faults = Tracer(), list[tuple[str, str]]()
         tracer.channels_last, tracer.given = True, (shape[-1], *shape[:-1])
+        tracer.count = count
         tracer.rows_of_inputs = True
         for layer in self._function.layers:
             kind = type(layer).__name__
@@ -249,12 +283,13 @@ class KerasReading(Reading):
             raise refused(self._model, faults)
 
         def operation(op: Any) -> Callable[..., Any]:
-            def done(*args: Any, **_: Any) -> Value:
+            def done(*args: Any, **kwargs: Any) -> Value:
                 tracer.where, tracer.origin = op.name, (op.name, isinstance(op, _WITH_ACTIVATION))
                 kind = type(op).__name__
                 if kind not in _LAYERS:
                     raise UnreadableError(f"the operation {kind}")
-                found: Value = _LAYERS[kind](tracer, op, *args)
+                options = {name: kwargs[name] for name in _OPTIONS.get(kind, ()) if name in kwargs}
+                found: Value = _LAYERS[kind](tracer, op, *args, **options)
                 return found
 
             return done
@@ -262,6 +297,8 @@ class KerasReading(Reading):
         try:
             result = self._function._run_through_graph(Neurons(0), operation)
             found = result[0] if isinstance(result, list | tuple) else result
+            if isinstance(found, Heads):
+                raise UnreadableError("an output whose neurons are several axes: reshape it to one")
             return tracer.finish(found)
         except UnreadableError as error:
             raise refused(self._model, [(tracer.where, str(error))]) from None
@@ -286,12 +323,54 @@ def _to(function: Any, output: str | None) -> Any:
     return function if len(named(returned)) == 1 else keras.Model(function.inputs, found)
 
 
-def _matrix(value: Array) -> Array:
-    """A kernel (*size, in, out) as a matrix (out, in·size); biases as they are."""
-    if value.ndim < 2:
-        return value
-    moved = value.transpose(value.ndim - 1, value.ndim - 2, *range(value.ndim - 2))
-    return moved.reshape(len(moved), -1)
+def _layers(model: Any) -> Iterator[Any]:
+    """All layers, those inside others too."""
+    yield from model._flatten_layers(include_self=False)
+
+
+def _is_einsum(layer: Any) -> bool:
+    return isinstance(layer, keras.layers.EinsumDense) and layer.built
+
+
+def _summed(layer: Any) -> tuple[int, ...]:
+    """The axes of the kernel of an `EinsumDense` that are summed over, as what it is applied to has
+    them; what stays of that must come first, and the others of the kernel last."""
+    terms, into = layer.equation.replace("...", "").split("->")
+    of_u, of_W = terms.split(",")
+    inner = [each for each in of_u if each in of_W]
+    outer = [each for each in of_W if each not in inner]
+    is_last = of_u.endswith("".join(inner)) and into == of_u[: -len(inner)] + "".join(outer)
+    if not inner or not is_last:
+        raise UnreadableError(
+            f"an EinsumDense of {layer.equation}: read are sums over the last axes, as ab,bc->ac"
+        )
+    return tuple(of_W.index(each) for each in inner)
+
+
+def _order(layer: Any) -> tuple[tuple[int, ...], int]:
+    """The axes of the kernel that are out, then those that are in, and how many are out."""
+    try:
+        inner = _summed(layer)
+    except UnreadableError:  # which is refused where it is read
+        inner = ()
+    outer = [axis for axis in range(layer.kernel.ndim) if axis not in inner]
+    return (*outer, *inner), len(outer)
+
+
+def _is_of_batches(layer: Any) -> bool:
+    """True for batch normalization as `fit` computes it: over the inputs of a batch."""
+    return isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+
+
+def _normalized(layer: Any, rows: Any, m: int) -> Any:
+    """Batch normalization of rows that are several batches of m inputs."""
+    batches = tensorflow.reshape(rows, (-1, m, *rows.shape[1:]))
+    axes = [*range(1, len(batches.shape) - 1)]
+    mean, variance = tensorflow.nn.moments(batches, axes, keepdims=True)
+    found = (batches - mean) / tensorflow.sqrt(variance + layer.epsilon)
+    found = found if layer.gamma is None else found * layer.gamma
+    found = found if layer.beta is None else found + layer.beta
+    return tensorflow.reshape(found, tensorflow.shape(rows))
 
 
 def _parameter(variable: Any) -> Parameter:
@@ -303,6 +382,89 @@ def _dense(tracer: Tracer, layer: Any, u: Value) -> Value:
     kernel = _parameter(layer.kernel)
     z = tracer.linear(u, replace(kernel, value=kernel.value.T), bias)
     return _activated(tracer, layer.activation, z)
+
+
+def _einsum(tracer: Tracer, layer: Any, u: Any) -> Any:
+    """A matrix of several axes, whose biases have all that are out."""
+    inner = _summed(layer)
+    if len(inner) != (len(u.sizes) if isinstance(u, Heads) else 1):
+        raise UnreadableError(f"an EinsumDense of {layer.equation} of what has other axes")
+    matrix, sizes = as_matrix(_parameter(layer.kernel), inner)
+    bias = None if layer.bias is None else _parameter(layer.bias)
+    if bias is not None:
+        bias = replace(bias, value=bias.value.ravel())
+    z = tracer.linear(u.u if isinstance(u, Heads) else u, matrix, bias)
+    found = _activated(tracer, layer.activation, z)
+    if len(sizes) < 2:
+        return found
+    if not isinstance(found, Neurons):
+        raise UnreadableError("neurons along several axes of what is no layer")
+    places = (TOKENS,) * len(tracer.graph.shapes[found.node])
+    return Heads(found, sizes, (ROWS, *places, *range(len(sizes))))
+
+
+def _attended(
+    tracer: Tracer,
+    layer: Any,
+    query: Any,
+    value: Any,
+    key: Any = None,
+    attention_mask: Any = None,
+    use_causal_mask: bool = False,
+    return_attention_scores: bool = False,
+) -> Any:
+    if value != query or key not in (None, query):
+        raise UnreadableError("attention between two values: self attention is read")
+    if return_attention_scores or getattr(layer, "_use_gate", False):
+        raise UnreadableError("attention with a gate, or whose weights are returned")
+    if getattr(layer, "_sliding_window", None) is not None:
+        raise UnreadableError("attention with a sliding window: give it as attention_mask")
+    if isinstance(query, Neurons) and query.node == 0:
+        raise UnreadableError("attention before the inputs meet a matrix: put a Dense in front")
+    q, k, v = (
+        permuted(tracer, _einsum(tracer, each, query), (0, 2, 1, 3))
+        for each in (layer.query_dense, layer.key_dense, layer.value_dense)
+    )
+    tracer.dropped(query, layer.dropout)
+    masks = [causal(tracer, q)] if use_causal_mask and isinstance(q, Heads) else []
+    if attention_mask is not None:
+        try:
+            table = np.asarray(attention_mask).astype(bool)
+        except (TypeError, ValueError):
+            raise UnreadableError("a mask that is made from the inputs") from None
+        masks.append(~table.reshape(table.shape[-2:]) if table.size else table)
+    found = attended(tracer, q, k, v, None, masks)
+    joined = permuted(tracer, found, (0, 2, 1, 3)) if isinstance(found, Heads) else found
+    return _einsum(tracer, layer.output_dense, joined)
+
+
+def _embedded(tracer: Tracer, layer: Any, u: Value) -> Value:
+    """The rows of a table at the numbers of tokens: a matrix of their unit vectors."""
+    count = layer.input_dim
+    if u != Neurons(0) or tracer.graph.widths[0] not in (0, count):
+        raise UnreadableError("an Embedding of other numbers than the inputs, or of another size")
+    if layer.mask_zero:
+        raise UnreadableError("mask_zero: give inputs without padding, and leave it out")
+    if len(tracer.given) != 1:
+        raise UnreadableError("an Embedding of inputs with several axes: tokens are one axis")
+    tracer.place_inputs(count, tracer.given)
+    return tracer.linear(Neurons(0), _parameter(layer.embeddings).T, None)
+
+
+def _batch_normalized(tracer: Tracer, layer: Any, u: Value) -> Value:
+    """As `fit` computes it, or, if the layer is not trainable, as in evaluation."""
+    if layer.axis not in (-1, len(layer.input.shape) - 1):
+        raise UnreadableError("batch normalization of another axis than the last")
+    gains = [None if each is None else _parameter(each) for each in (layer.gamma, layer.beta)]
+    statistics = layer.moving_mean.value, layer.moving_variance.value
+    running = None if layer.trainable else (np.asarray(statistics[0]), np.asarray(statistics[1]))
+    return tracer.batch_norm(u, layer.epsilon, gains, running)
+
+
+def _reshape(tracer: Tracer, layer: Any, u: Any) -> Any:
+    if not isinstance(u, Heads) and (u.node == 0 or len(tracer.graph.shapes[u.node]) != 1):
+        raise UnreadableError("Reshape, but of the neurons of tokens: Flatten is read")
+    return reshaped(tracer, u, [0, *layer.output.shape[1:]])
 
 
 def _convolved(tracer: Tracer, layer: Any, u: Value) -> Value:
@@ -408,21 +570,19 @@ def _rescaled(tracer: Tracer, u: Value, scale: Any, offset: Any) -> Value:
 
 
 _WITH_ACTIVATION = tuple(
-    getattr(keras.layers, name) for name in ("Dense", "Conv1D", "Conv2D", "Conv3D")
+    getattr(keras.layers, name) for name in ("Dense", "EinsumDense", "Conv1D", "Conv2D", "Conv3D")
 )
 _REASONS = {
     "MaxPooling": "the largest of several positions is no function of one",
     "GlobalMaxPooling": "the largest of several positions is no function of one",
-    "BatchNormalization": "it makes the inputs of a batch depend on each other in training, and in "
-    "evaluation normalizes nothing at the start: leave it out, or read the model in torch",
-    "MultiHeadAttention": "attention is read of torch, as nn.MultiheadAttention or q @ k.mT",
     "GroupNormalization": "GroupNorm is read of torch; LayerNormalization is read here",
     "Normalization": "do it to the inputs before the model, and give these",
-    "Embedding": "embeddings are read of torch; or give unit vectors, and a Dense without biases",
     "ZeroPadding": "use padding='same' of the convolution",
-    "EinsumDense": "write it as Dense",
     "Softmax": "a softmax is no function of one neuron: end the model before it",
-    "Reshape": "only Flatten is read",
+    **dict.fromkeys(
+        ("GroupQueryAttention", "Attention", "AdditiveAttention"),
+        "self attention is read as MultiHeadAttention",
+    ),
 }
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "relu": functions.relu,
@@ -442,8 +602,20 @@ _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "hard_sigmoid": functions.hard_sigmoid,
     "tanh_shrink": lambda u: u - sympy.tanh(u),
 }
-_LAYERS: dict[str, Callable[..., Value]] = {
+_OPTIONS = {
+    "MultiHeadAttention": (
+        *("key", "attention_mask", "use_causal_mask", "return_attention_scores", "value", "query"),
+    ),
+}
+_LAYERS: dict[str, Callable[..., Any]] = {
     "Dense": _dense,
+    "EinsumDense": _einsum,
+    "MultiHeadAttention": _attended,
+    "Embedding": _embedded,
+    "BatchNormalization": _batch_normalized,
+    "Reshape": _reshape,
+    "Permute": lambda tracer, layer, u: permuted(tracer, u, (0, *layer.dims)),
+    "GetItem": lambda tracer, layer, u, key: part(tracer, u, key),
     "Activation": lambda tracer, layer, u: _activated(tracer, layer.activation, u),
     "ReLU": lambda tracer, layer, u: tracer.apply(
         functions.relu, u, layer.negative_slope, layer.max_value, layer.threshold

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 import sympy
 from jax.extend import core
@@ -17,6 +21,7 @@ from derive.errors import InputError
 from ....arrays import Array
 from ... import functions
 from ...graph import Graph
+from ...heads import Heads, as_matrix
 from ...signals import everywhere, selected, windows
 from ...tracing import (
     Beside,
@@ -26,9 +31,12 @@ from ...tracing import (
     Tracer,
     UnreadableError,
     Value,
+    as_matrices,
     beside,
     refused,
 )
+from . import attention
+from .attention import Numbers, Placed
 
 Place: TypeAlias = tuple[int, ...]
 """Where in a jaxpr: the numbers of equations, from the outermost."""
@@ -64,22 +72,44 @@ def _called(equation: Any) -> Any:
     return None
 
 
+@dataclass
+class Layouts:
+    """How what a model holds is what its graph has.
+
+    Attributes:
+        orders: of each matrix or filter the order of its axes that is (out, …, in, …), and how many
+            of them are out.
+        tables: the places where rows of a table are taken at the numbers of tokens, and its path.
+    """
+
+    orders: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    tables: dict[Place, str] = field(default_factory=dict)
+
+
 def traced(
     model: Any,
     closed: Any,
     names: Sequence[str],
     values: Mapping[str, Array],
     channels_last: bool,
-) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a model, and of each matrix whether its axes are (in, out), of a filter the
-    order of its axes that is (out, in, …).
+    has_rows: bool = True,
+    count: int = 0,
+) -> tuple[Graph, Layouts, bool]:
+    """The graph of a model, its layouts, and whether the neurons of its inputs are their last axis.
+
+    Arguments:
+        has_rows: whether the first axis of its inputs is that of examples.
+        count: of these, if they are a batch.
 
     Raises InputError for what cannot be read, by where it is in the jaxpr.
     """
-    tracer, turned = Tracer(), dict[str, Any]()
+    tracer, layouts = Tracer(), Layouts()
     shape = closed.jaxpr.invars[-1].aval.shape
-    tracer.channels_last = tracer.rows_of_inputs = channels_last
-    tracer.given = (shape[-1], *shape[1:-1]) if channels_last else tuple(shape)
+    tracer.channels_last, tracer.rows_of_inputs = channels_last, True
+    tracer.given = (shape[-1], *shape[1:-1]) if channels_last else (1, *shape)[has_rows:]
+    tracer.count = count
+    is_of_tokens = np.issubdtype(closed.jaxpr.invars[-1].aval.dtype, np.integer)
+    inputs: Any = Numbers(shape[-1]) if is_of_tokens else Neurons(0)
     given = [Parameter(name, values[name]) if name in values else None for name in names]
 
     def handle(equation: Any, inputs: list[Any], place: Place) -> Any:
@@ -87,21 +117,31 @@ def traced(
         frames = equation.source_info.name_stack
         tracer.where = (
             f"{equation.primitive.name} in {frames}" if str(frames) else str(equation.primitive)
-        )
+        ) + line(equation)
+        if _is_counted(inputs):
+            atoms = zip(inputs, equation.invars, strict=True)
+            done = equation.primitive.bind(*(_array(*e) for e in atoms), **equation.params)
+            return list(done) if equation.primitive.multiple_results else [done]
+        if any(isinstance(each, Heads | Placed | Numbers) for each in inputs):
+            return _with_heads(tracer, equation, inputs, place, layouts)
         operands = [_operand(each) for each in inputs]
         if equation.primitive.name == "dot_general":
-            return [_product(tracer, equation, operands, turned)]
+            return [_product(tracer, equation, operands, layouts)]
         if equation.primitive.name == "conv_general_dilated":
-            return [_convolved(tracer, equation, operands, turned)]
+            return [_convolved(tracer, equation, operands, layouts)]
         if equation.primitive.name == "split":
             return _cut(tracer, equation, operands[0])
+        if equation.primitive.name in {"gather", "dynamic_slice"}:
+            return [_rows(equation, operands[0], inputs[1:])]
         return [_apply(tracer, equation, operands)]
 
     try:
-        (out,) = walk(closed.jaxpr, closed.consts, [*given, Neurons(0)], handle)
+        (out,) = walk(closed.jaxpr, closed.consts, [*given, inputs], handle)
+        if isinstance(out, Heads):
+            raise UnreadableError("an output whose neurons are several axes: reshape it to one")
         if not isinstance(out, Neurons):
             raise UnreadableError("an output that is no layer's values")
-        return tracer.finish(out), turned
+        return tracer.finish(out), layouts, channels_last or tracer.inputs_last
     except UnreadableError as error:
         raise refused(model, [(tracer.where, str(error))]) from None
     except InputError as error:
@@ -112,13 +152,106 @@ def traced(
         raise refused(model, [(tracer.where, "this operation with such arguments")]) from None
 
 
+_NUMBERS = (np.ndarray, np.generic, jax.Array, int, float, bool)
+
+
+def _is_counted(given: Sequence[Any]) -> bool:
+    """True if these are computed as they are: whole numbers, choices, and tables; not numbers that
+    are one and may have a name, as √2."""
+    if not all(isinstance(each, (*_NUMBERS, sympy.Basic)) for each in given):
+        return False
+    arrays = [np.asarray(each) for each in given if isinstance(each, _NUMBERS)]
+    own = [e for e in arrays if e.dtype.kind != "f" or not e.size or (e != e.flat[0]).any()]
+    return bool(own) or not given
+
+
+def _array(value: Any, atom: Any) -> Any:
+    """A number as an operand of an equation."""
+    if not isinstance(value, sympy.Basic):
+        return value
+    number = bool(value) if value in (sympy.true, sympy.false) else float(value)
+    return np.full(atom.aval.shape, number, atom.aval.dtype)
+
+
+def line(equation: Any) -> str:
+    """Where in the user's code an equation is made, in words."""
+    trace = equation.source_info.traceback
+    frames = () if trace is None else trace.frames
+    user = next((each for each in frames if not each.file_name.startswith(_OTHERS)), None)
+    return "" if user is None else f" ({os.path.basename(user.file_name)}, line {user.line_num})"
+
+
+_FRAMEWORKS = [jax, *filter(None, map(sys.modules.get, ("flax", "equinox")))]
+_OTHERS = ("<", os.path.dirname(__file__), *(str(each.__path__[0]) for each in _FRAMEWORKS))
+"""Where frames are no user's."""
+
+
+def _with_heads(
+    tracer: Tracer, equation: Any, inputs: list[Any], place: Place, layouts: Layouts
+) -> list[Any]:
+    name = equation.primitive.name
+    if name == "gather" and isinstance(inputs[0], Parameter):
+        layouts.tables[place] = inputs[0].path
+        return [_placed_rows(tracer, equation, *inputs)]
+    given = [_number(each) for each in inputs]
+    if name == "dot_general" and any(isinstance(each, Parameter) for each in given):
+        return [_product(tracer, equation, given, layouts)]
+    own = [each for each in given if isinstance(each, Heads)]
+    entries = own and all(isinstance(e, sympy.Basic) or _is_like(e, own[0]) for e in given)
+    if entries and (name in _SCALARS or name in _RELATIONS or name in _ENTRYWISE):
+        made = _apply(tracer, equation, [getattr(each, "u", each) for each in given])
+        return [replace(own[0], u=made)]
+    found = attention.called(tracer, equation, given)
+    return found if isinstance(found, list) else [found]
+
+
+def _number(value: Any) -> Any:
+    """A number as an expression, and other arrays as they are."""
+    if not isinstance(value, _NUMBERS):
+        return value
+    array = np.asarray(value)
+    is_one = array.size and array.dtype.kind in "fi" and (array == array.flat[0]).all()
+    return _operand(array) if is_one else array
+
+
+def _is_like(u: Any, other: Heads) -> bool:
+    return isinstance(u, Heads) and (u.sizes, u.order) == (other.sizes, other.order)
+
+
+def _placed_rows(tracer: Tracer, equation: Any, table: Parameter, at: Numbers) -> Value:
+    """The rows of a table at the numbers of tokens: a matrix of their unit vectors."""
+    count, width = table.shape
+    if tracer.graph.widths[0] not in (0, count):
+        raise UnreadableError(f"{table.path}, of {count} rows: another table of tokens has others")
+    if equation.outvars[0].aval.size != at.count * width:
+        raise UnreadableError(f"entries of {table.path} that are no rows")
+    tracer.inputs_last = True
+    tracer.place_inputs(count, (at.count,))
+    return tracer.linear(Neurons(0, form=tracer.behind), table.T, None)
+
+
+def _rows(equation: Any, table: Any, at: Sequence[Any]) -> Any:
+    """Some rows of a table, as a fixed matrix times it."""
+    if not isinstance(table, Parameter) or not all(isinstance(each, _NUMBERS) for each in at):
+        raise UnreadableError("entries of a layer that are taken one by one: use each, in order")
+    numbers = attention.rows(equation, table, at) if len(table.shape) == 2 else None
+    if numbers is None:
+        raise UnreadableError(f"entries of {table.path} that are no rows")
+    if np.array_equal(numbers, np.arange(len(table.value))):
+        return table
+    chosen = Parameter("rows", np.eye(len(table.value))[numbers], is_fixed=True)
+    return as_matrices(chosen) @ as_matrices(table)
+
+
 def _operand(value: Any) -> Any:
     """A number as an expression, other arrays by one value, where they have but one."""
-    if value is None or isinstance(value, Neurons | Beside | Collective | Parameter | sympy.Basic):
+    if value is None or not isinstance(value, _NUMBERS):
         return value
     array = np.asarray(value)
     if array.dtype == bool:
-        return sympy.true if array.all() else sympy.false
+        if array.all() or not array.any():
+            return sympy.true if array.all() else sympy.false
+        return Parameter("a constant", array)
     if not np.issubdtype(array.dtype, np.number) or not array.size:
         return None
     if (array == array.flat[0]).all():
@@ -131,47 +264,54 @@ def _short(value: Any) -> str:
     number = value.item()
     if isinstance(number, int):
         return str(number)
-    return str(np.float32(number)) if abs(number) < 1e30 else "1e400"
+    return str(np.float32(number)) if abs(number) < 1e30 else f"{'-' * (number < 0)}1e300"
 
 
-def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, bool]) -> Any:
-    ((left,), (right,)), batch = equation.params["dimension_numbers"]
-    if batch != ((), ()):
-        raise UnreadableError("a product over several axes, as of attention: it is read of torch")
-    u, W, axis = operands[0], operands[1], right
-    if isinstance(u, Parameter):
-        u, W, axis = operands[1], operands[0], left
-    if not isinstance(W, Parameter) or not isinstance(u, Neurons | Beside):
-        raise UnreadableError(
-            "a product of two layers, as in attention, which is read of torch"
-            if isinstance(u, Neurons | Beside)
-            else "a product of two parameters: multiply the layer by one after the other"
-        )
-    if W.path == "a constant" or W.value.ndim != 2:
+def _product(tracer: Tracer, equation: Any, operands: list[Any], layouts: Layouts) -> Any:
+    """W u, where W may have several axes that are out or in, as those of heads."""
+    contracted, batch = equation.params["dimension_numbers"]
+    at = 0 if isinstance(operands[0], Parameter) else 1
+    u, W, own, inner = operands[1 - at], operands[at], contracted[1 - at], contracted[at]
+    shape = equation.invars[1 - at].aval.shape
+    if not isinstance(W, Parameter):
+        return attention.multiplied(tracer, equation, operands)
+    if not isinstance(u, Neurons | Beside | Heads):
+        told = "multiply the layer by one after the other"
+        raise UnreadableError(f"a product of two parameters: {told}")
+    outer = [axis for axis in range(W.value.ndim) if axis not in inner]
+    if W.path == "a constant" or not outer:
         why = f"a product with {W.path} of shape {W.shape}"
         if W.path == "a constant":
             why += ": apply it to the inputs before the model, and give these"
-        elif W.value.ndim > 2:
-            why += ": attention, and neurons along several axes, are read of torch"
         raise UnreadableError(why)
-    is_turned = axis == 0
-    turned[W.path] = is_turned != W.turned
-    shape = equation.invars[operands.index(u)].aval.shape
-    places = () if isinstance(u, Beside) else _places(tracer, u, shape)
-    if (left if u is operands[0] else right) != _channels(places, shape):
-        raise UnreadableError("a product over an axis of positions")
-    value = W.value.T if is_turned else W.value
-    return tracer.linear(u, replace(W, value=value, turned=False), None)
+    places = _places(tracer, u, shape)
+    order = attention.codes(u, places, len(shape))
+    summed = [order[axis] for axis in own]
+    if batch != ((), ()) or sorted(summed) != sorted(code for code in order if code >= 0):
+        raise UnreadableError(
+            "a product over an axis of positions, as of patches that are mixed: a random matrix "
+            "over positions has no theory here; attention, or means over positions, are read"
+        )
+    axes = [axis for _, axis in sorted(zip(summed, inner, strict=True))]
+    turned = [W.value.ndim - 1 - e if W.turned else e for e in (*outer, *axes)]
+    layouts.orders[W.path] = tuple(turned), len(outer)
+    matrix, sizes = as_matrix(W, axes)
+    found = tracer.linear(u.u if isinstance(u, Heads) else u, matrix, None)
+    if not isinstance(u, Heads):  # of inputs the positions are known now
+        order = attention.codes(u, _places(tracer, found, shape), len(shape))
+    free = [code for axis, code in enumerate(order) if axis not in own]
+    behind = list(range(len(sizes)))
+    return attention.placed(tracer, found, sizes, [*behind, *free] if at == 0 else [*free, *behind])
 
 
-def _convolved(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, Any]) -> Any:
+def _convolved(tracer: Tracer, equation: Any, operands: list[Any], layouts: Layouts) -> Any:
     u, W = operands
     if not isinstance(W, Parameter) or W.path == "a constant" or not isinstance(u, Neurons):
         raise UnreadableError("a convolution of two layers, or with a constant")
     params, numbers = equation.params, equation.params["dimension_numbers"]
     if any(each != 1 for each in params["lhs_dilation"]) or params["batch_group_count"] != 1:
         raise UnreadableError("a transposed convolution")
-    turned[W.path] = tuple(numbers.rhs_spec)
+    layouts.orders[W.path] = tuple(numbers.rhs_spec), 1
     own = Parameter(W.path, W.value.transpose(numbers.rhs_spec))
     window = {
         "stride": params["window_strides"],
@@ -185,7 +325,7 @@ def _windowed(tracer: Tracer, equation: Any, u: Any) -> Any:
     """Sums over windows, of which averages are made: their means times their sizes."""
     params, shape = equation.params, equation.invars[0].aval.shape
     size, stride = params["window_dimensions"], params["window_strides"]
-    places = _places(tracer, u, shape) if isinstance(u, Neurons) else ()
+    places = _places(tracer, u, shape)
     others = [s for at, s in enumerate(size) if at not in places]
     dilated = {*params["base_dilation"], *params["window_dilation"]} != {1}
     if not places or any(s != 1 for s in others) or dilated or np.any(params["padding"]):
@@ -247,13 +387,11 @@ def _side_by_side(tracer: Tracer, equation: Any, operands: list[Any]) -> Value:
 def _cut(tracer: Tracer, equation: Any, u: Any) -> list[Any]:
     """Some neurons after others, each as a layer of its own."""
     params, ends = equation.params, [0, *np.cumsum(equation.params["sizes"]).tolist()]
-    if params["axis"] != len(equation.invars[0].aval.shape) - 1 or _has_places(tracer, u):
+    shape = equation.invars[0].aval.shape
+    places = _places(tracer, u, shape)
+    if params["axis"] != _channels(places, shape) or getattr(u, "form", "") == "flat":
         raise UnreadableError("a split that is not of the neurons")
     return [tracer.rows(u, *pair) for pair in pairwise(ends)]
-
-
-def _has_places(tracer: Tracer, u: Any) -> bool:
-    return isinstance(u, Neurons) and bool(tracer.graph.shapes[u.node])
 
 
 def _summed(
@@ -283,8 +421,12 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
         return tracer.power(operands[0], params["y"] if name == "integer_pow" else operands[1])
     if name in {"max", "min"}:
         return _extreme(tracer, name, *operands)
-    if name == "reduce_sum":
+    if name in {"reduce_sum", "psum"}:
         return _reduced(tracer, equation, operands[0])
+    if name == "concatenate" and any(isinstance(each, Parameter) for each in operands):
+        return tracer.side_by_side(operands)
+    if name == "slice" and isinstance(operands[0], Parameter):
+        return _rows(equation, operands[0], ())
     if name == "concatenate":
         return _side_by_side(tracer, equation, operands)
     if name in {"slice", "pad"}:
@@ -317,18 +459,16 @@ def _reshaped(tracer: Tracer, u: Any, equation: Any) -> Any:
     if isinstance(u, Neurons) and tracer.graph.shapes[u.node]:
         return _moved(tracer, u, equation)
     width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
-    axes = tuple(P for P in equation.outvars[0].aval.shape if P != 1)
+    axes = _without_rows(tracer, equation.outvars[0].aval.shape)
     if name == "reshape" and width > 1 and axes != (width,):
-        raise UnreadableError(
-            "neurons along several axes, as of heads or groups: attention and GroupNorm are read "
-            "of torch"
-        )
-    if name == "transpose" and isinstance(u, Neurons):
+        order = attention.codes(u, (), len(equation.invars[0].aval.shape))
+        return attention.split(tracer, u, order, equation)
+    if name == "transpose" and isinstance(u, Neurons) and len(axes) > 1:
         raise UnreadableError("a transposed layer")
     return u
 
 
-def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Neurons:
+def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Any:
     """A signal with its axes in another order, or laid flat."""
     shape, into = (each[0].aval.shape for each in (equation.invars, equation.outvars))
     places = _places(tracer, u, shape)
@@ -339,11 +479,27 @@ def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Neurons:
         start, end = (moved[0], moved[-1] + 1) if moved else (0, 0)
         if moved == tuple(range(start, end)) and neurons in (start - 1, end):
             return replace(u, form="" if (neurons == end) == tracer.channels_last else "turned")
-    elif tuple(P for P in into if P != 1) == tuple(P for P in shape if P != 1):
-        return u
-    elif max(into) == np.prod(into) and max(into) == np.prod(shape):
-        return replace(u, form="flat")
+    else:
+        live, own = (_without_rows(tracer, each) for each in (shape, into))
+        if equation.primitive.name == "squeeze" and {*places} <= {*equation.params["dimensions"]}:
+            return tracer.pooled(replace(u, form=""), _only, len(places))
+        if own == live:
+            return u
+        if own == (math.prod(live),):
+            return replace(u, form="flat")
+        if len(places) == 1:
+            return attention.split(tracer, u, attention.codes(u, places, len(shape)), equation)
     raise UnreadableError("a signal in another shape than one axis for each, or all in one")
+
+
+def _only(shape: tuple[int, ...]) -> Taps:
+    """The only position, as none."""
+    return replace(selected(shape, [[0]] * len(shape)), into=())
+
+
+def _without_rows(tracer: Tracer, shape: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of axes without those of inputs, and of one."""
+    return tuple(P for P in shape[bool(tracer.count) :] if P != 1)
 
 
 def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
@@ -363,11 +519,17 @@ def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
     axes, shape = equation.params["axes"], equation.invars[0].aval.shape
     if not isinstance(u, Neurons):
         raise UnreadableError("a sum of what is no layer")
+    if not axes:
+        return u
     positions = _places(tracer, u, shape)
     if positions and tuple(axes) == positions:
         count = int(np.prod([shape[at] for at in positions]))
         return _summed(tracer, u, everywhere, count, len(positions))
     neurons = _channels(positions, shape)
+    if {*axes} == {*range(len(shape))} - {neurons} and len(shape) > 1:
+        mean = tracer.mean(u, over_batch=True)
+        assert isinstance(mean, Collective)
+        return Collective(mean.node, mean.expr * math.prod(shape[at] for at in axes))
     if tuple(axes) != (neurons,):
         raise UnreadableError("a sum over another axis than the neurons'")
     mean = tracer.mean(u)
@@ -375,8 +537,10 @@ def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
     return Collective(mean.node, mean.expr * shape[neurons])
 
 
-def _places(tracer: Tracer, u: Neurons, shape: Sequence[int]) -> tuple[int, ...]:
+def _places(tracer: Tracer, u: Any, shape: Sequence[int]) -> tuple[int, ...]:
     """The axes of a value's positions."""
+    if not isinstance(u, Neurons):
+        return ()
     axes = len(tracer.graph.shapes[u.node])
     if not axes or u.form == "flat":
         return ()
@@ -423,6 +587,10 @@ _SAME = {
 _RELATIONS: dict[str, Any] = {
     "gt": sympy.Gt, "ge": sympy.Ge, "lt": sympy.Lt, "le": sympy.Le, "ne": sympy.Ne, "eq": sympy.Eq,
 }  # fmt: skip
+_ENTRYWISE = {
+    *("add", "sub", "mul", "div", "max", "min", "pow", "integer_pow", "select_n"),
+    "convert_element_type",
+}
 _SCALARS: dict[str, Callable[..., Any]] = {
     "tanh": sympy.tanh,
     "logistic": functions.sigmoid,

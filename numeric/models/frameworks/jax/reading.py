@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,8 +20,8 @@ from ...graph import Graph, Linear, Rows
 from ...laws import Law
 from ...outputs import chosen
 from ...tracing import refused
-from ..base import Reading
-from .jaxprs import Place, traced, walk
+from ..base import Reading, unit_vectors
+from .jaxprs import Layouts, Place, traced, walk
 
 _OTHER_GRADIENTS = (
     "its gradients are not those of what it computes, as with a jax.custom_jvp or custom_vjp of "
@@ -52,8 +53,10 @@ class JaxReading(Reading):
         self._values = {
             path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
         }
-        self.channels_last = framework != "equinox"
-        self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
+        self.channels_last, self._tokens = framework != "equinox", 0
+        self._jaxpr, self.graph, self._layouts, self.channels_last = self._read(
+            model, apply, inputs
+        )
         self._check_gradients(model)
         self.graph.remarks += _dropped(model)
         self._biases = {each.bias for each in self.graph.nodes if isinstance(each, Linear)}
@@ -72,6 +75,7 @@ class JaxReading(Reading):
         flat = [leaf for _, leaf in self._leaves]
         trained = [at for at, (name, _) in enumerate(self._leaves) if name in self._values]
         x = jax.random.normal(jax.random.PRNGKey(0), self._shape)
+        x = x.argmax(-1) if self.takes else x
 
         def gradients(run: Callable[[list[Any]], Any]) -> list[Array]:
             def total(own: list[Any]) -> Any:
@@ -103,6 +107,15 @@ class JaxReading(Reading):
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         return [(_path(path), leaf) for path, leaf in found], structure, apply
 
+    def _has_statistics(self, model: Any) -> bool:
+        """True if it has batch normalizations."""
+        if isinstance(model, tuple):
+            return not isinstance(model[1], dict) or "batch_stats" in model[1]
+        nnx = sys.modules.get("flax.nnx")
+        if nnx is None or not isinstance(model, nnx.Module):
+            return False
+        return any(isinstance(each, nnx.BatchNorm) for _, each in nnx.iter_modules(model))
+
     @staticmethod
     def _numbers(leaves: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
         return [
@@ -113,7 +126,7 @@ class JaxReading(Reading):
 
     def _read(
         self, model: Any, apply: Callable[[Any, Any], Any], inputs: Array | None
-    ) -> tuple[Any, Graph, dict[str, Any]]:
+    ) -> tuple[Any, Graph, Layouts, bool]:
         sizes = [inputs.shape[-1]] if inputs is not None else _sizes(self._values)
         shapes = [shape for n_0 in sizes for shape in ((n_0,), (1, n_0))]
         if inputs is not None and inputs.ndim > 2:
@@ -125,22 +138,40 @@ class JaxReading(Reading):
             returned = apply(jax.tree_util.tree_unflatten(self._structure, leaves), x)
             return chosen(returned, self._output)
 
+        if self._has_statistics(model):  # which are of batches
+            several = [] if inputs is None else [inputs.shape]
+            shapes = [*several, *(shape for shape in shapes if shape[0] == 1)]
+        tried: list[tuple[tuple[int, ...], Any]] = [(shape, float) for shape in shapes]
+        if inputs is not None and inputs.ndim == 2 and np.all(inputs == np.rint(inputs)):
+            tried += [(shape, int) for shape in shapes[:: -1 if self.channels_last else 1]]
         errors = []
-        for shape in shapes:
+        for shape, kind in tried:
             try:
-                closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape))
+                closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape, kind))
             except InputError:
                 raise
             except Exception as error:  # of the user's model, of the wrong size for one
                 errors.append(error)
                 continue
+            needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
+            closed = closed.replace(jaxpr=needed)
+            has_rows = len(shape) == (2 if inputs is None else inputs.ndim)
+            is_batch = self._has_statistics(model) and has_rows and shape[0] > 1
+            given = self._names, self._values, self.channels_last, has_rows
+            found = traced(model, closed, *given, shape[0] if is_batch else 0)
+            if is_batch and not found[0].batch:
+                continue  # by running means: each input by itself
             self._shape = shape
-            if self._output is not None:
-                needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
-                closed = closed.replace(jaxpr=needed)
-            return (closed, *traced(model, closed, self._names, self._values, self.channels_last))
+            if kind is int and inputs is not None:
+                self.takes = inputs.shape[1:]
+                self._shape = (*shape, found[0].widths[0])
+            return (closed, *found)
         told = f"it takes no input of {sizes} numbers: {errors[0] if errors else 'no matrix'}"
         raise refused(model, [("model", " ".join(told.split())[:300])])
+
+    def prepare(self, X: Array) -> Array:
+        """See `Reading`: of tokens their unit vectors."""
+        return X if self.takes is None else unit_vectors(X, self._shape[-1])
 
     def draw(self, seed: int) -> Mapping[str, Array]:
         """See `Reading`."""
@@ -213,6 +244,8 @@ class JaxReading(Reading):
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
         start, end = (self.graph.origins[at] for at in (source, node))
+        if source == 0:
+            states = np.array([self.prepare(each) for each in states])
 
         def one(leaves: list[Any], state: Any) -> Any:
             if start is None:
@@ -221,7 +254,8 @@ class JaxReading(Reading):
             return self._run(leaves, x, [end], {start: lambda own: state.reshape(own.shape)})[0]
 
         def rows(leaves: list[Any], states: Any) -> Any:
-            return jax.vmap(one, in_axes=(None, 0))(leaves, states)
+            batches = states.reshape(-1, (self.graph.batch or 1) * states.shape[-1])
+            return jax.vmap(one, in_axes=(None, 0))(leaves, batches)
 
         states = np.reshape(states, (*states.shape[:2], -1))
         given = jax.numpy.asarray(states if len(states) > 1 else states[0])
@@ -231,14 +265,15 @@ class JaxReading(Reading):
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
         """See `Reading`."""
-        places = [self.graph.origins[at] for at in nodes]
+        places, X = [self.graph.origins[at] for at in nodes], self.prepare(X)
         chosen = [self._names.index(path) for path in self._paths]
 
         def grams(leaves: list[Any], X: Any) -> Any:
             def firsts(own: list[Any]) -> list[Any]:
                 all_ = _replaced(leaves, chosen, own)
                 one = jax.vmap(lambda x: self._run(all_, x.reshape(self._shape), places))
-                return [each.reshape(len(X), -1)[:, 0] for each in one(X)]
+                found = one(X[None] if self.graph.batch else X)
+                return [each.reshape(len(X), -1)[:, 0] for each in found]
 
             gradients = jax.jacrev(firsts)([leaves[at] for at in chosen])
             flat = [[each.reshape(len(X), -1) for each in of_place] for of_place in gradients]
@@ -250,6 +285,7 @@ class JaxReading(Reading):
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`: by a shift of the source, which is differentiated by."""
         start, end = (self.graph.origins[at] for at in (source, node))
+        x = self.prepare(x)
 
         def between(leaves: list[Any], x: Any) -> Any:
             return self._between(leaves, x, start, end)
@@ -291,14 +327,20 @@ class JaxReading(Reading):
         found: dict[Any, Any] = {}
 
         def handle(equation: Any, given: list[Any], place: Place) -> Any:
-            outs = _computed(equation, given, place)
+            if place in self._layouts.tables:  # of unit vectors, which are differentiated by
+                shape = equation.outvars[0].aval.shape
+                return moved([(x @ given[0]).reshape(shape)], place)
+            return moved(_computed(equation, given, place), place)
+
+        def moved(outs: list[Any], place: Place) -> list[Any]:
             for at, move in (moves or {}).items():
                 if _whole(at) == place:
                     outs[0] = _with(outs[0], at, move(_some(outs[0], at)))
             found.update({at: _some(outs[0], at) for at in places if _whole(at) == place})
             return outs
 
-        walk(self._jaxpr.jaxpr, self._jaxpr.consts, [*leaves, x], handle)
+        given = x.argmax(-1) if self.takes else x
+        walk(self._jaxpr.jaxpr, self._jaxpr.consts, [*leaves, given], handle)
         return [found[each] for each in places]
 
     def _drawn(self, seed: int) -> list[tuple[str, Any]]:
@@ -317,20 +359,20 @@ class JaxReading(Reading):
         """A leaf as a matrix (out, in), or as biases (out,)."""
         if path in self._biases:
             return value.ravel()
-        value = value.transpose(self._order(path, value.ndim))
-        return value.reshape(len(value), -1)
+        order, outer = self._order(path, value.ndim)
+        value = value.transpose(order)
+        return value.reshape(math.prod(value.shape[:outer]), -1)
 
     def _leaf(self, path: str, matrix: Array, shape: tuple[int, ...]) -> Array:
         """The inverse of `_matrix`."""
-        order = self._order(path, len(shape))
+        order, _ = self._order(path, len(shape))
         moved = matrix.reshape([shape[at] for at in order])
         return moved.transpose(np.argsort(order))
 
-    def _order(self, path: str, axes: int) -> tuple[int, ...]:
-        turned = self._turned.get(path)
-        if isinstance(turned, tuple):
-            return turned
-        return tuple(range(axes))[:: -1 if turned else 1]
+    def _order(self, path: str, axes: int) -> tuple[tuple[int, ...], int]:
+        if path in self.graph.turned:  # a table, or one of positions
+            return (axes - 1, *range(axes - 1)), 1
+        return self._layouts.orders.get(path, (tuple(range(axes)), 1))
 
 
 def _computed(equation: Any, given: list[Any], place: Place) -> list[Any]:
@@ -408,18 +450,51 @@ def keyed(name: str, seed: int) -> Any:
 
 
 def _of_equinox(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
+    """The model in evaluation, but for batch normalizations that are in training. One with a state
+    takes a batch."""
     equinox = sys.modules["equinox"]
-    parameters, rest = equinox.partition(equinox.nn.inference_mode(model), equinox.is_array)
-    return parameters, lambda tree, x: equinox.combine(tree, rest)(x)
+    own, state = model if isinstance(model, tuple) else (model, None)
+
+    def norms(tree: Any) -> list[Any]:
+        leaves = jax.tree_util.tree_leaves(tree, is_leaf=lambda u: isinstance(u, kind))
+        return [each for each in leaves if isinstance(each, kind)]
+
+    kind = equinox.nn.BatchNorm
+    modes = [each.inference for each in norms(own)]
+    own = equinox.nn.inference_mode(own)
+    if not all(modes):
+        own = equinox.tree_at(lambda tree: [each.inference for each in norms(tree)], own, modes)
+    parameters, rest = equinox.partition(own, equinox.is_array)
+    if state is None:
+        return parameters, lambda tree, x: equinox.combine(tree, rest)(x)
+    (name,) = {each.axis_name for each in norms(own)} or {"batch"}
+
+    def apply(tree: Any, x: Any) -> Any:
+        fresh = jax.tree_util.tree_map(lambda leaf: leaf, state)
+        run = jax.vmap(equinox.combine(tree, rest), (0, None), (0, None), axis_name=name)
+        return run(x, fresh)[0]
+
+    return parameters, apply
 
 
 def _of_nnx(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
+    """The model in evaluation, but for batch normalizations that are in training."""
     nnx = sys.modules["flax.nnx"]
     model = nnx.clone(model)
+    norms = [each for _, each in nnx.iter_modules(model) if isinstance(each, nnx.BatchNorm)]
+    modes = [each.use_running_average for each in norms]
     model.eval()
+    for norm, mode in zip(norms, modes, strict=True):
+        norm.use_running_average = mode
     graph, parameters, statistics, rest = nnx.split(model, nnx.Param, nnx.BatchStat, ...)
-    _check_no_batch(model, statistics)
-    return parameters, lambda tree, x: nnx.merge(graph, tree, statistics, rest)(x)
+    if all(modes):
+        _check_statistics(model, statistics)
+
+    def apply(tree: Any, x: Any) -> Any:  # which makes statistics anew, that it changes
+        fresh = jax.tree_util.tree_map(lambda leaf: leaf, statistics)
+        return nnx.merge(graph, tree, fresh, rest)(x)
+
+    return parameters, apply
 
 
 def _dropped(model: Any) -> list[str]:
@@ -440,27 +515,31 @@ def _dropped(model: Any) -> list[str]:
 
 def _of_linen(given: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     model, variables = given
-    _check_no_batch(model, variables.get("batch_stats", {}))
-    return variables, model.apply
+    statistics = {name: each for name, each in variables.items() if name == "batch_stats"}
+    if not statistics:
+        return variables, model.apply
+
+    def apply(tree: Any, x: Any) -> Any:
+        return model.apply(tree | statistics, x, mutable=["batch_stats"])[0]
+
+    return {name: each for name, each in variables.items() if name not in statistics}, apply
 
 
-def _check_no_batch(model: Any, statistics: Any) -> None:
-    """Raise InputError for batch normalization, which is another function in training."""
-    found = jax.tree_util.tree_flatten_with_path(statistics)[0]
-    places = dict.fromkeys(_path(path).rpartition(".")[0] for path, _ in found)
-    if places:
-        why = (
-            "batch normalization, which makes inputs depend on each other in training, and in "
-            "evaluation normalizes nothing at the start: leave it out, or read the model in torch"
-        )
-        raise refused(model, [(place, why) for place in places])
+def _check_statistics(model: Any, statistics: Any) -> None:
+    """Raise InputError for running statistics that are not those of all neurons at the start."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(statistics)[0]:
+        values, place = np.asarray(leaf), _path(path)
+        if np.any(values != (0 if place.endswith("mean") else values.flat[0])):
+            told = "running statistics that are not those of all neurons at the start"
+            raise refused(model, [(place, told)])
 
 
 def _path(path: Any) -> str:
-    names = (
+    names = [
         getattr(each, "key", getattr(each, "name", getattr(each, "idx", each))) for each in path
-    )
-    return ".".join(str(name) for name in names if name != "value")
+    ]
+    is_wrapped = names[1:] and isinstance(path[-1], jax.tree_util.GetAttrKey)
+    return ".".join(map(str, names[:-1] if is_wrapped and names[-1] == "value" else names))
 
 
 def _sizes(values: Mapping[str, Array]) -> list[int]:

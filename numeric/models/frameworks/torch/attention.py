@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,8 @@ from ... import functions
 from ...heads import (
     Heads,
     Scores,
+    attended,
+    causal,
     copied,
     heads,
     lengths,
@@ -137,17 +138,12 @@ def attend(
         count = heads(tracer, query).sizes[0]
         own = (heads(tracer, each) for each in (key, value))
         key, value = (copied(tracer, each, -3, count // each.sizes[0]) for each in own)
-    at = product(tracer, query, transposed(tracer, key, -2, -1))
-    factor = 1 / sympy.sqrt(at.size) if scale is None else functions.exact(scale)
-    scores = times(tracer, at, factor)
-    assert isinstance(scores, Scores)
-    if is_causal:
-        scores = masked(scores, ~np.tri(len(scores.table), dtype=bool), -math.inf)
-    if attn_mask is not None:
-        table = _table(attn_mask)
-        is_choice = table.dtype == bool
-        scores = masked(scores, ~table, -math.inf) if is_choice else shifted(scores, table)
-    return product(tracer, softmax(scores, -1), value)
+    factor = None if scale is None else functions.exact(scale)
+    masks = [causal(tracer, heads(tracer, query))] if is_causal else []
+    table = None if attn_mask is None else _table(attn_mask)
+    if table is not None and table.dtype == bool:
+        masks, table = [*masks, ~table], None
+    return attended(tracer, query, key, value, factor, masks, table)
 
 
 def _table(given: Any) -> Any:

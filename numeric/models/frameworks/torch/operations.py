@@ -22,6 +22,7 @@ from derive.errors import InputError
 
 from ... import functions
 from ...heads import Heads, Scores, product, reshaped
+from ...parts import part, width
 from ...signals import everywhere, selected, windows
 from ...tracing import (
     Beside,
@@ -322,27 +323,20 @@ def _cat(tracer: Tracer, given: Any, dim: int = 0) -> Value:
 
 
 def _chunk(tracer: Tracer, u: Value, chunks: int, dim: int = 0) -> Any:
-    count = _width(tracer, u)
+    count = width(tracer, u)
     return _split(tracer, u, -(-count // chunks), dim)
 
 
 def _split(tracer: Tracer, u: Value, sizes: Any, dim: int = 0) -> Any:
     """Some neurons after others, each as a layer of its own."""
     _check_neurons(tracer, u, dim)
-    count = _width(tracer, u)
+    count = width(tracer, u)
     if not count:
         raise UnreadableError("a part of the inputs: read the network that takes it by itself")
     if isinstance(sizes, int):
         sizes = [min(sizes, count - at) for at in range(0, count, sizes)]
     ends = [0, *np.cumsum(sizes).tolist()]
     return tuple(tracer.rows(u, *pair) for pair in pairwise(ends))
-
-
-def _width(tracer: Tracer, u: Value) -> int:
-    parts = parts_of(u)
-    if not all(isinstance(each, Neurons) for each in parts):
-        raise UnreadableError("a part of what is no layer")
-    return sum(tracer.graph.widths[each.node] for each in parts if isinstance(each, Neurons))
 
 
 def _check_neurons(tracer: Tracer, u: Value, dim: int) -> None:
@@ -406,43 +400,6 @@ def _padded(
         return selected(shape, [places(P, *pair) for P, pair in zip(shape, pairs, strict=True)])
 
     return tracer.pooled(u, taps, axes)
-
-
-def _part(tracer: Tracer, u: Neurons | Beside, at: Any) -> Value:
-    """Some positions of a signal, or some neurons of a layer."""
-    first = u.parts[0] if isinstance(u, Beside) else u
-    axes = len(tracer.graph.shapes[first.node])
-    given = list(at) if isinstance(at, tuple) else [at]
-    if Ellipsis in given:
-        place, missing = given.index(Ellipsis), 3 + axes - len(given)
-        given[place : place + 1] = [slice(None)] * missing
-    given += [slice(None)] * (2 + axes - len(given))
-    neurons = given.pop(-1 if first.form == "turned" else 1)
-    if given[0] != slice(None) or first.form == "flat" or not isinstance(neurons, slice):
-        raise UnreadableError("an index, but of positions or of a slice of neurons")
-    if neurons != slice(None):
-        count = _width(tracer, u)
-        low, high, step = neurons.indices(count)
-        if step != 1 or given[1:] != [slice(None)] * axes:
-            raise UnreadableError("neurons with a step, or of some positions")
-        return tracer.rows(u, low, high)
-    if given[1:] == [slice(None)] * axes:
-        return u
-    if isinstance(u, Beside):
-        raise UnreadableError("some positions of values side by side")
-
-    def taps(shape: tuple[int, ...]) -> Taps:
-        single = [isinstance(each, int) for each in given[1:]]
-        at = [
-            [range(P)[e]] if isinstance(e, int) else range(P)[e]
-            for P, e in zip(shape, given[1:], strict=True)
-        ]
-        found = selected(shape, at)
-        into = tuple(P for P, is_one in zip(found.into, single, strict=True) if not is_one)
-        return replace(found, into=into)
-
-    made = tracer.pooled(replace(u, form=""), taps, axes)
-    return replace(made, form=u.form if tracer.graph.shapes[made.node] else "")
 
 
 def _averaged(axes: int) -> Callable[..., Value]:
@@ -527,7 +484,7 @@ def _sum(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: 
     """A sum over all positions, or over the neurons: the mean times their number."""
     mean = _mean(tracer, u, dim, keepdim)
     if isinstance(mean, Collective) and isinstance(u, Neurons):
-        return tracer.multiply(mean, sympy.Integer(_width(tracer, u)))
+        return tracer.multiply(mean, sympy.Integer(width(tracer, u)))
     assert isinstance(u, Neurons)
     return tracer.multiply(mean, sympy.Integer(math.prod(tracer.graph.shapes[u.node])))
 
@@ -698,7 +655,7 @@ def _item(tracer: Tracer, u: Any, at: Any) -> Any:
     if isinstance(u, tuple):
         return u[at]
     if isinstance(u, Neurons | Beside):
-        return _part(tracer, u, at)
+        return part(tracer, u, at)
     if not isinstance(u, _Size):
         if isinstance(u, Parameter) and u.shape == np.shape(u.value[at]):
             return u
