@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +23,15 @@ from .. import checks
 from ..arrays import Array
 from ..tables.scores import aligned
 from .advice import short
-from .description import Description, read
+from .description import Description, framework_of, read
 from .networks import law_of_weights
 from .sequential import FALSE_ALARMS, one_in
 from .theory import MOST_INPUTS, Theory, rates, theory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from .frameworks.jax import JaxReading
 
 TOLERANCE = 0.15
 """The |slope| in log width that a well parametrised model may have at finite width."""
@@ -167,16 +169,18 @@ def coordinate_check(
     draws: int = _DRAWS,
     seed: int = 0,
 ) -> CoordinateCheck:
-    """Check how the sizes of a torch model's layers, and their changes in training, scale.
+    """Check how the sizes of a model's layers, and their changes in training, scale.
 
     Arguments:
-        model: a function of the width that makes a `torch.nn.Module`.
+        model: a function of the width that makes a `torch.nn.Module`; or what `read` takes of flax
+            and equinox: a module of linen, or a function of a key or `rngs` that makes a model.
         widths: two or more.
         inputs: (m, n_0), or signals as the model takes them.
         targets: (m, outputs); fixed normal numbers by default.
-        optimizers: by name, functions of a model that make its optimizer. By default SGD with a
-            fifth of the rate that is stable at the first width, or 0.1 over the number of inputs
-            where that is not known, and Adam with 0.001.
+        optimizers: by name, functions of a model that make its optimizer; of flax and equinox
+            functions of its parameters, by their paths, that make one of optax. By default SGD
+            with a fifth of the rate that is stable at the first width, or 0.1 over the number of
+            inputs where that is not known, and Adam with 0.001.
         steps: of each optimizer, on ½ Σ (z − y)² over all inputs.
         draws: initializations of each width.
         seed: of the first of them.
@@ -191,7 +195,8 @@ def coordinate_check(
     SGD with one rate, from Θ at infinite width: z − y → (1 − ηΘ)(z − y); after the first step only
     where the rate is stable. Derived here.
 
-    Raises InputError for inputs, widths or targets that do not fit the model.
+    Raises InputError for inputs, widths or targets that do not fit the model; for a model of Keras;
+    and for one of flax or equinox that `read` refuses.
     """
     steps, draws = as_integer("steps", steps, 1), as_integer("draws", draws, 3)
     sizes = _widths(widths)
@@ -232,14 +237,16 @@ class _Width:
         optimizers: Mapping[str, Callable[[Any], Any]] | None,
         seed: int,
     ) -> None:
-        from .frameworks.torch import steps  # noqa: PLC0415  (an extra)
-
-        self._torch, self._make, self.width, self._seed = steps, model, width, seed
+        self._make, self.width, self._seed = model, width, seed
         self.X, self._optimizers, self.remarks = X, optimizers, list[str]()
-        one = steps.made(model, width, seed)
-        outputs = steps.of_modules(one, steps.tensor(X))[-1].shape[1]
-        self.Y = _targets(targets, len(X), outputs)
+        self._framework = framework_of(model(width))
+        if self._framework == "keras":
+            wanted = "a model of torch, flax or equinox: write the same layers in one of these"
+            raise InputError("model", "one of Keras, whose steps are not taken here", wanted)
         self.description, self.theory = self._read()
+        steps = self._steps = self._of_framework()
+        one = steps.made(model, width, seed)
+        self.Y = _targets(targets, len(X), steps.outputs(one, steps.tensor(X)))
         self.kinds: dict[str, str] = {}
         self.rates: dict[str, dict[str, float]] = {}
         if self.description is None:
@@ -249,17 +256,33 @@ class _Width:
 
     def _read(self) -> tuple[Description | None, Theory | None]:
         try:
-            found = read(lambda: self._make(self.width), self.X)
+            is_torch = self._framework == "torch"
+            found = read(
+                (lambda: self._make(self.width)) if is_torch else self._make(self.width), self.X
+            )
             if found.positions or found.structure.ending:
                 self.remarks.append("no theory of signals, or of outputs that were not read")
-                return None, None
+                return (None if is_torch else found), None
             if len(self.X) > MOST_INPUTS:
                 self.remarks.append(f"no theory of more than {MOST_INPUTS} inputs")
                 return found, None
             return found, theory(found, self.X, 1)
         except InputError as error:
+            if self._framework != "torch":
+                raise
             self.remarks.append(f"no theory, as the model is not read: {error.wanted}")
             return None, None
+
+    def _of_framework(self) -> Any:
+        """How the framework takes a step of descent."""
+        if self._framework == "torch":
+            from .frameworks.torch import steps  # noqa: PLC0415  (an extra)
+
+            return steps
+        from .frameworks.jax.steps import Steps  # noqa: PLC0415  (an extra)
+
+        assert self.description is not None
+        return Steps(cast("JaxReading", self.description.reading))
 
     @property
     def stable(self) -> float:
@@ -270,27 +293,27 @@ class _Width:
         return 0.1 / len(self.X) if math.isnan(known) else _SHARE * known
 
     def _values(self, model: Any) -> list[Array]:
-        found: list[Array] = self._record()(model, self._torch.tensor(self.X))
+        found: list[Array] = self._record()(model, self._steps.tensor(self.X))
         return found
 
     def _record(self) -> Any:
         if self.description is None:
-            return self._torch.of_modules
+            return self._steps.of_modules
         nodes = [block.node for block in self.description.structure.blocks]
         reading: Any = self.description.reading
-        return self._torch.of_nodes(reading, nodes)
+        return self._steps.of_nodes(reading, nodes)
 
     def measured(self, steps: int, draws: int, rate: float) -> dict[str, Array]:
         """By optimizer, mean squares of sizes and changes: (draws, steps + 1, layers, 2)."""
         found: dict[str, list[Any]] = {}
-        makers = self._optimizers or self._torch.optimizers({"SGD": rate, "Adam": _ADAM})
+        makers = self._optimizers or self._steps.optimizers({"SGD": rate, "Adam": _ADAM})
         for draw in range(draws):
             for name, maker in makers.items():
-                one = self._torch.made(self._make, self.width, self._seed + draw)
+                one = self._steps.made(self._make, self.width, self._seed + draw)
                 optimizer = maker(one)
-                self.kinds[name] = self._torch.kind_of(optimizer)
-                self.rates[name] = self._torch.rates_of(one, optimizer)
-                run = self._torch.descend(one, optimizer, self.X, self.Y, steps, self._record())
+                self.kinds[name] = self._steps.kind_of(optimizer, one)
+                self.rates[name] = self._steps.rates_of(one, optimizer)
+                run = self._steps.descend(one, optimizer, self.X, self.Y, steps, self._record())
                 found.setdefault(name, []).append(_squares(list(run)))
         return {name: np.array(each) for name, each in found.items()}
 

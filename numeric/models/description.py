@@ -438,6 +438,11 @@ def _framework(model: Any) -> str | None:
     return next((name for name in roots if name in FRAMEWORKS and name in sys.modules), None)
 
 
+def framework_of(model: Any) -> str | None:
+    """The framework of a model, or of what a function makes."""
+    return _framework(_made(model)[0])
+
+
 def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
     """The model, and what makes it again from a seed, where that was given."""
     if _framework(model) is not None:

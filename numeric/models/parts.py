@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -54,3 +55,13 @@ def width(tracer: Tracer, u: Value) -> int:
     if not all(isinstance(each, Neurons) for each in parts):
         raise UnreadableError("a part of what is no layer")
     return sum(tracer.graph.widths[each.node] for each in parts if isinstance(each, Neurons))
+
+
+def merged(tracer: Tracer, u: Neurons) -> Value:
+    """A signal with its positions along one axis."""
+    axes = len(tracer.graph.shapes[u.node])
+
+    def taps(shape: tuple[int, ...]) -> Taps:
+        return replace(selected(shape, [range(P) for P in shape]), into=(math.prod(shape),))
+
+    return u if axes == 1 else tracer.pooled(u, taps, axes)

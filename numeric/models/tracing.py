@@ -981,4 +981,5 @@ def refused(model: object, faults: list[tuple[str, str]]) -> InputError:
         "matrices, biases, scalar functions, LayerNorm or RMSNorm, skips, gates and dropout; "
         f"cannot read {told}"
     )
-    return InputError("model", type(model).__name__, wanted)
+    own = model[0] if isinstance(model, tuple) else model  # beside its variables
+    return InputError("model", type(own).__name__, wanted)

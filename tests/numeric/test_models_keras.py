@@ -93,12 +93,6 @@ def test_one_of_several_outputs_is_read(as_keys, name):
         models.read(with_heads(as_keys))
 
 
-def test_what_cannot_be_read_is_named():
-    model = keras.Sequential([keras.Input((4,)), Dense(4), keras.layers.BatchNormalization()])
-    with pytest.raises(InputError, match="no layer here is a BatchNormalization"):
-        models.read(model)
-
-
 @pytest.mark.slow
 def test_a_matrix_acts_at_each_position():
     """K of the last layer is that of the model's own draws; a false alarm in 10⁶."""
@@ -140,3 +134,129 @@ def test_values_side_by_side_have_columns_of_their_own():
     keras.utils.set_random_seed(4)
     own = np.asarray(beside()(X))
     np.testing.assert_allclose(made.reading.propagate(drawn, 0, X[None], last)[0], own, atol=1e-5)
+
+
+def vision():
+    """A block as in Keras's example of ViT: patches, attention and an MLP, each behind a norm."""
+    layers = keras.layers
+    x = keras.Input((4, 5))
+    z = Dense(16)(x)
+    y = layers.LayerNormalization(epsilon=1e-6)(z)
+    z = layers.Add()([layers.MultiHeadAttention(4, 4, dropout=0.1)(y, y), z])
+    y = layers.LayerNormalization(epsilon=1e-6)(z)
+    y = layers.Dropout(0.1)(Dense(32, activation="gelu")(y))
+    z = layers.Add()([Dense(16)(y), z])
+    return keras.Model(x, Dense(3)(layers.GlobalAveragePooling1D()(z)))
+
+
+def causal():
+    x = keras.Input((4,))
+    z = keras.layers.Embedding(10, 16)(x)
+    y = keras.layers.LayerNormalization(epsilon=1e-6)(z)
+    z = z + keras.layers.MultiHeadAttention(4, 4)(y, y, use_causal_mask=True)
+    return keras.Model(x, Dense(3)(z[:, -1]))
+
+
+def sums():
+    """Kernels of several axes."""
+    einsum = keras.layers.EinsumDense
+    return keras.Sequential([
+        keras.Input((4, 5)),
+        einsum("abc,cd->abd", (None, 16), bias_axes="d"),
+        einsum("abc,cde->abde", (None, 4, 6), bias_axes="de", activation="tanh"),
+        einsum("abde,dec->abc", (None, 8), activation="relu"),
+        keras.layers.GlobalAveragePooling1D(),
+        Dense(2),
+    ])  # fmt: skip
+
+
+def batched(trainable=True):
+    norm = keras.layers.BatchNormalization(trainable=trainable)
+    parts = [Dense(16), norm, keras.layers.Activation("relu"), Dense(3)]
+    return keras.Sequential([keras.Input((5,)), *parts])
+
+
+RANDOM = np.random.default_rng(0)
+SEQUENCES, IDS = RANDOM.standard_normal((3, 4, 5)), RANDOM.integers(0, 10, (2, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "training"),
+    [
+        (vision, SEQUENCES, False),
+        (causal, IDS, False),
+        (sums, SEQUENCES, False),
+        (batched, SEQUENCES[:, 0], True),
+        (lambda: batched(trainable=False), SEQUENCES[:, 0], False),
+    ],
+    ids=["vision", "causal", "sums", "batched", "evaluated"],
+)
+def test_what_is_read_has_the_values_and_tangents_of_the_model(make, inputs, training):
+    """Of the model itself, of its layers, and of the network as it was read."""
+    found = models.read(make, inputs, draws=8)
+    reading, node = found.reading, found.structure.blocks[-1].node
+    made, drawn, rows = reading.initialize([1, 2]), found.drawn(), found.by_positions(inputs)
+    matrices = {path: np.asarray(each) for path, each in reading.values(made).items()}
+    values = reading.propagate(made, 0, inputs[None].astype(float), node)
+    for seed, each in zip((1, 2), values, strict=True):
+        keras.utils.set_random_seed(seed)
+        own = make()(inputs.astype("float32"), training=training).numpy()
+        np.testing.assert_allclose(each, own, rtol=1e-4, atol=1e-5)
+    read = drawn.propagate(matrices, 0, rows[None], node)
+    np.testing.assert_allclose(read.reshape(values.shape), values, rtol=1e-4, atol=1e-5)
+    tangents = reading.tangents(made, inputs.astype(float), [node])
+    np.testing.assert_allclose(tangents, drawn.tangents(matrices, rows, [node]), rtol=1e-4)
+    assert found.batch == (len(inputs) if training else 0)
+
+
+def test_an_instance_is_drawn_by_its_initializers():
+    """Those of attention's own layers and of tables too, one unlike the next."""
+    made = models.read(causal(), IDS, draws=8)
+    one, other = (made.reading.draw(seed) for seed in (1, 2))
+    assert all(not np.array_equal(one[path], other[path]) for path in one if "bias" not in path)
+    (table,) = (law for path, law in made.laws.items() if "embeddings" in path)
+    assert (table.kind, table.shape) == ("uniform", (16, 10))
+    assert "4 heads of 4 neurons, masked" in " ".join(made.remarks)
+
+
+def refusing(how):
+    layers, x = keras.layers, keras.Input((4, 5))
+    z = Dense(8)(x)
+    if how == "two":
+        return keras.Model(x, layers.MultiHeadAttention(2, 4)(z, Dense(8)(z)))
+    if how == "inputs":
+        return keras.Model(x, layers.MultiHeadAttention(2, 4)(x, x))
+    if how == "einsum":
+        return keras.Model(x, layers.EinsumDense("abc,bd->acd", (8, 4))(z))
+    if how == "padding":
+        x = keras.Input((4,))
+        return keras.Model(x, layers.Embedding(10, 8, mask_zero=True)(x))
+    return keras.Model(x, layers.MaxPooling1D(2)(z))
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("two", r"multi_head_attention\w*: attention between two values"),
+        ("inputs", "put a Dense in front"),
+        ("einsum", "einsum_dense.*abc,bd->acd: read are sums over the last axes"),
+        ("padding", "mask_zero: give inputs without padding"),
+        ("pool", "largest of several positions"),
+    ],
+)
+def test_what_is_refused_names_the_layer_and_the_way(how, told):
+    with pytest.raises(InputError, match=told):
+        models.read(lambda: refusing(how), IDS if how == "padding" else SEQUENCES, draws=8)
+
+
+def test_batch_norm_needs_a_batch():
+    with pytest.raises(InputError, match="without a batch: inputs= gives it"):
+        models.read(batched, draws=8)
+
+
+def test_steps_of_keras_are_refused_with_the_way():
+    def made(width):
+        return keras.Sequential([keras.Input((5,)), Dense(width), Dense(2)])
+
+    with pytest.raises(InputError, match="write the same layers in one of these"):
+        models.coordinate_check(made, [4, 8], SEQUENCES[:, 0])

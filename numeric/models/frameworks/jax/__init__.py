@@ -1,5 +1,5 @@
 """Models of flax and equinox, by their jaxpr."""
 
-from .reading import keyed, read
+from .reading import JaxReading, keyed, read
 
-__all__ = ["keyed", "read"]
+__all__ = ["JaxReading", "keyed", "read"]

@@ -22,6 +22,7 @@ from ....arrays import Array
 from ... import functions
 from ...graph import Graph
 from ...heads import Heads, as_matrix
+from ...parts import merged
 from ...signals import everywhere, selected, windows
 from ...tracing import (
     Beside,
@@ -407,6 +408,8 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
         return _reshaped(tracer, operands[0], equation)
     if all(each is None for each in operands):
         return None
+    if name == "tile" and equation.outvars[0].aval.shape == equation.invars[0].aval.shape:
+        return operands[0]
     if name in _SCALARS:
         return tracer.apply(_SCALARS[name], operands[0])
     if name in {"add", "add_any"}:
@@ -471,7 +474,7 @@ def _reshaped(tracer: Tracer, u: Any, equation: Any) -> Any:
 def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Any:
     """A signal with its axes in another order, or laid flat."""
     shape, into = (each[0].aval.shape for each in (equation.invars, equation.outvars))
-    places = _places(tracer, u, shape)
+    places, channels = _places(tracer, u, shape), tracer.channels_last
     if equation.primitive.name == "transpose":
         order = equation.params["permutation"]
         moved = tuple(order.index(at) for at in places)
@@ -485,6 +488,9 @@ def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Any:
             return tracer.pooled(replace(u, form=""), _only, len(places))
         if own == live:
             return u
+        sizes = [math.prod(shape[at] for at in places), tracer.graph.widths[u.node]]
+        if len(places) > 1 and not u.form and own == tuple(sizes[:: 1 if channels else -1]):
+            return merged(tracer, u)
         if own == (math.prod(live),):
             return replace(u, form="flat")
         if len(places) == 1:

@@ -29,6 +29,8 @@ _OTHER_GRADIENTS = (
 )
 _ROUNDING = 1e-4
 """Of single precision, compiled and not."""
+_OUTPUT = "output"
+"""The place of what the model gives."""
 
 
 class JaxReading(Reading):
@@ -50,6 +52,7 @@ class JaxReading(Reading):
         self._output = output
         self._leaves, self._structure, apply = self._parts(model)
         self._names = [path for path, _ in self._leaves]
+        self._flat = [leaf for _, leaf in self._leaves]
         self._values = {
             path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
         }
@@ -132,22 +135,21 @@ class JaxReading(Reading):
         if inputs is not None and inputs.ndim > 2:
             several, one = inputs.shape[1:], inputs.shape
             shapes = [(1, *several)] if self.channels_last else [several, one]
-        flat = [leaf for _, leaf in self._leaves]
 
         def function(leaves: list[Any], x: Any) -> Any:
             returned = apply(jax.tree_util.tree_unflatten(self._structure, leaves), x)
             return chosen(returned, self._output)
 
         if self._has_statistics(model):  # which are of batches
-            several = [] if inputs is None else [inputs.shape]
-            shapes = [*several, *(shape for shape in shapes if shape[0] == 1)]
+            batches = [] if inputs is None else [inputs.shape]
+            shapes = [*batches, *(shape for shape in shapes if shape[0] == 1)]
         tried: list[tuple[tuple[int, ...], Any]] = [(shape, float) for shape in shapes]
         if inputs is not None and inputs.ndim == 2 and np.all(inputs == np.rint(inputs)):
             tried += [(shape, int) for shape in shapes[:: -1 if self.channels_last else 1]]
         errors = []
         for shape, kind in tried:
             try:
-                closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape, kind))
+                closed = jax.make_jaxpr(function)(self._flat, jax.numpy.ones(shape, kind))
             except InputError:
                 raise
             except Exception as error:  # of the user's model, of the wrong size for one
@@ -316,6 +318,25 @@ class JaxReading(Reading):
 
         return jax.jacrev(moved)(jax.numpy.zeros(size))
 
+    def parameters(self, made: Any) -> dict[str, Any]:
+        """Those of the first initialization that gradients reach, by their paths."""
+        own = dict(zip(self._names, made, strict=True))
+        return {path: own[path][0] for path in self._values}
+
+    def of_parameters(self, own: Mapping[str, Any]) -> Any:
+        """What `initialize` gives, of these parameters."""
+        return [
+            jax.numpy.asarray(own.get(path, leaf))[None]
+            for path, leaf in zip(self._names, self._flat, strict=True)
+        ]
+
+    def outputs(self, own: Mapping[str, Any], X: Any) -> Any:
+        """The model's outputs of inputs (m, …)."""
+        leaves = [own.get(p, leaf) for p, leaf in zip(self._names, self._flat, strict=True)]
+        rows = X if self.takes is None else jax.nn.one_hot(X.astype(int), self._shape[-1])
+        rows = rows.reshape(-1, *self._shape)
+        return jax.vmap(lambda x: self._run(leaves, x, [_OUTPUT])[0])(rows)
+
     def _run(
         self,
         leaves: list[Any],
@@ -340,7 +361,7 @@ class JaxReading(Reading):
             return outs
 
         given = x.argmax(-1) if self.takes else x
-        walk(self._jaxpr.jaxpr, self._jaxpr.consts, [*leaves, given], handle)
+        (found[_OUTPUT],) = walk(self._jaxpr.jaxpr, self._jaxpr.consts, [*leaves, given], handle)
         return [found[each] for each in places]
 
     def _drawn(self, seed: int) -> list[tuple[str, Any]]:

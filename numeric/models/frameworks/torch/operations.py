@@ -22,7 +22,7 @@ from derive.errors import InputError
 
 from ... import functions
 from ...heads import Heads, Scores, product, reshaped
-from ...parts import part, width
+from ...parts import merged, part, width
 from ...signals import everywhere, selected, windows
 from ...tracing import (
     Beside,
@@ -598,23 +598,13 @@ def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Va
     if isinstance(u, Beside) and start_dim == 1:
         return beside(_flat(tracer, each, start_dim, end_dim) for each in u.parts)
     if isinstance(u, Neurons) and start_dim == 2 and end_dim == -1 and not u.form:
-        return _merged(tracer, u)
+        return merged(tracer, u)
     if not isinstance(u, Neurons) or start_dim != 1 or end_dim not in (1, -1):
         raise UnreadableError(
             f"flatten with start_dim={start_dim}, end_dim={end_dim}: start_dim=1 keeps a row for "
             "each input"
         )
     return _laid_flat(tracer, u)
-
-
-def _merged(tracer: Tracer, u: Neurons) -> Value:
-    """A signal with its positions along one axis."""
-    axes = len(tracer.graph.shapes[u.node])
-
-    def taps(shape: tuple[int, ...]) -> Taps:
-        return replace(selected(shape, [range(P) for P in shape]), into=(math.prod(shape),))
-
-    return u if axes == 1 else tracer.pooled(u, taps, axes)
 
 
 def _laid_flat(tracer: Tracer, u: Neurons) -> Neurons:

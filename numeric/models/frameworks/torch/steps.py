@@ -68,6 +68,11 @@ def of_modules(model: nn.Module, x: Any) -> list[Array]:
     return found
 
 
+def outputs(model: nn.Module, x: Any) -> int:
+    """How many numbers the model gives for one input."""
+    return int(of_modules(model, x)[-1].shape[1])
+
+
 def names_of_modules(model: nn.Module) -> list[str]:
     """Of the modules with a matrix of their own."""
     return [name or "model" for name, _ in _with_matrices(model)]
@@ -97,8 +102,9 @@ def rates_of(model: nn.Module, optimizer: Any) -> dict[str, float]:
     return {path: float(rates.get(id(each), 0.0)) for path, each in model.named_parameters()}
 
 
-def kind_of(optimizer: Any) -> str:
+def kind_of(optimizer: Any, model: Any = None) -> str:
     """ "SGD" of plain descent, "Adam" of Adam and AdamW, else the class."""
+    del model
     name = type(optimizer).__name__
     if name == "SGD":
         plain = not any(g.get("momentum") or g.get("weight_decay") for g in optimizer.param_groups)
