@@ -78,10 +78,7 @@ METHODS = {
 """Those that take more than themselves, of what the functions return."""
 TRAINERS = {
     "derivations.batchnorm.train": train,
-    **{
-        f"derivations.ensembles.{each}": getattr(ensembles, each)
-        for each in ("grams", "simulate")
-    },
+    **{f"derivations.ensembles.{each}": getattr(ensembles, each) for each in ("grams", "simulate")},
     "derivations.training.curves": curves,
 }
 """Those of the book, which are called from scripts too."""
