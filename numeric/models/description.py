@@ -182,7 +182,7 @@ class Description:
 
     @property
     def heading(self) -> str:
-        """What was read, in a line."""
+        """The name, framework, depth and widths, in a line."""
         runs = [[*alike] for _, alike in groupby(map(str, self.widths))]
         told = ", ".join(
             f"{len(run)} times {run[0]}" if len(run) > 2 else ", ".join(run) for run in runs

@@ -193,7 +193,8 @@ def with_axis(tracer: Tracer, u: Any, axis: int) -> Heads:
     given = heads(tracer, u)
     if COPIES in given.order or given.copies > 1 or len(given.sizes) != 2:
         raise UnreadableError("another axis for what are no heads of keys or values")
-    return replace(given, order=(*given.order[:axis], COPIES, *given.order[axis:]))
+    at = axis % (len(given.order) + 1)
+    return replace(given, order=(*given.order[:at], COPIES, *given.order[at:]))
 
 
 def permuted(tracer: Tracer, u: Any, order: Sequence[int]) -> Heads | Neurons:

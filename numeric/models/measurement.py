@@ -137,7 +137,7 @@ def fewer(description: Description, planned: Plan, m: int) -> Plan:
     draws = max(_FEWEST_OF_SIGNALS, int(planned.work * _OF_SIGNALS / (m * products)))
     if not description.positions or draws >= planned.total:
         return planned
-    return plan(description, draws)
+    return plan(description, draws)._replace(work=planned.work * draws / planned.total)
 
 
 class Initialized(Protocol):

@@ -206,7 +206,7 @@ class Shared(nn.Module):
             return u[:, :, None, :, :].expand(B, G, share, T, d).reshape(B, G * share, T, d)
         if self.how == "unsqueeze":
             B, G, T, d = u.shape
-            return u.unsqueeze(2).expand(-1, -1, share, -1, -1).reshape(B, HEADS, T, d)
+            return u.unsqueeze(-3).expand(-1, -1, share, -1, -1).reshape(B, HEADS, T, d)
         return u.repeat(1, share, 1, 1) if self.how == "repeat" else u
 
     def forward(self, x):
