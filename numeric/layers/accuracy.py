@@ -181,7 +181,8 @@ def judged(values: Array, errors: Array, size: Array, first: int = 1) -> Judged:
     with np.errstate(all="ignore"):
         clear = np.where(values == 0.0, 0.0, values / errors)
     parts = (values, errors, size, clear)
-    return Judged(*(np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts), first)
+    largest = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts)
+    return Judged(*largest)._replace(first=first)
 
 
 def lost_at(

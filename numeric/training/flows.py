@@ -59,6 +59,7 @@ def flow(
 
     λ_b for biases and λ_W/n_in for weights (source 000, eqs. 6.2, 6.3): the loss is summed, not
     averaged, and half the square unless `half` is False. Derived in `derive.training`, exact in η.
+    Memory grows as the fourth power of the samples, and not with depth.
 
     Arguments:
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
