@@ -53,8 +53,9 @@ _OF_MANY, _OF_FEW, _OF_PANELS = 1e-4, 3e-3, 1e-2
 """Seconds per average of several inputs: for σ made of straight lines, or analytic σ and many
 inputs; for analytic σ and few inputs; and on panels between kinks."""
 
-_REGAINED, _FEW = 17, 3
-"""The digits with which balls replace floats that have lost theirs, and of how many inputs."""
+_REGAINED, _FEW, _SECONDS = 17, 3, 20
+"""The digits with which balls replace floats that have lost theirs, of how many inputs, and for how
+long by default."""
 
 _K, _V, _THETA = named("K"), named("V"), named("Theta")
 
@@ -70,7 +71,7 @@ def flow(
     width: int | None = None,
     parameters: Given = None,
     precision: int | None = None,
-    seconds: int = 20,
+    seconds: int = _SECONDS,
     positions: Sequence[int | Sequence[int]] | None = None,
     draws: int | None = None,
 ) -> xarray.Dataset:
@@ -340,6 +341,38 @@ def _asked(
     return _Asked(net, data, n_0, depth, names, width, symbols, {})
 
 
+def behind_last(
+    net: Network,
+    inputs: ArrayLike,
+    depth: int,
+    tensors: Wanted | Iterable[Wanted],
+    width: int | None = None,
+) -> dict[Name, tuple[Array, Array]]:
+    """The tensors behind the last layer and their errors, as `flow` has them.
+
+    The other layers are not held, so that this takes a fraction of `flow`'s memory.
+
+    Raises InputError as `flow` does.
+    """
+    data = checked_inputs(inputs, net.layer, depth)
+    net.check_inputs(data.X.shape[1])
+    names = wanted(tensors, net, depth)
+    several = max(data.samples) > 1 and not _closed(net, depth, max(data.samples))
+    data = replace(data, first=depth) if several else data
+    _check_size(max(data.samples), depth - data.first + 1, names)
+    _check_weights(net, depth)
+    n_0, width = data.X.shape[1], net.width if width is None else as_integer("width", width, 1)
+    symbols = hyperparameters(net, depth, n_0, width)
+    asked = _Asked(net, data, n_0, depth, names, width, symbols, {})
+    with telling(f"running {number(depth)} layers of {', '.join(map(str, names))}", depth / _RATE):
+        found = _in_floats(asked, seconds=_SECONDS)
+    shapes = {name: (data.measured,) * len(name.subscripts) for name in names}
+    return {
+        name: (values[-1].reshape(shapes[name]), errors[-1].reshape(shapes[name]))
+        for name, (values, errors) in found.items()
+    }
+
+
 class _Asked(NamedTuple):
     """The arguments of `flow`, checked; the hyperparameters by layer, the network's and those of
     the user's equations. n_0 is 0 where inputs are as wide as layer 1."""
@@ -435,7 +468,7 @@ def _in_floats(
             except UndefinedError as error:
                 raise limits.no_value(net, asked.data, error) from None
         values, errors, sizes = (dict(zip(layers.names, each, strict=True)) for each in found)
-        return _Run(values, errors, sizes, found.values)
+        return _Run(values, errors, sizes, found.values, 1 + unseen)
 
     with np.errstate(all="ignore"):
         kernel = means_at(asked.data, layers.orders)
@@ -622,14 +655,14 @@ _WAY = " (for K, V and Theta of few outputs, pooled or with positions, give draw
 def _check_size(samples: int, depth: int, names: Sequence[Name], way: str = "") -> None:
     """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer.
 
-    Each tensor is there six times at every layer, with its copies, sizes and errors, and some 26
+    Each tensor is there six times at every layer, with its copies, sizes and errors, and some 16
     times in what one layer is made from. A term of the next order, as G1, is made from tensors of
     as many more pairs, as V.
     """
     what = f"{number(depth)} layers of {number(samples)} inputs"
     ranks = [max(len(name.subscripts), 2 * (name.pairs + name.order)) for name in names]
     entries = sum(samples**rank for rank in ranks if samples > 1)
-    held = depth * 2000 + 8 * entries * (6 * depth + 26)
+    held = depth * 2000 + 8 * entries * (6 * depth + 16)
     what += way if max(ranks) > 2 else ""
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
@@ -758,16 +791,17 @@ def around_matrices(schemes: Iterable[Scheme]) -> list[Layered]:
 
 class _Run(NamedTuple):
     """The tensors at every layer, layer first, their errors of rounding, and the sizes of what was
-    added up; and the values as the layers list them."""
+    added up; the values as the layers list them; and which layer is the first."""
 
     values: dict[Name, Array]
     errors: dict[Name, Array]
     sizes: dict[Name, Array]
     rows: list[Array]
+    first: int
 
     def judged(self, name: Name) -> accuracy.Judged:
         own = _own(name)
-        return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
+        return accuracy.judged(self.values[own], self.errors[own], self.sizes[own], self.first)
 
     @property
     def largest_kernel(self) -> Array:

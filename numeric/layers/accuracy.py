@@ -154,12 +154,13 @@ def _symmetric(values: Array, rng: np.random.Generator) -> Array:
 
 class Judged(NamedTuple):
     """A tensor at each layer: its largest entry, the largest error, the largest size, and the most
-    that an entry is in units of its own error."""
+    that an entry is in units of its own error; and which layer is the first."""
 
     values: Array
     errors: Array
     size: Array
     clearest: Array
+    first: int = 1
 
     def loses(self, share: float) -> NDArray[np.bool_]:
         """True if the error exceeds this share of the tensor."""
@@ -168,7 +169,7 @@ class Judged(NamedTuple):
     @property
     def is_zero(self) -> NDArray[np.bool_]:
         """True if the tensor is zero to rounding."""
-        passed = np.arange(1, 1 + len(self.size))
+        passed = self.first + np.arange(len(self.size))
         negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * self.size
         return np.asarray(negligible & (self.clearest <= 8.0))
 
@@ -178,12 +179,13 @@ class Judged(NamedTuple):
         return np.asarray((self.errors <= _UNDERFLOW) & (self.values <= _UNDERFLOW))
 
 
-def judged(values: Array, errors: Array, size: Array) -> Judged:
-    """Of arrays over (layer, samples …)."""
+def judged(values: Array, errors: Array, size: Array, first: int = 1) -> Judged:
+    """Of arrays over (layer, samples …), from this layer on."""
     with np.errstate(all="ignore"):
         clear = np.where(values == 0.0, 0.0, values / errors)
     parts = (values, errors, size, clear)
-    return Judged(*(np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts))
+    largest = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts)
+    return Judged(*largest)._replace(first=first)
 
 
 def lost_at(

@@ -165,7 +165,7 @@ class AlikeBatch:
         parts.append(np.broadcast_to(both, (copies + 1, len(both))))
         values, sizes = average[0](tensors[self._kernel])
         every = np.arange(self.noises)[None]
-        parts.append(disturbed(values, sizes, noise, every))
+        parts.append(disturbed(values, sizes, noise, every).whole)
         vectors = stacked(with_sizes(parameters), *parts)
         vectors[-1] = np.abs(vectors[-1])
         keep = 1.0 if self._keep is None else float(numbers[self._numbers.index(self._keep)])

@@ -280,7 +280,7 @@ def _of_sets(
     for bracket, (ranks, parts) in numbered.items():
         rank = len(bracket.samples)
         longest = max(len(each) for _, each in parts)
-        table = np.full((longest, m**rank), begins[-1])  # behind the averages stands a 0
+        table = np.full((longest, m**rank), begins[-1], np.int32)  # behind the averages stands a 0
         for k, (d, each) in enumerate(parts):
             rows = ranks.pattern == k
             for part, block in enumerate(each):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product as product_of
 from math import prod
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from derive.groups.pairings import pattern_of, patterns
 from derive.work.caches import cache
 
 from ..arrays import Array
-from .vectors import Estimate, Places
+from .vectors import Estimate, Parts, Places
 
 Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
 """Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
@@ -45,7 +45,7 @@ _MANY = 2000
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
 """Of the axes of an entry, and of summed labels."""
 
-_AT_ONCE = 1 << 14
+_AT_ONCE = 1 << 12
 """Entries of such products that are held at a time, more or less."""
 
 
@@ -160,7 +160,7 @@ class Table:
         at = np.array(np.unravel_index(entries, shape)) if shape else np.zeros((0, 1), np.int64)
         return np.asarray(self._first[..., None] + self._strides @ at)
 
-    def __call__(self, vectors: Array) -> tuple[Array, Array]:
+    def __call__(self, vectors: Array | Parts) -> tuple[Array, Array]:
         """The tensors, (copies, tensors, entries), from vectors (copies + 1, places); and from the
         last, which holds sizes, the sums of the terms' absolute values, (tensors, entries). Axes
         before these are kept."""
@@ -218,7 +218,7 @@ class Along:
 class Grids:
     """Recursions whose tensors have as many axes, and many entries: an array for each monomial.
 
-    Arguments: as of `Table`, m > 1.
+    Arguments: as of `Table`, m > 1, of tensors with two axes or more.
     """
 
     def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
@@ -234,37 +234,43 @@ class Grids:
                 for factors, value in terms
             ]
             self._steps.append(placed)
-        self._slab = max(1, _AT_ONCE // m ** (self._rank - 1))
+        self._lead = m ** (self._rank - 2)
+        self._slab = max(1, _AT_ONCE // m**2)
 
-    def __call__(self, vectors: Array) -> tuple[Array, Array]:
-        """As `Table` has it."""
-        m, rank = self._m, self._rank
-        values = np.zeros((len(vectors) - 1, len(self._steps), *(m,) * rank))
+    def __call__(self, vectors: Parts) -> tuple[Array, Array]:
+        """As `Table` has it, a slab of entries at a time: (entries of the first axes, m, m)."""
+        m, count, rows = self._m, len(self._steps), len(vectors)
+        values = np.zeros((rows - 1, count, self._lead, m, m))
         sizes = np.zeros(values.shape[1:])
-        arrays: dict[_Axed, Array] = {}
-
-        def array(factor: _Axed) -> Array:
-            if factor not in arrays:
-                at, axes = factor
-                own = vectors[:, at : at + m ** len(axes)].reshape(-1, *(m,) * len(axes))
-                kept = sorted(set(axes))
-                letters = "".join(_LETTERS[axis] for axis in axes)
-                own = np.einsum(f"z{letters}->z{''.join(_LETTERS[axis] for axis in kept)}", own)
-                shape = [m if axis in kept else 1 for axis in range(rank)]
-                arrays[factor] = own.reshape(-1, *shape)
-            return arrays[factor]
-
-        for begin in range(0, m, self._slab):
-            slab = slice(begin, begin + self._slab)
+        for begin in range(0, self._lead, self._slab):
+            slab = slice(begin, min(begin + self._slab, self._lead))
+            arrays = self._arrays(vectors, slab)
             for row, terms in enumerate(self._steps):
                 for coefficient, factors in terms:
-                    one = np.full((len(vectors), *(1,) * rank), coefficient)
-                    own = sorted((array(each) for each in factors), key=lambda each: each.size)
-                    parts = (each[:, slab] if each.shape[1] > 1 else each for each in own)
-                    term = multiplied([one, *parts])
+                    own = sorted((arrays(each) for each in factors), key=lambda each: each.size)
+                    term = multiplied([np.full((rows, 1, 1, 1), coefficient), *own])
                     values[:, row, slab] += term[:-1]
                     sizes[row, slab] += np.abs(term[-1])
-        return values.reshape(*values.shape[:2], -1), sizes.reshape(len(sizes), -1)
+        return values.reshape(*values.shape[:2], -1), sizes.reshape(count, -1)
+
+    def _arrays(self, vectors: Parts, slab: slice) -> Callable[[_Axed], Array]:
+        """Of factors, their entries in a slab; 1 along axes that they do not have."""
+        m, rank = self._m, self._rank
+        lead, last = np.arange(slab.start, slab.stop), np.arange(m)
+        first_axes = np.unravel_index(lead, (m,) * (rank - 2)) if rank > 2 else ()
+        at_axes = [*(each[:, None, None] for each in first_axes), last[:, None], last]
+        known: dict[_Axed, Array] = {}
+
+        def array(factor: _Axed) -> Array:
+            if factor not in known:
+                first, axes = factor
+                places = np.zeros((1, 1, 1), np.int64)
+                for axis in axes:
+                    places = places * m + at_axes[axis]
+                known[factor] = vectors.array(first, places)
+            return known[factor]
+
+        return array
 
 
 class Tables:
@@ -285,14 +291,17 @@ class Tables:
         self.by_rank: list[tuple[list[int], Table | Grids]] = []
         for places in groups:
             own = [steps[k] for k in places]
-            many = m ** ranks[places[0]] >= _MANY and not exchangeable
+            rank = ranks[places[0]]
+            many = rank > 1 and m**rank >= _MANY and not exchangeable
             table = Grids(own, m, find) if many else Table(own, m, find, exchangeable=exchangeable)
             self.by_rank.append((places, table))
 
-    def __call__(self, vectors: Array) -> Estimate:
+    def __call__(self, parts: Parts) -> Estimate:
         """The tensors, (copies, m, …) each, from vectors (copies + 1, places), and their sizes."""
-        found: list[Array] = [vectors] * len(self._shapes)
+        found: list[Array] = [np.zeros(())] * len(self._shapes)
         sizes = list(found)
+        many = any(isinstance(table, Grids) for _, table in self.by_rank)
+        vectors: Any = parts if many else parts.whole
         for places, table in self.by_rank:
             values, of_terms = table(vectors)
             for row, k in enumerate(places):
@@ -331,9 +340,10 @@ class Contractions:
             parts.append(lacking)
         return own, f"{','.join(parts)}->{''.join(letter[label] for label in kept)}"
 
-    def __call__(self, vectors: Array) -> Estimate:
+    def __call__(self, parts: Parts) -> Estimate:
         """As `Tables` has it."""
-        vectors = np.concatenate([vectors[:-1], np.abs(vectors[-1:])])
+        whole = parts.whole
+        vectors = np.concatenate([whole[:-1], np.abs(whole[-1:])])
         found, sizes = list[Array](), list[Array]()
         for rank, terms in self._steps:
             total = np.zeros((len(vectors), *(self._m,) * rank))

@@ -31,7 +31,7 @@ from .resting import Degenerate, UndefinedError
 from .start import at_layer_1
 from .steps import ways
 from .tapped import Tapped
-from .vectors import Descent, Estimate, begun, joined, put
+from .vectors import Descent, Estimate, at_one_layer, begun, joined, put
 
 Passage: TypeAlias = stages.Stage | Merged | Tapped | AlikeBatch
 
@@ -185,7 +185,8 @@ class StagedLayers:
             above = joined(ends)
             if layer <= self._unseen:
                 self._check_defined(above, tensors, parameters[layer], layer)
-                both = begun(above, len(parameters) - layer if layer == self._unseen else 1)
+                rows = len(parameters) - layer if layer == self._unseen else 1
+                both = begun(above, rows) if rows > 1 else at_one_layer(above)
             put(both, row, above, rounding)
             advance(1)
         return both

@@ -28,7 +28,18 @@ from .pooled import Gathered, Pooled, over_positions, products_of
 from .program import Contractions, Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .sampled_batches import of_batch
-from .vectors import Estimate, disturbed, relabelled, side_by_side, stacked, with_sizes
+from .vectors import (
+    Estimate,
+    Part,
+    Parts,
+    disturbed,
+    given,
+    of_tensor,
+    relabelled,
+    side_by_side,
+    stacked,
+    with_sizes,
+)
 
 Sigma: TypeAlias = Callable[[str], Activation]
 """The activation that is averaged at the kernel of a label."""
@@ -220,39 +231,40 @@ class Stage:
         parameters: Array,
         noise: Array,
         average: Sequence[Average],
-    ) -> Array:
+    ) -> Parts:
         """The vectors that the tables multiply, (copies + 1, places)."""
         copies, (tensors, sizes_before) = len(parameters), before
-        parts = [
-            np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
-            for each, size in zip(tensors, sizes_before, strict=True)
-        ]
+        parts = [given(stacked(with_sizes(parameters)))]
+        parts += map(of_tensor, tensors, sizes_before)
         values = np.array(self._values(parameters[0]), float)
         numbers = np.concatenate([values, 1.0 / values])
-        parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
+        parts.append(given(np.broadcast_to(numbers, (copies + 1, len(numbers)))))
         for number in range(len(self._responses)):
-            parts.append(with_sizes(self._response(number, tensors)))
-            if not np.isfinite(parts[-1]).all() and (none := self._norm_of_zero(number, tensors)):
+            response = with_sizes(self._response(number, tensors))
+            parts.append(given(response))
+            if not np.isfinite(response).all() and (none := self._norm_of_zero(number, tensors)):
                 raise UndefinedError(none)
-        whole = {
-            name: np.concatenate([each, size[None]])
-            for name, each, size in zip(self._below, tensors, sizes_before, strict=False)
-        }
-        pooled = products_of(self._pooled, whole, self._m, self._positions)
-        parts += [each.reshape(copies + 1, -1) for each in pooled]
+        if self._pooled:
+            whole = {
+                name: np.concatenate([each, size[None]])
+                for name, each, size in zip(self._below, tensors, sizes_before, strict=False)
+            }
+            pooled = products_of(self._pooled, whole, self._m, self._positions)
+            parts += [given(each.reshape(copies + 1, -1)) for each in pooled]
         begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
         for kernel, group, sums, met, own in zip(
             self.kernels, self.groups, self._sums, self._met, average, strict=True
         ):
             found, sizes = own(tensors[kernel])
             part = disturbed(found, sizes, noise[:, begin : begin + group.count], sums)
-            parts.append(part if self._keep is None else part * p**-met)
+            parts.append(part if self._keep is None else _scaled(part, p**-met))
             begin += group.count
-        return stacked(with_sizes(parameters), *parts)
+        return Parts(parts)
 
     def known(self, before: Estimate, parameters: Array) -> Known:
         """Of each atom and its exponent: its array at one copy, and the label of each axis."""
-        vectors = self._vectors(before, parameters, np.zeros((1, self.noises)), self.averages())
+        noise = np.zeros((1, self.noises))
+        vectors = self._vectors(before, parameters, noise, self.averages()).whole
 
         def array(atom: Atom, exponent: int) -> tuple[Array, Sequence[int]]:
             begin, labels = self._find(atom, exponent < 0)
@@ -310,6 +322,11 @@ class Stage:
         value = np.broadcast_to(self._compiled[number](*arguments), shape)
         found = np.asarray(value, dtype=float).reshape(copies, -1)
         return np.where(np.isnan(found), np.inf, found)  # no unknown to multiply by 0
+
+
+def _scaled(part: Part, scale: Array) -> Part:
+    """A stretch with each place multiplied by a number."""
+    return Part(part.size, lambda at: part.at(at) * scale[at])
 
 
 def _met(bracket: Bracket, m: int) -> NDArray[np.int64]:

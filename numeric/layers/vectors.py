@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from types import EllipsisType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,72 @@ def stacked(parameters: Array, *rest: Array) -> Array:
     return np.concatenate([ones, parameters, 1.0 / parameters, *rest], axis=-1)
 
 
+class Part(NamedTuple):
+    """A stretch of the vectors that tables multiply.
+
+    Attributes:
+        size: how many places it has.
+        at: what stands at some of them, numbers or a slice: (copies + 1, …).
+    """
+
+    size: int
+    at: Callable[[Any], Array]
+
+    @property
+    def whole(self) -> Array:
+        """All of it, (copies + 1, size)."""
+        return self.at(slice(None))
+
+
+class Parts:
+    """Vectors, (copies + 1, places), as stretches one after another.
+
+    With many inputs they are never laid out whole: tables take what an entry needs.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._ends = np.cumsum([part.size for part in parts])
+
+    def __len__(self) -> int:
+        return len(self._parts[0].whole)
+
+    @property
+    def whole(self) -> Array:
+        """All places."""
+        return np.concatenate([part.whole for part in self._parts], axis=-1)
+
+    def __getitem__(self, at: tuple[EllipsisType, Places]) -> Array:
+        """At places anywhere: (copies + 1, …), as an array has it."""
+        places = at[1]
+        number = np.searchsorted(self._ends, places, side="right")
+        found = np.empty((len(self), *places.shape))
+        for k in np.unique(number).tolist():
+            own = number == k
+            found[:, own] = self._from(k, places[own])
+        return found
+
+    def array(self, first: int, places: Places) -> Array:
+        """At places of one array, counted from its first: (copies + 1, …)."""
+        k = int(np.searchsorted(self._ends, first, side="right"))
+        return self._from(k, first + places)
+
+    def _from(self, k: int, places: Places) -> Array:
+        part = self._parts[k]
+        return part.at(places - (int(self._ends[k]) - part.size))
+
+
+def given(values: Array) -> Part:
+    """The stretch of an array, (copies + 1, places)."""
+    return Part(values.shape[1], lambda at: values[:, at])
+
+
+def of_tensor(values: Array, sizes: Array) -> Part:
+    """The stretch of a tensor, (copies, m, m, …), and its sizes."""
+    own, of_own = values.reshape(len(values), -1), sizes.reshape(1, -1)
+    return Part(own.shape[1], lambda at: np.concatenate([own[:, at], of_own[:, at]]))
+
+
 def with_sizes(values: Array) -> Array:
     """The copies (copies, …), and behind them the absolute values of the first."""
     return np.concatenate([values, np.abs(values[:1])])
@@ -54,6 +121,12 @@ def begun(start: Estimate, depth: int) -> Estimate:
         for values, each in zip(part, at_first, strict=True):
             values[0] = each
     return found, sizes
+
+
+def at_one_layer(above: Estimate) -> Estimate:
+    """Tensors and their sizes as `begun` has them, of one layer, in their own room."""
+    tensors, sizes = ([each[None] for each in part] for part in above)
+    return tensors, sizes
 
 
 def joined(parts: Sequence[Estimate]) -> Estimate:
@@ -76,8 +149,8 @@ def put(both: Estimate, layer: int, above: Estimate, rounding: Array) -> None:
         sizes[k][layer] = size
 
 
-def disturbed(values: Array, sizes: Array, noise: Array, sums: Places) -> Array:
-    """The brackets of the copies, and behind them their sizes, (copies + 1, entries).
+def disturbed(values: Array, sizes: Array, noise: Array, sums: Places) -> Part:
+    """The stretch of the brackets of the copies, and behind them their sizes.
 
     Arguments:
         values: averages, (copies, averages).
@@ -88,10 +161,14 @@ def disturbed(values: Array, sizes: Array, noise: Array, sums: Places) -> Array:
     averages = np.zeros((len(values) + 1, sizes.size + 1))
     averages[:-1, :-1] = values + noise * sizes
     averages[-1, :-1] = sizes
-    total = averages[:, sums[0]]
-    for part in sums[1:]:
-        total += averages[:, part]
-    return total
+
+    def at(places: Any) -> Array:
+        total = averages[:, sums[0][places]]
+        for part in sums[1:]:
+            total += averages[:, part[places]]
+        return total
+
+    return Part(sums.shape[1], at)
 
 
 def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
@@ -106,7 +183,7 @@ def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
     padded = [
         np.pad(each, ((0, most - len(each)), (0, 0)), constant_values=nowhere) for each in flat
     ]
-    return np.concatenate([np.zeros((most, 0), np.int64), *padded], axis=1)
+    return np.concatenate([np.zeros((most, 0), np.int32), *padded], axis=1)
 
 
 def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:

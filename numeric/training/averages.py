@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ SINGULAR = 1e-10
 
 _AT_ONCE = 8
 """Steps that are contracted together."""
+
+_HELD = 1 << 17
+"""Numbers of a function of four labels, at all steps, that are held at a time, more or less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,6 @@ class Descended:
         self._tensors = {name: labelled(values, into) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))
         self._y[: self.training] = self.basis.into[: self.training, : self.training] @ targets
-        self._functions: dict[History, Array] = {}
 
     @property
     def leading(self) -> Array:
@@ -98,57 +100,78 @@ class Descended:
         met = evolution.met(self._theta, self._times, self._h)
         return np.asarray(np.einsum("sa,ta,ai->tsi", self.basis.back, met, self._y))
 
-    def average(self, average: Average, order: int) -> Array:
-        """(steps, free samples …, free outputs …) of an average at this order in 1/n."""
-        free = average.free
-        shape = len(self._times), *[len(self.basis.theta)] * free, *[self.outputs] * free
-        total = np.zeros(shape)
-        for each in average.orders[order]:
-            self._add(each, free, total)
-        for axis in range(1, free + 1):
-            total = np.moveaxis(np.tensordot(total, self.basis.back, axes=(axis, 1)), -1, axis)
-        return total
+    def averages(self, wanted: Mapping[str, tuple[Average, int]]) -> dict[str, Array]:
+        """Averages at an order in 1/n: (steps, free samples …, free outputs …) each.
 
-    def _add(self, diagram: Diagram, free: int, total: Array) -> None:
+        One free label of each diagram has a block of values at a time, so that functions of four
+        labels are never held whole.
+        """
+        labels, steps = len(self.basis.theta), len(self._times)
+        found = {
+            name: np.zeros((steps, *(labels,) * average.free, *(self.outputs,) * average.free))
+            for name, (average, _) in wanted.items()
+        }
+        together = max(1, _HELD // (max(1, steps) * self.training**3))
+        for begin in range(0, labels, together):
+            block = slice(begin, min(begin + together, labels))
+            functions: dict[_Part, Array] = {}
+            for name, (average, order) in wanted.items():
+                for each in average.orders[order]:
+                    self._add(each, found[name], block, functions)
+        for name, (average, _) in wanted.items():
+            for axis in range(1, average.free + 1):
+                moved = np.tensordot(found[name], self.basis.back, axes=(axis, 1))
+                found[name] = np.moveaxis(moved, -1, axis)
+        return found
+
+    def _add(
+        self, diagram: Diagram, total: Array, block: slice, functions: dict[_Part, Array]
+    ) -> None:
+        """Add a diagram with its first free label, or that of its longest history, in a block."""
         at = diagram.free
-        first = 1 + max(max(each) for each in diagram.labels)
+        longest = max(diagram.labels, key=len)
+        cut = [slice(self.training)] * (1 + max(max(each) for each in diagram.labels))
+        for label in at:
+            cut[label] = slice(None)
+        blocked = next(k for k, label in enumerate(at) if label in longest)
+        cut[at[blocked]] = block
         weight = float(diagram.weight) * self.unit**-diagram.edges
-        operands = [self._restricted(each.labels, at, each.name.label) for each in diagram.tensors]
+        operands = [
+            (self._tensors[each.name.label][tuple(cut[a] for a in each.labels)], list(each.labels))
+            for each in diagram.tensors
+        ]
         of_lines, loops = joined(
-            diagram.lines, first, self.outputs, lambda label: self._targets(label, at)
+            diagram.lines, len(cut), self.outputs, lambda label: self._y[cut[label]]
         )
         operands += of_lines
-        moment = first + free
-        result = [moment, *at, *(first + k for k in range(free))]
+        moment = len(cut) + len(at)
+        result = [moment, *at, *range(len(cut), moment)]
         for begin in range(0, len(self._times), _AT_ONCE):
             steps = slice(begin, begin + _AT_ONCE)
             own = [
-                (self._function(history)[steps], [moment, *labels])
+                (self._function(history, labels, cut, functions)[steps], [moment, *labels])
                 for history, labels in zip(diagram.histories, diagram.labels, strict=True)
             ]
             part = contracted([*operands, *own], result)
-            total[steps] += weight * loops * part
+            total[(steps, *(cut[label] for label in at))] += weight * loops * part
 
-    def _restricted(
-        self, labels: Sequence[int], free: Sequence[int], name: str
-    ) -> tuple[Array, list[int]]:
-        """A tensor with labels of the training set alone, where they are summed over."""
-        cut = tuple(slice(None if a in free else self.training) for a in labels)
-        return self._tensors[name][cut], list(labels)
+    def _function(
+        self,
+        history: History,
+        labels: Sequence[int],
+        cut: Sequence[slice],
+        functions: dict[_Part, Array],
+    ) -> Array:
+        """(steps, labels …), of these values of each label."""
+        key = history, tuple(cut[label].start for label in labels)
+        if key not in functions:
+            own = [self._theta[cut[label]] for label in labels]
+            functions[key] = np.array(evolution.evolved(history, own, self._times, self._h))
+        return functions[key]
 
-    def _targets(self, label: int, free: Sequence[int]) -> Array:
-        return self._y if label in free else self._y[: self.training]
 
-    def _function(self, history: History) -> Array:
-        """(steps, labels …)."""
-        if history not in self._functions:
-            own = [
-                self._theta if label in history.free else self._theta[: self.training]
-                for label in range(history.labels)
-            ]
-            found = evolution.evolved(history, own, self._times, self._h)
-            self._functions[history] = np.array(found)
-        return self._functions[history]
+_Part: TypeAlias = "tuple[History, tuple[int | None, ...]]"
+"""A history, and where the values of each of its labels begin, in a block."""
 
 
 def labelled(values: Array, into: Array) -> Array:

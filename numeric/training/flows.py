@@ -14,13 +14,13 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.engine.orbits import Exchangeable
-from derive.engine.tensors import Name
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
 
 from ..arrays import Array
+from ..flows import behind_last
 from ..flows import flow as tensors_of
 from ..tables import layout as tables
 from ..tables.compare import VANISHES
@@ -59,6 +59,7 @@ def flow(
 
     λ_b for biases and λ_W/n_in for weights (source 000, eqs. 6.2, 6.3): the loss is summed, not
     averaged, and half the square unless `half` is False. Derived in `derive.training`, exact in η.
+    Memory grows as the fourth power of the samples, and not with depth.
 
     Arguments:
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
@@ -117,16 +118,18 @@ def flow(
     what = f"training on {len(data.targets)} inputs"
     with telling(what, data.samples**4 * 1e-4):
         names = averages.tensors(group)
-        alike = isinstance(inputs, Exchangeable)
-        table = tensors_of(net, inputs if alike else data.X, depth, names, width=width)
-        last = table.isel(layer=[-1])
-
-        def array(name: Name, ending: str) -> Array:
-            if alike:
-                return np.asarray(tables.spread(last, name, data.samples, ending)[0])
-            return np.asarray(last[name.label + ending].to_numpy()[0])
-
-        values, errors = ({name.label: array(name, end) for name in names} for end in _TWINS)
+        if isinstance(inputs, Exchangeable):
+            table = tensors_of(net, inputs, depth, names, width=width).isel(layer=[-1])
+            found_of = {
+                name: tuple(tables.spread(table, name, data.samples, end)[0] for end in _TWINS)
+                for name in names
+            }
+        else:
+            found_of = behind_last(net, data.X, deep, names, width)
+        values, errors = (
+            {name.label: np.asarray(both[k]) for name, both in found_of.items()} for k in (0, 1)
+        )
+        del found_of
         scaled = _Problem(data.targets, rate, times)
         theta = Basis.of(values["Theta"], len(data.targets)).theta[: len(data.targets)]
         _check_sizes(theta, scaled)
@@ -142,7 +145,7 @@ def flow(
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
     about: dict[str, int | float | str] = {
-        "depth": int(table["layer"][-1]),
+        "depth": deep,
         "eta": float(eta),
         "loss": "½Σ" if half else "Σ",
         "batch": data.training,
@@ -218,11 +221,11 @@ def _sizes(
 
 def _averages(values: dict[str, Array], problem: _Problem, group: str) -> dict[str, Array]:
     made = Descended(values, *problem)
-    found = {}
-    for order, ending in enumerate(("", "1")):
-        found[f"prediction{ending}"] = made.average(averages.prediction(group), order)
-        found[f"covariance{ending}"] = made.average(averages.covariance(group), order)
-        found[f"ntk{ending}"] = made.average(averages.ntk(group), order)
+    of = {"prediction": averages.prediction, "covariance": averages.covariance, "ntk": averages.ntk}
+    orders = ("", 0), ("1", 1)
+    found = made.averages(
+        {f"{name}{ending}": (one(group), k) for name, one in of.items() for ending, k in orders}
+    )
     training = slice(made.training)
     off = found["prediction"][:, training]
     found["prediction"] = made.leading

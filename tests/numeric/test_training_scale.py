@@ -101,10 +101,29 @@ POWERS = {name: power for name, power in POWERS.items() if name in NAMES}
 
 def _found(tensors, eta, steps):
     made = Descended(tensors, Y, eta, steps)
-    parts = [made.leading]
-    for each in (averages.prediction(), averages.ntk()):
-        parts += [made.average(each, 1)]
-    return parts
+    wanted = {"prediction": (averages.prediction(), 1), "ntk": (averages.ntk(), 1)}
+    return [made.leading, *made.averages(wanted).values()]
+
+
+def test_how_many_steps_are_asked_for_together_does_not_matter():
+    """Of many steps, labels are taken in blocks."""
+    rng, samples, training = np.random.default_rng(2), 12, 10
+    tensors = {
+        name.label: rng.normal(size=(samples,) * len(name.subscripts))
+        for name in averages.tensors()
+    }
+    tensors["Theta"] = tensors["Theta"] @ tensors["Theta"].T / 30
+    wanted = {name: (getattr(averages, name)(), 1) for name in ("prediction", "covariance", "ntk")}
+
+    def at(steps):
+        made = Descended(tensors, np.full((training, 1), 0.5), 0.3, steps)
+        return made.averages(wanted)
+
+    together, alone = at([7] * 40), at([7])
+    for name in wanted:
+        close = pytest.approx(alone[name][0], rel=1e-11, abs=1e-11 * abs(alone[name]).max())
+        assert together[name][0] == close
+        assert together[name][-1] == close
 
 
 @settings(max_examples=5, deadline=None)

@@ -150,7 +150,7 @@ class Rules:
 
     def bracketed(self, average: Average, K: Array, noise: Array) -> dict[Bracket, Array]:
         """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
-        found = disturbed(*average(K), noise[:, : self.count], self._sums)
+        found = disturbed(*average(K), noise[:, : self.count], self._sums).whole
         ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
         parts = np.split(found, ends[:-1], axis=1)
         return {
