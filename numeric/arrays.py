@@ -25,7 +25,7 @@ def aligned(*shape: int) -> Array:
     """Room for doubles, which begins a line of the cache: no vector of eight is in two lines."""
     size = prod(shape)
     room = np.empty(size + 7)
-    first = -(room.ctypes.data // room.itemsize) % 8
+    first = -(room.__array_interface__["data"][0] // room.itemsize) % 8
     return room[first : first + size].reshape(shape)
 
 
