@@ -84,6 +84,8 @@ A vector of eight numbers takes 22 cycles of tanh, at 256 bits as at 512: its pi
 bound at 8192 networks is 1.5 without Python, and only fewer operations can lower it. At 1000
 networks Python takes half of the time: tables, and errors of 256 blocks. Convolutions and attention
 call NumPy between their kernels. The matrices of convolutions take a sixth of the time.
+
+The speed of two threads is not in the table: other work held both cores.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """
