@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +19,14 @@ T = TypeVar("T", bound=np.generic)
 
 Array: TypeAlias = NDArray[np.float64]
 """Doubles, in the shape that the docstring states."""
+
+
+def aligned(*shape: int) -> Array:
+    """Room for doubles, which begins a line of the cache: no vector of eight is in two lines."""
+    size = prod(shape)
+    room = np.empty(size + 7)
+    first = -(room.__array_interface__["data"][0] // room.itemsize) % 8
+    return room[first : first + size].reshape(shape)
 
 
 def at_samples(values: NDArray[T], chosen: Sequence[int]) -> NDArray[T]:

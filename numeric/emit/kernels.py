@@ -38,7 +38,7 @@ import numpy as np
 
 from numeric.emit.jit import wide_vectors
 from numeric.emit.tiles import add_pairs, add_pairs_of_two, few_rows, many_rows, one_row, turn
-from numeric.emit.vectors import all_lanes, load_eight, load_row
+from numeric.emit.vectors import all_lanes, load_eight, load_row, root
 from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
 
 # with jit, tiles and vectors {under}

@@ -1,4 +1,4 @@
-"""`LANES` numbers side by side as one value in a kernel, of as many networks or points: + − × act
+"""`LANES` numbers side by side as one value in a kernel, of as many networks or points: + − × / act
 lane by lane.
 
 A loop over them inside of loops over few labels, or of few terms, is one that LLVM does not
@@ -109,6 +109,16 @@ def _sum_of_lanes(_: Any, value: Any) -> Any:
     return types.float64(vector), lowered
 
 
+def _root(_: Any, value: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        of = ir.FunctionType(WIDE, [WIDE])
+        called = builder.module.declare_intrinsic(f"llvm.sqrt.v{LANES}f64", fnty=of)
+        return builder.call(called, arguments)
+
+    return vector(vector), lowered
+
+
 def index(k: int) -> Any:
     """The number of a lane, in code."""
     return ir.Constant(ir.IntType(32), k)
@@ -133,6 +143,7 @@ def _register(operation: Any, method: str) -> None:
 _register(operator.add, "fadd")
 _register(operator.sub, "fsub")
 _register(operator.mul, "fmul")
+_register(operator.truediv, "fdiv")
 
 
 load_row = cast(Callable[[Array, int], Vector], intrinsic(_load(LANES)))
@@ -152,3 +163,6 @@ all_lanes = cast(Callable[[float], Vector], intrinsic(_all_lanes))
 
 sum_of_lanes = cast(Callable[[Vector], float], intrinsic(_sum_of_lanes))
 """Σ over lanes, halves added until one number is left."""
+
+root = cast(Callable[[Vector], Vector], intrinsic(_root))
+"""The square root in every lane."""

@@ -20,7 +20,7 @@ from derive.activations.functions import Activation
 from derive.engine.fields import Z
 from derive.work.caches import cache
 
-from ..arrays import Array
+from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
@@ -28,22 +28,18 @@ from ..estimators.polynomials import Structure
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Ensemble, Layers
-from .forward_kernels import LANES, WORDS
+from .forward_kernels import LANES, room_of_words
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
 {sigma}
 
 @driver
-def add_activated(G, length, total):
-    """Add Σ_i σ(length·G_i)² of each column of G (n, lanes) to `total`."""
+def activate(flat):
+    """σ of each number, in its place."""
     wide_vectors()
-    n = G.shape[0]
-    for i in range(0, n, 2):  # of one neuron at a time, LLVM unrolls the loop over networks
-        j, there = (i + 1, 1.0) if i + 1 < n else (i, 0.0)
-        for s in range({lanes}):
-            first, second = sigma(length[s] * G[i, s])[0], sigma(length[s] * G[j, s])[0]
-            total[s] += first * first + there * (second * second)
+    for i in range(flat.size):
+        flat[i] = sigma(flat[i])[0]
 
 
 @entry
@@ -57,7 +53,7 @@ def forward(networks, key, steps, scales, rooms, squares):
     """
     wide_vectors()
     Z, G, words, rows = rooms
-    S, length = rows[0], rows[1]
+    S, length, base, flat = rows[0], rows[1], Z.reshape(-1), G.reshape(-1)
     before = steps[0, 0] - 1
     for g in range(networks.shape[0]):
         for s in range({lanes}):
@@ -65,38 +61,28 @@ def forward(networks, key, steps, scales, rooms, squares):
         for t in range(steps.shape[0]):
             layer, kind, size, last = steps[t, 0], steps[t, 1], steps[t, 3], steps[t, 5]
             drawn = steps[t, 2] if kind == {HAAR} else size
-            whole = drawn + -drawn % 4
-            for s in range({lanes}):
-                length[s] = 0.0
-            fill_normals(G[:whole], length, words, key, networks[g], layer, steps[t, 4])
+            fill_normals(G[: drawn + -drawn % 4], words, key, networks[g], layer, steps[t, 4])
             if kind == {BIASED}:
-                for i in range(size):
-                    for s in range({lanes}):
-                        G[i, s] = Z[i, s] + scales[t] * G[i, s]
-                for s in range({lanes}):
-                    length[s] = 1.0
+                for i in range({lanes} * size):
+                    flat[i] = base[i] + scales[t] * flat[i]
             else:
-                if kind == {HAAR} and whole > drawn:
-                    for s in range({lanes}):
-                        length[s] = 0.0
-                    add_squares(G[:drawn], length)
                 for s in range({lanes}):
-                    square = length[s] if kind == {HAAR} else 1.0
-                    length[s] = scales[t] * math.sqrt(S[s]) / math.sqrt(square)
+                    length[s] = 0.0 if kind == {HAAR} else 1.0
+                if kind == {HAAR}:
+                    add_squares(G[:drawn], length)
+                put_lengths(length, S, length, scales[t])
+                scale(G[:size], length)
             for s in range({lanes}):
                 S[s] = 0.0
             if last:
-                add_activated(G[:size], length, S)
+                activate(flat[: {lanes} * size])
+            elif steps[t + 1, 1] == {BIASED}:
+                for i in range({lanes} * size):
+                    base[i] = flat[i]
+            add_squares(G[:size], S)
+            if last:
                 for s in range({lanes}):
                     squares[layer, g, s] = S[s]
-            elif steps[t + 1, 1] == {BIASED}:
-                for i in range(size):
-                    for s in range({lanes}):
-                        Z[i, s] = length[s] * G[i, s]
-            else:
-                add_squares(G[:size], S)
-                for s in range({lanes}):
-                    S[s] *= length[s] * length[s]
 '''
 
 BIASED = 1 << 8
@@ -187,8 +173,8 @@ class Program:
 
     def rooms(self) -> tuple[Array, Array, NDArray[np.uint64], Array]:
         """Room for a group's neurons, their normals, words of those, and numbers by network."""
-        Z, G = np.empty((2, self._widest, LANES))
-        return Z, G, np.empty((WORDS, LANES), np.uint64), np.empty((2, LANES))
+        Z, G = aligned(2, self._widest, LANES)
+        return Z, G, room_of_words(), aligned(2, LANES)
 
 
 @cache(entries=64)

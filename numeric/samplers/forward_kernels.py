@@ -12,22 +12,62 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array
+from ..arrays import Array, aligned
 from ..emit.jit import driver, wide_vectors
-from ..emit.vectors import load_row, store_row
+from ..emit.vectors import all_lanes, load_row, root, store_row
 from ..random.philox import circle, philox, twice_minus_log
 
 LANES = 16
 """Two vectors of eight numbers: with one, LLVM unrolls the loop where it should vectorise it."""
 
-WORDS = 4
-"""Rows of words of a block of Philox, for each network."""
+TILE = 32
+"""Blocks of Philox whose words a core's first cache holds until they are normals."""
+
+
+def room_of_words() -> NDArray[np.uint64]:
+    """Room for them, (4, blocks, LANES): the words of a block apart, for all networks."""
+    return aligned(4, TILE, LANES).view(np.uint64)
+
+
+@driver
+def draw_words(
+    words: NDArray[np.uint64],
+    key: NDArray[np.uint64],
+    networks: NDArray[np.uint64],
+    layer: int,
+    use: int,
+    span: tuple[int, int],
+) -> None:
+    """The words of these blocks of stream (network, layer, use), (4, blocks, LANES)."""
+    wide_vectors()
+    first, stop = span
+    k = (key[0], key[1])
+    c2, c3 = np.uint64(layer), np.uint64(use)
+    for block in range(stop - first):
+        for s in range(LANES):
+            w0, w1, w2, w3 = philox((np.uint64(first + block), networks[s], c2, c3), k)
+            words[0, block, s] = w0
+            words[1, block, s] = w1
+            words[2, block, s] = w2
+            words[3, block, s] = w3
+
+
+@driver
+def put_pairs(
+    radii: NDArray[np.uint64], angles: NDArray[np.uint64], first: Array, second: Array
+) -> None:
+    """Box and Muller's pairs of normals of these words."""
+    wide_vectors()
+    for i in range(first.size):
+        radius = math.sqrt(twice_minus_log(radii[i]))
+        x, y = circle(angles[i])
+        first[i] = radius * x
+        second[i] = radius * y
 
 
 @driver
 def fill_normals(
     out: Array,
-    total: Array,
     words: NDArray[np.uint64],
     key: NDArray[np.uint64],
     networks: NDArray[np.uint64],
@@ -36,32 +76,39 @@ def fill_normals(
 ) -> None:
     """`random.fill_normals` of stream (network, layer, use) down the column of each network.
 
-    The squared length of the column, a sum of Box and Muller's radii, is added to `total`. Words
-    is room for (WORDS, LANES): a loop that draws them and another that uses them have registers
-    enough, and what all networks of a block have in common is few.
+    Words is a `room_of_words`. All words of a tile come before its normals: long loops in which
+    nothing overlaps, whose constants LLVM loads once.
     """
-    wide_vectors()
     blocks = out.shape[0] // 4
-    k = (key[0], key[1])
-    c2, c3 = np.uint64(layer), np.uint64(use)
-    for block in range(blocks):
-        for s in range(LANES):
-            w0, w1, w2, w3 = philox((np.uint64(block), networks[s], c2, c3), k)
-            words[0, s] = w0
-            words[1, s] = w1
-            words[2, s] = w2
-            words[3, s] = w3
-        for s in range(LANES):
-            first, second = twice_minus_log(words[0, s]), twice_minus_log(words[2, s])
-            radius = math.sqrt(first)
-            x, y = circle(words[1, s])
-            out[block, s] = radius * x
-            out[block + blocks, s] = radius * y
-            radius = math.sqrt(second)
-            x, y = circle(words[3, s])
-            out[block + 2 * blocks, s] = radius * x
-            out[block + 3 * blocks, s] = radius * y
-            total[s] += first + second
+    flat, quarter = out.reshape(-1), LANES * blocks
+    for block in range(0, blocks, TILE):
+        stop = min(block + TILE, blocks)
+        draw_words(words, key, networks, layer, use, (block, stop))
+        first, size = LANES * block, LANES * (stop - block)
+        for half in range(2):
+            radii = words[2 * half].reshape(-1)[:size]
+            angles = words[2 * half + 1].reshape(-1)[:size]
+            put_pairs(radii, angles, flat[first : first + size], flat[first + quarter :][:size])
+            first += 2 * quarter
+
+
+@driver
+def put_lengths(length: Array, square: Array, over: Array, factor: float) -> None:
+    """length ← factor·√(square/over)."""
+    wide_vectors()
+    for half in range(2):
+        ratio = load_row(square, half) / load_row(over, half)
+        store_row(length, half, all_lanes(factor) * root(ratio))
+
+
+@driver
+def scale(X: Array, factor: Array) -> None:
+    """Multiply each column of X (n, LANES) by a number of its own."""
+    wide_vectors()
+    low, high = load_row(factor, 0), load_row(factor, 1)
+    for i in range(0, 2 * X.shape[0], 2):  # rows are two vectors
+        store_row(X, i, low * load_row(X, i))
+        store_row(X, i + 1, high * load_row(X, i + 1))
 
 
 @driver

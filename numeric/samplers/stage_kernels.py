@@ -5,8 +5,6 @@ What the stages themselves fill in is written by `stage_source`.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,15 @@ from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
 from ..emit.vectors import all_lanes, load_row, store_row
 from ..random.lazy import HAAR
-from .forward_kernels import LANES, WORDS, add_squares, fill_normals
+from .forward_kernels import (
+    LANES,
+    add_squares,
+    draw_words,
+    fill_normals,
+    put_lengths,
+    put_pairs,
+    scale,
+)
 
 
 @driver
@@ -27,6 +33,7 @@ def draw(
     which: tuple[int, int],
     key: NDArray[np.uint64],
     networks: NDArray[np.uint64],
+    words: NDArray[np.uint64],
 ) -> None:
     """W v of each network as `length` times the rows of G; `length` is |v|² when it comes.
 
@@ -35,34 +42,28 @@ def draw(
         square: room for a number of each network; where this is `squared`, |G|² afterwards.
         factors: rows (kind, big, size, stream, use), and their scales, of all matrices.
         which: the rows of this one, from and to; a bias is a matrix on the vector 1.
+        words: as of `fill_normals`.
 
     Between two factors of one matrix the length alone counts.
     """
     wide_vectors()
     rows, scales = factors
-    words = np.empty((WORDS, LANES), np.uint64)
     for t in range(which[0], which[1]):
         kind, size = rows[t, 0], rows[t, 2]
         drawn = rows[t, 1] if kind == HAAR else size
-        whole = drawn + -drawn % 4
         if t > which[0]:
             for s in range(LANES):
                 square[s] = 0.0
             add_squares(G[: rows[t - 1, 2]], square)
             for s in range(LANES):
                 length[s] *= length[s] * square[s]
+        fill_normals(G[: drawn + -drawn % 4], words, key, networks, rows[t, 3], rows[t, 4])
         for s in range(LANES):
-            square[s] = 0.0
-        fill_normals(G[:whole], square, words, key, networks, rows[t, 3], rows[t, 4])
-        last = squared and t + 1 == which[1]
-        if whole > drawn and (kind == HAAR or last):
-            for s in range(LANES):
-                square[s] = 0.0
+            square[s] = 0.0 if kind == HAAR else 1.0
+        if kind == HAAR:
             add_squares(G[:drawn], square)
-        for s in range(LANES):
-            over = square[s] if kind == HAAR else 1.0
-            length[s] = scales[t] * math.sqrt(length[s] / over)
-        if last and drawn > size:
+        put_lengths(length, length, square, scales[t])
+        if squared and t + 1 == which[1] and (drawn > size or kind != HAAR):
             for s in range(LANES):
                 square[s] = 0.0
             add_squares(G[:size], square)
@@ -84,5 +85,8 @@ def add_columns(X: Array, total: Array) -> None:
     store_row(total, 1, high + other_high)
 
 
-PARTS = fill_normals, add_squares, add_columns, draw
+PARTS = (
+    *(draw_words, put_pairs, fill_normals),
+    *(put_lengths, scale, add_squares, add_columns, draw),
+)
 """Functions of the kernels of forward passes, compiled once for all layers and activations."""

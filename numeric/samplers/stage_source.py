@@ -16,12 +16,12 @@ from derive.work.caches import cache
 
 from .forward_kernels import LANES
 from .stage_tables import NORMALS, SQUARE_ROW, STREAM_ROOM, STREAM_ROW, Drawn, Size, Written
-from .stage_values import Scaled, State, Values, row_text
+from .stage_values import Scaled, State, Values, row_text, times
 from .staged import check_indices
 
 _KERNEL = '''\
 @entry
-def forward(networks, key, span, tables, factors, rooms, rows, squares):
+def forward(networks, key, span, tables, factors, rooms, words, rows, squares):
     """|s|² of what z is made of, at layers span[0] … span[1].
 
     Squares are (depth, sources, groups, lanes). Source 0 of layer 1 is |x|². The first room, times
@@ -101,9 +101,9 @@ class _Writer(Values):
             self._each_network(f"{row_text(stream.row)} = {row_text(row)}")
             self._sums[_square_of(STREAM_ROOM, STREAM)] = SQUARE_ROW
         else:
-            self._applied(0, 0, STREAM_ROOM, "=", self.size_text(size))
+            self._applied(0, 0, STREAM_ROOM, "", size)
             if self._biased:
-                self._applied(1, None, STREAM_ROOM, "+=", self.size_text(size))
+                self._applied(1, None, STREAM_ROOM, _room_text(STREAM_ROOM), size)
 
     def rooms(self) -> list[str]:
         """Lines that name the rooms."""
@@ -148,10 +148,9 @@ class _Writer(Values):
 
     def moved(self, variable: Scaled, stream: Scaled) -> None:
         """Write z to where the next layer looks for it."""
-        value = variable.text if stream.row is None else f"r{variable.room}[i, s]"
-        into = f"r{stream.room}[i, s]"
-        if value != into:
-            self._each_neuron(Size(self._number, STREAM), f"{into} = {value}")
+        value = variable.text if stream.row is None else _room_text(variable.room)
+        if value != _room_text(stream.room):
+            self._each_neuron(Size(self._number, STREAM), stream.room, value)
         if stream.row is not None:
             square = self._sums[_square_of(variable.room, STREAM)]
             self._each_network(
@@ -186,10 +185,9 @@ class _Writer(Values):
     ) -> Scaled:
         """Write an equation: what is carried with the first matrix, then the others."""
         size, carried = Size(self._number, kind), _carried(equation)
-        begins = "="
+        before = ""
         if carried:
-            space = self._stage.carried(carried[0]).space
-            begins = f"= {self._total(carried, LEFT, space)} +"
+            before = self._total(carried, LEFT, self._stage.carried(carried[0]).space)
         self._sums = {key: row for key, row in self._sums.items() if f"r{room}[i" not in key[0]}
         if self.is_drawn(equation):
             ((k, row),) = rows.items()
@@ -197,24 +195,21 @@ class _Writer(Values):
             square = self._sums[_square_of(room, kind)] = self._put_row("0.0")
             return Scaled(room, self._drawn(len(self._made.places) - 1, row, room, square))
         if carried and not rows:
-            self._each_neuron(size, f"r{room}[i, s] {begins} 0.0")
+            self._each_neuron(size, room, before)
         for k, row in rows.items():
             self._made.places.append(Drawn(self._number, k, bias=False))
-            self._applied(len(self._made.places) - 1, row, room, begins, self.size_text(size))
-            begins = "+="
+            self._applied(len(self._made.places) - 1, row, room, before, size)
+            before = _room_text(room)
         if equation.bias and self._biased:
             self._made.places.append(Drawn(self._number, number, bias=True))
-            self._applied(len(self._made.places) - 1, None, room, "+=", self.size_text(size))
+            self._applied(len(self._made.places) - 1, None, room, _room_text(room), size)
         return Scaled(room)
 
-    def _applied(self, place: int, row: int | None, room: int, begins: str, size: str) -> None:
-        """Write a matrix on a vector of this |s|², or biases, into a room or onto what it has."""
+    def _applied(self, place: int, row: int | None, room: int, before: str, size: Size) -> None:
+        """Write what comes before, and a matrix on a vector of this |s|² or biases, into a room."""
         used = self._drawn(place, row, NORMALS)
-        self._lines += [
-            f"for i in range({size}):",
-            f"    for s in range({LANES}):",
-            f"        r{room}[i, s] {begins} rows[{used}, s] * r{NORMALS}[i, s]",
-        ]
+        normals = times([row_text(used), _room_text(NORMALS)])
+        self._each_neuron(size, room, f"{before} + {normals}" if before else normals)
 
     def _drawn(self, place: int, row: int | None, room: int, square: int | None = None) -> int:
         """Write the normals of a matrix, or of biases, into a room, and |room|² into row `square`;
@@ -222,7 +217,7 @@ class _Writer(Values):
         used = self._put_row("1.0" if row is None else row_text(row))
         which = f"(bounds[at, {place}], bounds[at, {place + 1}])"
         into = f"rows[{used}], rows[{square or 0}], {square is not None}"
-        self._lines.append(f"draw(r{room}, {into}, factors, {which}, key, who)")
+        self._lines.append(f"draw(r{room}, {into}, factors, {which}, key, who, words)")
         return used
 
 
@@ -240,9 +235,14 @@ def _carried(equation: Equation) -> Sum:
     return tuple(term for term in equation.right if term.weight is None)
 
 
+def _room_text(room: int) -> str:
+    """A room at neuron i of network s."""
+    return f"r{room}[i, s]"
+
+
 def _square_of(room: int, kind: Kind) -> tuple[str, str]:
     """The variable that holds |room|²."""
-    return f"r{room}[i, s] * r{room}[i, s]", kind.space
+    return times([_room_text(room)] * 2), kind.space
 
 
 def _indented(lines: Sequence[str], by: int) -> str:

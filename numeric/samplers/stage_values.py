@@ -21,18 +21,16 @@ from .forward_kernels import LANES
 from .stage_tables import BODY, Size, Written
 
 _ROOM = re.compile(r"r(\d+)\[i, s\]")
+_ROW = re.compile(r"rows\[(\d+), s\]")
+_NUMBER = re.compile(r"(?<![\w.])\d+\.\d+")
 
-_ACTIVATED = '''\
+_ACTIVATE = '''\
 @driver
-def {name}({arguments}, total):
-    """Add Σ_i σ({order})({argument})² of each column to `total`."""
+def activate_{order}(flat):
+    """The derivative of σ of order {order} at each number, in its place."""
     wide_vectors()
-    n = {room}.shape[0]
-    for k in range(0, n, 2):  # as in `forward.add_activated`
-        j, there = (k + 1, 1.0) if k + 1 < n else (k, 0.0)
-        for s in range({lanes}):
-            first, second = sigma({first})[{order}], sigma({second})[{order}]
-            total[s] += first * first + there * (second * second)
+    for i in range(flat.size):
+        flat[i] = sigma(flat[i])[{order}]
 '''
 
 
@@ -85,40 +83,9 @@ class Values:
         if len(terms) == 1:
             row, own = self._parts(terms[0], at)
             if len(own) == 1 and isinstance(own[0], Function):
-                total = self._activated(own[0], space)
+                total = self._sum([self._sigma(own[0], space)] * 2, space)
                 return self._new(times([row_text(row), row_text(row), row_text(total)]))
         return self._sum([self._total(terms, at, space)] * 2, space)
-
-    def _activated(self, factor: Function, space: str) -> int:
-        """The row of Σ_i σ²: where nothing but this is asked of σ, it needs no room."""
-        argument = self._total(self._stage.arguments[factor.argument], HERE, space)
-        key = f"σ({factor.order})({argument})", space
-        if key in self._sums:
-            return self._sum([f"r{self._sums[key]}[i, s]"] * 2, space)
-        squared = f"{key[0]}²", space
-        if squared not in self._sums:
-            self._made.orders = max(self._made.orders, factor.order + 1)
-            rooms = sorted(set(re.findall(r"r\d+(?=\[i, s\])", argument)))
-            rows = sorted(set(re.findall(r"rows\[(\d+), s\]", argument)))
-            local = re.sub(r"rows\[(\d+), s\]", r"row_\1[s]", argument)
-            name = f"add_activated_{len(self.functions)}"
-            self.functions.append(
-                _ACTIVATED.format(
-                    name=name,
-                    arguments=", ".join([*rooms, *(f"row_{row}" for row in rows)]),
-                    argument=argument,
-                    room=rooms[0],
-                    lanes=LANES,
-                    order=factor.order,
-                    first=local.replace("[i, s]", "[k, s]"),
-                    second=local.replace("[i, s]", "[j, s]"),
-                )
-            )
-            total, size = self._put_row("0.0"), self.size_text(Size(self._number, space))
-            given = [*(f"{room}[: {size}]" for room in rooms), *(f"rows[{row}]" for row in rows)]
-            self._lines.append(f"{name}({', '.join(given)}, rows[{total}])")
-            self._sums[squared] = total
-        return self._sums[squared]
 
     def _alone(self, terms: Sum, at: int) -> Scaled | None:
         """Where it is one variable times a number."""
@@ -153,16 +120,13 @@ class Values:
         key = f"σ({factor.order})({argument})", space
         if key not in self._sums:
             self._made.orders = max(self._made.orders, factor.order + 1)
+            written = _ACTIVATE.format(order=factor.order)
+            if written not in self.functions:
+                self.functions.append(written)
             room, size = self._new_room(), Size(self._number, space)
-            if known := _ROOM.fullmatch(argument):
-                value = f"flat_{known[1]}[i]"
-            else:
-                self._each_neuron(size, f"r{room}[i, s] = {argument}")
-                value = f"flat_{room}[i]"
-            self._lines += [
-                f"for i in range({LANES} * {self.size_text(size)}):",
-                f"    flat_{room}[i] = sigma({value})[{factor.order}]",
-            ]
+            self._each_neuron(size, room, argument)
+            flat = f"flat_{room}[: {LANES} * {self.size_text(size)}]"
+            self._lines.append(f"activate_{factor.order}({flat})")
             self._sums[key] = room
         return f"r{self._sums[key]}[i, s]"
 
@@ -209,7 +173,7 @@ class Values:
             value = factors[0] if squared else key[0]
             room = _ROOM.fullmatch(value)
             if room is None:
-                self._each_neuron(size, f"r{BODY}[i, s] = {value}")
+                self._each_neuron(size, BODY, value)
             row = self._put_row("0.0")
             kernel, number = "add_squares" if squared else "add_columns", room[1] if room else BODY
             self._lines.append(f"{kernel}(r{number}[: {self.size_text(size)}], rows[{row}])")
@@ -264,11 +228,17 @@ class Values:
     def _each_network(self, *lines: str) -> None:
         self._lines += [f"for s in range({LANES}):", *(f"    {line}" for line in lines)]
 
-    def _each_neuron(self, size: Size, line: str) -> None:
+    def _each_neuron(self, size: Size, room: int, value: str) -> None:
+        """Write a value at neuron i of network s into a room, eight networks at a time: a row is
+        two vectors, and LLVM would unroll a loop over networks inside of that over neurons."""
+        rows = sorted(set(_ROW.findall(value)), key=int)
+        vectors = _NUMBER.sub(r"all_lanes(\g<0>)", value)
+        vectors = _ROOM.sub(r"load_row(r\1, i)", _ROW.sub(r"row_\1", vectors))
         self._lines += [
-            f"for i in range({self.size_text(size)}):",
-            f"    for s in range({LANES}):",
-            f"        {line}",
+            "for half in range(2):",
+            *(f"    row_{row} = load_row(rows[{row}], half)" for row in rows),
+            f"    for i in range(half, 2 * {self.size_text(size)}, 2):",
+            f"        store_row(r{room}, i, {vectors})",
         ]
 
 

@@ -23,7 +23,7 @@ from derive.errors import InputError
 from derive.weights import Gaussian
 from derive.work.caches import cache
 
-from ..arrays import Array
+from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
@@ -34,7 +34,7 @@ from . import forward
 from .base import Sampler, evaluated
 from .ensemble import BATCHES, MASKS, PERMUTATIONS, Ensemble, number_at
 from .forward import WIDEST, fits, grouped, whole_groups
-from .forward_kernels import LANES
+from .forward_kernels import LANES, room_of_words
 from .probing import probes_of
 from .stage_kernels import PARTS
 from .stage_source import written
@@ -122,7 +122,7 @@ class ForwardSampler(ProbeSampler):
         """Fill in the squares, some groups or some layers of one group in a call."""
         tables, depth = self._tables, self.ensemble.depth
         compiled = _kernels(self.ensemble.net.one_activation("this sampler"), tables.written)
-        rooms, rows = tables.rooms()
+        rooms = tables.rooms()
         spent = np.cumsum(tables.neurons) * LANES
         groups = max(1, _PIECE // int(spent[-1]))
         for first in range(0, len(networks), groups):
@@ -134,7 +134,7 @@ class ForwardSampler(ProbeSampler):
                 stop = depth if groups > 1 else stop
                 span = start, stop
                 known = self.ensemble.key, span, tables.arrays, tables.factors
-                compiled.forward(networks[these], *known, rooms, rows, squares[:, :, these])
+                compiled.forward(networks[these], *known, *rooms, squares[:, :, these])
                 start = stop + 1
 
 
@@ -162,11 +162,11 @@ class _Tables:
         found: NDArray[np.int64] = np.maximum(1, drawn[bounds[:, -1]] - drawn[bounds[:, 0]])
         return found
 
-    def rooms(self) -> tuple[Array, Array]:
-        """Room for the variables of a group, and for its rows."""
+    def rooms(self) -> tuple[Array, NDArray[np.uint64], Array]:
+        """Room for the variables of a group, for words of random numbers, and for its rows."""
         widest = 4 + max(int(self.factors[0][:, 1:3].max(initial=1)), int(self.arrays[1].max()))
-        rooms = np.empty((self.written.rooms, widest, LANES))
-        return rooms, np.empty((self.written.rows, LANES))
+        rooms = aligned(self.written.rooms, widest, LANES)
+        return rooms, room_of_words(), aligned(self.written.rows, LANES)
 
 
 def _tables(ensemble: Ensemble) -> _Tables:

@@ -15,7 +15,7 @@ from ..arrays import Array
 from ..emit.jit import driver, scalar, wide_vectors
 from ..emit.vectors import all_lanes, load_row, store_row
 from ..random.philox import circle, padded, philox, twice_minus_log
-from .forward_kernels import LANES, WORDS, fill_normals
+from .forward_kernels import LANES, TILE, fill_normals
 
 FULL, LOWER, TURNED = 0, 1, 2
 _ROUNDING = 2.0**-48
@@ -69,8 +69,7 @@ def put_normals(
     out: Array, networks: NDArray[np.uint64], key: NDArray[np.uint64], layer: int, use: int
 ) -> None:
     """Fill rows, a multiple of 4, with normals."""
-    words, total = np.empty((WORDS, LANES), np.uint64), np.zeros(LANES)
-    fill_normals(out, total, words, key, networks, layer, use)
+    fill_normals(out, np.empty((4, TILE, LANES), np.uint64), key, networks, layer, use)
 
 
 @driver

@@ -129,47 +129,82 @@ def seconds(work, rounds=20):
     return min(found)
 
 
-def elapsed(work, threads, rounds=200):
-    """The least wall time, by so many threads."""
-    numba.set_num_threads(threads)
-    found = []
+def two_threads(work, rounds=20):
+    """By how much two threads are faster than one: least wall times, taken in turn."""
+    found = {1: [], 2: []}
     for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - start)
+        for threads, times in found.items():
+            numba.set_num_threads(threads)
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    return min(found)
+    return min(found[1]) / min(found[2])
 
 
-def times_the_normals(work, draws, rounds=10):
-    """The time of a simulation over that of drawing as many normals in one go, one thread."""
+def times_the_normals(work, numbers, rounds=10):
+    """The time of a simulation over that of drawing so many normals in one go, one thread."""
     out, ratios = np.empty(1_000_000), []
 
     def drawn():
         fill_normals(out, stream_key(1), 2, 3, 4)
 
     for _ in range(rounds):  # in turn, for what else the machine does
-        normals = draws * (DEPTH - 1) * WIDTH * seconds(drawn) / out.size
-        ratios.append(seconds(work) / normals)
+        normals = numbers * seconds(drawn) / out.size
+        ratios.append(seconds(work, 1 + rounds // 5) / normals)
     return float(np.median(ratios))
 
 
-@pytest.mark.parametrize("tensors", [["V"], ["K", "G1", "V"]], ids=" ".join)
+POSITIONS = np.random.default_rng(0).standard_normal((8, WIDTH))
+TOKENS = np.random.default_rng(0).standard_normal((8, 512))
+LAYERS = {
+    "dense": 1,
+    "normalized(rms)": 1,
+    "normalized(layer)": 1,
+    "residual(skip=1)": 2,
+    "residual(skip=1, norm=rms)": 2,
+    "gated(norm=rms)": 3,
+}
+"""Layers, and how many matrices they have."""
+
+
+def attention():
+    return layers.attention(8, 8, scores="1/sqrt(d)", norm="rms")
+
+
+def ensemble(name):
+    """A network, its inputs and options, and how many normals it takes: layers 1 … 9 are drawn,
+    of which the first is a matrix on all inputs."""
+    options = {"width": WIDTH, "depth": DEPTH, "tensors": ["K", "G1", "V"]}
+    if name in LAYERS:
+        net = Network(activations.tanh, Orthogonal(1), layer=name)
+        return net, X, options, WIDTH * (1 + (DEPTH - 2) * LAYERS[name])
+    options["tensors"] = "K"
+    if name == "convolution":  # three matrices, on the eight positions that they read
+        net = Network(activations.tanh, Gaussian(1), layer=layers.convolution(3, 8))
+        return net, POSITIONS, options, 8 * WIDTH * (1 + (DEPTH - 2) * 3)
+    # of each head 8 × 8 normals and two Wishart matrices, and one of the stream
+    net, wishart = Network("linear", Gaussian(), layer=attention()), 8 * 9 // 2
+    numbers = wishart + (DEPTH - 2) * (8 * (64 + 2 * wishart) + wishart)
+    return net, TOKENS, options | {"width": 512}, numbers
+
+
 @pytest.mark.parametrize("draws", [1000, 8192])
-def test_forward_pass_against_its_normals(benchmark, draws, tensors):
+@pytest.mark.parametrize("name", [*LAYERS, "convolution", "attention"])
+def test_layers_against_their_normals(benchmark, name, draws):
     """`times_the_normals`, and `two_threads`: by how much they are faster than one, if two are."""
-    net = Network(activations.tanh, Orthogonal(1))
-    options = {"width": WIDTH, "depth": DEPTH, "draws": draws, "tensors": tensors}
+    net, inputs, options, numbers = ensemble(name)
 
     def work():
-        simulate(net, X, **options)
+        simulate(net, inputs, draws=draws, **options)
 
+    rounds = 20 if name in LAYERS else 3
     numba.set_num_threads(1)
-    benchmark.pedantic(work, rounds=20, warmup_rounds=1)
-    benchmark.extra_info["times_the_normals"] = times_the_normals(work, draws)
+    benchmark.pedantic(work, rounds=rounds, warmup_rounds=1)
+    benchmark.extra_info["times_the_normals"] = times_the_normals(work, draws * numbers, rounds)
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     if numba.config.NUMBA_NUM_THREADS > 1:
-        benchmark.extra_info["two_threads"] = elapsed(work, 1) / elapsed(work, 2)
+        benchmark.extra_info["two_threads"] = two_threads(work, rounds)
 
 
 SHIPPED = ["relu", "hard_tanh", "erf", "sin", "arctan", "gelu", "sigmoid", "silu", "softplus"]
@@ -185,22 +220,14 @@ def test_activations_against_their_normals(benchmark, name):
 
     numba.set_num_threads(1)
     benchmark.pedantic(work, rounds=3, warmup_rounds=1)
-    benchmark.extra_info["times_the_normals"] = times_the_normals(work, 8192, rounds=3)
+    benchmark.extra_info["times_the_normals"] = times_the_normals(
+        work, 8192 * (DEPTH - 1) * WIDTH, rounds=3
+    )
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
-LAYERS = {
-    "normalized(rms)": 1,
-    "normalized(layer)": 1,
-    "residual(skip=1)": 2,
-    "residual(skip=1, norm=rms)": 2,
-    "gated(norm=rms)": 3,
-}
-"""Layers, and how many matrices they have."""
-
-
 @pytest.mark.parametrize("inputs", [X, np.stack([X, X[::-1]])], ids=["one input", "two inputs"])
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", list(LAYERS)[1:])
 def test_layers_against_the_dense_one(benchmark, layer, inputs):
     """K, G1 and V: `of_a_matrix` is the time over a dense layer's, for each matrix."""
     net, dense = (Network(activations.tanh, Orthogonal(1), layer=each) for each in (layer, "dense"))
@@ -274,12 +301,9 @@ def test_explicit_tangent_kernel(benchmark, width):
     benchmark.extra_info["error"] = {"B": float(B.std() / np.sqrt(draws))}
 
 
-TOKENS = np.random.default_rng(0).standard_normal((8, 512))
-
-
-def attention(networks):
-    layer = layers.attention(8, 8, scores="1/sqrt(d)", norm="rms")
-    simulate(Network("linear", Gaussian(), layer=layer), TOKENS, 512, 11, networks, tensors="K")
+def our_attention(networks):
+    net = Network("linear", Gaussian(), layer=attention())
+    simulate(net, TOKENS, 512, 11, networks, tensors="K")
 
 
 def torch_attention(networks):
@@ -302,7 +326,7 @@ def test_attention(benchmark, source, networks):
     if source == "torch":
         pytest.importorskip("torch")
     numba.set_num_threads(1)
-    work = attention if source == "ours" else torch_attention
+    work = our_attention if source == "ours" else torch_attention
     benchmark.pedantic(work, (networks,), rounds=5, warmup_rounds=1)
     benchmark.extra_info["layer"] = benchmark.stats["min"] / (10 * networks)
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)

@@ -32,11 +32,13 @@ def test_a_copy_gives_the_bits_of_its_kernel():
 
 
 @jit.driver
-def combine(line, rows, factor, place, out, room, sums):
+def combine(line, rows, factor, place, out, room, sums, roots):
     for k in range(out.shape[0]):
         value = vectors.all_lanes(factor) * vectors.load_row(rows, k)
         moved = vectors.load_eight(line, place + k) - vectors.load_row(rows, k + 1)
         vectors.store_row(out, k, value + moved)
+        ratio = vectors.load_row(rows, k) / vectors.load_row(rows, k + 1)
+        vectors.store_row(roots, k, vectors.root(ratio * ratio))
         sums[k] = vectors.sum_of_lanes(moved)
     vectors.store_eight(room, place, vectors.load_eight(rows, place))
 
@@ -45,7 +47,9 @@ def test_vectors_act_lane_by_lane_at_any_place():
     rng = np.random.default_rng(0)
     line, rows = rng.standard_normal(13), rng.standard_normal((4, vectors.LANES))
     out, room, sums = np.empty((3, vectors.LANES)), np.zeros(14), np.empty(3)
-    combine(line, rows, 3.0, np.uint64(3), out, room, sums)
+    roots = np.empty_like(out)
+    combine(line, rows, 3.0, np.uint64(3), out, room, sums, roots)
+    np.testing.assert_allclose(roots, abs(rows[:3] / rows[1:]), rtol=1e-15)
     moved = np.lib.stride_tricks.sliding_window_view(line, vectors.LANES)[3:]
     np.testing.assert_allclose(out, 3.0 * rows[:3] - rows[1:] + moved, rtol=0, atol=1e-14)
     np.testing.assert_allclose(sums, (moved - rows[1:]).sum(axis=1), rtol=0, atol=1e-14)

@@ -23,7 +23,7 @@ from derive.weights import (
 from numeric.estimators import Probes, observables
 from numeric.random import philox
 from numeric.samplers import ForwardSampler, ProbeSampler, base, checked_ensemble, forward
-from numeric.samplers.forward_kernels import LANES, WORDS, fill_normals
+from numeric.samplers.forward_kernels import LANES, TILE, fill_normals, room_of_words
 from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
@@ -82,15 +82,13 @@ def test_one_layer_has_no_weights_to_draw():
     assert not table["K_se"].any()
 
 
-def test_normals_are_those_of_the_stream():
-    key, out = philox.stream_key(3), np.empty((12, LANES))
+@pytest.mark.parametrize("rows", [12, 4 * TILE, 4 * TILE + 4])
+def test_normals_are_those_of_the_stream(rows):
+    key, out = philox.stream_key(3), np.empty((rows, LANES))
     networks = np.arange(100, 100 + LANES, dtype=np.uint64)
-    squares = np.ones(LANES)
-    words = np.empty((WORDS, LANES), np.uint64)
-    fill_normals(out, squares, words, key, networks, 5, 6)
-    expected = np.stack([philox.normals(3, int(each), 5, 6, 12) for each in networks], axis=1)
+    fill_normals(out, room_of_words(), key, networks, 5, 6)
+    expected = np.stack([philox.normals(3, int(each), 5, 6, rows) for each in networks], axis=1)
     np.testing.assert_allclose(out, expected, rtol=1e-14)
-    np.testing.assert_allclose(squares, 1 + np.sum(expected**2, axis=0), rtol=1e-14)
 
 
 def test_no_network_depends_on_those_beside_it(monkeypatch):
