@@ -173,4 +173,4 @@ x = np.random.default_rng(0).standard_normal((2, 11))
 numeric.models.report(torch.nn.Sequential(*parts[:-1]), x)
 """
     imports = f"{IMPORTS}import torch\n"
-    measured(benchmark, tmp_path, imports, call, Row(10, None))
+    measured(benchmark, tmp_path, imports, call, Row(10, None, compiles=False))
