@@ -135,6 +135,8 @@ def test_a_first_call_stands_beside_what_is_wanted():
     (row,) = tabulate.first_calls(made)
     assert row == ("first flow", "0.43", "1", "12")
     assert "| first flow | 0.43 | 1 | 12 |" in tabulate.page([made])
+    new = run(result("first report", 0.9, **(times | {"earlier": None})))
+    assert [*tabulate.first_calls(new)] == [("first report", "0.43", "1", "–")]
     assert tabulate.FIRST_TITLE not in tabulate.page([run(result("b", 1.0))])
 
 

@@ -17,7 +17,6 @@ Expansion = dict[tuple[Monomial, int], Fraction]
 T = TypeVar("T")
 
 UNIT: Monomial = frozenset()
-_ZERO = Fraction(0)
 
 
 def monomial(atoms: Iterable[Atom]) -> Monomial:
@@ -63,7 +62,8 @@ def add(
 ) -> None:
     """total += factor · other, in place, dropping what cancels."""
     for key, value in other.items():
-        new = total.get(key, _ZERO) + factor * value
+        more = value if factor == 1 else factor * value
+        new = total[key] + more if key in total else more
         if new:
             total[key] = new
         else:
@@ -77,7 +77,7 @@ def multiply(a: Expansion, b: Expansion, order: int) -> Expansion:
         for (right, j), y in b.items():
             if i + j <= order:
                 key = (times(left, right), i + j)
-                result[key] = result.get(key, _ZERO) + x * y
+                result[key] = result[key] + x * y if key in result else x * y
     return {key: value for key, value in result.items() if value}
 
 

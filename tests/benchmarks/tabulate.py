@@ -163,7 +163,7 @@ def first_calls(run: Run) -> Iterator[Row]:
     for each in run["benchmarks"]:
         if (wanted := each["extra_info"].get("wanted")) is not None:
             seconds = each["extra_info"]["processor"], wanted, each["extra_info"]["earlier"]
-            yield (each["group"], *(f"{value:.2g}" for value in seconds))
+            yield (each["group"], *("–" if v is None else f"{v:.2g}" for v in seconds))
 
 
 def table(head: Row, found: list[Row]) -> str:

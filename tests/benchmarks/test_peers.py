@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, layers
-from derive.groups.traces import trace_moment
+from derive import Gaussian, Network, layers, trace_moment
 from numeric import flow, models, simulate
 
 pytestmark = pytest.mark.usefixtures("one_processor")

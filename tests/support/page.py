@@ -127,8 +127,8 @@ def times(found: dict[Key, seconds.Seconds], works: int) -> list[str]:
         f"{seconds.INPUTS} inputs and width {seconds.WIDTH}. *Cold* is a new process with an empty",
         "cache of compiled code, after all imports. *Warm* is a new process after that one. A call",
         f"should take at most {seconds.COLD} s cold and {seconds.WARM} s warm; it was ended at",
-        f"{seconds.LIMIT} s. This is the longest call of each column, as measured by",
-        "`python tests/support/seconds.py`:",
+        f"{seconds.LIMIT} s. Other processes kept the two cores busy meanwhile. This is the",
+        "longest call of each column, as measured by `python tests/support/seconds.py`:",
         "",
         *head,
     ]
