@@ -183,9 +183,10 @@ def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.E
     rational = sympy.together(expression.xreplace(normalised).subs(n, 1 / x))
     top, bottom = (dict(_by_power(side, x)) for side in sympy.fraction(rational))
     first = min(bottom)
+    lowest = min(top) - first
     quotient: dict[int, sympy.Expr] = {}
-    for j in range(min(top) - first, order + 1):
-        known = sum(bottom.get(first + i, 0) * quotient.get(j - i, 0) for i in range(1, j + 1))
+    for j in range(lowest, order + 1):
+        known = sum(bottom.get(first + i, 0) * quotient[j - i] for i in range(1, j - lowest + 1))
         quotient[j] = sympy.expand((top.get(j + first, 0) - known) / bottom[first])
     return sympy.Add(*(value * n**-j for j, value in quotient.items()))
 
