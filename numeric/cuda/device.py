@@ -67,8 +67,9 @@ def sent(arrays: Any) -> Any:
 
 
 def blocks(networks: int) -> int:
-    """Blocks to launch: one for each network, but enough that numba finds the GPU occupied."""
-    return networks if SIMULATED else max(networks, 128)
+    """Blocks to launch: one for each network, but enough that numba finds the GPU occupied; in the
+    simulator one more, which has to leave all networks alone."""
+    return networks + 1 if SIMULATED else max(networks, 128)
 
 
 class Rooms:

@@ -81,6 +81,7 @@ def sampler(net, inputs, width, tensors, name="lazy", depth=3):
         (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 6, ["A", "B", "D", "F"], "paths"),
         (Network(TANH, Gaussian(1), lambda_b=lambda ell: 1 / ell), ONE, 5, ["P", "R"], "paths"),
         (Network(TANH, Orthogonal(1)), ONE, 5, [recursion([JACOBIAN])], "paths"),
+        (Network(TANH, Gaussian(1)), [[0.0, 0.0, 0.0]], 5, ["A", "D"], "paths"),
     ],
 )
 def test_cuda_draws_the_networks_of_the_cpu(net, inputs, width, tensors, name):
@@ -104,6 +105,8 @@ TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g
         ("gated(norm=rms)", TANH, LowRankGaussian(gamma=HALF), TWO, 4, ["V"]),
         (TWICE, TANH, Orthogonal(1), TWO, 4, ["V"]),
         ("sequence(residual, dropout(1/2))", TANH, Gaussian(2), TWO, 4, ["K"]),
+        ("dropout(1/2)", TANH, Gaussian(2), TWO, 4, ["V"]),
+        ("normalized(group(2))", TANH, Gaussian(1), TWO, 4, ["V"]),
         ("residual(skip=1/2, ratio=2)", TANH, Orthogonal(1), ONE, 4, ["Theta"]),
         (
             "convolution(3, 4, boundary=zero, readout=mean)",
@@ -167,12 +170,15 @@ def test_cuda_in_single_precision(layer, inputs, tensors, name):
 
 
 @on_a_device
-@pytest.mark.parametrize("held", [2, 100])
-def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held):
+@pytest.mark.parametrize(
+    ("held", "layer"), [(2, "dense"), (100, "dense"), (100, "normalized(rms)")]
+)
+def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held, layer):
     """In the order of the draws, however many networks are held; what is constant gives zeros."""
     from numeric.cuda import samplers  # noqa: PLC0415
 
-    there = on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 5, ["V"], depth=2))
+    net = Network(TANH, Orthogonal(1), layer=layer)
+    there = on_device(sampler(net, ONE, 5, ["V"], depth=2))
     monkeypatch.setattr(samplers, "_memory", lambda: 8 * there.held * held)
     draws = np.arange(254, 259)
     values, found = there.statistics(draws), there.sums(254, 259, there.reference)
@@ -269,6 +275,12 @@ def test_cuda_has_no_explicit_sampler():
     explicit = sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V", "explicit")
     with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(explicit)
+    products = sampler(Network(RELU, Gaussian(2)), ONE, 4, "V", "products")
+    with pytest.raises(InputError, match=r"""^device: got 'cuda for the sampler "products"'"""):
+        on_device(products)
+    batched = Network(TANH, Gaussian(1), layer="batchnorm(eps=1/10)")
+    with pytest.raises(InputError, match=r"^device: got 'cuda for a function of all samples'"):
+        on_device(sampler(batched, np.eye(3), 4, "V"))
     residual = Network(TANH, Orthogonal(1), layer="residual")
     with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(sampler(residual, ONE, 4, "V", "explicit"))
@@ -300,4 +312,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b37 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
+    assert re.search(r"\b41 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
