@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from derive import Exchangeable, Network
 
 SAMPLERS = ("lazy", "paths", "probes", "explicit")
+DEVICES = ("cpu", "cuda", "cuda:float32")
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _MOST_ROWS = 200
 """Numbers of a comparison from which on a line for each layer stands for them."""
@@ -544,7 +545,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
     command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
-    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where")
+    command.add_argument("--device", choices=DEVICES, default="cpu", help="where")
     command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")

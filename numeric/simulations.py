@@ -63,6 +63,10 @@ _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
 }
 """Which classes have each name, in the order in which they are asked."""
 
+DEVICES = {"cpu": "f8", "cuda": "f8", "cuda:float32": "f4"}
+"""Where networks are sampled, and the precision of neurons there."""
+_DEVICES = '"cpu", "cuda" or "cuda:float32"'
+
 _SUBTRACTED = 1e-6
 """The largest error of a leading order that is subtracted, relative to it: no standard error of a
 sample has it."""
@@ -108,8 +112,9 @@ def simulate(
             `flow`; its fields may be a user's own (`derive.Equation`).
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions.
-        device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
-            where several inputs or low-rank weights would have paths.
+        device: "cpu", or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
+            where several inputs or low-rank weights would have paths. "cuda:float32" has neurons in
+            single precision there, and inner products and sums in double.
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
             slow, the check of the first. Lazy is "paths" under Gaussian, Haar or low-rank weights,
             which are averaged exactly given the forward pass: for the tower of one input, without
@@ -181,15 +186,13 @@ def simulate(
         ensemble = _with_parameters(ensemble, plan, parameters)
         draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.options(running)
-    if not isinstance(device, str):
-        raise InputError("device", device, '"cpu" or "cuda"')
+    if not isinstance(device, str) or device not in DEVICES:
+        raise InputError("device", device, _DEVICES)
     used = make_sampler(ensemble, plan, sampler)
-    if device == "cuda":
+    if device != "cpu":
         from . import cuda  # noqa: PLC0415
 
-        used = cuda.on_device(used)
-    elif device != "cpu":
-        raise InputError("device", device, '"cpu" or "cuda"')
+        used = cuda.on_device(used, DEVICES[device])
     seconds = check_size(used, draws, kept=options.kept)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
     found = record(used, draws, options, what, seconds)

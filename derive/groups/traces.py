@@ -24,8 +24,10 @@ from itertools import groupby, permutations, product
 from math import factorial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+import numpy as np
 import sympy
 from flint import fmpq
+from numpy.typing import NDArray
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError, as_integer, as_sequence
@@ -139,8 +141,7 @@ def _averaged(terms: _Terms, random: sympy.MatrixSymbol, law: str) -> _Terms:
     found: dict[_Traces, list[sympy.Expr]] = defaultdict(list)
     for rings, coefficient in terms.items():
         diagram, counts = _Diagram(rings, random), dict[_Traces, Counter[_Key]]()
-        matched = _matchings(diagram.factors, _PAIRED.get(law, law))
-        numbers = Counter((diagram.loops(joined), mu) for joined, mu in matched)
+        numbers = diagram.numbers(_PAIRED.get(law, law))
         for (loops, mu), number in numbers.items():
             traces, powers = diagram.traces(loops)
             counts.setdefault(traces, Counter())[mu, powers] += number
@@ -183,9 +184,10 @@ def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.E
     rational = sympy.together(expression.xreplace(normalised).subs(n, 1 / x))
     top, bottom = (dict(_by_power(side, x)) for side in sympy.fraction(rational))
     first = min(bottom)
+    lowest = min(top) - first
     quotient: dict[int, sympy.Expr] = {}
-    for j in range(min(top) - first, order + 1):
-        known = sum(bottom.get(first + i, 0) * quotient.get(j - i, 0) for i in range(1, j + 1))
+    for j in range(lowest, order + 1):
+        known = sum(bottom.get(first + i, 0) * quotient[j - i] for i in range(1, j - lowest + 1))
         quotient[j] = sympy.expand((top.get(j + first, 0) - known) / bottom[first])
     return sympy.Add(*(value * n**-j for j, value in quotient.items()))
 
@@ -350,11 +352,39 @@ class _Diagram:
                 self.words[start], self.words[finish] = word, _transpose(word)
             first += len(own)
 
-    def loops(self, joined: Sequence[int]) -> tuple[int, ...]:
-        """The traces that joining the ends closes, by number in `known`: 0 and 1 are those of no
+    def numbers(self, law: str) -> Counter[tuple[tuple[int, ...], Partition]]:
+        """How often each product of traces comes with the type (p, q) of a Weingarten function."""
+        count, options = len(self.factors), _options(self.factors, law)
+        ends = range(2 * count)
+        if law == "Ginibre":
+            joined = (p + [count + b for b in p] for p in options)
+            return Counter((self.loops(each, ends), ()) for each in joined)
+        if any((a < count) != (b < count) for a, b in enumerate(self.across)):
+            pairs = ((p, q, p + [count + b for b in q]) for p in options for q in options)
+            return Counter((self.loops(each, ends), _loop_type(p, q)) for p, q, each in pairs)
+        both = [p + [count + b for b in p] for p in options]
+        rows, cols = ([self.loops(each, ends[k : k + count]) for each in both] for k in (0, count))
+        kinds = {own: number for number, own in enumerate(dict.fromkeys(cols))}
+        place, partners = np.array([kinds[own] for own in cols]), np.array(options, np.int64)
+        known, types = list(kinds), dict[int, Partition]()
+        found: Counter[tuple[tuple[int, ...], Partition]] = Counter()
+        for p, own in enumerate(rows):
+            code = _type_codes(partners, partners[p])
+            keys, first, times = np.unique(
+                code * len(known) + place, return_index=True, return_counts=True
+            )
+            for key, q, number in zip(keys.tolist(), first.tolist(), times.tolist(), strict=True):
+                at, column = divmod(key, len(known))
+                if at not in types:
+                    types[at] = _loop_type(options[p], options[q])
+                found[tuple(sorted(own + known[column])), types[at]] += number
+        return found
+
+    def loops(self, joined: Sequence[int], ends: Iterable[int]) -> tuple[int, ...]:
+        """The traces that joining these ends closes, by number in `known`: 0 and 1 are those of no
         matrix, of rows and of columns."""
         across, found, seen = self.across, [], bytearray(len(self.across))
-        for start in range(len(across)):
+        for start in ends:
             end, loop = start, list[int]()
             while not seen[end]:
                 other = across[end]
@@ -401,22 +431,16 @@ def _pairings(factors: Sequence[_Letter], law: str) -> tuple[int, Iterator[Pairi
     return factorial(len(sides[0])), (tuple(map(ordered, sides[0], order)) for order in bars)
 
 
-def _matchings(factors: Sequence[_Letter], law: str) -> Iterator[tuple[Sequence[int], Partition]]:
-    """How the ends are joined, with the type (p, q) whose Weingarten function weighs it."""
-    count = len(factors)
-    if count % 2:
-        return
+def _options(factors: Sequence[_Letter], law: str) -> list[list[int]]:
+    """The pairings of an average, as the partner of each factor."""
+    if len(factors) % 2:
+        return []
     number, pairings = _pairings(factors, law)
     ways = number if law == "Ginibre" else number**2
     if ways > LIMIT:
-        got = f"{count} random factors"
+        got = f"{len(factors)} random factors"
         raise InputError("words", got, f"at most {LIMIT} terms, not {ways}")
-    options = [_partners(pairing) for pairing in pairings]
-    if law == "Ginibre":
-        yield from ((p + [count + b for b in p], ()) for p in options)
-        return
-    columns = [(q, [count + b for b in q]) for q in options]
-    yield from ((p + ends, _loop_type(p, q)) for p in options for q, ends in columns)
+    return [_partners(pairing) for pairing in pairings]
 
 
 def _partners(pairing: Pairing) -> list[int]:
@@ -425,6 +449,17 @@ def _partners(pairing: Pairing) -> list[int]:
     for a, b in pairing:
         partners[a], partners[b] = b, a
     return partners
+
+
+def _type_codes(q: NDArray[np.int64], p: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for the type of p and each row of q: the fixed points of the powers of q∘p."""
+    points = np.arange(p.size)
+    once = q[:, p]
+    power, code = once, np.zeros(len(q), np.int64)
+    for _ in range(p.size // 2):
+        code = code * (p.size + 1) + (power == points).sum(axis=1)
+        power = np.take_along_axis(once, power, axis=1)
+    return code
 
 
 def _loop_type(p: Sequence[int], q: Sequence[int]) -> Partition:

@@ -11,6 +11,7 @@ from derive.errors import InputError
 from ..samplers.base import Sampler
 from ..samplers.ensemble import BATCHES
 from ..samplers.innovations import InnovationSampler
+from ..samplers.kernels import KernelSampler
 from ..samplers.paths import PathSampler
 from ..samplers.products import ProductSampler
 from ..samplers.staged import ProbeSampler
@@ -18,20 +19,22 @@ from ..samplers.staged import ProbeSampler
 __all__ = ["on_device"]
 
 
-def on_device(sampler: Sampler) -> Sampler:
-    """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
+def on_device(sampler: Sampler, precision: str = "f8") -> Sampler:
+    """The same sampler on the GPU; probes for the kernels of attention, and for paths of several
+    inputs or behind low-rank weights.
+
+    With the precision "f4" what has a number for each neuron is of single precision.
 
     Raises:
-        InputError: without a GPU, for the explicit sampler, for weights without rotations, for
-            functions of all samples, and for attention.
+        InputError: without a GPU, for the explicit sampler, for weights without rotations, and for
+            functions of all samples.
     """
     if isinstance(sampler, ProductSampler | InnovationSampler):
         raise InputError("device", f'cuda for the sampler "{sampler.name}"', '"cpu"')
     if BATCHES in sampler.ensemble.layers.needs:
         raise InputError("device", "cuda for a function of all samples", '"cpu"')
-    layers = range(1, sampler.ensemble.depth + 1)
-    if any(stage.scores for layer in layers for stage in sampler.ensemble.stages_at(layer)):
-        raise InputError("device", "cuda for attention", '"cpu"')
+    if isinstance(sampler, KernelSampler):
+        sampler = ProbeSampler.of(sampler.ensemble, sampler.plan)
     probes = isinstance(sampler, ProbeSampler) and not sampler.whole
     if not probes and not isinstance(sampler, PathSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')
@@ -49,4 +52,4 @@ def on_device(sampler: Sampler) -> Sampler:
     single = all(len(steps) == 1 for steps in sampler.ensemble.steps)
     if isinstance(sampler, PathSampler) and (sampler.plan.samples > 1 or not single):
         sampler = ProbeSampler.of(sampler.ensemble, sampler.plan)
-    return CudaSampler(sampler.ensemble, sampler.plan, sampler)
+    return CudaSampler(sampler.ensemble, sampler.plan, sampler, precision)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from derive.activations import Activation
 from derive.arithmetic.parameters import Value
+from derive.engine.scores import Scores
 from derive.engine.stages import Stage
 from derive.engine.taps import Taps
 
@@ -23,7 +24,7 @@ from ..estimators.probes import Probes
 from ..layers.tapped import Reader
 from ..random.lazy import Step
 from ..samplers import jets
-from ..samplers.arithmetic import Arithmetic
+from ..samplers.arithmetic import Arithmetic, heads_of
 from ..samplers.ensemble import Ensemble
 from . import jet_kernels, kernels, statistics
 from .activations import activation_kernels
@@ -48,8 +49,9 @@ class CudaArithmetic(Arithmetic):
         self._splits, self._rule = sent(jets.splits(probes)), sent(probes.chain_rule)
         self._raising = sent(probes.raising)
 
-    def _new(self, *shape: int) -> Array:
-        made: Array = cuda.device_array((self.draws.size, *shape), "f8")
+    def _new(self, *shape: int, precision: str | None = None) -> Array:
+        whole = self.draws.size, *shape
+        made: Array = cuda.device_array(whole, precision or self.room.precision)
         return made
 
     def constant(self, x: Array) -> Array:
@@ -113,6 +115,19 @@ class CudaArithmetic(Arithmetic):
         activation_kernels(sigma, orders).differentiate[self._grid](rows, derivatives)
         kernels.chain[self._grid](rows, derivatives[:, order:], self._rule)
         return Z
+
+    def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
+        """See `Arithmetic`: A itself, a few numbers of each network, is the host's."""
+        query, key, value = parts
+        heads, (_, count, samples, n) = heads_of(parts, scores), query.shape
+        products: Any = self._new(count, samples, positions, heads, precision="f8")
+        scale = float(n // heads) ** -float(scores.power)
+        jet_kernels.score[self._grid](query, key, self._splits, scale, products)
+        here = products.copy_to_host()
+        weights = [*self.weight_jets(here, scores, samples // positions)]
+        out = self._new(*value.shape[1:])
+        jet_kernels.attend[self._grid](sent(np.stack(weights, 3)), value, self._splits, out)
+        return out
 
     def masked(self, body: Array, keep: Value, stream: int) -> Array:
         """See `Arithmetic`."""
@@ -178,7 +193,7 @@ class CudaArithmetic(Arithmetic):
 
     def gram(self, rows: Array) -> Array:
         """See `Arithmetic`."""
-        S = self._new(rows.shape[1], rows.shape[1])
+        S = self._new(rows.shape[1], rows.shape[1], precision="f8")
         kernels.gram[self._grid](rows, S)
         return S
 
@@ -201,7 +216,8 @@ class CudaArithmetic(Arithmetic):
         """See `Arithmetic`."""
         structure, coefficients = polynomials
         sizes = [x.shape[1] * x.shape[2] for x in grams]
-        factors, values = self._new(sum(sizes)), self._new(len(structure[2]) - 1)
+        factors = self._new(sum(sizes), precision="f8")
+        values = self._new(len(structure[2]) - 1, precision="f8")
         for x, size, end in zip(grams, sizes, np.cumsum(sizes), strict=True):
             statistics.put[self._grid](x.reshape(self.draws.size, size), factors, end - size)
         statistics.evaluate[self._grid](

@@ -67,15 +67,26 @@ def sent(arrays: Any) -> Any:
 
 
 def blocks(networks: int) -> int:
-    """Blocks to launch: one for each network, but enough that numba finds the GPU occupied."""
-    return networks if SIMULATED else max(networks, 128)
+    """Blocks to launch: one for each network, but enough that numba finds the GPU occupied; in the
+    simulator one more, which has to leave all networks alone."""
+    return networks + 1 if SIMULATED else max(networks, 128)
 
 
 class Rooms:
-    """Arrays on the device, made once for each use and shape."""
+    """Arrays on the device, made once for each use and shape.
 
-    def __init__(self) -> None:
+    Arguments:
+        precision: "f8" or "f4", of what has a number for each neuron; inner products and sums are
+            of double precision.
+    """
+
+    def __init__(self, precision: str = "f8") -> None:
+        self.precision = precision
         self._held: dict[str, Any] = {}
+
+    def neurons(self, use: str, shape: tuple[int, ...]) -> Any:
+        """An array with a number for each neuron."""
+        return self(use, shape, self.precision)
 
     def __call__(self, use: str, shape: tuple[int, ...], dtype: str = "f8") -> Any:
         """The array of this use, with whatever is in it."""

@@ -109,3 +109,52 @@ def copy_samples(x: Array, first: int, out: Array, place: int, count: int) -> No
             for jet in range(out.shape[1]):
                 for a in range(count):
                     out[s, jet, place + a, i] = x[s, jet, first + a, i]
+
+
+@kernel
+def score(
+    query: Array,
+    key: Array,
+    splits: tuple[Indices, Indices, Indices],
+    scale: float,
+    out: Array,
+) -> None:
+    """scale · q_t·k_s of each head, (networks, jets, signals · t, s, heads), a thread for each."""
+    s = cuda.blockIdx.x
+    if s >= out.shape[0]:
+        return
+    start, left, right = splits
+    _, count, samples, positions, heads = out.shape
+    size = query.shape[3] // heads
+    for at in range(cuda.threadIdx.x, count * samples * positions * heads, THREADS):
+        head, rest = at % heads, at // heads
+        other, rest = rest % positions, rest // positions
+        a, jet = rest % samples, rest // samples
+        b = a - a % positions + other
+        value = 0.0
+        for t in range(start[jet], start[jet + 1]):
+            for i in range(head * size, (head + 1) * size):
+                value += query[s, left[t], a, i] * key[s, right[t], b, i]
+        out[s, jet, a, other, head] = scale * value
+
+
+@kernel
+def attend(
+    weights: Array, value: Array, splits: tuple[Indices, Indices, Indices], out: Array
+) -> None:
+    """Σ_s A[t,s] v_s of each head, A as `score` has its products."""
+    s = cuda.blockIdx.x
+    if s >= out.shape[0]:
+        return
+    start, left, right = splits
+    positions, heads = weights.shape[3], weights.shape[4]
+    for i in range(cuda.threadIdx.x, out.shape[3], THREADS):
+        head = i * heads // out.shape[3]
+        for jet in range(out.shape[1]):
+            for a in range(out.shape[2]):
+                total = 0.0
+                for t in range(start[jet], start[jet + 1]):
+                    for other in range(positions):
+                        b = a - a % positions + other
+                        total += weights[s, left[t], a, other, head] * value[s, right[t], b, i]
+                out[s, jet, a, i] = total

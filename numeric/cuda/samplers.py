@@ -42,9 +42,11 @@ class CudaSampler(Sampler):
 
     Arguments:
         host: along probes, or along paths of one input behind matrices of one factor.
+        precision: of the vectors, "f8" or "f4", as of `Rooms`.
     """
 
     host: Sampler
+    precision: str = "f8"
 
     @property
     def label(self) -> str:
@@ -54,7 +56,8 @@ class CudaSampler(Sampler):
     @property
     def identity(self) -> str:
         """See `Sampler`."""
-        return f"{super().identity} of {self.host.identity}"
+        single = " in single precision" * (self.precision == "f4")
+        return f"{super().identity} of {self.host.identity}{single}"
 
     @property
     def numbers(self) -> int:
@@ -81,7 +84,7 @@ class CudaSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """The estimates of these networks, (draws, statistics), at layers 1, 2, …"""
-        for values in self.device_layers(draws, Rooms()):
+        for values in self.device_layers(draws, Rooms(self.precision)):
             yield values.copy_to_host()
 
     @property
@@ -98,7 +101,7 @@ class CudaSampler(Sampler):
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products)."""
         sums, about = cuda.to_device(np.zeros(self.shape(stop - start))), cuda.to_device(reference)
-        chain, room = sent(self.plan.chain), Rooms()
+        chain, room = sent(self.plan.chain), Rooms(self.precision)
         step = max(1, _memory() // (8 * self.held))
         for first in range(start, stop, step):
             draws = np.arange(first, min(first + step, stop))
@@ -141,7 +144,7 @@ def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iter
     raising = sent(host.probes.raising)
     S = room("S", (count, vectors, vectors))
     values = room("values", (count, len(host.plan.statistics)))
-    X = room("X0", (count, vectors, ensemble.widths[0]))
+    X = room.neurons("X0", (count, vectors, ensemble.widths[0]))
     _place(ensemble.inputs, X)
     for layer in range(ensemble.depth):
         kernels.gram[grid](X, S)
@@ -152,16 +155,16 @@ def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iter
             return
         n = ensemble.widths[layer + 1]
         steps, source = ensemble.steps[layer], (key, numbers, layer + 1)
-        out = room(f"X{(layer + 1) % 2}", (count, vectors, n))
+        out = room.neurons(f"X{(layer + 1) % 2}", (count, vectors, n))
         Z = weighted(S, X, steps, source, room, out)
         if ensemble.C_b[layer]:
-            G = room("bias", (count, padded(n)))
+            G = room.neurons("bias", (count, padded(n)))
             deviation = float(np.sqrt(ensemble.C_b[layer]))
             kernels.add_bias[grid](Z, G, m, deviation, key, numbers, layer + 1)
         if order:
             rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
             vary(S, X, Z, rates, raising, m, source, room)
-        derivatives = room("derivatives", (count, order + 1, m, n))
+        derivatives = room.neurons("derivatives", (count, order + 1, m, n))
         activation = activation_kernels(ensemble.activation_at(layer + 1), order + 1)
         activation.differentiate[grid](Z, derivatives)
         kernels.chain[grid](Z, derivatives, rule)
@@ -182,7 +185,10 @@ def _paths(host: PathSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator
     key, tree = cuda.to_device(ensemble.key), sent(compiled.tree)
     told = [[sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
     n = ensemble.widths[0]
-    derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
+    derivatives, F = (
+        room.neurons("derivatives", (count, orders, 1, n)),
+        room.neurons("F", (count, 1, n)),
+    )
     _place(ensemble.at_inputs(orders)[:, 0], derivatives.reshape(count, orders, n))
     _place(np.zeros((1, n)), F)
     factors = room("factors", (count, states + compiled.tree[0].size))
@@ -191,7 +197,7 @@ def _paths(host: PathSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator
     start = np.concatenate([compiled.start, np.zeros(factors.shape[1] - states)])
     _place(start[None], factors.reshape(count, 1, factors.shape[1]))
     for layer in range(ensemble.depth):
-        columns = room("columns", (count, orders + 3, n))
+        columns = room.neurons("columns", (count, orders + 3, n))
         kernels.arrange[grid](derivatives, F, columns)
         statistics.sum_over_neurons[grid](columns, tree, factors, states)
         statistics.evaluate[grid](factors, *told[0], layer, values)
@@ -202,18 +208,18 @@ def _paths(host: PathSampler, draws: NDArray[np.int64], room: Rooms) -> Iterator
             statistics.evaluate[grid](factors, *told[1], layer, after)
             statistics.put[grid](after, factors, 0)
         n = ensemble.widths[layer + 1]
-        Z, F = room("Z", (count, 1, n)), room("F", (count, 1, n))
+        Z, F = room.neurons("Z", (count, 1, n)), room.neurons("F", (count, 1, n))
         (step,) = ensemble.steps[layer]
         drawn = drawn_of(step)
-        G = room("G", (count, padded(drawn)))
+        G = room.neurons("G", (count, padded(drawn)))
         factor = step.kind, drawn, layer + 1, COLUMN
         kernels.advance_path[grid](columns, Z, F, G, key, numbers, factor, step.scale)
         if ensemble.C_b[layer]:
             deviation = float(np.sqrt(ensemble.C_b[layer]))
             kernels.add_bias[grid](
-                Z, room("bias", (count, padded(n))), 1, deviation, key, numbers, layer + 1
+                Z, room.neurons("bias", (count, padded(n))), 1, deviation, key, numbers, layer + 1
             )
-        derivatives = room("derivatives", (count, orders, 1, n))
+        derivatives = room.neurons("derivatives", (count, orders, 1, n))
         activation = activation_kernels(ensemble.activation_at(layer + 1), orders)
         activation.differentiate[grid](Z, derivatives)
 

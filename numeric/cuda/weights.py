@@ -28,7 +28,7 @@ def weighted(S: Any, X: Any, steps: Sequence[Step], source: Source, room: Rooms,
     grid, (key, draws, stream) = (blocks(count), THREADS), source
     for t, step in enumerate(steps):
         last = t == len(steps) - 1
-        Z = out if last else room(f"step{t}", (count, vectors, step.size))
+        Z = out if last else room.neurons(f"step{t}", (count, vectors, step.size))
         if step.kind == DIAGONAL:
             roots = cuda.to_device(np.sqrt(step.values))
             kernels.multiply_rows[grid](X, Z, roots, step.scale)
@@ -38,7 +38,7 @@ def weighted(S: Any, X: Any, steps: Sequence[Step], source: Source, room: Rooms,
                 S,
                 X,
                 Z,
-                room("G", (count, vectors, padded(drawn))),
+                room.neurons("G", (count, vectors, padded(drawn))),
                 room("matrices", (count, 3, vectors, vectors)),
                 room("spare", (count, 2, vectors, n_in)),
                 room("squares", (count, 2, vectors)),

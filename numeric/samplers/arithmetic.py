@@ -124,15 +124,8 @@ class Arithmetic:
 
     def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
         """Σ_s A[t,s] v[s] of queries, keys and values, head by head."""
-        if scores.is_normal:
-            wanted = (
-                '"1/sqrt(d)", whose queries and keys have neurons: normal ones have no matrices'
-            )
-            raise InputError("scores", "normal", wanted)
+        heads = heads_of(parts, scores)
         query, key, value = (self._in_signals(each, positions) for each in parts)
-        heads = scores.heads(query.shape[-1])
-        if value.shape[-1] % heads:
-            raise InputError("width", value.shape[-1], f"values of a multiple of {heads} neurons")
         if self.probes.order:
             return self._attended_jets(query, key, value, scores)
         query, key, value = (_in_heads(each[:, 0], heads) for each in (query, key, value))
@@ -151,7 +144,7 @@ class Arithmetic:
         draws, count, signals, T, n = value.shape
         products = self._score_jets(query, key, scores)
         found = []
-        for A, s in zip(self._weight_jets(products, scores, signals), range(T), strict=True):
+        for A, s in zip(self.weight_jets(products, scores, signals), range(T), strict=True):
             own = np.broadcast_to(value[:, :, :, s, None], value.shape)
             spread = np.repeat(A, n // A.shape[-1], axis=-1)
             found.append(self.times(spread, own.reshape(draws, count, -1, n)))
@@ -166,7 +159,7 @@ class Arithmetic:
         found = products.reshape(draws, count, signals * T, T, heads, -1).sum(axis=-1)
         return np.asarray(found / float(n // heads) ** float(scores.power))
 
-    def _weight_jets(self, products: Array, scores: Scores, signals: int) -> Iterator[Array]:
+    def weight_jets(self, products: Array, scores: Scores, signals: int) -> Iterator[Array]:
         """A[t,s] for each s, (draws, jets, signals · t, heads)."""
         draws, _, rows, T, heads = products.shape
         at = np.moveaxis(products[:, 0].reshape(draws, signals, T, T, heads), -1, 2)
@@ -246,6 +239,18 @@ class Arithmetic:
         """Polynomials in the entries of Gram matrices, (draws, polynomials)."""
         factors = np.concatenate([each.reshape(self.draws.size, -1) for each in grams], axis=1)
         return evaluated_once(polynomials, factors)
+
+
+def heads_of(parts: Sequence[Array], scores: Scores) -> int:
+    """How many heads these queries, keys and values have; InputError where they do not fit."""
+    if scores.is_normal:
+        wanted = '"1/sqrt(d)", whose queries and keys have neurons: normal ones have no matrices'
+        raise InputError("scores", "normal", wanted)
+    query, _, value = parts
+    heads = scores.heads(query.shape[3])
+    if value.shape[3] % heads:
+        raise InputError("width", value.shape[3], f"values of a multiple of {heads} neurons")
+    return heads
 
 
 def sets_of(x: Array, sets: int) -> Array:

@@ -221,6 +221,19 @@ def test_circular_ensembles() -> None:
     assert same(mean, (Trace(A * B) + Trace(A * B.T)) / (n + 1))
 
 
+def test_series_of_other_groups() -> None:
+    """2n/(n ± 1), and tr U A U† V B V† tr of the same: leading as the product of the means."""
+    H = sympy.Adjoint
+    coe, cse = (trace_moment([R, H(R)], R, law) for law in ("COE", "CSE"))
+    assert trace_series(coe, n, 2) == 2 - 2 / n + 2 / n**2
+    assert trace_series(cse, n, 2) == 2 + 2 / n + 2 / n**2
+    U, V = (MatrixSymbol(name, n, n) for name in "UV")
+    word = U * A * H(U) * V * B * H(V)
+    a, a2, b, b2 = (sympy.Symbol(f"τ({x})") for x in ("A", "A**2", "B", "B**2"))
+    series = trace_series(trace_moment([word, word], [U, V], "U"), n, 0)
+    assert same(series, n**2 * a**2 * b**2 + (a2 - a**2) * (b2 - b**2))
+
+
 def test_circular_symplectic_ensemble_against_samples() -> None:
     """E tr(S A S† B) and E |tr(S A)|² at n = 4, |z| ≤ 5."""
     rng = np.random.default_rng(7)

@@ -46,13 +46,14 @@ HALF = sympy.Rational(1, 2)
 ONE = [[1.0, 0.5, 0.2]]
 TWO = [[1.0, 0.5, 0.2], [0.0, 2.0, 1.0]]
 DEGENERATE = [[1.0, 0.5, 0.2], [2.0, 1.0, 0.4], [0.0, 0.0, 0.0]]
+TOKENS = np.array([[1.0, 0.5, 0.2], [0.0, 2.0, 1.0]])
 TANH, RELU = activations.tanh, activations.relu
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
 
 
 def sampler(net, inputs, width, tensors, name="lazy", depth=3):
     ensemble = checked_ensemble(net, inputs, width, depth, 1)
-    plan = observables.Plan(wanted(tensors), len(inputs))
+    plan = observables.Plan(wanted(tensors), ensemble.data.measured)
     return make_sampler(ensemble, plan, name)
 
 
@@ -80,6 +81,7 @@ def sampler(net, inputs, width, tensors, name="lazy", depth=3):
         (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 6, ["A", "B", "D", "F"], "paths"),
         (Network(TANH, Gaussian(1), lambda_b=lambda ell: 1 / ell), ONE, 5, ["P", "R"], "paths"),
         (Network(TANH, Orthogonal(1)), ONE, 5, [recursion([JACOBIAN])], "paths"),
+        (Network(TANH, Gaussian(1)), [[0.0, 0.0, 0.0]], 5, ["A", "D"], "paths"),
     ],
 )
 def test_cuda_draws_the_networks_of_the_cpu(net, inputs, width, tensors, name):
@@ -103,6 +105,8 @@ TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g
         ("gated(norm=rms)", TANH, LowRankGaussian(gamma=HALF), TWO, 4, ["V"]),
         (TWICE, TANH, Orthogonal(1), TWO, 4, ["V"]),
         ("sequence(residual, dropout(1/2))", TANH, Gaussian(2), TWO, 4, ["K"]),
+        ("dropout(1/2)", TANH, Gaussian(2), TWO, 4, ["V"]),
+        ("normalized(group(2))", TANH, Gaussian(1), TWO, 4, ["V"]),
         ("residual(skip=1/2, ratio=2)", TANH, Orthogonal(1), ONE, 4, ["Theta"]),
         (
             "convolution(3, 4, boundary=zero, readout=mean)",
@@ -112,13 +116,23 @@ TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g
             4,
             ["K"],
         ),
+        ("attention(heads=2, positions=2, mask=causal)", TANH, Gaussian(1), TOKENS, 4, ["V"]),
+        (
+            "attention(heads=2, positions=2, scores=1/sqrt(d), skip=1, norm=rms)",
+            TANH,
+            Gaussian(1),
+            TOKENS,
+            14,
+            ["Theta"],
+        ),
     ],
     ids=str,
 )
 def test_cuda_draws_the_layers_of_the_cpu(layer, sigma, weights, inputs, width, tensors):
     net = Network(sigma, weights, Gaussian(1), C_b=0.1, layer=layer)
     ensemble = checked_ensemble(net, inputs, width, 3, 1)
-    here = make_sampler(ensemble, observables.Plan(wanted(tensors), ensemble.data.measured))
+    plan = observables.Plan(wanted(tensors), ensemble.data.measured)
+    here = make_sampler(ensemble, plan, "probes")
     draws = np.array([7, 300])
     expected, found = here.statistics(draws), on_device(here).statistics(draws)
     size = np.abs(expected).max(axis=0)
@@ -127,12 +141,44 @@ def test_cuda_draws_the_layers_of_the_cpu(layer, sigma, weights, inputs, width, 
 
 
 @on_a_device
-@pytest.mark.parametrize("held", [2, 100])
-def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held):
+def test_cuda_draws_vectors_for_the_kernels_of_attention():
+    net = Network(TANH, Gaussian(1), layer="attention(heads=2, positions=2)")
+    here = sampler(net, np.tile(TOKENS, (1, 2)), 4, ["K"])
+    assert (here.label, on_device(here).label) == ("kernels", "probes")
+
+
+@on_a_device
+@pytest.mark.parametrize(
+    ("layer", "inputs", "tensors", "name"),
+    [
+        ("dense", TWO, ["V"], "lazy"),
+        ("dense", ONE, ["A", "D"], "paths"),
+        ("residual(skip=1, norm=rms)", ONE, ["V"], "lazy"),
+        ("attention(heads=2, positions=2)", TOKENS, ["V"], "probes"),
+    ],
+    ids=str,
+)
+def test_cuda_in_single_precision(layer, inputs, tensors, name):
+    """The same networks to single precision, and not to double."""
+    net = Network(TANH, Gaussian(1), C_b=0.1, layer=layer)
+    here = sampler(net, inputs, 6, tensors, name)
+    draws = np.array([7, 300])
+    expected, found = here.statistics(draws), on_device(here, "f4").statistics(draws)
+    apart = np.abs(found - expected).max() / np.abs(expected).max()
+    assert 1e-12 < apart < 1e-5
+    assert on_device(here, "f4").identity != on_device(here).identity
+
+
+@on_a_device
+@pytest.mark.parametrize(
+    ("held", "layer"), [(2, "dense"), (100, "dense"), (100, "normalized(rms)")]
+)
+def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held, layer):
     """In the order of the draws, however many networks are held; what is constant gives zeros."""
     from numeric.cuda import samplers  # noqa: PLC0415
 
-    there = on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 5, ["V"], depth=2))
+    net = Network(TANH, Orthogonal(1), layer=layer)
+    there = on_device(sampler(net, ONE, 5, ["V"], depth=2))
     monkeypatch.setattr(samplers, "_memory", lambda: 8 * there.held * held)
     draws = np.arange(254, 259)
     values, found = there.statistics(draws), there.sums(254, 259, there.reference)
@@ -152,6 +198,9 @@ def test_cuda_gives_simulate_the_same_tensors():
         simulate(net, ONE[0], 6, 2, 6, tensors=["K", "V", "Theta", "D"], device=device)
         for device in ("cpu", "cuda")
     )
+    single = simulate(net, ONE[0], 6, 2, 6, tensors=["K", "V"], device="cuda:float32")
+    np.testing.assert_allclose(single["K"], here["K"], rtol=1e-5)
+    assert single.attrs["device"] == "cuda:float32"
     assert there.attrs == here.attrs | {"device": "cuda"}
     for name in here:
         np.testing.assert_allclose(there[name], here[name], rtol=1e-9, atol=1e-12)
@@ -221,11 +270,17 @@ def test_cuda_has_probes_where_these_have_paths(weights, inputs):
 
 
 def test_cuda_has_no_explicit_sampler():
-    with pytest.raises(InputError, match=r"""^device: got 'gpu'; wanted "cpu" or "cuda"$"""):
+    with pytest.raises(InputError, match=r"""^device: got 'gpu'; wanted "cpu", "cuda" or"""):
         simulate(Network(TANH, Orthogonal(1)), ONE, 4, 2, 10, device="gpu")
     explicit = sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V", "explicit")
     with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(explicit)
+    products = sampler(Network(RELU, Gaussian(2)), ONE, 4, "V", "products")
+    with pytest.raises(InputError, match=r"""^device: got 'cuda for the sampler "products"'"""):
+        on_device(products)
+    batched = Network(TANH, Gaussian(1), layer="batchnorm(eps=1/10)")
+    with pytest.raises(InputError, match=r"^device: got 'cuda for a function of all samples'"):
+        on_device(sampler(batched, np.eye(3), 4, "V"))
     residual = Network(TANH, Orthogonal(1), layer="residual")
     with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(sampler(residual, ONE, 4, "V", "explicit"))
@@ -257,4 +312,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b30 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
+    assert re.search(r"\b41 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
