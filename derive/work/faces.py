@@ -32,9 +32,10 @@ def face(
             return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = _checked(getattr(import_module(f"{package}.{homes[name]}"), name), package)
-        setattr(sys.modules[package], name, value)
-        return value
+        home = import_module(f"{package}.{homes[name]}")
+        for each in (each for each, where in homes.items() if where == homes[name]):
+            setattr(sys.modules[package], each, _checked(getattr(home, each), package))
+        return getattr(sys.modules[package], name)
 
     return found
 
@@ -68,9 +69,10 @@ def _checked(value: Any, package: str) -> Any:
         try:
             return value(*args, **given)
         except (TypeError, InputError) as error:
-            if isinstance(error, TypeError) or error.argument in given:
-                check_names(given, _arguments(value, given))
-            raise
+            refused = error
+        if isinstance(refused, TypeError) or refused.argument in given:
+            check_names(given, _arguments(value, given))  # outside, so that it alone is shown
+        raise refused
 
     setattr(call, _MARK, True)
     call.__module__ = package
