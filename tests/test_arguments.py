@@ -122,11 +122,14 @@ def test_an_unknown_argument_is_refused_by_name(name: str) -> None:
         (lambda: derive.Orthogonal(c_w=2), 'c_w: .* did you mean "C_W"'),
         (lambda: numeric.simulate(lr=1, width=3), "lr: got 1; wanted .* inputs, .*, progress"),
         (lambda: numeric.training.simulate(lr=1), 'lr: .* did you mean "eta"'),
+        (lambda: derive.recursion("V").single_input(x=1), "x: got 1; wanted no arguments"),
+        (lambda: derive.layers.dense().read_by(x=1), "x: got 1; wanted .* readouts"),
     ],
 )
 def test_an_unknown_argument_has_a_suggestion(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as raised:
         call()
+    assert raised.value.__context__ is None
 
 
 def test_a_type_error_of_known_arguments_is_pythons_own() -> None:

@@ -32,9 +32,10 @@ def face(
             return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = _checked(getattr(import_module(f"{package}.{homes[name]}"), name), package)
-        setattr(sys.modules[package], name, value)
-        return value
+        home = import_module(f"{package}.{homes[name]}")
+        for each in (each for each, where in homes.items() if where == homes[name]):
+            setattr(sys.modules[package], each, _checked(getattr(home, each), package))
+        return getattr(sys.modules[package], name)
 
     return found
 
@@ -42,8 +43,8 @@ def face(
 def public(package: str) -> None:
     """Let `dir` show the names in a package's `__all__`, and let them refuse unknown arguments.
 
-    Python's own TypeError does not say which arguments there are. Classes are changed in place and
-    functions in the package alone, so that calls inside the library cost nothing.
+    Python's own TypeError does not say which arguments there are. The arguments are looked at only
+    if a call fails. Classes are changed in place, functions in the package and where they are.
     """
     module: Any = sys.modules[package]
     module.__dir__ = lambda: sorted(module.__all__)
@@ -62,18 +63,24 @@ def _checked(value: Any, package: str) -> Any:
         return value
     if not isinstance(value, FunctionType) or hasattr(value, _MARK):
         return value
+    home: Any = sys.modules[value.__module__]
+    before: Any = getattr(home, value.__name__, None)
+    if hasattr(before, _MARK) and inspect.unwrap(before) is inspect.unwrap(value):
+        return before
 
     @wraps(value)
     def call(*args: Any, **given: Any) -> Any:
         try:
             return value(*args, **given)
         except (TypeError, InputError) as error:
-            if isinstance(error, TypeError) or error.argument in given:
-                check_names(given, _arguments(value, given))
-            raise
+            refused = error
+        if isinstance(refused, TypeError) or refused.argument in given:
+            check_names(given, _arguments(value, given))  # outside, so that it alone is shown
+        raise refused
 
     setattr(call, _MARK, True)
-    call.__module__ = package
+    if before is value:  # so that it can be pickled
+        setattr(home, value.__name__, call)
     return call
 
 
