@@ -177,9 +177,10 @@ def test_one_model_of_identities_is_refused_by_their_law():
 class Batched(nnx.Module):
     def __init__(self, rngs):
         self.a, self.norm = nnx.Linear(6, 8, rngs=rngs), nnx.BatchNorm(8, rngs=rngs)
+        self.b = nnx.Linear(8, 3, rngs=rngs)
 
     def __call__(self, x):
-        return self.norm(self.a(x))
+        return self.b(nnx.relu(self.norm(self.a(x))))
 
 
 class Heads(eqx.Module):
@@ -548,6 +549,15 @@ class NormedQueries(nnx.Module):
         return self.last(q.reshape(1, 3, 16).mean(1))
 
 
+class Sines(linen.Module):
+    """Fixed positions, which are no parameter."""
+
+    @linen.compact
+    def __call__(self, x):
+        angles = jax.numpy.arange(3.0)[:, None] / 10.0 ** jax.numpy.arange(8)
+        return linen.Dense(2)((linen.Dense(8)(x) + jax.numpy.sin(angles)).mean(1))
+
+
 class Mixer(eqx.Module):
     """MLP-Mixer, as in equinox's examples: a random matrix over the patches."""
 
@@ -579,6 +589,7 @@ def evaluated(rngs):
         (ByHand("heads"), SEQUENCES, r"test_models_jax.py, line \d+\): .*softmax"),
         (NormedQueries, SEQUENCES, r"line \d+\): neurons along several axes.*norms of queries"),
         (Mixer, IMAGES.transpose(0, 3, 1, 2), r"over an axis of positions.*means over positions"),
+        (Sines(), SEQUENCES, "a fixed table that is added at the positions"),
         (Batched, None, "without a batch: inputs= gives it"),
         (evaluated, ROWS, "running statistics that are not those of all neurons"),
     ],

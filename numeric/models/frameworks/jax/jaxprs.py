@@ -252,12 +252,12 @@ def _operand(value: Any) -> Any:
     if array.dtype == bool:
         if array.all() or not array.any():
             return sympy.true if array.all() else sympy.false
-        return Parameter("a constant", array)
+        return Parameter("a constant", array, is_fixed=True)
     if not np.issubdtype(array.dtype, np.number) or not array.size:
         return None
     if (array == array.flat[0]).all():
         return functions.exact(_short(array.flat[0]))
-    return Parameter("a constant", np.asarray(array, float))
+    return Parameter("a constant", np.asarray(array, float), is_fixed=True)
 
 
 def _short(value: Any) -> str:
@@ -484,11 +484,12 @@ def _moved(tracer: Tracer, u: Neurons, equation: Any) -> Any:
             return replace(u, form="" if (neurons == end) == tracer.channels_last else "turned")
     else:
         live, own = (_without_rows(tracer, each) for each in (shape, into))
-        if equation.primitive.name == "squeeze" and {*places} <= {*equation.params["dimensions"]}:
+        sizes = [math.prod(tracer.graph.shapes[u.node]), tracer.graph.widths[u.node]]
+        is_cut = equation.primitive.name == "squeeze" and sizes[0] == 1
+        if is_cut and {*places} <= {*equation.params["dimensions"]}:
             return tracer.pooled(replace(u, form=""), _only, len(places))
         if own == live:
             return u
-        sizes = [math.prod(shape[at] for at in places), tracer.graph.widths[u.node]]
         if len(places) > 1 and not u.form and own == tuple(sizes[:: 1 if channels else -1]):
             return merged(tracer, u)
         if own == (math.prod(live),):
