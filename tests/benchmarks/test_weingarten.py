@@ -147,6 +147,8 @@ def test_trace_haarpy(benchmark, k):
         lengths = map(len, permutation.full_cyclic_form)
         return sympy.Mul(*(sympy.Trace((matrix**length).doit()) for length in lengths))
 
+    haarpy = import_module("haarpy")
+
     def whole():
         elements = [Permutation(list(each)) for each in permutations(range(k))]
         shift = Permutation([*range(1, k), 0])
