@@ -378,6 +378,15 @@ class Vision(linen.Module):
         return linen.Dense(3)(linen.LayerNorm()(x)[:, 0])
 
 
+class TokensOfLinen(linen.Module):
+    """A table, which takes whole numbers alone."""
+
+    @linen.compact
+    def __call__(self, x):
+        z = linen.Embed(10, 16)(x) * 4.0
+        return linen.Dense(3)(linen.tanh(linen.Dense(16)(z)).mean(1))
+
+
 class ByHand(linen.Module):
     """Attention as its formula, queries, keys and values from one matrix."""
 
@@ -489,6 +498,7 @@ def of_state(seed, X):
 ARCHITECTURES = {
     "gpt": (Causal, IDS, of_nnx(Causal)),
     "vit": (Vision(), IMAGES, of_linen(Vision())),
+    "tokens of linen": (TokensOfLinen(), IDS, of_linen(TokensOfLinen())),
     "by hand": (ByHand(), SEQUENCES, of_linen(ByHand())),
     "equinox": (Tokens, IDS, lambda seed, X: jax.vmap(Tokens(jax.random.PRNGKey(seed)))(X)),
     "general": (General, ROWS, of_nnx(General)),

@@ -168,7 +168,8 @@ def _reshaped(tracer: Tracer, u: Placed | Heads, equation: Any) -> Any:
             is_next = bool(live) and live[0][1] == size
             found.append(live.pop(0)[0] if is_next else _ONE)
             if not is_next and size != 1:
-                raise UnreadableError("scores of attention in another shape")
+                told = ", of a batch: read it by evaluation, or with one input" * bool(tracer.count)
+                raise UnreadableError(f"scores of attention in another shape{told}")
         return u._replace(order=tuple(found))
     return _settled(tracer, reshaped(tracer, u, into, rows=1))
 
