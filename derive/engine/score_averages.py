@@ -38,9 +38,12 @@ FIXED_HEADS = (
     'and scores="1/d" has an expansion in 1/n'
 )
 
-OTHERS = Words("queries, keys and values of other variables")
+OTHERS = Words("queries, keys and values of other variables, factors or biases")
 _OTHERS_DRAWN = "for scores over the root of d; simulate draws others"
-COMMON = f"those of one variable, such as q, k and v of y, {_OTHERS_DRAWN}"
+COMMON = (
+    "those of one variable and factor, such as q, k and v of y, and biases of one C_b beside "
+    f"matrices of one C_W, {_OTHERS_DRAWN}"
+)
 
 
 class ScoreAverage(NamedTuple):

@@ -346,8 +346,10 @@ def _attended(tracer: Tracer, scores: Scores, values: Heads) -> Any:
     if not scores.is_softmax:
         raise UnreadableError("attention without a softmax")
     groups = _groups(given, scores.heads)
-    fits = groups == scores.groups and given.sizes[-1] == scores.size
-    if given.order != (ROWS, 0, TOKENS, 1) or not fits:
+    if given.order == (ROWS, 0, TOKENS, 1) and given.sizes[-1] != scores.size:
+        told = f"values of {given.sizes[-1]} neurons in a head, and keys of {scores.size}"
+        raise UnreadableError(f"{told}: give both one size")
+    if given.order != (ROWS, 0, TOKENS, 1) or groups != scores.groups:
         raise UnreadableError("values of other heads than keys have")
     (of_query, query), (of_key, at) = map(tracer.multiple, (scores.query.node, scores.key.node))
     scale, key = scores.scale * of_query * of_key, replace(scores.key, node=at)

@@ -31,6 +31,9 @@ _BOUND = 5.0
 _EXACT = 1e-5
 """Of a number: what single precision leaves of an identity."""
 
+_TOLD = math.log(1e6)
+"""The difference of log likelihoods from which on two laws are told apart."""
+
 _SPARSE = 0.01
 """The share of entries that are 0 from which on a matrix is called sparse."""
 
@@ -244,8 +247,8 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
         return Law("orthogonal", shape, C, why=f"gain² {_shown(g2)}")
     if (W == 0).mean() < _SPARSE and (rank := _rank(W)) < min(shape):
         return _of_rank(W, rank)
-    kind, density, measured, kurtosis = _entries(W)
-    spread = _spread(W) if kind == "unknown" else 0.0
+    kind, density, measured, kurtosis, kinds = _entries(W)
+    spread = _spread(W, kurtosis) if kind == "unknown" else 0.0
     if spread:
         kind, kurtosis = _kind_of_sizes(W)
         measured = Measured.of_sizes((W**2).mean(axis=(1, 2)), W.size)
@@ -255,6 +258,9 @@ def _of_matrix(W: Array, depths: Sequence[int], size: int) -> Law:
         why = f"entries of kurtosis {kurtosis:.3g}"
         C, error = _float(measured.value * fan_in), measured.error * fan_in
         return Law(kind, shape, C, error, kurtosis, why)
+    if kinds:
+        C, error, size = _float(measured.value * fan_in), measured.error * fan_in, 2 * W.size
+        return Law(kind, shape, C, error, kurtosis, rivals=kinds, wanted=size)
     thinned = _density(W) if kind == "sparse" else sympy.S.One
     known, rivals, wanted = named(kind, measured, (out * size, fan_in), depths)
     share, error = float(thinned), measured.error * fan_in
@@ -289,7 +295,7 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
         return Law("zero", shape, sympy.Integer(0))
     if fault := _fault(b):
         return Law("unknown", shape, _float(b.var()), why=fault)
-    kind, density, measured, kurtosis = _entries(b)
+    kind, density, measured, kurtosis, kinds = _entries(b)
     variance, error = measured.value, measured.error
     if fault := _repeated(b) or _shared(b):
         return Law("unknown", shape, _float(variance), why=fault)
@@ -301,7 +307,7 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
     C = _rational(variance)
     if kind == "unknown":
         return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
-    return Law(kind, shape, C, error, kurtosis, density=density)
+    return Law(kind, shape, C, error, kurtosis, density=density, rivals=kinds)
 
 
 def _reaches(x: Array, bound: float) -> bool:
@@ -378,15 +384,21 @@ def _kind_of_sizes(W: Array) -> tuple[str, float]:
     return near[0] if len(near) == 1 else "unknown", float(own.mean())
 
 
-def _spread(W: Array) -> float:
+def _spread(W: Array, kurtosis: float) -> float:
     """By how much the size of a matrix differs between initializations, relative, if that is a
-    little and more than by chance: as under a spectral norm, where it falls faster than 1/√n."""
+    little and more than by chance: as under a spectral norm, where it falls faster than 1/√n.
+
+    By chance it is √((κ + 2)/size)/2 for independent entries of kurtosis κ, up to the error of a
+    standard deviation.
+    """
     squares, size = (W**2).mean(axis=(1, 2)), W[0].size
     if len(W) < 8 or not squares.all():
         return 0.0
     spread = float(squares.std(ddof=1) / squares.mean()) / 2
     most = _MOST_SPREAD / math.sqrt(max(W.shape[1:]))
-    return spread if math.sqrt(0.5 / size) < spread < most else 0.0
+    chance = math.sqrt((max(kurtosis, 0.0) + 2) / size) / 2
+    least = chance * (1 + 3 / math.sqrt(2 * (len(W) - 1)))
+    return spread if least < spread < most else 0.0
 
 
 def _rank(W: Array) -> int:
@@ -414,8 +426,9 @@ def _density(W: Array) -> sympy.Expr:
     return sympy.Float(float((W != 0).mean()), 15)
 
 
-def _entries(W: Array) -> tuple[str, float, Measured, float]:
-    """The kind, the density, the variance of entries that are not 0, and the kurtosis."""
+def _entries(W: Array) -> tuple[str, float, Measured, float, tuple[str, ...]]:
+    """The kind, the density, the variance of entries that are not 0, the kurtosis, and the kinds
+    that are not told apart, if there are several."""
     squares = W * W
     square = float(squares.mean())
     kurtosis = float((squares * squares).mean()) / square**2 - 3
@@ -425,23 +438,43 @@ def _entries(W: Array) -> tuple[str, float, Measured, float]:
         rest = W[W != 0]
         inner = float((rest**4).mean()) / float((rest**2).mean()) ** 2 - 3
         kind = "sparse" if abs(inner) < _BOUND * math.sqrt(24 / rest.size) else "unknown"
-        return kind, 1 - zeros / size, Measured.of_square(rest, 0.0), kurtosis
+        return kind, 1 - zeros / size, Measured.of_square(rest, 0.0), kurtosis, ()
     if np.ptp(abs(W)) <= _EXACT * largest:
-        return "signs", 1.0, Measured.of_square(W, -2.0), -2.0
+        return "signs", 1.0, Measured.of_square(W, -2.0), -2.0, ()
     laws: tuple[tuple[str, float, float, float], ...] = (
         ("uniform", -1.2, math.sqrt(3), 1.6),
         ("truncated normal", _CUT_KURTOSIS, 2 / _CUT_SCALE, 5.0),
         ("gaussian", 0.0, math.inf, 24.0),
     )
+    near = []
     for kind, wanted, bound, spread in laws:
         beyond = largest > bound * math.sqrt(square) * (1 + 5 / math.sqrt(size))
-        near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
-        if near and not beyond and _fills(kind, W, square, bound):
-            if kind == "gaussian":
-                return kind, 1.0, Measured.of_square(W, wanted), wanted
-            edge = 1.0 if kind == "uniform" else _CUT_EDGE
-            return kind, 1.0, Measured.of_bound(largest, size, bound**-2, edge), wanted
-    return "unknown", 1.0, Measured.of_square(W, kurtosis), kurtosis
+        is_near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
+        if is_near and not beyond and _fills(kind, W, square, bound):
+            near.append((kind, wanted, bound))
+    if not near:
+        return "unknown", 1.0, Measured.of_square(W, kurtosis), kurtosis, ()
+    chances = {kind: size * _log_density(kind, square, largest) for kind, *_ in near}
+    kind, wanted, bound = max(near, key=lambda each: chances[each[0]])
+    kinds = tuple(each for each in chances if chances[each] > chances[kind] - _TOLD)
+    if len(kinds) > 1:
+        widest = max(kurtosis for each, kurtosis, _ in near if each in kinds)
+        return kind, 1.0, Measured.of_square(W, widest), wanted, kinds
+    if kind == "gaussian":
+        return kind, 1.0, Measured.of_square(W, wanted), wanted, ()
+    edge = 1.0 if kind == "uniform" else _CUT_EDGE
+    return kind, 1.0, Measured.of_bound(largest, size, bound**-2, edge), wanted, ()
+
+
+def _log_density(kind: str, square: float, largest: float) -> float:
+    """The mean of log p over entries of this mean square, at the scale where it is largest."""
+    if kind == "uniform":
+        return -math.log(2 * largest)
+    if kind == "gaussian":
+        return -math.log(2 * math.pi * square) / 2 - 0.5
+    scale = max(largest / 2, math.sqrt(square))  # of the Gaussian that is cut at two of it
+    share = math.log(_CUT[0] - _CUT[1])
+    return -math.log(2 * math.pi * scale**2) / 2 - share - square / (2 * scale**2)
 
 
 def _fills(kind: str, W: Array, square: float, bound: float) -> bool:

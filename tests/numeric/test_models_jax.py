@@ -378,6 +378,15 @@ class Vision(linen.Module):
         return linen.Dense(3)(linen.LayerNorm()(x)[:, 0])
 
 
+class TokensOfLinen(linen.Module):
+    """A table, which takes whole numbers alone."""
+
+    @linen.compact
+    def __call__(self, x):
+        z = linen.Embed(10, 16)(x) * 4.0
+        return linen.Dense(3)(linen.tanh(linen.Dense(16)(z)).mean(1))
+
+
 class ByHand(linen.Module):
     """Attention as its formula, queries, keys and values from one matrix."""
 
@@ -489,6 +498,7 @@ def of_state(seed, X):
 ARCHITECTURES = {
     "gpt": (Causal, IDS, of_nnx(Causal)),
     "vit": (Vision(), IMAGES, of_linen(Vision())),
+    "tokens of linen": (TokensOfLinen(), IDS, of_linen(TokensOfLinen())),
     "by hand": (ByHand(), SEQUENCES, of_linen(ByHand())),
     "equinox": (Tokens, IDS, lambda seed, X: jax.vmap(Tokens(jax.random.PRNGKey(seed)))(X)),
     "general": (General, ROWS, of_nnx(General)),
@@ -549,6 +559,32 @@ class NormedQueries(nnx.Module):
         return self.last(q.reshape(1, 3, 16).mean(1))
 
 
+class Stopped(linen.Module):
+    """Attention by its formula, part of which has no gradient, or is not of scores."""
+
+    where: str
+
+    @linen.compact
+    def __call__(self, x):
+        z = linen.Dense(16)(x)
+        B, T, n = z.shape
+        own = {name: linen.Dense(n)(z).reshape(B, T, 4, -1) for name in "qkv"}
+        if self.where in own:
+            own[self.where] = jax.lax.stop_gradient(own[self.where])
+        if self.where == "one key":
+            own["k"] = linen.Dense(4)(z)
+        keys = "bsd" if self.where == "one key" else "bshd"
+        A = jax.numpy.einsum(f"bthd,{keys}->bhts", own["q"], own["k"]) / 4
+        A = jax.lax.stop_gradient(A) if self.where == "scores" else A
+        if self.where == "half":
+            A = jax.numpy.exp(A) * 0.5
+            A = A / A.sum(-1, keepdims=True)
+        else:
+            A = jax.nn.softmax(A, axis=-1)
+        z = z + linen.Dense(n)(jax.numpy.einsum("bhts,bshd->bthd", A, own["v"]).reshape(B, T, n))
+        return linen.Dense(2)(z.mean(1))
+
+
 class Sines(linen.Module):
     """Fixed positions, which are no parameter."""
 
@@ -587,6 +623,11 @@ def evaluated(rngs):
     ("make", "inputs", "told"),
     [
         (ByHand("heads"), SEQUENCES, r"test_models_jax.py, line \d+\): .*softmax"),
+        (Stopped("q"), SEQUENCES, "a value whose gradient is stopped"),
+        (Stopped("v"), SEQUENCES, "a value whose gradient is stopped"),
+        (Stopped("scores"), SEQUENCES, "a value whose gradient is stopped"),
+        (Stopped("half"), SEQUENCES, "in another way than softmax"),
+        (Stopped("one key"), SEQUENCES, "heads that share keys or values: these are read of torch"),
         (NormedQueries, SEQUENCES, r"line \d+\): neurons along several axes.*norms of queries"),
         (Mixer, IMAGES.transpose(0, 3, 1, 2), r"over an axis of positions.*means over positions"),
         (Sines(), SEQUENCES, "a fixed table that is added at the positions"),

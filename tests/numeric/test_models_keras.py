@@ -12,7 +12,7 @@ from numeric import flow, models
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 reason = "needs keras on tensorflow: wickgarten[keras], make test-models"
-pytest.importorskip("tensorflow", reason=reason)
+tensorflow = pytest.importorskip("tensorflow", reason=reason)
 keras = pytest.importorskip("keras", reason=reason)
 Dense = keras.layers.Dense
 
@@ -224,6 +224,11 @@ def refusing(how):
     z = Dense(8)(x)
     if how == "two":
         return keras.Model(x, layers.MultiHeadAttention(2, 4)(z, Dense(8)(z)))
+    if how == "masks":
+        mask = np.tril(np.ones((3, 4, 4)))
+        return keras.Model(x, layers.MultiHeadAttention(2, 4)(z, z, attention_mask=mask))
+    if how == "sizes":
+        return keras.Model(x, layers.MultiHeadAttention(2, 4, value_dim=2)(z, z))
     if how == "inputs":
         return keras.Model(x, layers.MultiHeadAttention(2, 4)(x, x))
     if how == "einsum":
@@ -238,6 +243,8 @@ def refusing(how):
     ("how", "told"),
     [
         ("two", r"multi_head_attention\w*: attention between two values"),
+        ("masks", r"multi_head_attention\w*: an attention_mask of its own for each input"),
+        ("sizes", "values of 2 neurons in a head, and keys of 4"),
         ("inputs", "put a Dense in front"),
         ("einsum", "einsum_dense.*abc,bd->acd: read are sums over the last axes"),
         ("padding", "mask_zero: give inputs without padding"),
@@ -260,3 +267,27 @@ def test_steps_of_keras_are_refused_with_the_way():
 
     with pytest.raises(InputError, match="write the same layers in one of these"):
         models.coordinate_check(made, [4, 8], SEQUENCES[:, 0])
+
+
+@pytest.mark.parametrize(("held", "trained"), [((), (0, 1, 2)), ((1,), (0, 2)), ((0, 1), (2,))])
+def test_frozen_layers_do_not_move_outputs(held, trained):
+    """Θ is the sum of |∂z/∂W|² + |∂z/∂b|² of the layers that are trained."""
+    dense = [Dense(16, "tanh"), Dense(16, "tanh"), Dense(2)]
+    model = keras.Sequential([keras.Input((6,)), *dense])
+    for at in held:
+        dense[at].trainable = False
+    found, X = models.read(model, draws=8), np.random.default_rng(0).standard_normal((2, 6))
+    made, node = found.reading.initialize([1]), found.structure.blocks[-1].node
+    shown, total = found.reading.tangents(made, X, [node])[0, 0], np.zeros((2, 2))
+    for at in trained:
+        with tensorflow.GradientTape() as tape:
+            tape.watch(dense[at].kernel.value)
+            tape.watch(dense[at].bias.value)
+            z = model(X)[:, 0]
+        for each in tape.jacobian(z, [dense[at].kernel.value, dense[at].bias.value]):
+            flat = np.reshape(each, (2, -1))
+            total += flat @ flat.T
+    np.testing.assert_allclose(shown, total, rtol=1e-4)
+    assert sum("not trained" in each for each in found.remarks) == bool(held)
+    theory = float(flow(found.network, X[0], 3, "Theta")["Theta"][-1])
+    assert abs(theory / shown[0, 0] - 1) < 0.5

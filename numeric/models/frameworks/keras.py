@@ -61,7 +61,8 @@ class KerasReading(Reading):
         if any(isinstance(each, keras.layers.Embedding) for each in self._function.layers):
             self.takes = tuple(given)
         self._shapes: dict[Any, tuple[int, ...]] = {}
-        self._weights = {each.path: each for each in model.trainable_variables}
+        self._weights = {each.path: each for each in model.weights}
+        self.graph.frozen += [path for path in self._paths if not self._weights[path].trainable]
         self._programs: dict[Any, Any] = {}
         self.how = "made again" if make else "each layer's initializers"
 
@@ -115,6 +116,8 @@ class KerasReading(Reading):
 
         def one(rows: Any) -> Any:
             with tensorflow.GradientTape(persistent=True) as tape:
+                for path in self._trained:
+                    tape.watch(self._weights[path].value)
                 outputs = self._run(rows, origins)
                 firsts = [[each[a, ..., 0] for a in range(len(X))] for each in outputs]
             return tensorflow.stack([self._gram(tape, place) for place in firsts])
@@ -153,6 +156,10 @@ class KerasReading(Reading):
             tensorflow.config.run_functions_eagerly(before)
 
     @property
+    def _trained(self) -> list[str]:
+        return [path for path in self._paths if path not in self.graph.frozen]
+
+    @property
     def _variables(self) -> list[Any]:
         return [self._weights[path] for path in self._paths]
 
@@ -167,7 +174,7 @@ class KerasReading(Reading):
 
     def _gram(self, tape: Any, rows: Sequence[Any]) -> Any:
         """Σ_μ ∂_μ z_a ∂_μ z_b of these numbers, (m, m)."""
-        weights, total = [each.value for each in self._variables], 0.0
+        weights, total = [self._weights[path].value for path in self._trained], 0.0
         gradients = [tape.gradient(row, weights) for row in rows]
         for each in zip(*gradients, strict=True):
             if each[0] is not None:
@@ -432,7 +439,9 @@ def _attended(
             table = np.asarray(attention_mask).astype(bool)
         except (TypeError, ValueError):
             raise UnreadableError("a mask that is made from the inputs") from None
-        masks.append(~table.reshape(table.shape[-2:]) if table.size else table)
+        if table.ndim > 2 and any(size != 1 for size in table.shape[:-2]):
+            raise UnreadableError("an attention_mask of its own for each input or head")
+        masks.append(~table)
     found = attended(tracer, q, k, v, None, masks)
     joined = permuted(tracer, found, (0, 2, 1, 3)) if isinstance(found, Heads) else found
     return _einsum(tracer, layer.output_dense, joined)

@@ -32,6 +32,7 @@ _ONE, _HEAD, _NEURON, _QUERY, _KEY = -3, 0, 1, 2, 3
 """What an axis is: one number, the heads, the neurons of a head, tokens that read or are read."""
 _LOWEST = -1e30
 _OTHER = "heads of attention in another way than softmax(q k + mask) v"
+_SHARED = "heads that share keys or values: these are read of torch; here give each head its own"
 _IN_HEADS = (
     "neurons along several axes, as of heads or groups: norms of queries or keys, rotary "
     "embeddings and GroupNorm are read of torch"
@@ -69,10 +70,16 @@ def called(tracer: Tracer, equation: Any, given: Sequence[Any]) -> Any:
     shape = equation.outvars[0].aval.shape
     if name in _RESHAPES:
         return _reshaped(tracer, u, equation)
-    if name in {"convert_element_type", "copy", "stop_gradient", "reduce_precision", "copy_p"}:
+    if name in {"convert_element_type", "copy", "reduce_precision", "copy_p"}:
         return u
+    if name == "stop_gradient":
+        if isinstance(u, Placed) and u.kind == "largest":  # which a softmax does not depend on
+            return u
+        raise UnreadableError("a value whose gradient is stopped")
     if isinstance(u, Heads):
         return _of_heads(tracer, equation, u, given)
+    if u.kind != "scores":
+        return _softmax(u, name, given, equation)
     if name in {"mul", "div"} and at == 0 and isinstance(others[0], sympy.Expr):
         factor = others[0] if name == "mul" else 1 / others[0]
         return u._replace(scores=times(tracer, u.scores, factor))
@@ -161,7 +168,8 @@ def _reshaped(tracer: Tracer, u: Placed | Heads, equation: Any) -> Any:
             is_next = bool(live) and live[0][1] == size
             found.append(live.pop(0)[0] if is_next else _ONE)
             if not is_next and size != 1:
-                raise UnreadableError("scores of attention in another shape")
+                told = ", of a batch: read it by evaluation, or with one input" * bool(tracer.count)
+                raise UnreadableError(f"scores of attention in another shape{told}")
         return u._replace(order=tuple(found))
     return _settled(tracer, reshaped(tracer, u, into, rows=1))
 
@@ -229,11 +237,13 @@ def multiplied(tracer: Tracer, equation: Any, given: Sequence[Any]) -> Any:
     ]
     with_heads = [set(each) - {_ONE} for each in shared]
     if with_heads[0] != with_heads[1] or not with_heads[0] <= {_HEAD}:
-        raise UnreadableError("grouped keys, or heads that are multiplied by others")
+        raise UnreadableError(_SHARED)
     if isinstance(own[0][0], Heads) and isinstance(own[1][0], Heads):
         if [set(each) - {_ONE} for each in summed] != [{_NEURON}, {_NEURON}]:
             raise UnreadableError("a product of two layers that is no q·k over neurons of heads")
         left, right = (each for each, _ in own)
+        if math.prod(left.sizes[:-1]) != math.prod(right.sizes[:-1]):
+            raise UnreadableError(_SHARED)
         sizes = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
         scores = product(
             tracer,
@@ -253,6 +263,8 @@ def multiplied(tracer: Tracer, equation: Any, given: Sequence[Any]) -> Any:
         raise UnreadableError("attention without a softmax")
     count = len(values.sizes)
     own_values = replace(values, sizes=_two(values.sizes), order=(ROWS, 0, TOKENS, 1))
+    if own_values.sizes[0] != weights.scores.heads:
+        raise UnreadableError(_SHARED)
     found = product(tracer, weights.scores, own_values)
     made: list[list[int]] = [[], []]
     made[at] = _named(free[at], {_QUERY: TOKENS})
@@ -283,7 +295,9 @@ def _axes(tracer: Tracer, u: Any, shape: Sequence[int]) -> tuple[Any, tuple[int,
         given = replace(given, order=(ROWS,) * (len(shape) - len(order)) + tuple(order))
     live = [size for size in given.sizes if size != 1]
     if len(live) > 2:
-        raise UnreadableError("neurons along more axes than heads and their neurons")
+        raise UnreadableError(
+            f"neurons along more axes than heads and their neurons, as of {_SHARED}"
+        )
     ranks = {at: rank for rank, at in enumerate(k for k, s in enumerate(given.sizes) if s != 1)}
     of_neurons = {at: rank + 2 - len(live) for at, rank in ranks.items()}
     order = [
