@@ -134,7 +134,7 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match='did you mean "U"'):
         trace_moment(R * A * H(R), R, "unitary")
     with pytest.raises(InputError, match='did you mean "law"'):
-        trace_moment(R * A * H(R), R, group="U")  # type: ignore[call-arg]
+        trace_moment(R * A * H(R), R, group="U")
     with pytest.raises(InputError, match=r'the transpose, .* with O; or law="U"'):
         trace_moment(R * A * H(R), R)
     with pytest.raises(InputError, match="terms"):
