@@ -37,14 +37,31 @@ class InputError(ValueError):
 _MEANT = {
     "bias": "C_b",
     "biases": "C_b",
-    "lr": "eta",
+    "epochs": "steps",
+    "gain": "C_W",
+    "group": "law",
+    "hidden": "widths",
+    "L": "depth",
+    "law": "group",
+    "layers": "depth",
     "learning_rate": "eta",
-    "n": "widths",
+    "lr": "eta",
+    "n": "width",
+    "n_jobs": "executor",
+    "networks": "draws",
+    "norm": "layer",
+    "orthogonal": "O",
+    "q": "q_star",
+    "random_state": "seed",
     "samples": "draws",
     "sigma": "activation",
+    "skip": "layer",
+    "symplectic": "Sp",
+    "unitary": "U",
     "x": "inputs",
+    "y": "targets",
 }
-"""Names of other libraries and papers, and the arguments that they are here."""
+"""Names of other libraries and papers, and what they are called here."""
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
@@ -55,7 +72,8 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
     """
     by_letters = {name.lower(): name for name in names}
     meant = _MEANT.get(given, "").lower()
-    near = [meant] if meant in by_letters else get_close_matches(given.lower(), by_letters, n=1)
+    near = [each for each in (meant, f"{meant}s") if each in by_letters]
+    near = near or get_close_matches(given.lower(), by_letters, n=1)
     return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
 
 
@@ -73,6 +91,8 @@ def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:
             hint = did_you_mean(name, names)
             if name == "C_W" and "weights" in names:
                 hint = "; C_W belongs to the weights, as in weights=Orthogonal(C_W=2)"
+            if name == "gain" and "C_W" in names:
+                hint = '; did you mean "C_W"? It is the gain squared'
             wanted = f"one of the arguments {', '.join(names)}" if names else "no arguments"
             raise InputError(name, given[name], wanted + hint)
 

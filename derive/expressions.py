@@ -7,6 +7,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from numbers import Real
+from typing import Any
 
 import sympy
 
@@ -270,3 +271,13 @@ def split(text: str, mark: str) -> list[str]:
         else:
             found[-1] += letter
     return found
+
+
+def as_text(value: Any) -> str:
+    """A value as it is shown: a double in as few digits as tell it from others.
+
+    >>> as_text(sympy.Float(0.1)), as_text(sympy.Rational(1, 3))
+    ('0.1', '1/3')
+    """
+    is_double = isinstance(value, sympy.Float) and value._prec == sympy.Float(1.0)._prec
+    return str(float(value)) if is_double else str(value)

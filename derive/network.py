@@ -19,7 +19,7 @@ from .display.objects import lines_latex, readable
 from .engine.scheme import Scheme
 from .engine.stages import STEM, Stage
 from .errors import InputError, as_integer, as_sequence
-from .expressions import as_expression
+from .expressions import as_expression, as_text
 from .layers import Layer, dense
 from .layers.along import Along
 from .layers.by_depth import ByDepth, Given, Layers, as_layers, as_period
@@ -635,7 +635,7 @@ class Network:
         if isinstance(law, Laws):
             return [f"  weights         {law}, E[W_ij²] = C_W/n_in"]
         return [
-            f"  weights         {law}, E[W_ij²] = {law.C_W}/n_in",
+            f"  weights         {law}, E[W_ij²] = {as_text(law.C_W)}/n_in",
             f"  first layer     {next(iter(self._first), 'the same')}",
         ]
 

@@ -30,7 +30,7 @@ from flint import fmpq
 from numpy.typing import NDArray
 
 from ..arithmetic.rational import RationalFunction, Term, as_sympy
-from ..errors import InputError, as_integer, as_sequence
+from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
 from .pairings import (
     Pairing,
@@ -52,7 +52,7 @@ _REAL = ("O", "Ginibre")
 _FORM = "J"
 _LAWS = f"one of {', '.join(LAWS)}; or one for each random matrix"
 _WORDS = (
-    "products of matrix symbols, sums and powers of these, their transposes (but with Sp and CSE), "
+    "products of matrix symbols, sums and powers of these, their transposes (not with Sp and CSE), "
     "or their adjoints if a law is complex; or a polynomial in traces of such"
 )
 
@@ -106,7 +106,8 @@ def trace_moment(
         raise InputError("random", random, wanted)
     given = [law] * len(matrices) if isinstance(law, str) else as_sequence("law", law, _LAWS)
     if len(given) != len(matrices) or any(each not in LAWS for each in given):
-        raise InputError("law", law, _LAWS)
+        unknown = next((each for each in given if each not in LAWS), "")
+        raise InputError("law", law, _LAWS + did_you_mean(str(unknown), LAWS))
     dual = any(each in _DUAL for each in given)
     if dual and not all(each in _DUAL for each in given):
         raise InputError("law", law, "Sp and CSE with no other laws")
@@ -293,6 +294,11 @@ def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sym
             tuple(_adjoint(letter, laws) for letter in reversed(each)): sympy.conjugate(x)
             for each, x in _letters(word.arg, laws).items()
         }
+    if isinstance(word, sympy.Adjoint):
+        real = " and ".join(dict.fromkeys(laws.values()))
+        raise InputError(
+            "words", word, f'the transpose, as matrices are real with {real}; or law="U", unitary'
+        )
     raise InputError("words", word, _WORDS)
 
 

@@ -37,7 +37,7 @@ from flint import fmpq, fmpz_poly
 
 from ..arithmetic.rational import RationalFunction, as_sympy, linear_product
 from ..citations import note
-from ..errors import InputError, as_integer, as_sequence
+from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
 from ..work.progress import telling
 from . import permutations as by_permutations
@@ -318,7 +318,8 @@ def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
     """The matrix dimension as a sympy expression: a finite number, at least 1, even for Sp,
     or an expression with symbols."""
     if not isinstance(group, str) or group not in (*ALPHA, *PERMUTATIONS):
-        raise InputError("group", group, "one of 'O', 'U', 'Sp', 'S', 'B'")
+        wanted = "one of 'O', 'U', 'Sp', 'S', 'B'"
+        raise InputError("group", group, wanted + did_you_mean(str(group), (*ALPHA, *PERMUTATIONS)))
     try:
         size = sympy.sympify(n, strict=True)
     except (sympy.SympifyError, TypeError, ValueError):
@@ -335,7 +336,7 @@ def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
 def alpha_of(group: str) -> int:
     """α of a group's name: 2 for O and Sp, 1 for U."""
     if not isinstance(group, str) or group not in ALPHA:
-        raise InputError("group", group, "one of 'O', 'U', 'Sp'")
+        raise InputError("group", group, "one of 'O', 'U', 'Sp'" + did_you_mean(str(group), ALPHA))
     return ALPHA[group]
 
 

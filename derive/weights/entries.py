@@ -32,7 +32,7 @@ import sympy
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, power, times
 from ..errors import InputError, as_integer, as_sequence
-from ..expressions import as_expression
+from ..expressions import as_expression, as_text
 from ..groups.pairings import Blocks, Partition, even_partitions
 from ..work.caches import cache
 from .rotations import NO_C_W, WeightEnsemble, atoms_of, fraction
@@ -187,7 +187,7 @@ class IndependentEntries(PermutationInvariant):
         return sympy.simplify(prod(moments, start=sympy.Integer(1)))
 
     def __str__(self) -> str:
-        values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))
+        values = (f"{each.name}={as_text(getattr(self, each.name))}" for each in fields(self))
         return f"{type(self).__name__}({', '.join(values)})"
 
 

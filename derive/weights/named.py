@@ -99,9 +99,7 @@ def _framework(name: str) -> str:
     if meant is None:
         return ""
     text = f"{meant[2].replace('normal', '') or 'gaussian'}(C_W={_AUTHORS[meant[1]]})"
-    return (
-        f'; did you mean "{text}"? numeric.init.gain(activation) is the √C_W of another activation'
-    )
+    return f'; did you mean "{text}"? For other activations numeric.init.gain gives √C_W'
 
 
 def _value(argument: str, text: str) -> object:

@@ -43,7 +43,7 @@ from ..arithmetic.polynomials import (
 from ..arithmetic.rational import as_sympy
 from ..citations import note
 from ..errors import InputError
-from ..expressions import as_expression, parse_number
+from ..expressions import as_expression, as_text, parse_number
 from ..groups.pairings import Blocks, Partition, coset_type, pair_partitions
 from ..groups.weingarten import as_partition, series, weingarten
 from ..groups.zonal import Spherical, spherical_functions, type_class_size
@@ -168,7 +168,7 @@ class WeightEnsemble(ABC):
         return rf"$\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))
+        values = (f"{each.name}={as_text(getattr(self, each.name))}" for each in fields(self))
         return f"{type(self).__name__}({', '.join(values)})"
 
 

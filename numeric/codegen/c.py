@@ -90,7 +90,7 @@ def write_c(
         raise InputError("path", str(path), "a name for C functions, such as vkernel.c")
     planned = python.planned(made, activation, first_weights)
     if not isinstance(planned, SingleModule):
-        raise InputError("made", made, "recursions of one input, for C")
+        raise InputError("made", made, "recursions of one input for C: made.single_input()")
     header, source = _header(planned, target.stem), _source(planned, target.stem)
     return outputs.write(source, target), outputs.write(header, target.with_suffix(".h"))
 

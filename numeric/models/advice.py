@@ -32,6 +32,8 @@ _STABLE = 10.0
 """The factor over all hidden layers up to which signals and gradients count as stable."""
 _NEAR = 0.02
 """A relative change of a gain that is not worth while."""
+_UNLIKE = 0.05
+"""A difference of log χ⊥ between a layer and their mean that is worth a word."""
 _GROWTH = math.e
 """The factor by which K may grow over all residual blocks when a branch is scaled."""
 _MOST = 0.8
@@ -440,7 +442,8 @@ def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | N
         return None
     gain = math.sqrt(factor)
     if abs(gain - 1) < _NEAR:
-        return Finding("gain", "Gain: as it should be, gradients keep their size.", {"gain": 1.0})
+        told = f"Gain: as it should be, gradients keep their size{_unlike(derived.perpendicular)}."
+        return Finding("gain", told, {"gain": 1.0})
     K, chi = _profile(description, X, paths, factor)
     signals, gradients = _per_layer(K, chi)
     moved = derived.perpendicular > 0  # not behind a head of zeros, nor at layer 1
@@ -450,9 +453,16 @@ def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | N
         return None  # a norm behind each matrix takes its size away
     told = (
         f"Gain: times {short(gain)} for the hidden matrices{_gains(description, paths, gain)}: "
-        f"gradients × {short(gradients)} a layer, K × {short(signals)}."
+        f"gradients × {short(gradients)} a layer{_unlike(chi)}, K × {short(signals)}."
     )
     return Finding("gain", told, {"gain": gain, "gradients": gradients, "signals": signals})
+
+
+def _unlike(chi: Array) -> str:
+    """χ⊥ of the last hidden layer, where the mean over layers hides how deeper ones would go on."""
+    last, mean = chi[-2], np.exp(np.log(chi[1:-1]).mean())
+    is_like = abs(math.log(last / mean)) < _UNLIKE
+    return "" if is_like else f" on average, × {short(last)} at the last hidden one"
 
 
 def _gains(description: Description, paths: Sequence[str], gain: float) -> str:

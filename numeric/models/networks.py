@@ -408,8 +408,8 @@ def _layer(
         wanted = error.wanted
         if "taken off one variable only" in wanted:
             wanted = (
-                "LayerNorm of one thing, as within a branch (pre-norm), not of a sum with a skip "
-                "(post-norm), where RMSNorm is read"
+                "LayerNorm inside the branch, x + f(norm(x)) (pre-norm): LayerNorm of a sum with a "
+                "skip, norm(x + f(x)) (post-norm), is not read; RMSNorm is, at both places"
             )
         if "one function of each variable" in wanted:
             wanted = (

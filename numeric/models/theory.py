@@ -60,6 +60,8 @@ _LARGEST = 1e5
 more nodes as these are wider."""
 _STEP = 1e-4
 """Of the inputs' length, to differentiate K by."""
+_HIDDEN = 1e-9
+"""A relative change of K of which rounding leaves some six digits."""
 SAMPLED_FROM = 6
 """Samples of a batch behind a normalization from which on the tangent kernel of networks has a
 variance."""
@@ -418,8 +420,9 @@ def susceptibilities(
 
     χ_⊥ is by what Θ grows where layer 1 alone has a learning rate, or the layer below where nothing
     of layer 1 arrives, and χ_∥ the derivative of K by the K below, from inputs that are a little
-    longer and shorter: NaN where K does not depend on them. Of a signal K and Θ are means over the
-    positions, and inputs are longer alone, beside the K that is given.
+    longer and shorter: NaN where K does not depend on them. Where rounding hides what arrives of
+    them, the biases of the layer below are a little larger instead. Of a signal K and Θ are means
+    over the positions, and inputs are longer alone, beside the K that is given.
     """
     first = _learning_first(net, depth)
     one_sided = bool(net.layer.input_axes) and K is not None
@@ -429,12 +432,24 @@ def susceptibilities(
     ]
     change, theta = moved[0][0] - (K if one_sided else moved[1][0]), np.sum(moved, axis=0)[1]
     parallel, perpendicular = _growth(change), _growth(theta)
+    hidden = np.flatnonzero((abs(change) < _HIDDEN * abs(moved[0][0])) & (change[0] != 0))
+    for at in [] if one_sided else hidden:
+        parallel[at] = _by_biases(net, x, int(at), moved[0][0][at - 1])
     for at in np.flatnonzero(np.isnan(perpendicular[1:])) + 1:  # behind a matrix that is 0
         own = [int(layer == at) for layer in range(1, depth + 1)]
         start = replace(net, lambda_b=own, lambda_W=own)
         (grown,) = over_positions(start, x[None], int(at) + 1, "Theta")[:, :, 0, 0]
         perpendicular[at] = grown[at] / grown[at - 1]
     return parallel, perpendicular
+
+
+def _by_biases(net: Network, x: Array, at: int, below: float) -> float:
+    """χ_∥ of layer at + 1 from biases of layer `at` whose variance is a little larger."""
+    biases = [net.C_b_at(layer, net.width) for layer in range(1, at + 2)]
+    more = [*biases[: at - 1], biases[at - 1] + sympy.Float(_STEP * below), biases[at]]
+    given = (replace(net, C_b=each, C_b_corrections=()) for each in (biases, more))
+    start, end = (over_positions(each, x[None], at + 1, "K")[0, :, 0, 0] for each in given)
+    return float((end[at] - start[at]) / (end[at - 1] - start[at - 1]))
 
 
 def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:

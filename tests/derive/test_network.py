@@ -34,6 +34,14 @@ def at_top(layer):
     return 2 if layer == 2 else 1
 
 
+def test_a_double_is_shown_in_the_digits_that_tell_it():
+    for C_W in (1.0, 0.1, 2 / 3):
+        net = Network("tanh", Orthogonal(C_W))
+        assert str(net) == f"Network(tanh, Orthogonal(C_W={C_W}), C_b=0)"
+        assert f"E[W_ij²] = {C_W}/n_in" in repr(net)
+    assert str(Uniform(C_W=1.5)) == "Uniform(C_W=1.5)"
+
+
 @pytest.mark.parametrize(
     "rate",
     [
@@ -302,6 +310,11 @@ def test_the_variance_of_weights_by_name(net, same):
         (lambda: Network("tanh", "orthogonal", 2), "first_weights: got 2.*write C_W=2"),
         (lambda: Network("tanh", 2), "weights: got 2.*write C_W=2"),
         (lambda: Network("tanh", "gaussain"), 'did you mean "gaussian"'),
+        (lambda: Network("tanh", gain=2), 'did you mean "C_W".*the gain squared'),
+        (lambda: Network("tanh", skip=1), 'did you mean "layer"'),
+        (lambda: flow(MLP, X, layers=2), 'did you mean "depth"'),
+        (lambda: simulate(MLP, X, n=12), 'did you mean "width"'),
+        (lambda: simulate(MLP, X, random_state=1), 'did you mean "seed"'),
         (lambda: Network("tanh", "he"), r'did you mean "gaussian\(C_W=2\)"\?.*gain'),
         (lambda: Network("tanh", "kaiming_uniform_"), r'did you mean "uniform\(C_W=2\)"'),
         (lambda: Network("tanh", "xavier-normal"), r'did you mean "gaussian\(C_W=1\)"'),

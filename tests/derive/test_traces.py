@@ -131,6 +131,12 @@ def test_bad_input() -> None:
     for words in (sympy.sin(Trace(R)), [R, n], [G], 1 / Trace(R), H(R)):
         with pytest.raises(InputError, match="words"):
             trace_moment(words, R)
+    with pytest.raises(InputError, match='did you mean "U"'):
+        trace_moment(R * A * H(R), R, "unitary")
+    with pytest.raises(InputError, match='did you mean "law"'):
+        trace_moment(R * A * H(R), R, group="U")
+    with pytest.raises(InputError, match=r'the transpose, .* with O; or law="U"'):
+        trace_moment(R * A * H(R), R)
     with pytest.raises(InputError, match="terms"):
         trace_moment(R**12, R)
     with pytest.raises(InputError, match="no other laws"):

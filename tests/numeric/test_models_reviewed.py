@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from derive import InputError, weights
+from derive import InputError, Network, propagation, weights
 from numeric import flow, models
 from numeric.models import advice, theory
 
@@ -36,6 +37,23 @@ def dense(change=lambda made: None, gain=2**0.5, widths=WIDTHS, norm=None):
         return made
 
     return make
+
+
+class PostNorm(nn.Module):
+    """norm(x + W tanh(V x)), six times."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.norm = nn.Linear(6, 16), nn.Linear(16, 2), nn.RMSNorm(16)
+        self.inner, self.outer = (
+            nn.ModuleList(nn.Linear(16, 16) for _ in range(6)) for _ in range(2)
+        )
+
+    def forward(self, x):
+        x = self.first(x)
+        for inner, outer in zip(self.inner, self.outer, strict=True):
+            x = self.norm(x + outer(torch.tanh(inner(x))))
+        return self.last(x)
 
 
 class Residual(nn.Module):
@@ -272,6 +290,45 @@ def test_a_larger_first_matrix_is_no_fault_of_depth():
     assert stable.answer.startswith("Yes")
     assert "At layer 2 alone signals change by 0.0025" in stable.answer
     assert "norm" not in advice.to_change(found, derived, [], None).answer
+
+
+def sigmoids(gain, depth=11):
+    def make():
+        parts = []
+        for at, (fan_in, fan_out) in enumerate(pairwise([6, *[24] * (depth - 1), 3])):
+            parts += [nn.Linear(fan_in, fan_out), nn.Sigmoid()]
+            nn.init.normal_(parts[-2].weight, std=(gain if at else 1) / math.sqrt(fan_in))
+            nn.init.zeros_(parts[-2].bias)
+        return nn.Sequential(*parts[:-1])
+
+    return make
+
+
+def test_what_a_layer_does_to_lengths_is_not_lost_in_rounding():
+    """χ∥ of the last of eleven layers, where some 10⁻¹⁷ of a change of the inputs arrives."""
+    made = models.report(sigmoids(0.6), X, draws=100).table["chi_parallel"].to_numpy()
+    net = Network("sigmoid", C_W=0.36)
+    K = flow(net, X[0], 11, ["K"])["K"].to_numpy()[-1]
+    assert made[-1] == pytest.approx(float(propagation.chi_parallel(net, K)), rel=0.02)
+    assert made[-1] == pytest.approx(made[5], rel=0.02)
+
+
+@pytest.mark.slow
+def test_lengths_do_not_pass_a_norm():
+    """χ∥ behind RMSNorm is of order ε, also where rounding hides the change of the inputs."""
+    made = models.report(PostNorm, X, draws=100).table["chi_parallel"].to_numpy()
+    assert abs(made[2:]).max() < 1e-4
+
+
+@pytest.mark.slow
+def test_a_gain_tells_of_the_last_layer_where_it_is_unlike_the_mean():
+    """The gain at which gradients keep their size on average, as a first layer grows them."""
+    told = " ".join(str(models.report(sigmoids(0.6), X, draws=100)).split())
+    last = float(re.search(r"on average, × (\S+) at the last hidden one", told)[1])
+    gain = float(re.search(r"to (\S+)/√fan-in", told)[1])
+    net = Network("sigmoid", C_W=gain**2, first_weights="gaussian(C_W=1)")
+    K = flow(net, X[0], 11, ["K"])["K"].to_numpy()[8]
+    assert last == pytest.approx(float(propagation.chi(net, K, layer=2)), rel=0.02)
 
 
 def test_no_gain_is_advised_in_front_of_norms():
