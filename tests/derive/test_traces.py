@@ -214,7 +214,9 @@ def test_symplectic_traces() -> None:
     ("law", "size", "own", "from_two_k"),
     [("Sp", 2, 2, 3), ("U", 1, 1, 2), ("O", 1, 1, 3)],
 )
-def test_sizes_below_the_number_of_pairs_have_their_own_average(law, size, own, from_two_k) -> None:
+def test_sizes_below_the_number_of_pairs_have_their_own_average(
+    law: str, size: int, own: int, from_two_k: int
+) -> None:
     """E[tr(S²)²] of SU(2), where tr S² = χ_3 − 1, and E|tr U|⁴ and E(tr O)⁴ at n = 1."""
 
     def average(n: sympy.Expr | int) -> sympy.Expr:
