@@ -80,6 +80,9 @@ def trace_moment(
     Returns a sympy expression in `Trace`s of the fixed matrices, with exact coefficients. Equal
     traces are written alike, tr(AB) = tr(BA) = tr(BᵀAᵀ). `trace_series` expands it in 1/n.
 
+    With k pairs of random factors and a symbol as size, the result holds for n ≥ k, and for n ≥ 2k
+    with "Sp", "COE" and "CSE". With a number as size it is exact at that size, however small.
+
     Derived here.
 
     Raises:

@@ -216,6 +216,24 @@ def test_symplectic_traces() -> None:
     assert same(trace_moment(word, [R, C], "Sp"), trace_moment([R * A * H(R) * B] * 2, R, "Sp"))
 
 
+@pytest.mark.parametrize(
+    ("law", "size", "own", "from_two_k"),
+    [("Sp", 2, 2, 3), ("U", 1, 1, 2), ("O", 1, 1, 3)],
+)
+def test_sizes_below_the_number_of_pairs_have_their_own_average(
+    law: str, size: int, own: int, from_two_k: int
+) -> None:
+    """E[tr(S²)²] of SU(2), where tr S² = χ_3 − 1, and E|tr U|⁴ and E(tr O)⁴ at n = 1."""
+
+    def average(n: sympy.Expr | int) -> sympy.Expr:
+        P = sympy.MatrixSymbol("P", n, n)
+        words = [P * P, P * P] if law == "Sp" else [P, P, *[P.adjoint() if law == "U" else P] * 2]
+        return trace_moment(words, P, law)
+
+    assert average(size) == own
+    assert average(4) == average(sympy.Symbol("n")) == from_two_k
+
+
 def test_circular_ensembles() -> None:
     """|tr S|², entries of variance 1/(n + 1) off the diagonal, and S = det(U) 1 of CSE at n = 2."""
     H, S = sympy.Adjoint, MatrixSymbol("S", 2, 2)
