@@ -662,13 +662,11 @@ def _check_size(samples: int, depth: int, names: Sequence[Name], way: str = "") 
     what = f"{number(depth)} layers of {number(samples)} inputs"
     ranks = [max(len(name.subscripts), 2 * (name.pairs + name.order)) for name in names]
     entries = sum(samples**rank for rank in ranks if samples > 1)
-    held = depth * 2000 + 8 * entries * (6 * depth + 16)
+    brackets = 4 * max(ranks) * samples ** max(2, *ranks)  # the tuples of their samples
+    held = depth * 2000 + 8 * (entries * (6 * depth + 16) + (brackets if samples > 1 else 0))
     what += way if max(ranks) > 2 else ""
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
-    if samples > 1:
-        held = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
-        check_memory("inputs", f"{samples} inputs", held, f"brackets of {what}")
 
 
 def _seconds_of_average(activation: Activation, samples: int) -> float:
