@@ -108,6 +108,18 @@ def test_what_is_not_told_apart_is_said_and_has_an_error():
     assert 200 * 64 < law.wanted < 100_000 * 64
 
 
+def test_one_name_is_sure_after_few_draws():
+    """Of 32 000 normal entries the variance is known to 0.8 %. He's is 4 such errors wide, and a
+    gain that is 3 % off is 7.2 of its own away: missed 1 time in 1000, and seen in these 20."""
+    reading = One(normal(lambda o, i: 2 / i), (10, 16))
+    law = description._laws(reading, None)["a"]
+    assert (law.C, law.wanted, reading.count) == (2, 0, 200)
+    random = np.random.default_rng(0)
+    for gain in (0.97, 1.03) * 10:
+        off = gain * math.sqrt(2 / 16) * random.standard_normal((200, 10, 16))
+        assert not laws.of_matrix(off).why
+
+
 def test_draws_end_where_they_would_take_long_or_were_given():
     slow, few = (One(normal(xavier), (16, 3)) for _ in range(2))
     slow.overhead = 10**9
