@@ -18,15 +18,12 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import torch
-from matplotlib import pyplot as plt
 from torch import nn
 
 from numeric import flow, models
 
-mpl.use("svg")
 BLOCKS, SIZE = 8, 16
 WIDEST = 64
 DRAWS = {16: 2400, 32: 1200, WIDEST: 600}
@@ -120,6 +117,10 @@ def draw(
     path: str, depths: np.ndarray, means: np.ndarray, V: Value, found: Sequence[Value]
 ) -> None:
     """Draw K behind each block, and V by width."""
+    import matplotlib as mpl  # noqa: PLC0415  (a second to import, which a report does without)
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    mpl.use("svg")
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     left.plot(depths, label="theory")
     left.plot(means, "o", label=f"torch, n = {WIDEST}")

@@ -58,7 +58,6 @@ EPS = float(np.finfo(float).eps)
 
 _NOISE = NOISE * EPS
 _SEED = 1993
-_COPIES = 1 + RUNS
 
 
 class Descending(Protocol):
@@ -93,6 +92,7 @@ def run(
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
     unseen: Callable[[list[Array]], None] = lambda tensors: None,
+    runs: int = RUNS,
 ) -> Run:
     """The tensors at every layer, and their errors.
 
@@ -101,18 +101,19 @@ def run(
         kernel: of the inputs, (m, m).
         parameters: the hyperparameters by name, an entry for each layer.
         advance, unseen: the listeners of the descent.
+        runs: disturbed ones, which show the errors; with 0 these are one rounding of the sizes.
     """
     rng = np.random.default_rng(_SEED)
-    amounts = np.array([0.0] + [_NOISE] * RUNS)
+    amounts = np.array([0.0] + [_NOISE] * runs)
     columns = _disturbed_parameters(layers, parameters, amounts, rng)
-    noise = amounts[:, None] * _random(rng, (_COPIES, layers.noises))
+    noise = amounts[:, None] * _random(rng, (len(amounts), layers.noises))
     with np.errstate(all="ignore"):
         start, of_start = layers.first(kernel, columns[0, :1])
         at = [
             np.array([each[0] * (1.0 + amount * _symmetric(each[0], rng)) for amount in amounts])
             for each in start
         ]
-        rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
+        rounding = amounts[:, None] * _random(rng, (len(amounts), len(start)))
         rows, sizes = layers.descend(
             (at, of_start), Descent(columns, noise, rounding, advance, unseen)
         )

@@ -427,7 +427,9 @@ def susceptibilities(
     first = _learning_first(net, depth)
     one_sided = bool(net.layer.input_axes) and K is not None
     moved = [
-        over_positions(first, x[None] * (1 + sign * _STEP), depth, "K", "Theta")[:, :, 0, 0]
+        over_positions(
+            first, x[None] * (1 + sign * _STEP), depth, "K", "Theta", is_checked=not one_sided
+        )[:, :, 0, 0]
         for sign in ((1,) if one_sided else (1, -1))
     ]
     change, theta = moved[0][0] - (K if one_sided else moved[1][0]), np.sum(moved, axis=0)[1]
@@ -470,10 +472,13 @@ def _growth(values: Array) -> Array:
     return np.concatenate([[np.nan], values[1:] / values[:-1]])
 
 
-def over_positions(net: Network, X: Array, depth: int, *names: str) -> Array:
+def over_positions(
+    net: Network, X: Array, depth: int, *names: str, is_checked: bool = True
+) -> Array:
     """Tensors of two inputs at layers 1 … depth, (names, depth, m, m): of signals, the means over
-    positions p of T_(ap)(bp)."""
-    return _over_positions(_by_shape(net, X, depth, *names)).swapaxes(0, 1)
+    positions p of T_(ap)(bp). `is_checked` is as in `flow_of_all`."""
+    layers = _by_shape(net, X, depth, *names, is_checked=is_checked)
+    return _over_positions(layers).swapaxes(0, 1)
 
 
 def _over_positions(layers: Sequence[Array]) -> Array:
@@ -481,9 +486,11 @@ def _over_positions(layers: Sequence[Array]) -> Array:
     return np.array([np.einsum("napbp->nab", each) / each.shape[2] for each in layers])
 
 
-def _by_shape(net: Network, X: Array, depth: int, *names: str) -> list[Array]:
+def _by_shape(
+    net: Network, X: Array, depth: int, *names: str, is_checked: bool = True
+) -> list[Array]:
     """Layer after layer, (names, m, positions, m, positions)."""
-    table, below = flow_of_all(net, X, depth, names, width=net.width)
+    table, below = flow_of_all(net, X, depth, names, width=net.width, is_checked=is_checked)
     rows = [{name: table[name].to_numpy()[at] for name in names} for at in range(len(table.layer))]
     return _of_all([*below, *rows], len(X), *names)
 

@@ -12,6 +12,7 @@ import pytest
 
 from derive import InputError
 from numeric import flow, models
+from numeric.flows import flow_of_all
 from numeric.models import measurement
 from numeric.models.drawn import Drawn
 
@@ -91,6 +92,19 @@ def test_k_is_that_of_draws_of_the_model():
     assert (abs(draws.mean(axis=0) - kernel(found)) < BOUND * se).all()
     other = kernel(models.read(lambda: Net("circular"), X, draws=20))
     assert (abs(draws.mean(axis=0) - other) > BOUND * se).any()
+
+
+def test_unchecked_tensors_are_the_same():
+    """Without rounding errors K and Θ are the same numbers, of which a third is computed."""
+    found, tensors = models.read(Net, X, draws=20), ["K", "Theta"]
+    given = found.network, found.samples(X), found.depth, tensors
+    checked, below = flow_of_all(*given)
+    quick, below_quick = flow_of_all(*given, is_checked=False)
+    for name in tensors:
+        np.testing.assert_array_equal(quick[name], checked[name])
+        assert 0 < quick[f"{name}_error"].max() < 1e-12 * checked[name].max()
+        for one, other in zip(below, below_quick, strict=True):
+            np.testing.assert_array_equal(one[name], other[name])
 
 
 class Normed(nn.Module):
