@@ -32,8 +32,9 @@ the figure, its verdicts, its pictures and their numbers.
 |---|---|
 | reduced size | the statements hold at the stated size, and nothing is claimed of another |
 | not reproduced | at least one statement is marked NOT or NOT SHOWN |
-| NOT | the data do not bear out the statement |
-| NOT SHOWN | the same, and there are too few networks to decide |
+| NOT | the networks do not bear out the statement |
+| NOT SHOWN | there are too few networks to decide; of tests that count pairs only |
+| n, L, C_W, η | width, depth, variance of the weights times the fan-in, learning rate |
 | A for B | A in this run, B in the paper |
 | 356 of 384 pairs | of pairs of networks, so many have what is stated |
 | p | chance of as many pairs if both kinds were alike; 0.01 or less counts as shown |
@@ -44,7 +45,6 @@ the figure, its verdicts, its pictures and their numbers.
 | (6) | their initialization, layer by layer, that makes representations more orthogonal |
 | clipping, λ | their (29): a matrix's gradient is at most λ times the matrix, by Frobenius norms |
 
-* You may kill a run and give the command again. The result is the same to the last bit.
 * Figures that train the same networks share them through `--ensembles`.
 * Margins are those of the book, and were set before any of these runs.
 * Claims that are compared with theory alone, at initialization or in the first epochs, are only in
