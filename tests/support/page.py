@@ -54,7 +54,7 @@ for each group of laws, with a row for each layer and a column for each function
 | A capital letter | Mathematically impossible. The end of the page says why. |
 | A small letter | Not supported yet: the call raises an error. The end of the page says why. |
 | ⧗ | The call may take minutes. |
-| s | The most [processor seconds](#seconds) of a call in this row. |
+| s | The most [processor seconds](#seconds) of a call in this row; – if none was measured. |
 
 Each call uses {SIGMA}, $C_W = {C_W}$, $C_b = {C_b}$, {DEPTH} layers, {N} neurons and one input,
 unless its column says otherwise. Activations with [kinks](limits.md#activations) have further
