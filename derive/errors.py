@@ -72,7 +72,7 @@ def did_you_mean(given: str, names: Iterable[str]) -> str:
     """
     by_letters = {name.lower(): name for name in names}
     meant = _MEANT.get(given, "").lower()
-    near = [each for each in (meant, f"{meant}s") if each in by_letters]
+    near = [each for each in (meant, f"{meant}s") if meant and each in by_letters]
     near = near or get_close_matches(given.lower(), by_letters, n=1)
     return f'; did you mean "{by_letters[near[0]]}"?' if near else ""
 

@@ -122,7 +122,7 @@ def rows(equation: Any, table: Parameter, at: Any) -> Any:
 
 
 def codes(u: Any, places: Sequence[int], axes: int) -> tuple[int, ...]:
-    """What each axis of a value is: `ROWS`, `TOKENS`, or the place among those of its neurons.
+    """Each axis of a value: `ROWS`, `TOKENS`, or the place among those of its neurons.
 
     Arguments:
         places: of its positions.

@@ -324,7 +324,7 @@ class JaxReading(Reading):
         return {path: own[path][0] for path in self._values}
 
     def of_parameters(self, own: Mapping[str, Any]) -> Any:
-        """What `initialize` gives, of these parameters."""
+        """These parameters as `initialize` gives them."""
         return [
             jax.numpy.asarray(own.get(path, leaf))[None]
             for path, leaf in zip(self._names, self._flat, strict=True)
