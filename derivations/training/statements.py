@@ -101,11 +101,12 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
         half = float(stats.t.ppf(1 - LEVEL, freedom)) * error
         middle = float(x.mean() - y.mean())
         ends.append((middle - half, middle + half))
-    widest = max((b - a) / 2 for a, b in ends)
-    inside = all(abs(end) <= math.log1p(margin) for pair in ends for end in pair)
+    widest, most = max((b - a) / 2 for a, b in ends), math.log1p(margin)
+    inside = all(abs(end) <= most for pair in ends for end in pair)
+    outside = any(a > most or b < -most for a, b in ends)
     low, high = min(a for a, _ in ends), max(b for _, b in ends)
     told = f"ratio {math.exp(low):.2f} to {math.exp(high):.2f}, margin {margin:.0%}"
-    return Statement(text, inside, told, math.expm1(widest))
+    return Statement(text, inside, told, math.expm1(widest), inside or outside)
 
 
 def expected(text: str, sample: Array, theory: float) -> Statement:

@@ -79,8 +79,8 @@ def test_likeness_needs_power_as_well_as_equal_means():
     """A wide spread does not pass for likeness, nor does a difference beyond the margin."""
     narrow, wide = 1 + 0.02 * RNG.standard_normal(8), np.exp(RNG.standard_normal(8))
     assert alike("", [(narrow, narrow[::-1].copy())], 0.25).holds
-    assert not alike("", [(wide, np.exp(RNG.standard_normal(8)))], 0.25).holds
-    assert not alike("", [(narrow, 1.5 * narrow)], 0.25).holds
+    assert str(alike("", [(wide, np.exp(RNG.standard_normal(8)))], 0.25)).startswith("NOT SHOWN: ")
+    assert str(alike("", [(narrow, 1.5 * narrow)], 0.25)).startswith("NOT: ")
 
 
 def test_verdicts_say_at_what_size():
