@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from math import comb, inf
+from math import comb, inf, prod
 from typing import NamedTuple
 
-from ...groups.pairings import (
-    MOST_POINTS,
-    Blocks,
-    double_factorial_pairings,
-    pairings,
-    set_partitions,
-)
+from ...groups.pairings import MOST_POINTS, Blocks, double_factorial_pairings, pairings
 from ...work.caches import cache
 from ..stages import DENSE, Stage
 from ..trees import AnyField, slots_of
@@ -113,30 +108,45 @@ def _insertions(
     C(t+l−1, l) (e+l−1)!! ways; a cumulant of m pairs is of order m − 1 + g.
     """
     t = dict(places)
+    ends = Counter(j for own in fields for j in own)
+    if any(count % 2 and j not in t for j, count in ends.items()):
+        return [0] * (order + 1)  # a neuron's ends are in pairs
 
+    @functools.cache
     def cumulants(block: tuple[tuple[int, ...], ...]) -> list[int]:
-        ends = Counter(j for own in block for j in own)
+        here = Counter(j for own in block for j in own)
         ways = [1] + [0] * (order + 1)
-        for j in t | ends:
-            taken = [max(0, 2 * pairs - ends[j]) for pairs in range(order + 2)]
+        for j in t | here:
+            taken = [max(0, 2 * pairs - here[j]) for pairs in range(order + 2)]
             own = [
                 comb(t.get(j, 0) + legs - 1, legs) * double_factorial_pairings(2 * pairs)
                 if legs
-                else int(2 * pairs == ends[j]) * double_factorial_pairings(2 * pairs)
+                else int(2 * pairs == here[j]) * double_factorial_pairings(2 * pairs)
                 for pairs, legs in enumerate(taken)
             ]
             ways = _convolved(ways, own)
         return [sum(ways[1 : c + 2]) for c in range(order + 1)]
+
+    @functools.cache
+    def partitioned(left: tuple[tuple[int, ...], ...]) -> list[int]:
+        if not left:
+            return list(map(round, exponential))
+        kinds = Counter(left[1:])
+        total = [0] * (order + 1)
+        for taken in product(*(range(count + 1) for count in kinds.values())):
+            chosen = dict(zip(kinds, taken, strict=True))
+            block = (left[0], *Counter(chosen).elements())
+            if not any(cumulants(block)):
+                continue
+            rest = tuple((kinds - Counter(chosen)).elements())
+            ways = prod(comb(kinds[each], count) for each, count in chosen.items())
+            series = _convolved(cumulants(block), partitioned(rest))
+            total = [a + ways * b for a, b in zip(total, series, strict=True)]
+        return total
 
     legs = cumulants(())
     exponential = [Fraction(1)]
     for c in range(1, order + 1):
         parts = (k * legs[k] * exponential[c - k] for k in range(1, c + 1))
         exponential.append(sum(parts, start=Fraction(0)) / c)
-    total = [0] * (order + 1)
-    for partition in set_partitions(fields):
-        series = list(map(round, exponential))
-        for block in partition:
-            series = _convolved(series, cumulants(block))
-        total = [a + b for a, b in zip(total, series, strict=True)]
-    return total
+    return partitioned(fields)
