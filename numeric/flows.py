@@ -313,7 +313,7 @@ def flow_of_all(
     tensors: Wanted | Iterable[Wanted],
     *,
     width: int | None = None,
-    seconds: int = 20,
+    seconds: int = _SECONDS,
     is_checked: bool = True,
 ) -> tuple[xarray.Dataset, list[dict[str, Array]]]:
     """`flow` of signals, and the same tensors of each layer before the table's first, by labels:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from math import comb, inf, prod
 from typing import NamedTuple
 
+from ...arithmetic import powerseries
 from ...groups.pairings import MOST_POINTS, Blocks, double_factorial_pairings, pairings
 from ...work.caches import cache
 from ..stages import DENSE, Stage
@@ -86,14 +86,9 @@ def work(
     for first, *others in splits:
         moments = sizes[first]
         for other in others:
-            moments = _convolved(moments, sizes[other])
+            moments = powerseries.multiply(moments, sizes[other])
         terms += sum(moments) if others else 0
     return Work(averages, terms, trees)
-
-
-def _convolved(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """The coefficients of a product of two series, as far as the first has them."""
-    return [sum(one[i] * other[c - i] for i in range(c + 1)) for c in range(len(one))]
 
 
 @cache
@@ -124,13 +119,15 @@ def _insertions(
                 else int(2 * pairs == here[j]) * double_factorial_pairings(2 * pairs)
                 for pairs, legs in enumerate(taken)
             ]
-            ways = _convolved(ways, own)
+            ways = powerseries.multiply(ways, own)
         return [sum(ways[1 : c + 2]) for c in range(order + 1)]
+
+    alone = powerseries.exponential([Fraction(0), *cumulants(())[1:]])
 
     @functools.cache
     def partitioned(left: tuple[tuple[int, ...], ...]) -> list[int]:
         if not left:
-            return list(map(round, exponential))
+            return list(map(round, alone))
         kinds = Counter(left[1:])
         total = [0] * (order + 1)
         for taken in product(*(range(count + 1) for count in kinds.values())):
@@ -140,13 +137,8 @@ def _insertions(
                 continue
             rest = tuple((kinds - Counter(chosen)).elements())
             ways = prod(comb(kinds[each], count) for each, count in chosen.items())
-            series = _convolved(cumulants(block), partitioned(rest))
+            series = powerseries.multiply(cumulants(block), partitioned(rest))
             total = [a + ways * b for a, b in zip(total, series, strict=True)]
         return total
 
-    legs = cumulants(())
-    exponential = [Fraction(1)]
-    for c in range(1, order + 1):
-        parts = (k * legs[k] * exponential[c - k] for k in range(1, c + 1))
-        exponential.append(sum(parts, start=Fraction(0)) / c)
     return partitioned(fields)

@@ -29,7 +29,7 @@ from ...heads import heads as of_tokens
 from ...tracing import Neurons, Parameter, Tracer, UnreadableError
 
 _ONE, _HEAD, _NEURON, _QUERY, _KEY = -3, 0, 1, 2, 3
-"""What an axis is: one number, the heads, the neurons of a head, tokens that read or are read."""
+"""The kinds of axes: one number, the heads, the neurons of a head, tokens that read or are read."""
 _LOWEST = -1e30
 _OTHER = "heads of attention in another way than softmax(q k + mask) v"
 _SHARED = "heads that share keys or values: these are read of torch; here give each head its own"
@@ -80,11 +80,9 @@ def called(tracer: Tracer, equation: Any, given: Sequence[Any]) -> Any:
         return _of_heads(tracer, equation, u, given)
     if u.kind != "scores":
         return _softmax(u, name, given, equation)
-    if name in {"mul", "div"} and at == 0 and isinstance(others[0], sympy.Expr):
+    if (name == "mul" or (name == "div" and at == 0)) and isinstance(others[0], sympy.Expr):
         factor = others[0] if name == "mul" else 1 / others[0]
         return u._replace(scores=times(tracer, u.scores, factor))
-    if name == "mul" and isinstance(others[0], sympy.Expr):
-        return u._replace(scores=times(tracer, u.scores, others[0]))
     if name == "add" and isinstance(others[0], np.ndarray | np.generic):
         return u._replace(scores=shifted(u.scores, _table(u, others[0], shape)))
     if name == "select_n":
@@ -221,10 +219,8 @@ def _sliced(tracer: Tracer, equation: Any, u: Heads) -> Any:
 
 def multiplied(tracer: Tracer, equation: Any, given: Sequence[Any]) -> Any:
     """q k of heads, or their softmax times v, as scores or as heads."""
-    (contracted, batch), shapes = (
-        equation.params["dimension_numbers"],
-        [each.aval.shape for each in equation.invars],
-    )
+    contracted, batch = equation.params["dimension_numbers"]
+    shapes = [each.aval.shape for each in equation.invars]
     own = [_axes(tracer, u, shape) for u, shape in zip(given, shapes, strict=True)]
     axes = [order for _, order in own]
     summed, shared = (
