@@ -49,14 +49,14 @@ from .samplers.innovations import InnovationSampler
 from .samplers.kernels import KernelSampler
 from .samplers.paths import PathSampler
 from .samplers.products import ProductSampler
-from .samplers.staged_forward import ForwardSampler
+from .samplers.staged import ProbeSampler
 from .tables import layout
 
 _SAMPLERS: dict[str, tuple[type[Sampler], ...]] = {
-    "lazy": (KernelSampler, PathSampler, ForwardSampler, ExplicitSampler),
+    "lazy": (KernelSampler, PathSampler, ProbeSampler, ExplicitSampler),
     "kernels": (KernelSampler,),
     "paths": (PathSampler,),
-    "probes": (ForwardSampler,),
+    "probes": (ProbeSampler,),
     "products": (ProductSampler,),
     "innovations": (InnovationSampler,),
     "explicit": (ExplicitSampler,),

@@ -9,13 +9,11 @@ from .innovations import InnovationSampler
 from .kernels import KernelSampler
 from .paths import PathSampler
 from .staged import Parts, ProbeSampler
-from .staged_forward import ForwardSampler
 
 __all__ = [
     "Arithmetic",
     "Ensemble",
     "ExplicitSampler",
-    "ForwardSampler",
     "InnovationSampler",
     "KernelSampler",
     "Parts",

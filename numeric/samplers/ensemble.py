@@ -34,6 +34,7 @@ from ..arrays import Array
 from ..checks import Inputs, checked_inputs
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
+from ..estimators.sums import Sum
 from ..hyperparameters import hyperparameters
 from ..random import lazy, philox
 from ..runs.directory import digest
@@ -279,6 +280,25 @@ class Ensemble:
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
         """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
         return law_of(matrix, self.weights_at(layer))
+
+    def sum_of(
+        self,
+        layer: int,
+        stage: Stage,
+        n_in: Mapping[int, int],
+        *,
+        carried: bool,
+        biases: tuple[float, float] | None,
+    ) -> Sum:
+        """The terms that z of a layer is the sum of: matrices, on so many neurons each."""
+        return Sum(
+            self.widths[layer],
+            tuple((self.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
+            carried,
+            biases,
+            float(self.lambda_W[layer - 1]),
+            self.net.group,
+        )
 
     def manifest(self) -> dict[str, Any]:
         """The data that identify an ensemble: numbers, texts and lists."""

@@ -24,11 +24,12 @@ from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
-from ..estimators.polynomials import Structure
+from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Ensemble, Layers
 from .forward_kernels import LANES, room_of_words
+from .probing import polynomials_of
 from .stage_kernels import PARTS
 
 _FORWARD = '''\
@@ -95,9 +96,14 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-@cache(entries=64)
-def fits(layers: Layers, plan: Plan) -> bool:
+def fits(ensemble: Ensemble, plan: Plan) -> bool:
     """True for one input and preactivations alone, in dense layers not too wide."""
+    return fit(ensemble.layers, plan)
+
+
+@cache(entries=64)
+def fit(layers: Layers, plan: Plan) -> bool:
+    """The same of layers."""
     steps = [step for steps in layers.steps for step in steps]
     widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
     return (
@@ -119,15 +125,14 @@ def grouped(draws: NDArray[np.int64]) -> NDArray[np.uint64]:
     return np.resize(draws, (whole_groups(draws.size) // LANES, LANES)).astype(np.uint64)
 
 
-def blocks(
-    ensemble: Ensemble, polynomials: tuple[Structure, Array], draws: NDArray[np.int64]
-) -> Iterator[tuple[int, Array]]:
+def blocks(ensemble: Ensemble, plan: Plan, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
     """The statistics of the layers of one call of compiled code, then those of the next."""
     count, networks = draws.size, grouped(draws)
     squares = np.empty((ensemble.depth, *networks.shape))
     squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
     forward = kernels(ensemble.net.one_activation("the forward sampler")).forward
-    program, (structure, coefficients) = program_of(ensemble.layers), polynomials
+    program = program_of(ensemble.layers)
+    structure, coefficients = polynomials_of(ensemble.layers, plan, Probes())
     n = np.array(ensemble.widths[:-1], float)[:, None]
     first, last, rooms = 0, 0, program.rooms()
     while first < ensemble.depth:

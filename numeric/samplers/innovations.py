@@ -61,9 +61,9 @@ from ..random.lazy import (
 )
 from ..random.philox import padded
 from . import probing
-from .base import evaluated_once
-from .ensemble import Layers
-from .probing import reading
+from .base import Sampler, evaluated_once
+from .ensemble import Ensemble, Layers
+from .probing import probes_of, reading
 from .staged import ProbeSampler
 
 _APART = 1.0 - 2.0**-50
@@ -88,6 +88,11 @@ class InnovationSampler(ProbeSampler):
     wanted: ClassVar[str] = (
         '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
     )
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
+        """See `Sampler`."""
+        return cls(ensemble, plan, probes_of(plan))
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:

@@ -39,7 +39,8 @@ from .ensemble import STAGES, Ensemble, Layers
 from .forward import grouped
 from .forward_kernels import LANES
 from .probing import probes_of
-from .staged import Parts, Place, ProbeSampler, State
+from .stage_tables import Place
+from .staged import Parts, ProbeSampler, State
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,13 +26,13 @@ from ..estimators.observables import Plan
 from . import forward
 from .base import Sampler, evaluated
 from .ensemble import Ensemble, Layers
-from .forward import WIDEST, fits, grouped, program_of
+from .forward import WIDEST, fit, grouped, program_of
 from .probing import probes_of
-from .staged_forward import ForwardSampler
+from .staged import ProbeSampler
 
 
 @dataclass(frozen=True, eq=False)
-class ProductSampler(ForwardSampler):
+class ProductSampler(ProbeSampler):
     """Layers that start from one length each; `blocks` are of one layer."""
 
     name: ClassVar[str] = "products"
@@ -47,14 +47,14 @@ class ProductSampler(ForwardSampler):
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
         """See `Sampler`."""
-        return cls(ensemble, plan, probes_of(plan))
+        return cls(ensemble, plan, probes_of(plan), side_by_side=True)
 
     @classmethod
     def gives(cls, layers: Layers, plan: Plan) -> bool:
         """True if there is, besides, no bias, and a σ without a scale of its own behind weights
         that do not vanish."""
         return (
-            fits(layers, plan)
+            fit(layers, plan)
             and layers.net.one_activation("products").is_scale_invariant
             and not layers.C_b.any()
             and bool(layers.C_W.all())

@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from derive.engine.stages import LEFT, Equation, Function, Product, Stage, Sum, Variable
 from derive.engine.trees import STREAM, Kind
+from derive.errors import InputError
 from derive.work.caches import cache
 
 from .forward_kernels import LANES
 from .stage_tables import NORMALS, SQUARE_ROW, STREAM_ROOM, STREAM_ROW, Drawn, Size, Written
 from .stage_values import Scaled, State, Values, row_text, times
-from .staged import check_indices
 
 _KERNEL = '''\
 @entry
@@ -229,6 +229,13 @@ def _bodies(equation: Equation) -> dict[int, Sum]:
             check_indices(term)
             found[term.weight[0]] = (*found.get(term.weight[0], ()), term)
     return found
+
+
+def check_indices(term: Product) -> None:
+    """Refuse products of a matrix and what has the index on the left."""
+    if any(isinstance(each, Variable | Function) and each.at == LEFT for each in term.factors):
+        got = "a matrix and a factor of the left index in one product"
+        raise InputError("layer", got, "an equation for each")
 
 
 def _carried(equation: Equation) -> Sum:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -43,47 +44,20 @@ from ..arrays import Array
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes, needed
-from ..estimators.sums import Sum, compiled, larger
+from ..estimators.sums import compiled, larger
 from ..random import lazy
 from ..random.matrices import weight_matrix
-from . import probing
+from . import forward, probing, staged_forward
 from .arithmetic import Arithmetic
 from .base import Sampler
 from .ensemble import BATCHES, MASKS, PERMUTATIONS, STAGES, Ensemble, Layers, number_at
+from .forward import whole_groups
 from .probing import polynomials_of, probes_of
-
-_NUMBER, _BIAS, _MASK = 24, 1 << 7, 1 << 8
-"""A stream's number has the layer and, from this bit on, the layer's matrix. Biases and masks have
-numbers beyond all matrices."""
+from .stage_source import check_indices
+from .stage_tables import Place
 
 State = Mapping[Kind, Array]
 """The variables as jets, (draws, jets, m, neurons)."""
-
-
-class Place(NamedTuple):
-    """Where a stage is: its layer, and how many matrices and equations the layer has before it."""
-
-    layer: int
-    matrices: int = 0
-    equations: int = 0
-
-    def weights(self, number: int) -> int:
-        """The stream of this matrix of the stage."""
-        return self.layer + (self.matrices + number << _NUMBER)
-
-    def biases(self, number: int) -> int:
-        """The stream of the biases of this equation of the stage."""
-        return self.layer + (_BIAS + self.equations + number << _NUMBER)
-
-    @property
-    def masks(self) -> int:
-        """The stream of the stage's masks of dropout, which `Arithmetic.masked` draws from."""
-        return self.layer + (_MASK + self.equations << _NUMBER)
-
-    def after(self, stage: Stage) -> Place:
-        """Of the next stage."""
-        matrices = self.matrices + len(stage.matrices) * stage.taps.count
-        return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
 class _Vectors:
@@ -125,10 +99,13 @@ class ProbeSampler(Sampler):
         probes: the jets that are followed.
         whole: build every matrix, and every direction in it, as laws need that permutations alone
             keep. Nothing is shared with lazy weights: other random numbers, other networks.
+        side_by_side: follow `LANES` networks of one input at a time (`forward`, `staged_forward`):
+            the same networks to rounding, for z alone.
     """
 
     probes: Probes
     whole: bool = False
+    side_by_side: bool = False
     supports: ClassVar[frozenset[str]] = frozenset({STAGES, MASKS, PERMUTATIONS, BATCHES})
     name: ClassVar[str] = "probes"
 
@@ -140,7 +117,8 @@ class ProbeSampler(Sampler):
     @property
     def identity(self) -> str:
         """See `Sampler`."""
-        return super().identity + self.whole * " of whole matrices"
+        lanes = self.side_by_side * " side by side"
+        return super().identity + self.whole * " of whole matrices" + lanes
 
     @classmethod
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
@@ -149,7 +127,8 @@ class ProbeSampler(Sampler):
         crowded = BATCHES in ensemble.layers.needs
         probes = needed(plan.trees()) if crowded else probes_of(plan)
         crowded &= len(probes.jets) * len(ensemble.inputs) >= max(ensemble.widths)
-        return cls(ensemble, plan, probes, ensemble.net.group != "O" or crowded)
+        made = cls(ensemble, plan, probes, ensemble.net.group != "O" or crowded)
+        return replace(made, side_by_side=made._lanes.fits(ensemble, plan))
 
     @classmethod
     def why_not(cls, layers: Layers, plan: Plan) -> str:
@@ -163,16 +142,19 @@ class ProbeSampler(Sampler):
         return not self.whole and not self.ensemble.layers.needs
 
     @property
+    def _lanes(self) -> ModuleType:
+        """What follows networks side by side: fused for one matrix, 1.4 to 2.3 times faster."""
+        return forward if self.is_dense else staged_forward
+
+    @property
     def polynomials(self) -> tuple[Structure, Array]:
         """The statistics of dense layers as polynomials in inner products of vectors."""
         return polynomials_of(self.ensemble.layers, self.plan, self.probes)
 
-    @property
+    @cached_property
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
         ensemble, layers = self.ensemble, range(1, self._depth + 1)
-        if self.is_dense:  # thousands of layers, none of which is looked at
-            return len(self.probes.jets) * self.plan.samples * max(ensemble.widths)
         widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)
@@ -182,6 +164,11 @@ class ProbeSampler(Sampler):
     @property
     def _depth(self) -> int:
         return self.ensemble.depth
+
+    @property
+    def batch(self) -> int:
+        """Whole groups of networks, if they go side by side."""
+        return whole_groups(super().batch) if self.side_by_side else super().batch
 
     def _widest(self, layer: int) -> int:
         stages = self.ensemble.stages_at(layer)
@@ -197,10 +184,20 @@ class ProbeSampler(Sampler):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each: zeros at
         layers before those of a table, whose samples are others."""
-        if self.is_dense:
+        if self.side_by_side:
+            for _, block in self.blocks(draws):
+                yield from block
+        elif self.is_dense:
             yield from probing.layers(self.ensemble, self.plan, self.probes, draws)
         else:
             yield from self.passed(Arithmetic(self.ensemble, self.probes, draws))
+
+    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+        """See `Sampler`."""
+        if not self.side_by_side:
+            return super().blocks(draws)
+        found: Iterator[tuple[int, Array]] = self._lanes.blocks(self.ensemble, self.plan, draws)
+        return found
 
     def passed(self, arithmetic: Arithmetic) -> Iterator[Array]:
         """The same by stages, wherever the arrays are."""
@@ -217,7 +214,7 @@ class ProbeSampler(Sampler):
             z = seen[STREAM]
             n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
             carried = z.carried is not None
-            given = sum_of(ensemble, layer, read[-1], n_in, carried=carried, biases=z.biases)
+            given = ensemble.sum_of(layer, read[-1], n_in, carried=carried, biases=z.biases)
             grams = [each.gram for each in z.sources]
             asked = self.plan, given, self.probes
             for source, rows in larger(*asked):
@@ -339,33 +336,6 @@ class ProbeSampler(Sampler):
 @cache(entries=64)  # asked for at every layer of every draw
 def _gaussian(variance: float) -> Gaussian:
     return Gaussian(variance)
-
-
-def check_indices(term: Product) -> None:
-    """Refuse products of a matrix and what has the index on the left."""
-    if any(isinstance(each, Variable | Function) and each.at == LEFT for each in term.factors):
-        got = "a matrix and a factor of the left index in one product"
-        raise InputError("layer", got, "an equation for each")
-
-
-def sum_of(
-    ensemble: Ensemble,
-    layer: int,
-    stage: Stage,
-    n_in: Mapping[int, int],
-    *,
-    carried: bool,
-    biases: tuple[float, float] | None,
-) -> Sum:
-    """The terms that z of a layer is the sum of: matrices, on so many neurons each."""
-    return Sum(
-        ensemble.widths[layer],
-        tuple((ensemble.ensemble_of(layer, stage.matrix(k)), n) for k, n in n_in.items()),
-        carried,
-        biases,
-        float(ensemble.lambda_W[layer - 1]),
-        ensemble.net.group,
-    )
 
 
 class Evaluated:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from types import ModuleType
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.engine.fields import Z
 from derive.engine.stages import Product, Stage
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
@@ -27,115 +27,77 @@ from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
+from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
-from . import forward
-from .base import Sampler, evaluated
+from .base import evaluated
 from .ensemble import BATCHES, MASKS, PERMUTATIONS, Ensemble, number_at
-from .forward import WIDEST, fits, grouped, whole_groups
+from .forward import WIDEST, grouped
 from .forward_kernels import LANES, room_of_words
-from .probing import probes_of
 from .stage_kernels import PARTS
 from .stage_source import written
-from .stage_tables import Drawn, Size, Written
-from .staged import Place, ProbeSampler, sum_of
+from .stage_tables import Drawn, Place, Size, Written
 
 _PIECE = 1 << 22
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-@dataclass(frozen=True, eq=False)
-class ForwardSampler(ProbeSampler):
-    """Networks of any layer followed on one input, `LANES` of them at a time."""
+def fits(ensemble: Ensemble, plan: Plan) -> bool:
+    """True for one input and preactivations alone, in equal layers that are not too wide."""
+    needs = {PERMUTATIONS, BATCHES, MASKS} & ensemble.layers.needs.keys()
+    alone = plan.samples == 1 and plan.fields == {Z}
+    stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
+    several = not isinstance(ensemble.net.activation, Activation) or any(
+        stage.relates_positions or stage.scores or stage.sets > 1 or stage.is_bound
+        for each in stages
+        for stage in each
+    )
+    if needs or not alone or several or len(stages) > 1:
+        return False
+    factors = tables_of(ensemble).factors[0]
+    widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])
+    return widest <= WIDEST and DIAGONAL not in factors[:, 0]
 
-    @classmethod
-    def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
-        """One that follows networks one by one, where this does not apply."""
-        plain = ProbeSampler.of(ensemble, plan)
-        if plan.samples > 1 or {PERMUTATIONS, BATCHES} & ensemble.layers.needs.keys():
-            return plain
-        made = cls(ensemble, plan, probes_of(plan))
-        return made if made.applies else plain
 
-    @property
-    def applies(self) -> bool:
-        """True if there is one input and nothing but preactivations, in equal layers that are not
-        too wide."""
-        ensemble = self.ensemble
-        if self.is_dense:
-            return fits(ensemble.layers, self.plan)
-        alone = self.plan.samples == 1 and not self.probes.order
-        stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
-        tapped = any(
-            stage.relates_positions or stage.scores or stage.sets > 1
-            for each in stages
-            for stage in each
-        )
-        bound = any(stage.is_bound for each in stages for stage in each)
-        several = bound or not isinstance(ensemble.net.activation, Activation)
-        if not alone or tapped or several or len(stages) > 1 or MASKS in ensemble.layers.needs:
-            return False
-        factors = self._tables.factors[0]
-        widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])
-        return widest <= WIDEST and DIAGONAL not in factors[:, 0]
+def blocks(ensemble: Ensemble, plan: Plan, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+    """The statistics of layers that are sums of the same, at a time."""
+    count, tables = draws.size, tables_of(ensemble)
+    networks = grouped(draws)
+    sources = max(len(given.matrices) + given.carried for given in tables.sums)
+    squares = np.empty((ensemble.depth, sources, *networks.shape))
+    squares[0, 0] = ensemble.inputs[0] @ ensemble.inputs[0]
+    _run(ensemble, networks, squares)
+    first = 0
+    for given, alike in groupby(tables.sums):
+        these = slice(first, first + len(list(alike)))
+        structure, coefficients = compiled(plan, given, Probes())
+        n = np.array([*(n_in for _, n_in in given.matrices), *[given.n] * given.carried])
+        vectors = squares[these, : n.size].reshape(these.stop - first, n.size, -1)
+        factors = np.ascontiguousarray((vectors[..., :count] / n[:, None]).swapaxes(1, 2))
+        repeated = np.broadcast_to(coefficients, (these.stop - first, coefficients.size)).copy()
+        yield first, evaluated((structure, repeated), factors)
+        first = these.stop
 
-    @property
-    def batch(self) -> int:
-        """Whole groups of networks."""
-        return whole_groups(super().batch)
 
-    @cached_property
-    def _tables(self) -> _Tables:
-        return _tables(self.ensemble)
-
-    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
-        """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        for _, block in self.blocks(draws):
-            yield from block
-
-    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
-        """The statistics of layers that are sums of the same, at a time."""
-        if self.is_dense:
-            return forward.blocks(self.ensemble, self.polynomials, draws)
-        return self._stage_blocks(draws)
-
-    def _stage_blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
-        ensemble, count, tables = self.ensemble, draws.size, self._tables
-        networks = grouped(draws)
-        sources = max(len(given.matrices) + given.carried for given in tables.sums)
-        squares = np.empty((ensemble.depth, sources, *networks.shape))
-        squares[0, 0] = ensemble.inputs[0] @ ensemble.inputs[0]
-        self._run(networks, squares)
-        first = 0
-        for given, alike in groupby(tables.sums):
-            these = slice(first, first + len(list(alike)))
-            structure, coefficients = compiled(self.plan, given, self.probes)
-            n = np.array([*(n_in for _, n_in in given.matrices), *[given.n] * given.carried])
-            vectors = squares[these, : n.size].reshape(these.stop - first, n.size, -1)
-            factors = np.ascontiguousarray((vectors[..., :count] / n[:, None]).swapaxes(1, 2))
-            repeated = np.broadcast_to(coefficients, (these.stop - first, coefficients.size)).copy()
-            yield first, evaluated((structure, repeated), factors)
-            first = these.stop
-
-    def _run(self, networks: NDArray[np.uint64], squares: Array) -> None:
-        """Fill in the squares, some groups or some layers of one group in a call."""
-        tables, depth = self._tables, self.ensemble.depth
-        compiled = _kernels(self.ensemble.net.one_activation("this sampler"), tables.written)
-        rooms = tables.rooms()
-        spent = np.cumsum(tables.neurons) * LANES
-        groups = max(1, _PIECE // int(spent[-1]))
-        for first in range(0, len(networks), groups):
-            these = slice(first, first + groups)
-            start = 1
-            while start <= depth:
-                reach = _PIECE + (spent[start - 2] if start > 1 else 0)
-                stop = max(start, int(np.searchsorted(spent, reach, side="right")))
-                stop = depth if groups > 1 else stop
-                span = start, stop
-                known = self.ensemble.key, span, tables.arrays, tables.factors
-                compiled.forward(networks[these], *known, *rooms, squares[:, :, these])
-                start = stop + 1
+def _run(ensemble: Ensemble, networks: NDArray[np.uint64], squares: Array) -> None:
+    """Fill in the squares, some groups or some layers of one group in a call."""
+    tables, depth = tables_of(ensemble), ensemble.depth
+    compiled = _kernels(ensemble.net.one_activation("this sampler"), tables.written)
+    rooms = tables.rooms()
+    spent = np.cumsum(tables.neurons) * LANES
+    groups = max(1, _PIECE // int(spent[-1]))
+    for first in range(0, len(networks), groups):
+        these = slice(first, first + groups)
+        start = 1
+        while start <= depth:
+            reach = _PIECE + (spent[start - 2] if start > 1 else 0)
+            stop = max(start, int(np.searchsorted(spent, reach, side="right")))
+            stop = depth if groups > 1 else stop
+            span = start, stop
+            known = ensemble.key, span, tables.arrays, tables.factors
+            compiled.forward(networks[these], *known, *rooms, squares[:, :, these])
+            start = stop + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +131,9 @@ class _Tables:
         return rooms, room_of_words(), aligned(self.written.rows, LANES)
 
 
-def _tables(ensemble: Ensemble) -> _Tables:
+@cache(entries=64)
+def tables_of(ensemble: Ensemble) -> _Tables:
+    """The tables of an ensemble's layers."""
     depth = ensemble.depth
     biased = any(
         (ensemble.biases_of(layer, equation) or (0.0, 0.0))[0]
@@ -277,7 +241,7 @@ class _At:
         n_in = {k: n[stage.matrices[k].into] for k in matrices}
         carried = any(term.weight is None for term in equation.right)
         biases = self._ensemble.biases_of(self._layer, equation)
-        return sum_of(self._ensemble, self._layer, stage, n_in, carried=carried, biases=biases)
+        return self._ensemble.sum_of(self._layer, stage, n_in, carried=carried, biases=biases)
 
 
 @cache

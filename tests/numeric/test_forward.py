@@ -22,7 +22,7 @@ from derive.weights import (
 )
 from numeric.estimators import Probes, observables
 from numeric.random import philox
-from numeric.samplers import ForwardSampler, ProbeSampler, base, checked_ensemble, forward
+from numeric.samplers import ProbeSampler, base, checked_ensemble, forward
 from numeric.samplers.forward_kernels import LANES, TILE, fill_normals, room_of_words
 from numeric.simulations import make_sampler, simulate
 
@@ -47,7 +47,7 @@ def test_networks_side_by_side_are_those_one_by_one(case):
     net, width = CASES[case]
     ensemble = checked_ensemble(net, [[1.0, 0.5, -0.2]], width, 4, 3)
     sampler = make_sampler(ensemble, PLAN)
-    assert isinstance(sampler, ForwardSampler)
+    assert sampler.side_by_side
     draws = np.arange(5, 5 + 2 * LANES + 3)
     expected = ProbeSampler(ensemble, PLAN, Probes()).statistics(draws)
     np.testing.assert_allclose(sampler.statistics(draws), expected, rtol=1e-11)
@@ -95,7 +95,7 @@ def test_no_network_depends_on_those_beside_it(monkeypatch):
     """The same bits in any place of a group, for any threads and batches."""
     net = Network(TANH, Orthogonal(1), C_b=0.1)
     ensemble = checked_ensemble(net, [[1.0, 0.5]], 7, 4, 3)
-    sampler = ForwardSampler(ensemble, PLAN, Probes())
+    sampler = make_sampler(ensemble, PLAN)
     draws = np.arange(60)
     together = sampler.statistics(draws)
     order = np.random.default_rng(0).permutation(60)
@@ -127,4 +127,5 @@ def test_no_network_depends_on_those_beside_it(monkeypatch):
 def test_other_ensembles_are_taken_one_by_one(inputs, width, tensors, weights):
     ensemble = checked_ensemble(Network(TANH, weights, Gaussian(1)), inputs, width, 2, 3)
     plan = observables.Plan(wanted(tensors), len(inputs))
-    assert not isinstance(make_sampler(ensemble, plan), ForwardSampler)
+    sampler = make_sampler(ensemble, plan)
+    assert not (isinstance(sampler, ProbeSampler) and sampler.side_by_side)

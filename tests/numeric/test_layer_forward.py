@@ -9,7 +9,7 @@ from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations, 
 from derive.errors import InputError
 from derive.recursions import wanted
 from numeric.estimators import Plan
-from numeric.samplers import ForwardSampler, ProbeSampler, checked_ensemble, staged_forward
+from numeric.samplers import ProbeSampler, checked_ensemble, staged_forward
 from numeric.samplers.forward import WIDEST
 from numeric.samplers.forward_kernels import LANES
 from numeric.simulations import make_sampler
@@ -57,7 +57,7 @@ CASES = [*zip(LAYERS, 2 * [*WEIGHTS], strict=False), ("carried", "gaussian")]
 def test_the_networks_are_those_of_the_stages(name, weights):
     ensemble, C_b = WEIGHTS[weights]
     made = sampler(LAYERS[name], ensemble, width=8, C_b=C_b)
-    assert type(made) is ForwardSampler
+    assert made.side_by_side
     draws = np.arange(LANES + 3)
     one_by_one = ProbeSampler(made.ensemble, PLAN, made.probes)
     np.testing.assert_allclose(
@@ -78,7 +78,7 @@ def test_lengths_read_off_the_normals_are_those_of_the_neurons(name):
     draws = np.arange(LANES)
     for weights, widths in cases:
         made = sampler(LAYERS[name], weights, C_b=0, **widths)
-        assert type(made) is ForwardSampler
+        assert made.side_by_side
         one_by_one = ProbeSampler(made.ensemble, PLAN, made.probes)
         np.testing.assert_allclose(
             made.statistics(draws), one_by_one.statistics(draws), rtol=1e-11, atol=1e-14
@@ -97,7 +97,8 @@ def test_no_network_depends_on_those_beside_it():
 def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
     made = sampler(LAYERS[name], Gaussian(1.5), depth=9)
     draws, expected, spans = np.arange(2 * LANES), made.statistics(np.arange(2 * LANES)), []
-    compiled = staged_forward._kernels(made.ensemble.net.activation, made._tables.written).forward
+    tables = staged_forward.tables_of(made.ensemble)
+    compiled = staged_forward._kernels(made.ensemble.net.activation, tables.written).forward
 
     def counted(networks, key, span, *rest):
         spans.append((*span, len(networks)))
@@ -109,7 +110,7 @@ def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
     np.testing.assert_array_equal(made.statistics(draws), expected)
     assert spans == [(1, 9, 2)]
     spans.clear()
-    monkeypatch.setattr(staged_forward, "_PIECE", 3 * LANES * int(made._tables.neurons[-1]))
+    monkeypatch.setattr(staged_forward, "_PIECE", 3 * LANES * int(tables.neurons[-1]))
     np.testing.assert_array_equal(made.statistics(draws), expected)
     assert [groups for *_, groups in spans] == [1] * len(spans)
     assert [span[:2] for span in spans[: len(spans) // 2]] == [(1, 3), (4, 6), (7, 9)]
@@ -117,12 +118,12 @@ def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
 
 def test_what_it_does_not_do_is_done_by_stages():
     made = sampler(LAYERS["rms"], Orthogonal(1), width=WIDEST + 1)
-    assert type(made) is ProbeSampler
+    assert not made.side_by_side
     net = Network("tanh", layer=LAYERS["rms"])
     two = make_sampler(checked_ensemble(net, ONE * 2, 8, 3, 0), Plan(wanted(["K"]), 2))
-    assert type(two) is ProbeSampler
+    assert not two.side_by_side
     tower = make_sampler(checked_ensemble(net, ONE, 8, 3, 0), Plan(wanted(["Theta"]), 1))
-    assert type(tower) is ProbeSampler
+    assert not tower.side_by_side
 
 
 def test_skips_between_unequal_widths_are_refused():

@@ -134,7 +134,7 @@ def test_a_run_of_something_else_is_refused(tmp_path, case):
     with pytest.raises(InputError, match=r"^run: got .*: its seed is 1 and not 2"):
         case(10, run=tmp_path, seed=2)
     with pytest.raises(
-        InputError, match=r"^run: got .*: its sampler is '.*' and not 'ForwardSampler'"
+        InputError, match=r"^run: got .*: its sampler is '.*' and not 'ProbeSampler side by side'"
     ):
         numeric.simulate(Network(activations.tanh), [1.0], 8, 2, 50, run=tmp_path)
     (tmp_path / "thesis.tex").write_text("")

@@ -17,7 +17,8 @@ from numeric.arrays import Array
 from numeric.random import COLUMN, GAUSSIAN, HAAR, lazy
 from numeric.samplers import Arithmetic, Parts, ProbeSampler
 from numeric.samplers.innovations import kernels
-from numeric.samplers.staged import _NUMBER, Place, State, _Vectors
+from numeric.samplers.stage_tables import _NUMBER, Place
+from numeric.samplers.staged import State, _Vectors
 
 from .bodies import note_bodies
 from .controls import Group, all_products, products
