@@ -119,6 +119,10 @@ class Taps:
         """True if the result has another number of positions."""
         return self.results != self.positions
 
+    def shape_behind(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The positions of the result along each axis, if those that are read have this shape."""
+        return self.into
+
     def behind(self, samples: int) -> int:
         """How many samples the result has, if so many are read."""
         return samples // self.positions * self.results
@@ -301,6 +305,10 @@ class Alone(Constant):
         """Itself."""
         return self
 
+    def shape_behind(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The same."""
+        return shape
+
     def read(self, body: Body, by: Callable[[Taps, Body], list[Body]]) -> list[Body]:
         """The body."""
         return [body]
@@ -326,7 +334,9 @@ ALONE = Alone(((((0, 1.0),),),), (1,), ())
 
 @cache
 def everywhere(positions: int) -> Taps:
-    """At each position the mean over all of them."""
+    """At each position the mean over all of them; of one, which is no signal, itself."""
+    if positions == 1:
+        return ALONE
     row = tuple((p, 1.0 / positions) for p in range(positions))
     return Taps(((row,) * positions,), (positions,), (positions,))
 

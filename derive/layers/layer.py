@@ -15,7 +15,7 @@ from ..activations.functions import Activation, as_activation
 from ..engine.scores import Table, as_table
 from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
-from ..engine.taps import Taps, each_alone
+from ..engine.taps import ALONE, Taps, each_alone
 from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
@@ -129,10 +129,7 @@ class Layer:
         object.__setattr__(self, "functions", _functions(activations))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
-        given = taps or {}
-        if positions is not None and isinstance(given, Mapping):
-            given = dict.fromkeys(self.matrix_names[:1], each_alone(positions)) | dict(given)
-        object.__setattr__(self, "tapped", _taps(given, self.matrix_names))
+        object.__setattr__(self, "tapped", _taps(taps or {}, self.matrix_names, positions))
         found = ((name, as_table(each)) for name, each in sorted((tables or {}).items()))
         object.__setattr__(self, "tables", tuple(found))
         object.__setattr__(self, "readouts", () if readout is None else (readout,))
@@ -314,11 +311,15 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     raise wrong[0]
 
 
-def _taps(given: Mapping[str, Taps], names: Sequence[str]) -> tuple[tuple[str, Taps], ...]:
-    """Taps of matrices, ordered as in the equations."""
+def _taps(
+    given: Mapping[str, Taps], names: Sequence[str], positions: int | Sequence[int] | None
+) -> tuple[tuple[str, Taps], ...]:
+    """Taps of matrices, ordered as in the equations; the first has all positions by default."""
     if not isinstance(given, Mapping) or not given.keys() <= set(names):
         raise InputError("taps", given, f"taps by matrices, {', '.join(names)}")
-    return tuple((name, given[name]) for name in names if name in given)
+    known = {} if positions is None else dict.fromkeys(names[:1], each_alone(positions))
+    known |= {name: taps for name, taps in given.items() if taps != ALONE}
+    return tuple((name, known[name]) for name in names if name in known)
 
 
 def _laws(

@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike
 
+from derive.engine.taps import ALONE
 from derive.errors import InputError
 from derive.network import Network
 
@@ -111,13 +112,11 @@ class Description:
         graph, signals = self.reading.graph, self.by_positions(inputs)
         if self.structure.pieces:
             return features(self.structure.pieces, self.laws, signals)
-        if not self.positions:
-            return signals
         first = graph.nodes[self.structure.blocks[0].node]
-        taps = live_taps(first, self.laws) if isinstance(first, Linear) else None
-        if taps is None:
-            return signals.reshape(len(signals), *self.positions, -1)
-        return patches(signals, taps).reshape(len(signals), *taps.into, -1)
+        assert isinstance(first, Linear)
+        taps = live_taps(first, self.laws)
+        axes = taps.shape_behind(self.positions)
+        return patches(signals, taps).reshape(len(signals), *axes, -1)
 
     def by_positions(self, inputs: ArrayLike) -> Array:
         """Inputs, as the model takes them, as (m, positions, channels), or (m, n_0).
@@ -128,12 +127,9 @@ class Description:
         if takes is not None:
             check_shape(X, takes)
         X = self.reading.prepare(X)
-        if not self.positions:
-            return np.atleast_2d(X)
-        wanted = self.reading.axes
-        check_shape(X, wanted)
-        X = self.reading.in_front(X.reshape(-1, *wanted))
-        return np.moveaxis(X, 1, -1).reshape(len(X), -1, self.reading.graph.widths[0])
+        check_shape(X, self.reading.axes)
+        X = self.reading.in_front(X.reshape(-1, *self.reading.axes))
+        return np.moveaxis(X, 1, -1).reshape(len(X), *self.reading.graph.axes(0))
 
     @property
     def batch(self) -> int:
@@ -229,7 +225,7 @@ class Description:
 def _sizes(node: Linear) -> str:
     """The sizes of a matrix, and what it reads and gives of a signal."""
     told = f"{node.fan_in} → {node.fan_out}"
-    if node.taps is None:
+    if not node.taps.moves:
         return told
     shapes = (" x ".join(map(str, shape)) or "one" for shape in (node.taps.shape, node.taps.into))
     return f"{told} ({node.count} taps, positions {' → '.join(shapes)})"
@@ -323,7 +319,7 @@ def _check_values(description: Description, model: Any, given: Array | None) -> 
     reading, blocks = description.reading, description.structure.blocks
     if given is None and reading.takes is not None:
         return
-    axes = reading.axes if description.positions else (description.widths[0],)
+    axes = reading.axes
     X = np.random.default_rng(0).standard_normal((2, *axes)) if given is None else given
     X = X.reshape(-1, *(reading.takes or axes)).astype(float)
     several = blocks if description.framework == "torch" else blocks[-1:]
@@ -525,7 +521,7 @@ def _whole(graph: Graph, node: Linear) -> Linear:
     part = graph.parts[node.weight]
     bias = None if node.bias is None else graph.whole(node.bias)
     fan_out, fan_in = part.whole
-    return replace(node, weight=part.path, bias=bias, fan_in=fan_in, fan_out=fan_out, taps=None)
+    return replace(node, weight=part.path, bias=bias, fan_in=fan_in, fan_out=fan_out, taps=ALONE)
 
 
 def _laws_of_wholes(reading: Reading, draws: int | None, depths: Sequence[int]) -> dict[str, Law]:

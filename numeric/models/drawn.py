@@ -83,7 +83,7 @@ class Drawn:
 
         Of a signal the positions lie side by side, each with its channels.
         """
-        given = states.reshape(*states.shape[:2], *self._axes(source))
+        given = states.reshape(*states.shape[:2], *self.graph.axes(source))
         values = self._forward(made, source, given, node)[node]
         count = len(next(iter(made.values())))
         flat = values.reshape(*values.shape[:2], -1)
@@ -99,7 +99,7 @@ class Drawn:
         values = self._forward(made, 0, rows[None], max(nodes))
         grams = np.zeros((count, len(nodes), m, m))
         for at, node in enumerate(nodes):
-            first = np.zeros((count, len(rows), *self._axes(node)))
+            first = np.zeros((count, len(rows), *self.graph.axes(node)))
             first.reshape(count, len(rows), -1)[:, :: m + 1 if batch else 1, 0] = 1.0
             back = {node: first}
             for number in reversed(self.graph.between(0, node)):
@@ -118,20 +118,15 @@ class Drawn:
             inner = self.graph.nodes[number]
             if isinstance(inner, Linear):
                 found = self._product(inner, values[inner.source], made)
-                axes = self._axes(number)
+                axes = self.graph.axes(number)
                 values[number] = found.reshape(len(found), states.shape[1], *axes)
             elif isinstance(inner, Given):
                 values[number] = np.broadcast_to(
-                    np.array(inner.table), (1, states.shape[1], *self._axes(number))
+                    np.array(inner.table), (1, states.shape[1], *self.graph.axes(number))
                 )
             else:
                 values[number] = _value(inner, values, self.graph.batch)
         return values
-
-    def _axes(self, node: int) -> tuple[int, ...]:
-        """Of a node's values, those behind the inputs: (positions, channels) of a signal."""
-        shape = self.graph.shapes[node]
-        return (*([math.prod(shape)] if shape else []), self.graph.widths[node])
 
     def _product(self, node: Linear, u: Array, made: Mapping[str, Array]) -> Array:
         """d b + c W u, (count, rows · positions, out)."""
@@ -144,16 +139,18 @@ class Drawn:
     def columns(self, node: Linear, u: Array) -> Array:
         """The arrays that a matrix multiplies, (count, rows, columns), of values at its source,
         (count, rows, …), of a matrix with one result for each row."""
-        return self._columns(node, u.reshape(*u.shape[:2], *self._axes(node.source)))
+        return self._columns(node, u.reshape(*u.shape[:2], *self.graph.axes(node.source)))
 
     def _columns(self, node: Linear, u: Array) -> Array:
         """The arrays that a matrix multiplies, (count, rows · positions, columns), tap by tap."""
-        if node.taps is None:
-            return _rows(u)
-        count, rows, _, channels = u.shape
-        read = self._of(node.taps) @ u.transpose(2, 0, 1, 3).reshape(u.shape[2], -1)
-        read = read.reshape(node.count, -1, count, rows, channels).transpose(2, 3, 1, 0, 4)
-        return np.asarray(read.reshape(count, -1, channels * node.count))
+        return _rows(np.concatenate(node.taps.read(u, self._read), axis=-1))
+
+    def _read(self, taps: Taps, u: Array) -> list[Array]:
+        """A^{(k)} u by tap, (count, rows, results, channels)."""
+        count, rows, positions, channels = u.shape
+        read = self._of(taps) @ u.transpose(2, 0, 1, 3).reshape(positions, -1)
+        read = read.reshape(taps.count, -1, count, rows, channels)
+        return [*read.transpose(0, 2, 3, 1, 4)]
 
     def _of(self, taps: Taps) -> sparse.csr_array:
         """The matrices of all taps, (taps · results, positions)."""
@@ -168,8 +165,8 @@ class Drawn:
         if not isinstance(node, Linear):
             return _back(node, change, values, self.graph.batch)
         found = float(node.scale) * _rows(change) @ _by_taps(node, made[node.weight])
-        count, rows, axes = len(found), change.shape[1], self._axes(node.source)
-        if node.taps is not None:
+        count, rows, axes = len(found), change.shape[1], self.graph.axes(node.source)
+        if node.taps.moves:
             found = found.reshape(count, rows, -1, node.count, axes[-1]).transpose(3, 2, 0, 1, 4)
             found = self._of(node.taps).T @ found.reshape(node.count * found.shape[1], -1)
             found = found.reshape(-1, count, rows, axes[-1]).transpose(1, 2, 0, 3)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
-from derive.engine.taps import Taps
+from derive.engine.taps import ALONE, Taps
 
 from .signals import composed
 
@@ -42,7 +42,7 @@ class Linear:
         weight, bias: paths of the parameters.
         fan_in, fan_out: the sizes of W, all taps side by side.
         scale, bias_scale: c and d, the constant factors beside the matrix and the biases.
-        taps: the positions that are read; None for each by itself, and for a vector.
+        taps: the positions that are read; `ALONE` for each by itself, and for a vector.
         size: the positions of a filter, which a fan-out counts; 1 for a matrix.
     """
 
@@ -53,13 +53,13 @@ class Linear:
     fan_out: int
     scale: sympy.Expr = sympy.S.One
     bias_scale: sympy.Expr = sympy.S.One
-    taps: Taps | None = None
+    taps: Taps = ALONE
     size: int = 1
 
     @property
     def count(self) -> int:
         """How many taps it has."""
-        return self.taps.count if self.taps else 1
+        return self.taps.count
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -290,14 +290,19 @@ class Graph:
         parts = {name: part.of(values[part.path]) for name, part in self.parts.items()}
         return dict(values) | {path: parts[path] for path in self.parameters if path in parts}
 
+    def axes(self, node: int) -> tuple[int, ...]:
+        """The axes of a node's values: (positions, channels) of a signal, (width,) of a vector."""
+        shape = self.shapes[node]
+        return (*([math.prod(shape)] if shape else []), self.widths[node])
+
     def add(self, node: Node, width: int, origin: Hashable) -> int:
         """The number of a new node."""
         self.nodes.append(node)
         self.widths.append(width)
-        taps = getattr(node, "taps", None)
+        taps = node.taps if isinstance(node, Linear | Pooled) else ALONE
         below = [self.shapes[source] for source in node.sources]
         own = (len(node.table),) if isinstance(node, Given) else ()
-        self.shapes.append(taps.into if taps else next(filter(None, below), own))
+        self.shapes.append(taps.shape_behind(next(filter(None, below), own)))
         self.origins.append(origin)
         return len(self.nodes) - 1
 
@@ -316,8 +321,7 @@ class Graph:
                     unbiased = isinstance(below, Pooled) or getattr(below, "bias", 0) is None
                     kept = unbiased or node.taps.is_full  # zeros have no biases
                     if isinstance(below, Linear | Pooled) and kept:
-                        taps = composed(node.taps, below.taps) if below.taps else node.taps
-                        self.nodes[at] = replace(below, taps=taps)
+                        self.nodes[at] = replace(below, taps=composed(node.taps, below.taps))
                 elif isinstance(node, Linear) and isinstance(below, Pooled):
                     taps = composed(node.taps, below.taps)
                     self.nodes[at] = replace(node, source=below.source, taps=taps)

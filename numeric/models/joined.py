@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import sympy
 
-from derive.engine.taps import Taps, matrices
+from derive.engine.taps import ALONE, Taps
 from derive.errors import InputError
 
 from ..arrays import Array
@@ -33,21 +33,21 @@ class Piece(NamedTuple):
     Attributes:
         node: with its factor.
         source: the inputs, or a table.
-        taps: the positions of the sum that have those of the node; None for the same.
+        taps: the positions of the sum that have those of the node; `ALONE` for the same.
     """
 
     node: Linear
     source: Inputs | Given
-    taps: Taps | None
+    taps: Taps
 
 
 def pieces(graph: Graph, at: int) -> tuple[Piece, ...]:
     """The matrices of which a node is the sum; () if others than of the inputs are among them."""
-    found = _pieces(graph, at, sympy.S.One, None)
+    found = _pieces(graph, at, sympy.S.One, ALONE)
     return () if None in found else tuple(each for each in found if each is not None)
 
 
-def _pieces(graph: Graph, at: int, factor: sympy.Expr, taps: Taps | None) -> list[Piece | None]:
+def _pieces(graph: Graph, at: int, factor: sympy.Expr, taps: Taps) -> list[Piece | None]:
     match graph.nodes[at]:
         case Linear() as node:
             source = graph.nodes[node.source]
@@ -97,12 +97,11 @@ def features(parts: Sequence[Piece], laws: Mapping[str, Law], signals: Array) ->
     for part in parts:
         x = np.array([part.source.table]) if isinstance(part.source, Given) else signals
         x = x if x.ndim > 2 else x[:, None]
-        x = x if part.node.taps is None else patches(x, part.node.taps)
+        x = patches(x, part.node.taps)
         own = [x, np.ones((1, x.shape[1], 1))]
         for each, variance in zip(own, _variances(part, laws), strict=False):
             scaled = each * math.sqrt(float(variance) / largest if largest else 0.0)
-            if part.taps is not None:
-                scaled = np.einsum("tp,mpc->mtc", matrices(part.taps)[0], scaled)
+            scaled = patches(scaled, part.taps)
             found.append(np.broadcast_to(scaled, (len(signals), *scaled.shape[1:])))
     made = np.concatenate(found, axis=2)
     return made if signals.ndim > 2 else made[:, 0]

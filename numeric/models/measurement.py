@@ -59,8 +59,8 @@ _FEWEST, _FEWEST_AT_ALL, _MOST = 96, 20, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
 measured, at all layers."""
-_FEWEST_OF_SIGNALS, _OF_SIGNALS = 24, 4e9
-"""Initializations of a signal in NumPy at least, and multiplications that otherwise limit them."""
+_FEWEST_DRAWN, _DRAWN = 24, 4e9
+"""Initializations in NumPy at least, and multiplications that otherwise limit them."""
 _PRODUCTS = 50
 """Multiplications in the time in which a parameter is drawn."""
 
@@ -132,10 +132,10 @@ def plan(description: Description, draws: int) -> Plan:
 
 
 def fewer(description: Description, planned: Plan, m: int) -> Plan:
-    """The same, or as many initializations of a signal of many positions as take some seconds."""
+    """The same, or as many initializations in NumPy as take some seconds."""
     products = sum(_cost(description, at)[0] for at in range(description.depth))
-    draws = max(_FEWEST_OF_SIGNALS, int(planned.work * _OF_SIGNALS / (m * products)))
-    if not description.positions or draws >= planned.total:
+    draws = max(_FEWEST_DRAWN, int(planned.work * _DRAWN / (m * products)))
+    if draws >= planned.total:
         return planned
     return plan(description, draws)._replace(work=planned.work * draws / planned.total)
 
@@ -578,7 +578,7 @@ def _given(description: Description, number: int) -> _Given | None:
     graph, block = description.structure.graph, description.structure.blocks[number]
     end = graph.nodes[block.node]
     assert isinstance(end, Linear)
-    size, is_mean = graph.widths[end.source], end.taps is not None and end.count == 1
+    size, is_mean = graph.widths[end.source], end.count == 1
     size *= 1 if is_mean else math.prod(graph.shapes[end.source])
     if graph.shapes[block.node] or end.fan_in != size:
         return None

@@ -21,7 +21,7 @@ import sympy
 from derive import layers, weights
 from derive.activations import linear
 from derive.activations.functions import Activation
-from derive.engine.taps import Taps
+from derive.engine.taps import ALONE, Taps
 from derive.errors import InputError
 from derive.layers import Layer
 from derive.layers.chain import Laws
@@ -181,17 +181,17 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     return net, tuple(remarks)
 
 
-def _dense(taps: Taps | None) -> Layer:
+def _dense(taps: Taps) -> Layer:
     """b + W σ(z), of a signal at the positions that taps read."""
-    if taps is None:
+    if taps == ALONE:
         return layers.dense()
     return Layer("z[i] = b[i] + W[i,a] s(z[a])", taps={"W": taps})
 
 
-def live_taps(node: Linear, laws: Mapping[str, Law]) -> Taps | None:
+def live_taps(node: Linear, laws: Mapping[str, Law]) -> Taps:
     """The positions that a matrix reads, by those of its taps that are not 0."""
     kept = laws[node.weight].kept
-    return chosen(node.taps, kept) if node.taps and kept else node.taps
+    return chosen(node.taps, kept) if kept else node.taps
 
 
 def live_fan_in(node: Linear, laws: Mapping[str, Law]) -> int:
@@ -470,7 +470,7 @@ class _Writer:
         self.lines: list[str] = []
         self.names = {self.below: "z"}
         self.taps: dict[str, Taps] = {}
-        self.reads: dict[int, Taps | None] = {}
+        self.reads: dict[int, Taps] = {}
         self.C: dict[str, sympy.Expr] = {}
         self.ratio: dict[str, sympy.Expr] = {}
         self.values: dict[str, sympy.Expr] = {}
@@ -507,21 +507,21 @@ class _Writer:
         terms = node.terms if isinstance(node, Sum) else ()
         ends = [at for _, at in terms if at != self.below]
         lengths = {at: len(self.matrices_to(at)) for at in ends if isinstance(nodes[at], Linear)}
-        if len(lengths) < 2 or not any(_matrix(self.graph, at).taps for at in lengths):
+        if len(lengths) < 2 or all(_matrix(self.graph, at).taps == ALONE for at in lengths):
             return
         main = max(lengths, key=lengths.__getitem__)
         sides = [at for at in lengths if at != main and _matrix(self.graph, at).count == 1]
         for at in sides:
             side = _matrix(self.graph, at)
-            if side.taps and not side.taps.is_identity:
+            if not side.taps.is_identity:
                 self.reads |= {
                     each: side.taps
                     for each in self.matrices_to(main)
-                    if (taps := _matrix(self.graph, each).taps)
+                    if (taps := _matrix(self.graph, each).taps) != ALONE
                     and (taps.shape, taps.into) == (side.taps.shape, side.taps.into)
                 }
             self.hidden += 1
-            self.lines.append(f"h{self.hidden}[i] = {self.matrix(replace(side, taps=None), at)}")
+            self.lines.append(f"h{self.hidden}[i] = {self.matrix(replace(side, taps=ALONE), at)}")
             self.names[at] = f"h{self.hidden}"
         if sides:
             self.lines.append("y0[i] = z[i]")
@@ -588,8 +588,7 @@ class _Writer:
         own = weights.Gaussian() if self.has_scores else _ensemble(law, []).unit_variance
         if own != self.law and law.C != 0:
             self.own[name] = own
-        if (taps := live_taps(node, self.laws)) is not None:
-            self.taps[name] = replace(taps, past=self.reads.get(at))
+        self.taps[name] = replace(live_taps(node, self.laws), past=self.reads.get(at))
         factor = scale * sympy.sqrt(ratio)
         terms = []
         for part, (own, entries) in enumerate(inside):
@@ -606,8 +605,7 @@ class _Writer:
         self.C[made] = self.C[name]
         if name in self.own:
             self.own[made] = self.own[name]
-        if name in self.taps:
-            self.taps[made] = self.taps[name]
+        self.taps[made] = self.taps[name]
         return made
 
     def products(self, at: int) -> list[tuple[sympy.Expr, list[str]]]:

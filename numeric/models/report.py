@@ -233,7 +233,7 @@ def _compared(derived: Theory, sampled: Sample, alarms: float) -> Iterator[Compa
 
 def _inputs(description: Description, given: Array | None) -> Array:
     """Those that were given, or normal ones, in the shape that the model takes."""
-    axes = description.reading.axes if description.positions else (description.widths[0],)
+    axes = description.reading.axes
     if description.outputs:
         wanted = (
             "one that ends in one position, or in means or a matrix of all: give a module whose "
@@ -251,19 +251,12 @@ def _inputs(description: Description, given: Array | None) -> Array:
             wanted = "examples, as the model changes its inputs before the first matrix"
             raise InputError("inputs", None, wanted)
         axes = description.reading.takes
-        check_shape(given, axes)
-        return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
     if given is None:
         size = sum(map(np.size, description.reading.graph.parameters.values()))
         count = _INPUTS if size <= _LARGE else 1
         return np.random.default_rng(0).standard_normal((count, *axes))
-    if description.positions:
-        description.samples(given)
-        return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
-    X = _checked(given)
-    if X.shape[1] != axes[0]:
-        raise InputError("inputs", f"{X.shape[1]} numbers each", f"{axes[0]}, as the model takes")
-    return X
+    check_shape(given, axes)
+    return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
 
 
 def _checked(inputs: Array) -> Array:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.taps import Row, Taps, matrices
+from derive.engine.taps import ALONE, Row, Taps, matrices
 from derive.layers import convolution, flattening, pooling
 from derive.layers.convolutions import Padding
 
@@ -77,10 +77,10 @@ def flat(shape: tuple[int, ...]) -> Taps:
     return dict(flattening(shape).tapped)["W"]
 
 
-def composed(behind: Taps | None, before: Taps) -> Taps:
+def composed(behind: Taps, before: Taps) -> Taps:
     """A^{(k)} B, one of them with one tap."""
-    if behind is None:
-        return before
+    if ALONE in (behind, before):
+        return before if behind == ALONE else behind
     reads = tuple(
         tuple(_composed(row, inner) for row in outer)
         for outer in behind.reads
@@ -105,5 +105,4 @@ def chosen(taps: Taps, kept: Sequence[bool]) -> Taps:
 
 def patches(X: Array, taps: Taps) -> Array:
     """Signals (m, positions, channels) as a matrix meets them, (m, results, taps·channels)."""
-    found: Array = np.einsum("ktp,mpc->mtkc", matrices(taps), X)
-    return found.reshape(len(X), taps.results, -1)
+    return np.concatenate(taps.read(X, lambda by, body: [*(matrices(by)[:, None] @ body)]), axis=-1)

@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from derive.activations.functions import Activation
-from derive.engine.taps import Taps
+from derive.engine.taps import ALONE, Taps
 from derive.errors import InputError
 from derive.symbols import z
 
@@ -209,8 +209,9 @@ class Tracer:
         u = self._by_rows(u)
         source, form = self.node(u), u.form if isinstance(u, Neurons) else ""
         shape, width = self.graph.shapes[source], self.graph.widths[source]
-        taps = signals.flat(shape) if shape and form == "flat" else None
-        columns = width * (taps.count if taps else 1)
+        is_flat = bool(shape) and form == "flat"
+        taps = signals.flat(shape) if is_flat else ALONE
+        columns = width * taps.count
         if width and columns != fan_in:
             raise UnreadableError(f"a matrix of {fan_in} columns on {columns} neurons")
         if self._base(source) == 0:
@@ -218,7 +219,7 @@ class Tracer:
         self._keep(weight)
         made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale, taps=taps)
         at = self.graph.add(made, fan_out, self.origin)
-        found = Neurons(at, form="" if taps else form)
+        found = Neurons(at, form="" if is_flat else form)
         return found if bias is None else self.shifted(found, bias)
 
     def embedded(self, table: Any, weight: Value) -> Neurons:
@@ -457,18 +458,18 @@ class Tracer:
         """Parts of one signal, each some of its positions, one behind another along an axis."""
         found = [self._selected(self.node(each)) for each in parts]
         sources = {source for source, _ in found}
-        if len(sources) != 1 or not all(taps is None or _is_choice(taps) for _, taps in found):
+        if len(sources) != 1 or not all(_is_choice(taps) for _, taps in found):
             raise UnreadableError("values side by side that are no parts of one signal")
         (source,) = sources
         shape = self.graph.shapes[source]
         whole = signals.selected(shape, [range(P) for P in shape])
-        taps = signals.side_by_side([each or whole for _, each in found], axis)
+        taps = signals.side_by_side([signals.composed(each, whole) for _, each in found], axis)
         made = Pooled(source, taps)
         return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
 
-    def _selected(self, node: int) -> tuple[int, Taps | None]:
+    def _selected(self, node: int) -> tuple[int, Taps]:
         """The node that means over positions were taken of, one of another, and these."""
-        taps: Taps | None = None
+        taps: Taps = ALONE
         while isinstance(own := self.graph.nodes[node], Pooled):
             taps, node = signals.composed(taps, own.taps), own.source
         return node, taps

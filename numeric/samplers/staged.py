@@ -472,4 +472,5 @@ class Evaluated:
             found = a.in_sets(reduce(a.times, values), mean.sets)
         else:
             found = a.divided(self._summed(values), values[0].shape[3])
-        return a.read(everywhere(mean.positions), found)[0] if mean.positions > 1 else found
+        (over_positions,) = everywhere(mean.positions).read(found, a.read)
+        return over_positions
