@@ -5,12 +5,12 @@ Each is one for a group that keeps the law of the outputs: rotations "O", or per
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import NamedTuple
 
 from ..engine.tensors import Name
-from ..engine.trees import H
+from ..engine.trees import Field, H, Z
 from ..groups.pairings import compositions
 from ..work.caches import cache
 from .diagrams import Diagram, diagrams
@@ -51,6 +51,33 @@ def ntk(group: str = "O") -> Average:
     return _average(2, ((history,) for k in range(EDGES + 1) for history in fields(H, k)), group)
 
 
+class Output(NamedTuple):
+    """What is known of trained networks at order 1/n.
+
+    Attributes:
+        meaning: in words.
+        fields: whose joint cumulant it is; a sample and an output for each of their nodes.
+        average: for a group.
+    """
+
+    meaning: str
+    fields: tuple[Field, ...]
+    average: Callable[[str], Average]
+
+    @property
+    def indices(self) -> int:
+        """How many samples it is of."""
+        return sum(field.nodes for field in self.fields)
+
+
+OUTPUTS = {
+    "prediction": Output("mean over initializations of the output", (Z,), prediction),
+    "covariance": Output("covariance over initializations of the outputs", (Z, Z), covariance),
+    "ntk": Output("mean over initializations of the tangent kernel", (H,), ntk),
+}
+"""By their names in tables."""
+
+
 def _average(free: int, histories: Iterable[tuple[History, ...]], group: str) -> Average:
     given = list(histories)
     orders = (
@@ -65,8 +92,8 @@ def tensors(group: str = "O") -> tuple[Name, ...]:
     """The tensors of the last layer at initialization that the averages are made of."""
     names = {
         factor.name.label: factor.name
-        for average in (prediction(group), covariance(group), ntk(group))
-        for order in average.orders
+        for output in OUTPUTS.values()
+        for order in output.average(group).orders
         for each in order
         for factor in each.tensors
     }

@@ -44,9 +44,9 @@ SERIES = {
     "G1": ("G1", "G2"),
     "V": ("V", "V2"),
     "Theta": ("Theta", "Theta1"),
-    **{name: (name, f"{name}1") for name in ("prediction", "covariance", "ntk", "loss")},
 }
-"""The series of a measured tensor: the coefficients of 1, 1/n, 1/n², …"""
+"""The series of a measured tensor: the coefficients of 1, 1/n, 1/n², … After training, `x` and
+`x1` are those of every number x."""
 
 NEXT_TERM = 10.0
 """The largest assumed ratio of the next coefficient of a series in 1/n to the last known one."""
@@ -381,9 +381,9 @@ def _with_coefficients(flowed: xarray.Dataset, table: xarray.Dataset) -> xarray.
     if _axis(table) != "step":
         return table
     n, found = float(table.attrs["width"]), {}
-    for name, (_, *corrections) in SERIES.items():
-        if name in table and name in flowed and corrections[0] in flowed:
-            coefficient, floor = corrections[0], ACCURACY * abs(flowed[name]).max()
+    for name in map(str, flowed):
+        coefficient, floor = f"{name}1", ACCURACY * abs(flowed[name]).max()
+        if name in table and coefficient in flowed:
             found[f"{name}_floor"] = floor
             found[coefficient] = n * (table[name] - flowed[name])
             found[f"{coefficient}_se"] = n * table[f"{name}_se"]
@@ -456,7 +456,8 @@ def _rows(
 
 def _corrections(name: str, flowed: xarray.Dataset) -> list[str]:
     """The coefficients of 1/n, 1/n², … that the theory has, without a gap."""
-    following = SERIES.get(name, (name,))[1:]
+    trained = _axis(flowed) == "step"
+    following = (f"{name}1",) if trained else SERIES.get(name, (name,))[1:]
     return list(itertools.takewhile(lambda each: each in flowed, following))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.engine.orbits import Exchangeable
+from derive.engine.trees import H, Z
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
@@ -201,14 +203,14 @@ def _sizes(
 ) -> dict[str, Array]:
     """`<name>_size`: the average's largest component after as many steps; where it vanishes, as the
     mean does before the first, what it is by dimension: √K, K, Θ and the loss at the start."""
-    K, theta = (np.sqrt(np.einsum("aa->a", values[name])) for name in ("K", "Theta"))
-    start = (targets**2 + (K**2)[: len(targets), None]).sum() / (2 if half else 1)
-    natural = {
-        "prediction": K[:, None],
-        "covariance": np.multiply.outer(K, K)[..., None, None],
-        "ntk": np.multiply.outer(theta, theta)[..., None, None],
-        "loss": np.array(start),
+    roots = {
+        field: np.sqrt(np.einsum("aa->a", values[name])) for field, name in ((Z, "K"), (H, "Theta"))
     }
+    start = (targets**2 + (roots[Z] ** 2)[: len(targets), None]).sum() / (2 if half else 1)
+    natural = {"loss": np.array(start)}
+    for name, output in averages.OUTPUTS.items():
+        nodes = [roots[field] for field in output.fields for _ in range(field.nodes)]
+        natural[name] = reduce(np.multiply.outer, nodes)[(..., *[None] * output.indices)]
     sizes = {}
     for name, each in found.items():
         own = natural[name.removesuffix("1")]
@@ -221,10 +223,12 @@ def _sizes(
 
 def _averages(values: dict[str, Array], problem: _Problem, group: str) -> dict[str, Array]:
     made = Descended(values, *problem)
-    of = {"prediction": averages.prediction, "covariance": averages.covariance, "ntk": averages.ntk}
-    orders = ("", 0), ("1", 1)
     found = made.averages(
-        {f"{name}{ending}": (one(group), k) for name, one in of.items() for ending, k in orders}
+        {
+            f"{name}{ending}": (output.average(group), order)
+            for name, output in averages.OUTPUTS.items()
+            for ending, order in (("", 0), ("1", 1))
+        }
     )
     training = slice(made.training)
     off = found["prediction"][:, training]

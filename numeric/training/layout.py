@@ -8,20 +8,19 @@ import numpy as np
 import xarray
 
 from derive.network import Network
+from derive.training.averages import OUTPUTS
 
 from ..arrays import Array
 from ..tables import layout
 
-MEANINGS = {
-    "prediction": "mean over initializations of the output",
-    "covariance": "covariance over initializations of the outputs",
-    "ntk": "mean over initializations of the tangent kernel",
+_MEANINGS = {name: output.meaning for name, output in OUTPUTS.items()} | {
     "loss": "mean over initializations of the training loss",
     "stopped": "share of the networks that have stopped",
 }
 """The variables, in words."""
 
-_INDICES = {"prediction": 1, "covariance": 2, "ntk": 2, "loss": 0, "stopped": 0}
+_INDICES = {name: output.indices for name, output in OUTPUTS.items()}
+"""The samples of each; of others none."""
 
 
 def dataset(
@@ -44,7 +43,7 @@ def dataset(
     for name, values in found.items():
         plain = name.partition("_")[0]
         kind = plain.rstrip("1")
-        indices = _INDICES[kind]
+        indices = _INDICES.get(kind, 0)
         first = [] if steps is None else ["step"]
         dims = [*first, *(f"sample_{k}" for k in range(1, indices + 1))]
         if outputs > 1:
@@ -63,4 +62,4 @@ def dataset(
 
 
 def _meaning(name: str, kind: str) -> str:
-    return MEANINGS[kind] if name == kind else f"coefficient of 1/n in the {MEANINGS[kind]}"
+    return _MEANINGS[kind] if name == kind else f"coefficient of 1/n in the {_MEANINGS[kind]}"
