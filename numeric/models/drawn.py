@@ -143,14 +143,15 @@ class Drawn:
 
     def _columns(self, node: Linear, u: Array) -> Array:
         """The arrays that a matrix multiplies, (count, rows · positions, columns), tap by tap."""
-        return _rows(np.concatenate(node.taps.read(u, self._read), axis=-1))
+        (columns,) = node.taps.read(u, self._read)
+        return _rows(columns)
 
     def _read(self, taps: Taps, u: Array) -> list[Array]:
-        """A^{(k)} u by tap, (count, rows, results, channels)."""
+        """A^{(k)} u of all taps side by side, (count, rows, results, columns)."""
         count, rows, positions, channels = u.shape
         read = self._of(taps) @ u.transpose(2, 0, 1, 3).reshape(positions, -1)
-        read = read.reshape(taps.count, -1, count, rows, channels)
-        return [*read.transpose(0, 2, 3, 1, 4)]
+        read = read.reshape(taps.count, -1, count, rows, channels).transpose(2, 3, 1, 0, 4)
+        return [read.reshape(count, rows, -1, channels * taps.count)]
 
     def _of(self, taps: Taps) -> sparse.csr_array:
         """The matrices of all taps, (taps · results, positions)."""
