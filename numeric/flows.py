@@ -19,7 +19,7 @@ from derive.engine.fields import Field
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import Step, closures, read_through
-from derive.engine.tensors import Name, identify, named, tensor
+from derive.engine.tensors import Name, canonical, identify, named, tensor
 from derive.errors import InputError, Words, as_integer
 from derive.layers.chain import Laws
 from derive.network import Network
@@ -330,7 +330,7 @@ def flow_of_all(
     entries = _in_floats(asked, seconds=seconds, below=below.append, runs=runs)
     table = _table(asked, entries, {})
     used = below[: asked.data.first - 1]
-    return table, [{str(name): each[_own(name)] for name in asked.names} for each in used]
+    return table, [{str(name): each[canonical(name)] for name in asked.names} for each in used]
 
 
 def _asked(
@@ -499,7 +499,9 @@ def _in_floats(
             return found.values
 
         for name in asked.names if change is None else ():
-            limits.check_tensor(net, asked.data, values, outcome.values, (name, _own(name)), alike)
+            limits.check_tensor(
+                net, asked.data, values, outcome.values, (name, canonical(name)), alike
+            )
         short = tuple(
             name for name in asked.names if _lost_at(name, outcome, at_unit, accuracy.ENOUGH)
         )
@@ -595,7 +597,7 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     }
     exact |= {name: list(column) for name, column in asked.own.items()}
     closing = _closed_among(net, asked.depth, max(data.samples), asked.names)
-    names = others(list(map(_own, asked.names))) if closing else asked.names
+    names = others(list(map(canonical, asked.names))) if closing else asked.names
     given = net, data, schemes, *_needed(names, schemes[0])
     try:
         tables = precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
@@ -698,12 +700,8 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
 
 @cache
 def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
-    return identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
-
-
-def _own(name: Name) -> Name:
-    """The name under which the recursions know the tensor."""
-    return _identified(name)[0]
+    slots = tuple(range(len(name.subscripts)))
+    return identify(tensor(name.fields, name.order, name.pairing, slots))
 
 
 def _size(computed: dict[Name, Array], name: Name) -> Array:
@@ -729,10 +727,6 @@ def _size(computed: dict[Name, Array], name: Name) -> Array:
     return size
 
 
-def _slots(name: Name) -> tuple[int, ...]:
-    return tuple(range(len(name.subscripts)))
-
-
 @cache(entries=64)
 def _layers(
     names: tuple[Name, ...],
@@ -749,7 +743,7 @@ def _layers(
     used = tuple(dict.fromkeys(each.sigma for each in schemes))
     brackets = ", ".join(map(str, used))
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {brackets}"):
-        own = tuple(dict.fromkeys(map(_own, names)))
+        own = tuple(dict.fromkeys(map(canonical, names)))
         readouts = [readout for scheme in schemes for readout in scheme.readouts]
         if order is not None and set(own) & set(skip_closure.SKIP_TENSORS):
             asked = ", ".join(map(str, own))
@@ -770,7 +764,7 @@ _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"
 
 def _needed(names: Sequence[Name], schemes: Sequence[Scheme]) -> tuple[_Names, _Names]:
     """The tensors that these need behind each stage of the layers, and of their readouts."""
-    read = tuple(dict.fromkeys([_K, *map(_own, names)]))
+    read = tuple(dict.fromkeys([_K, *map(canonical, names)]))
     readouts = (readout for scheme in schemes for readout in scheme.readouts)
     behind = [read_through(read, each) for each in readouts]
     needs = sorted({need for needs, _ in behind for need in needs}) if behind else names
@@ -784,7 +778,7 @@ def _closed(net: Network, depth: int, samples: int) -> bool:
 
 def _closed_among(net: Network, depth: int, samples: int, names: Sequence[Name]) -> list[Name]:
     """The tensors among these that close on functionals, if only permutations keep the law."""
-    own = dict.fromkeys(map(_own, names)) if _closed(net, depth, samples) else ()
+    own = dict.fromkeys(map(canonical, names)) if _closed(net, depth, samples) else ()
     return [name for name in own if name in skip_closure.SKIP_TENSORS]
 
 
@@ -805,7 +799,7 @@ class _Run(NamedTuple):
     first: int
 
     def judged(self, name: Name) -> accuracy.Judged:
-        own = _own(name)
+        own = canonical(name)
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own], self.first)
 
     @property

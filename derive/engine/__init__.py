@@ -7,7 +7,7 @@ from .scheme import Scheme
 from .skip_closure import BRANCHES, MEMBERS, recursion_of
 from .stages import DENSE, LEFT, Function, Product, Stage, Variable
 from .step import closure, closures
-from .taps import Moved, Taps
+from .taps import ALONE, Moved, Taps
 from .tensors import (
     FIRST_ORDER,
     NAMES,
@@ -24,6 +24,7 @@ from .tensors import (
 from .trees import STREAM, Kind
 
 __all__ = [
+    "ALONE",
     "BRANCHES",
     "DDH_I",
     "DDH_II",

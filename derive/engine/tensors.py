@@ -343,6 +343,7 @@ def _normal_pairing(pairing: Blocks | str, total: int) -> Blocks:
     return normal
 
 
+@cache
 def canonical(name: Name) -> Name:
     """The same tensor with the subscripts that `identify` uses."""
     slots = tuple(range(len(name.subscripts)))

@@ -4,7 +4,7 @@ import pytest
 import sympy
 
 from derive import InputError, Network, Orthogonal, layers, recursion
-from derive.engine import Taps
+from derive.engine import ALONE, Taps
 from derive.symbols import C_W, K
 from derive.symbols import tensor as symbol
 
@@ -86,6 +86,15 @@ def test_the_positions_that_are_read() -> None:
     assert layers.convolution(3, 4).tapped[0][1] == taps(4, *circular)
     even = layers.convolution(2, 3, boundary="zero").tapped[0][1]
     assert even == taps(3, [0, 1, 2], [1, 2, None])
+
+
+def test_taps_that_read_each_position_alone_are_none() -> None:
+    text = "z[i] = b[i] + W[i,a] s(z[a])"
+    alone = layers.Layer(text, taps={"W": ALONE})
+    assert alone == layers.Layer(text)
+    assert layers.Layer(text, taps={"W": ALONE}, positions=4).input_axes == (4,)
+    (filters,) = (taps for _, taps in layers.convolution(3, 8, stride=2).tapped)
+    assert (filters.shape_behind((8,)), ALONE.shape_behind((8,))) == ((4,), (8,))
 
 
 def test_positions_and_their_weights_are_written_out() -> None:

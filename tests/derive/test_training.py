@@ -55,6 +55,15 @@ def test_the_fields_that_descent_meets_are_the_literature_s():
         fields(Z, 1)
 
 
+@pytest.mark.parametrize("name", averages.OUTPUTS)
+def test_an_output_has_an_axis_for_each_node_of_its_fields(name):
+    output = averages.OUTPUTS[name]
+    for group in "OB":
+        average = output.average(group)
+        assert average.free == output.indices
+        assert all(len(each.free) == output.indices for order in average.orders for each in order)
+
+
 def test_the_tensors_are_those_of_order_one():
     labels = {name.label for name in averages.tensors()}
     assert labels == {"K", "G1", "Theta", "Theta1", *"ABDFPQRSTU"}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.scheme import Scheme
-from derive.engine.tensors import Name, identify, tensor
+from derive.engine.tensors import Name, canonical, identify, tensor
 from derive.errors import InputError
 from derive.network import Network
 from derive.work.resources import DAY
@@ -95,7 +95,7 @@ def tensors(
 
     def entry(name: Name, at: Sequence[int]) -> tuple[Name, tuple[int, ...]]:
         if m == 1:
-            return recursions.entry(_own(name), ())
+            return recursions.entry(canonical(name), ())
         slots = dict(zip(name.subscripts, at, strict=True))
         labels = tuple(place[slots[slot]] for slot in range(len(slots)))
         found = identify(tensor(name.fields, name.order, name.pairing, labels))
@@ -124,9 +124,3 @@ def tensors(
                 errors[(layer, *at)] = found.errors[own][layer]
         tables[name] = Table(values, errors, sizes(found.floats, name))
     return tables
-
-
-def _own(name: Name) -> Name:
-    """The name under which the recursions know the tensor."""
-    slots = tuple(range(len(name.subscripts)))
-    return identify(tensor(name.fields, name.order, name.pairing, slots))[0]
