@@ -89,7 +89,7 @@ class RationalFunction:
         parts += [_power(n, (c, 1), -e) for c, e in lowest.poles.items()]
         if not n.is_Symbol or len(parts) < 2:
             return sympy.Mul(int(content), *parts)
-        return written(sympy.Mul, *([int(content)] if content != 1 else []), *parts)
+        return written(sympy.Mul, *([sympy.Integer(int(content))] if content != 1 else []), *parts)
 
 
 @cache(entries=10_000)
@@ -98,17 +98,17 @@ def _power(n: sympy.Expr, coefficients: tuple[int, ...], exponent: int) -> sympy
     if not n.is_Symbol:
         return sympy.Add(*(c * n**i for i, c in enumerate(coefficients))) ** exponent
     terms = [
-        n**i if c == 1 and i else written(sympy.Mul, *([c, n**i] if i else [c]))
+        n**i if c == 1 and i else written(sympy.Mul, sympy.Integer(c), *([n**i] if i else []))
         for i, c in enumerate(coefficients)
         if c
     ]
     return written(sympy.Add, *terms) ** exponent
 
 
-def written(kind: type[sympy.Add | sympy.Mul], *parts: sympy.Expr | int) -> sympy.Expr:
+def written(kind: type[sympy.Add | sympy.Mul], *parts: sympy.Expr) -> sympy.Expr:
     """The sum or product that sympy makes of parts which nothing simplifies, in its order, without
     its search for what does: most of the time of a table."""
-    return kind._from_args(sorted(map(sympy.sympify, parts), key=cmp_to_key(_order)))
+    return kind._from_args(sorted(parts, key=cmp_to_key(_order)))
 
 
 @cache(entries=10_000)

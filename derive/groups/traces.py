@@ -136,11 +136,11 @@ def _written_out(terms: _Terms, symbols: Mapping[str, sympy.MatrixSymbol]) -> sy
     products = [
         written(
             sympy.Mul,
-            *(factor for factor in sympy.Mul.make_args(terms[traces]) if factor != 1),
+            *(each for each in sympy.Mul.make_args(terms[traces]) if each is not sympy.S.One),
             *map(powers.__getitem__, own),
         )
         for traces, own in factors.items()
-        if terms[traces] != 0
+        if terms[traces] is not sympy.S.Zero
     ]
     return written(sympy.Add, *products) + terms.get((), 0)
 
@@ -165,11 +165,11 @@ def _averaged(terms: _Terms, random: sympy.MatrixSymbol, law: str) -> _Terms:
                 counts.setdefault(traces, Counter())[mu, powers] += number
         values: dict[frozenset[tuple[_Key, int]], sympy.Expr] = {}
         for traces, count in counts.items():
-            sign = (-1) ** (len(traces) + len(rings)) if law in _DUAL else 1
             key = frozenset(count.items())
             if key not in values:
                 values[key] = coefficient * _coefficient(count, random.shape, law)
-            found[traces].append(sign * values[key])
+            negative = law in _DUAL and (len(traces) + len(rings)) % 2
+            found[traces].append(-values[key] if negative else values[key])
     return {
         traces: sympy.factor(sympy.Add(*values)) if len(values) > 1 else values[0]
         for traces, values in found.items()
