@@ -5,9 +5,11 @@ algorithms that end within a minute or so: neither does for the 12-cycle and the
 haarpy has no traces: its row is the sum over pairs of permutations of its Weingarten functions.
 """
 
+import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
+from inspect import getsource
 from itertools import permutations, product
 
 import numpy as np
@@ -219,3 +221,37 @@ def orthogonal_sum(haarpy, k):
 
 
 SUMS = {"U": unitary_sum, "O": orthogonal_sum}
+
+
+SYMBOLS = """
+import sympy
+n = sympy.Symbol("n")
+M, A, B = (sympy.MatrixSymbol(name, n, n) for name in "MAB")
+"""
+OURS = (
+    SYMBOLS
+    + "from derive import trace_moment\ntrace_moment((M * A * M.adjoint() * B) ** 4, M, 'U')"
+)
+HAARPY = f"""{SYMBOLS}
+import haarpy
+from itertools import permutations, product
+from sympy.combinatorics import Permutation
+{getsource(unitary_sum)}
+unitary_sum(haarpy, 4)
+"""
+
+
+def in_a_new_process(benchmark, program):
+    """With the imports: sympy takes most of ours."""
+    benchmark.group = "E tr (U A U† B)^4, imports and first call of a new process"
+    run = [sys.executable, "-c", program]
+    benchmark.pedantic(subprocess.run, (run,), {"check": True}, rounds=3, warmup_rounds=1)
+
+
+def test_trace_in_a_new_process(benchmark):
+    in_a_new_process(benchmark, OURS)
+
+
+@pytest.mark.peer("haarpy", "haarpy")
+def test_trace_in_a_new_process_haarpy(benchmark):
+    in_a_new_process(benchmark, HAARPY)
