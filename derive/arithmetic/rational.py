@@ -89,7 +89,7 @@ class RationalFunction:
         parts += [_power(n, (c, 1), -e) for c, e in lowest.poles.items()]
         if not n.is_Symbol or len(parts) < 2:
             return sympy.Mul(int(content), *parts)
-        return _written(sympy.Mul, *([int(content)] if content != 1 else []), *parts)
+        return written(sympy.Mul, *([sympy.Integer(int(content))] if content != 1 else []), *parts)
 
 
 @cache(entries=10_000)
@@ -98,18 +98,22 @@ def _power(n: sympy.Expr, coefficients: tuple[int, ...], exponent: int) -> sympy
     if not n.is_Symbol:
         return sympy.Add(*(c * n**i for i, c in enumerate(coefficients))) ** exponent
     terms = [
-        n**i if c == 1 and i else _written(sympy.Mul, *([c, n**i] if i else [c]))
+        n**i if c == 1 and i else written(sympy.Mul, sympy.Integer(c), *([n**i] if i else []))
         for i, c in enumerate(coefficients)
         if c
     ]
-    return _written(sympy.Add, *terms) ** exponent
+    return written(sympy.Add, *terms) ** exponent
 
 
-def _written(kind: type[sympy.Add | sympy.Mul], *parts: sympy.Expr | int) -> sympy.Expr:
+def written(kind: type[sympy.Add | sympy.Mul], *parts: sympy.Expr) -> sympy.Expr:
     """The sum or product that sympy makes of parts which nothing simplifies, in its order, without
     its search for what does: most of the time of a table."""
-    ordered = sorted(map(sympy.sympify, parts), key=cmp_to_key(sympy.Basic.compare))
-    return kind(*ordered, evaluate=False)
+    return kind._from_args(sorted(parts, key=cmp_to_key(_order)))
+
+
+@cache(entries=10_000)
+def _order(one: sympy.Basic, other: sympy.Basic) -> int:
+    return int(one.compare(other))
 
 
 def as_sympy(value: fmpq) -> sympy.Rational:

@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import groupby, permutations, product
+from itertools import chain, groupby, permutations, product
 from math import factorial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import sympy
-from flint import fmpq
+from flint import fmpq, fmpz_poly
 from numpy.typing import NDArray
 
-from ..arithmetic.rational import RationalFunction, Term, as_sympy
+from ..arithmetic.rational import RationalFunction, as_sympy, written
 from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
 from .pairings import (
@@ -40,6 +40,7 @@ from .pairings import (
     pair_partitions,
 )
 from .weingarten import table, value_at
+from .zonal import partitions
 
 LAWS = ("O", "U", "Sp", "COE", "CSE", "Ginibre")
 LIMIT = 1_000_000
@@ -124,12 +125,24 @@ def trace_moment(
     if dual:
         symbols[_FORM] = sympy.MatrixSymbol(_FORM, *matrices[0].shape)
         terms = _with_form(terms)
-    return sympy.Add(
-        *(
-            value * sympy.Mul(*(_trace(word, symbols) for word in traces))
-            for traces, value in terms.items()
+    return _written_out(terms, symbols)
+
+
+def _written_out(terms: _Terms, symbols: Mapping[str, sympy.MatrixSymbol]) -> sympy.Expr:
+    """Σ value · Π traces, of terms that differ in their traces, so that nothing cancels."""
+    known = {word: _trace(word, symbols) for word in dict.fromkeys(chain.from_iterable(terms))}
+    factors = {traces: tuple(Counter(traces).items()) for traces in terms if traces}
+    powers = {(word, j): known[word] ** j for word, j in dict.fromkeys(chain(*factors.values()))}
+    products = [
+        written(
+            sympy.Mul,
+            *(each for each in sympy.Mul.make_args(terms[traces]) if each is not sympy.S.One),
+            *map(powers.__getitem__, own),
         )
-    )
+        for traces, own in factors.items()
+        if terms[traces] is not sympy.S.Zero
+    ]
+    return written(sympy.Add, *products) + terms.get((), 0)
 
 
 def _check_size(matrix: sympy.MatrixSymbol, law: str) -> None:
@@ -146,12 +159,17 @@ def _averaged(terms: _Terms, random: sympy.MatrixSymbol, law: str) -> _Terms:
     for rings, coefficient in terms.items():
         diagram, counts = _Diagram(rings, random), dict[_Traces, Counter[_Key]]()
         numbers = diagram.numbers(_PAIRED.get(law, law))
-        for (loops, mu), number in numbers.items():
+        for loops, types in numbers.items():
             traces, powers = diagram.traces(loops)
-            counts.setdefault(traces, Counter())[mu, powers] += number
+            for mu, number in types.items():
+                counts.setdefault(traces, Counter())[mu, powers] += number
+        values: dict[frozenset[tuple[_Key, int]], sympy.Expr] = {}
         for traces, count in counts.items():
-            sign = (-1) ** (len(traces) + len(rings)) if law in _DUAL else 1
-            found[traces].append(sign * coefficient * _coefficient(count, random.shape, law))
+            key = frozenset(count.items())
+            if key not in values:
+                values[key] = coefficient * _coefficient(count, random.shape, law)
+            negative = law in _DUAL and (len(traces) + len(rings)) % 2
+            found[traces].append(-values[key] if negative else values[key])
     return {
         traces: sympy.factor(sympy.Add(*values)) if len(values) > 1 else values[0]
         for traces, values in found.items()
@@ -184,21 +202,35 @@ def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.E
     normalised = {
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }
-    x = sympy.Dummy()
-    rational = sympy.together(expression.xreplace(normalised).subs(n, 1 / x))
-    top, bottom = (dict(_by_power(side, x)) for side in sympy.fraction(rational))
+    quotients: dict[sympy.Expr, dict[int, sympy.Expr]] = {}
+    found: dict[int, list[sympy.Expr]] = defaultdict(list)
+    for term in sympy.Add.make_args(expression.xreplace(normalised)):
+        constant, growth = term.as_independent(n, as_Add=False)
+        if growth not in quotients:
+            quotients[growth] = _quotient(growth, n, order)
+        for j, value in quotients[growth].items():
+            found[j].append(_expanded(constant * value))
+    return sympy.Add(*(sympy.Add(*values) * n**-j for j, values in found.items()))
+
+
+def _quotient(expression: sympy.Expr, n: sympy.Symbol, order: int) -> dict[int, sympy.Expr]:
+    """The coefficients of n^{−j} of a rational function, by long division, through `order`."""
+    top, bottom = (
+        {-power: value for (power,), value in sympy.Poly(side, n).terms()}
+        for side in expression.as_numer_denom()
+    )
     first = min(bottom)
     lowest = min(top) - first
     quotient: dict[int, sympy.Expr] = {}
     for j in range(lowest, order + 1):
         known = sum(bottom.get(first + i, 0) * quotient[j - i] for i in range(1, j - lowest + 1))
-        quotient[j] = sympy.expand((top.get(j + first, 0) - known) / bottom[first])
-    return sympy.Add(*(value * n**-j for j, value in quotient.items()))
+        quotient[j] = _expanded((top.get(j + first, 0) - known) / bottom[first])
+    return quotient
 
 
-def _by_power(polynomial: sympy.Expr, x: sympy.Symbol) -> Iterator[tuple[int, sympy.Expr]]:
-    for (power,), coefficient in sympy.Poly(polynomial, x).terms():
-        yield power, coefficient
+def _expanded(expression: sympy.Expr) -> sympy.Expr:
+    """`sympy.expand`, which is slow even where there is no sum."""
+    return sympy.expand(expression) if expression.has(sympy.Add) else expression
 
 
 class _Letter(NamedTuple):
@@ -361,32 +393,36 @@ class _Diagram:
                 self.words[start], self.words[finish] = word, _transpose(word)
             first += len(own)
 
-    def numbers(self, law: str) -> Counter[tuple[tuple[int, ...], Partition]]:
+    def numbers(self, law: str) -> dict[tuple[int, ...], Counter[Partition]]:
         """How often each product of traces comes with the type (p, q) of a Weingarten function."""
         count, options = len(self.factors), _options(self.factors, law)
+        found = defaultdict[tuple[int, ...], Counter[Partition]](Counter)
         ends = range(2 * count)
+        if not options:
+            return found
         if law == "Ginibre":
-            joined = (p + [count + b for b in p] for p in options)
-            return Counter((self.loops(each, ends), ()) for each in joined)
+            for p in options:
+                found[self.loops(p + [count + b for b in p], ends)][()] += 1
+            return found
+        types, codes = partitions(count // 2), _types(count // 2, law)
         if any((a < count) != (b < count) for a, b in enumerate(self.across)):
-            pairs = ((p, q, p + [count + b for b in q]) for p in options for q in options)
-            return Counter((self.loops(each, ends), _loop_type(p, q)) for p, q, each in pairs)
+            for p, row in zip(options, codes.tolist(), strict=True):
+                for q, place in zip(options, row, strict=True):
+                    found[self.loops(p + [count + b for b in q], ends)][types[place]] += 1
+            return found
         both = [p + [count + b for b in p] for p in options]
         rows, cols = ([self.loops(each, ends[k : k + count]) for each in both] for k in (0, count))
-        kinds = {own: number for number, own in enumerate(dict.fromkeys(cols))}
-        place, partners = np.array([kinds[own] for own in cols]), np.array(options, np.int64)
-        known, types = list(kinds), dict[int, Partition]()
-        found: Counter[tuple[tuple[int, ...], Partition]] = Counter()
-        for p, own in enumerate(rows):
-            code = _type_codes(partners, partners[p])
-            keys, first, times = np.unique(
-                code * len(known) + place, return_index=True, return_counts=True
-            )
-            for key, q, number in zip(keys.tolist(), first.tolist(), times.tolist(), strict=True):
-                at, column = divmod(key, len(known))
-                if at not in types:
-                    types[at] = _loop_type(options[p], options[q])
-                found[tuple(sorted(own + known[column])), types[at]] += number
+        known = list(dict.fromkeys(cols))
+        places = np.array([known.index(own) for own in cols], np.int64)
+        alike = defaultdict[tuple[int, ...], list[int]](list)
+        for at, own in enumerate(rows):
+            alike[own].append(at)
+        for own, members in alike.items():
+            keys = codes[members] * np.int64(len(known)) + places
+            numbers = np.bincount(keys.ravel())
+            for key in np.flatnonzero(numbers).tolist():
+                place, col = divmod(key, len(known))
+                found[tuple(sorted(own + known[col]))][types[place]] += int(numbers[key])
         return found
 
     def loops(self, joined: Sequence[int], ends: Iterable[int]) -> tuple[int, ...]:
@@ -460,29 +496,33 @@ def _partners(pairing: Pairing) -> list[int]:
     return partners
 
 
-def _type_codes(q: NDArray[np.int64], p: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for the type of p and each row of q: the fixed points of the powers of q∘p."""
-    points = np.arange(p.size)
-    once = q[:, p]
-    power, code = once, np.zeros(len(q), np.int64)
-    for _ in range(p.size // 2):
-        code = code * (p.size + 1) + (power == points).sum(axis=1)
-        power = np.take_along_axis(once, power, axis=1)
-    return code
+@cache(most_bytes=2**24)
+def _types(k: int, law: str) -> NDArray[np.int8]:
+    """The type of each two pairings of k pairs, by its place in `partitions(k)`.
 
-
-def _loop_type(p: Sequence[int], q: Sequence[int]) -> Partition:
-    """`pairings.coset_type` of two lists of partners."""
-    parts, seen = [], bytearray(len(p))
-    for start in range(len(p)):
-        if not seen[start]:
-            length, point = 0, start
-            while not seen[point]:
-                seen[point] = seen[p[point]] = 1
-                point = q[p[point]]
-                length += 1
-            parts.append(length)
-    return tuple(sorted(parts, reverse=True))
+    The powers of q∘p up to k/2 have as many fixed points as tell it: at most one loop is longer.
+    """
+    unitary = law == "U"
+    pairings = permutations(range(k)) if unitary else map(_partners, pair_partitions(2 * k))
+    partners = np.array(list(pairings), np.intp)
+    back = partners.argsort(axis=1)
+    number, size = partners.shape
+    powers = range(1, k // 2 + 1)
+    places = np.zeros((size + 1) ** len(powers), np.int8)
+    for place, mu in enumerate(partitions(k)):
+        fixed = (sum(part for part in mu if j % part == 0) for j in powers)
+        each = (count * (1 if unitary else 2) for count in fixed)
+        places[reduce(lambda code, count: code * (size + 1) + count, each, 0)] = place
+    types = np.empty((number, number), np.int8)
+    for some in np.array_split(np.arange(number), 1 + number * partners.size // 2**17):
+        once = power = back[:, partners[some]]
+        code = np.zeros(once.shape[:2], np.intp)
+        for j in powers:
+            code = code * (size + 1) + (power == np.arange(size)).sum(axis=2)
+            if j < len(powers):
+                power = np.take_along_axis(once, power, axis=2)
+        types[:, some] = places[code]
+    return types
 
 
 def _coefficient(
@@ -501,10 +541,9 @@ def _coefficient(
             for (mu, (a, b)), c in counts.items()
         )
         return as_sympy(sum(values, fmpq(0)))
-    pairs = _PAIRED.get(law, law)
-    total = RationalFunction.total(
-        Term(c, table(sum(mu), pairs).function(mu), a + b) for (mu, (a, b)), c in counts.items()
-    )
+    own = table(sum(next(iter(counts))[0]), _PAIRED.get(law, law))
+    parts = ((c * own.numerators[mu]).left_shift(a + b) for (mu, (a, b)), c in counts.items())
+    total = RationalFunction(sum(parts, fmpz_poly([])), own.poles)
     return (total.reflected() if dual else total).expr(rows)
 
 
@@ -517,4 +556,6 @@ def _value(mu: Partition, n: int, law: str) -> fmpq:
 
 
 def _trace(word: _Word, symbols: Mapping[str, sympy.MatrixSymbol]) -> sympy.Expr:
-    return sympy.Trace(sympy.MatMul(*(letter.of(symbols[letter.name]) for letter in word)).doit())
+    runs = ((letter.of(symbols[letter.name]), len([*run])) for letter, run in groupby(word))
+    powers = [matrix if times == 1 else matrix**times for matrix, times in runs]
+    return sympy.Trace(sympy.MatMul(*powers) if len(powers) > 1 else powers[0])

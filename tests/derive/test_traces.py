@@ -35,6 +35,17 @@ def test_orthogonality_of_the_random_matrix() -> None:
     assert same(trace_moment(R * A * R.T * R * B * R.T, R), Trace(A * B))
 
 
+@pytest.mark.parametrize(("law", "k"), [("U", 5), ("U", 6), ("O", 4), ("O", 5)])
+def test_the_identity_in_place_of_a_matrix(law: str, k: int) -> None:
+    """tr(R A Rᵀ B)^k is tr B^k at A = 1: all other products of traces of B must cancel."""
+    found = trace_moment((R * A * (R.T if law == "O" else R.adjoint()) * B) ** k, R, law)
+    values = {
+        trace: sympy.Integer(11) if trace.has(A) else sympy.Symbol(str(trace.arg))
+        for trace in found.atoms(Trace)
+    }
+    assert sympy.expand(found.xreplace(values).subs(n, 11)) == sympy.Symbol(f"B**{k}")
+
+
 def test_traces_of_powers() -> None:
     """E tr(O)^{2j} = (2j−1)!! for large n (Diaconis and Shahshahani)."""
     for j, expected in ((1, 1), (2, 3), (3, 15)):
