@@ -37,9 +37,16 @@ def times(a: Monomial, b: Monomial) -> Monomial:
     if not a or not b:
         return a or b
     powers = dict(a)
-    for atom, exponent in b:
+    _raise(powers, b)
+    return frozenset(powers.items())
+
+
+def _raise(powers: dict[Atom, int], by: Monomial) -> None:
+    """powers *= by, in place, without the atoms that cancel."""
+    for atom, exponent in by:
         powers[atom] = powers.get(atom, 0) + exponent
-    return frozenset(item for item in powers.items() if item[1])
+        if not powers[atom]:
+            del powers[atom]
 
 
 def of_kind(atoms: Iterable[object], kind: type[T]) -> Iterator[T]:
@@ -82,10 +89,23 @@ def multiply(a: Expansion, b: Expansion, order: int) -> Expansion:
 
 
 def multiply_all(factors: Iterable[Expansion], order: int) -> Expansion:
-    """The product of all factors without the terms beyond n^{-order}."""
-    result: Expansion | None = None
+    """The product of all factors without the terms beyond n^{-order}.
+
+    Factors of one term, which most are, are multiplied first and at once.
+    """
+    powers: dict[Atom, int] = {}
+    at, numerator, denominator = 0, 1, 1
+    longer = []
     for factor in factors:
-        result = dict(factor) if result is None else multiply(result, factor, order)
-    if result is None:
-        return constant(1)
-    return {key: value for key, value in result.items() if key[1] <= order}
+        if len(factor) != 1:
+            longer.append(factor)
+            continue
+        (((mono, own), value),) = factor.items()
+        _raise(powers, mono)
+        at += own
+        numerator *= value.numerator
+        denominator *= value.denominator
+    result = {(frozenset(powers.items()), at): Fraction(numerator, denominator)}
+    for factor in longer:
+        result = multiply(result, factor, order)
+    return {key: value for key, value in result.items() if value and key[1] <= order}

@@ -14,7 +14,6 @@ and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j; of larger trees `Grown`, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
@@ -61,8 +60,7 @@ TEST = Local(tested=())
 """f(z)."""
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """n times one of these averages; kind "Mean" is ⟨f⟩ itself. Kind "Grown" is n E φ f(z_i) g(z_j)
     of a tree φ that has nodes at both neurons.
 

@@ -42,7 +42,7 @@ from .exchangeable import Labels, Local, Pair, Tangent, mean
 from .norms import Norm
 from .skips import gamma_of
 from .stages import Stage, linear
-from .sums import Contraction, Element, Sum, Sums
+from .sums import Contraction, Element, Sum, Sums, averaged
 from .taps import MOVED
 from .through import Summand, lines
 from .trees import STREAM
@@ -92,7 +92,7 @@ def moment(
     total: Expansion = {}
     for each, scale in scales.items():
         if scale:
-            add(total, multiply(scale, each.averaged(), 1))
+            add(total, multiply(scale, averaged(each), 1))
     return total
 
 

@@ -102,13 +102,6 @@ class Norm(NamedTuple):
                 add(total, {(made, 0): value})
         return total
 
-    def term(self, order: int, of_q: int, of_m: int) -> Iterator[tuple[Orders, Expansion]]:
-        """The coefficient of δq^of_q m^of_m in σ^{(order)}: products with what is before each, and
-        with f² for each δq, f for each m, as their z are y/f."""
-        ways = {(power(_F, -2 * of_q - of_m), 0): Fraction(1, factorial(of_q) * factorial(of_m))}
-        for orders, value in _differentiated(order, of_q, of_m, self.centred).items():
-            yield orders, multiply(ways, value, 0)
-
     def scale_term(self, of_q: int, of_m: int) -> Expansion:
         """The same of f over its limit."""
         if of_q == of_m == 0:
@@ -127,6 +120,18 @@ class Norm(NamedTuple):
             yield 1, orders, multiply(over, value, 0)
         for orders, value in _differentiated(order - 1, 0, 1, self.centred).items():
             yield 2, orders, value
+
+
+@cache
+def terms_of(
+    norm: Norm, factor: tuple[int, int], of_q: int, of_m: int
+) -> tuple[tuple[Orders, Expansion], ...]:
+    """The coefficient of δq^of_q m^of_m in σ^{(order)} of a sample, the factor (sample, order):
+    products with what is before each, and with f² for each δq, f for each m, as their z are y/f."""
+    sample, order = factor
+    ways = {(power(_F, -2 * of_q - of_m), 0): Fraction(1, factorial(of_q) * factorial(of_m))}
+    found = _differentiated(order, of_q, of_m, norm.centred).items()
+    return tuple((orders, norm.placed(multiply(ways, value, 0), sample)) for orders, value in found)
 
 
 @cache

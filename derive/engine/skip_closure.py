@@ -23,7 +23,6 @@ Derived here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -291,7 +290,7 @@ class _Reduction:
             if kind == "One" and len(of.labels) == 1:  # E z = 0
                 return {}
             own = not of.factors and of.tested is None and len(of.labels) == MEMBERS[kind][1]
-            known = member_of(kind, samples, of.labels) if own else replace(atom, content=(of,))
+            known = member_of(kind, samples, of.labels) if own else atom._replace(content=(of,))
             return multiply(scale, _alone(known), 0)
         if kind == "kappa":
             return self._by_parts(atom, (2, 2), lambda _, labels, of: _kappa(labels, of))
@@ -299,7 +298,7 @@ class _Reduction:
             degrees = atom.places.count(0) % 2, atom.places.count(1) % 2  # that signs ask for
             return self._by_parts(atom, degrees, partial(_branch, atom))
         if kind == "Together":  # g's average alone
-            together = replace(atom, content=(Local(), of))
+            together = atom._replace(content=(Local(), of))
             return multiply(self._mean_of(atom.content[0]), _alone(together), 0)
         if kind == "Across":  # H_ij is H_ji with its samples exchanged
             ends = samples[::-1], samples

@@ -14,9 +14,10 @@ from itertools import product
 from typing import NamedTuple
 
 from ..arithmetic.polynomials import Expansion, add, constant, monomial, multiply, multiply_all
+from ..work.caches import cache
 from .cumulants import coincidences, ways_of
 from .exchangeable import Local, Pair, Tangent, distinct, mean
-from .norms import Norm
+from .norms import Norm, terms_of
 from .through import Summand
 from .trees import STREAM, Placed
 
@@ -64,14 +65,15 @@ class Sums:
         moved += [(self.factors[k][1][0], *orders) for k, orders in changes]
         squares = [sample for sample, of_q, _ in moved for _ in range(of_q)]
         centres = [sample for sample, _, of_m in moved for _ in range(of_m)]
-        for terms in product(*(norm.term(self.factors[k][1][1], *each) for k, each in changes)):
+        own = (terms_of(norm, self.factors[k][1], *orders) for k, orders in changes)
+        for terms in product(*own):
             made, scales = self.copy(), [*of_slopes]
             for (k, _), (orders, value) in zip(changes, terms, strict=True):
                 at, (sample, _) = self.factors[k]
                 *more, last = orders
                 made.factors[k] = at, (sample, last)
                 made.factors += [(at, (sample, order)) for order in more]
-                scales.append(norm.placed(value, sample))
+                scales.append(value)
             for sample in centres:
                 made._put([(sample, -1)])
             scale = multiply_all(scales, 0)
@@ -140,23 +142,27 @@ class Sum(NamedTuple):
     fields: tuple[Tangent, ...]
     power: int
 
-    def averaged(self) -> Expansion:
-        """E of it, through order 1/n."""
-        outside, spent = len(self.left), self.power
-        own = [range(outside)] * len(self.neurons)
-        total: Expansion = {}
-        spaces = [STREAM.space] * len(self.neurons)
-        for homes, free in coincidences(spaces, own, outside, spent - 1):
-            content = [*self.left, *(Local() for _ in free)]
-            for at, factors in zip(homes, self.neurons, strict=True):
-                merged = tuple(sorted((*content[at].factors, *factors)))
-                content[at] = content[at]._replace(factors=merged)
-            fields = [_moved(each, homes) for each in self.fields]
-            averaged = distinct(content, fields, 1 - spent + len(free))
-            ways = ways_of(None, len(free), outside)
-            found = multiply(multiply(averaged, ways, 1), constant(1, spent), 1)
-            add(total, found)
-        return total
+
+@cache(entries=8192)
+def averaged(of: Sum) -> Expansion:
+    """E of it, through order 1/n."""
+    outside, spent = len(of.left), of.power
+    own = [range(outside)] * len(of.neurons)
+    by_free: dict[int, Expansion] = {}
+    spaces = [STREAM.space] * len(of.neurons)
+    for homes, free in coincidences(spaces, own, outside, spent - 1):
+        content = [*of.left, *(Local() for _ in free)]
+        for at, factors in zip(homes, of.neurons, strict=True):
+            merged = tuple(sorted((*content[at].factors, *factors)))
+            content[at] = content[at]._replace(factors=merged)
+        fields = [_moved(each, homes) for each in of.fields]
+        found = distinct(content, fields, 1 - spent + len(free))
+        add(by_free.setdefault(len(free), {}), found)
+    total: Expansion = {}
+    for count, found in by_free.items():
+        ways = multiply(ways_of(None, count, outside), constant(1, spent), 1)
+        add(total, multiply(found, ways, 1))
+    return total
 
 
 def _moved(each: Tangent, homes: Sequence[int]) -> Tangent:

@@ -13,9 +13,9 @@ moments of τ are known. The error is estimated by a rule with fewer points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, product, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,9 +41,9 @@ _POINTS = (6, 12, 18, 24, 32, 40)
 _AGREE, _NODES = 1e-11, 1 << 21
 """The agreement that ends the search, relative to the size; most nodes of a rule."""
 
-_STEP, _RANK, _CHUNK, _FEW = 0.1, 1e-13, 1 << 16, 32
+_STEP, _RANK, _CHUNK = 0.1, 1e-13, 1 << 14
 """The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
-so many products."""
+which a product fits into a processor's cache."""
 
 SHOWN = 0.125 / float(np.finfo(float).eps)
 """The rule's error in units of an average's size, whose roundings the flow's error is made of
@@ -272,7 +272,7 @@ class Rule:
         own = sorted({factor for factors, _ in wanted for factor in factors})
         self._phi = factors_of(function, activation, own, m)
         self._places = {factor: k for k, factor in enumerate(own)}
-        self._products = list(dict.fromkeys(factors for factors, _ in wanted))
+        self._products = sorted({factors for factors, _ in wanted})
         self._rows = {factors: row for row, factors in enumerate(self._products)}
         self._degrees = np.array([degree(factors) for factors in self._products])
         self._most = 2 + max((len(outer) for _, outer in wanted), default=0)
@@ -348,18 +348,19 @@ class Rule:
         total = np.zeros((len(exponents), len(self._products)))
         tau, weights = _radial(r)
         powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
-        step = max(1, _CHUNK // len(tau) // (1 + len(self._products) // _FEW))
+        step = max(1, _CHUNK // len(tau))
         lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
         degree = exponents.sum(axis=1)
         for begin in range(0, len(rule.weights), step):
             omega = rule.vectors[begin : begin + step]
             own = omega @ L.T
+            along = np.empty((self._most + 1, len(self._products), len(omega)))
             if self._homogeneous:
-                F = self._product(self._phi(own))
-                along = lengths[:, :, None] * F
+                for row, F in enumerate(self._product(self._phi(own))):
+                    along[:, row] = lengths[:, row, None] * F
             else:
-                F = self._product(self._phi(tau[:, None, None] * own))
-                along = np.tensordot(powers, F, axes=(0, 1))
+                for row, F in enumerate(self._product(self._phi(tau[:, None, None] * own))):
+                    along[:, row] = powers.T @ F
             powers_of = np.cumprod(
                 np.concatenate([np.ones((1, *omega.shape)), np.repeat(omega[None], self._most, 0)]),
                 axis=0,
@@ -372,14 +373,20 @@ class Rule:
                 total[rows] += monomials[rows] @ along[k].T
         return total
 
-    def _product(self, phi: Array) -> Array:
-        """The products F of φ (…, factors), along the first axis."""
-        found: dict[tuple[Factor, ...], Array] = {(): np.ones(phi.shape[:-1])}
+    def _product(self, phi: Array) -> Iterator[Array]:
+        """The products F of φ (…, factors) in turn: neighbours share their first factors."""
+        values = np.ascontiguousarray(np.moveaxis(phi, -1, 0))
+        before: tuple[Factor, ...] = ()
+        running = [np.ones(phi.shape[:-1])]
         for factors in self._products:
-            for k, factor in enumerate(factors):
-                if factors[: k + 1] not in found:
-                    found[factors[: k + 1]] = found[factors[:k]] * phi[..., self._places[factor]]
-        return np.stack([found[each] for each in self._products])
+            alike = (a == b for a, b in zip(before, factors, strict=False))
+            shared = sum(1 for _ in takewhile(bool, alike))
+            del running[shared + 1 :]
+            for factor in factors[shared:]:
+                own = values[self._places[factor]]
+                running.append(running[-1] * own)
+            before = factors
+            yield running[-1]
 
 
 @cache(entries=64)

@@ -10,7 +10,7 @@ has a direction alone, and the moments of its length are known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import product
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.brackets import Bracket
+from derive.gaussian.brackets import Bracket, by_samples, slopes_of
 from derive.groups.pairings import Pairing, matchings
 from derive.work.caches import cache
 
@@ -68,22 +68,35 @@ def of_batch(
         raise InputError("inputs", f"{m} samples, averages of {labels} of them", wanted)
     wanted_averages: dict[Wanted, int] = {}
 
-    def place(bracket: Bracket, at: Sequence[int]) -> int:
-        to = dict(zip(bracket.samples, at, strict=True))
-        moved = bracket.relabelled(to.__getitem__)
-        key = tuple(sorted(moved.factors)), tuple(sorted(moved.outer))
-        return wanted_averages.setdefault(key, len(wanted_averages))
-
     places = {}
     for bracket in brackets:
         shape = (m,) * len(bracket.samples)
-        found = [place(bracket, at) for at in product(range(m), repeat=len(shape))]
+        keys = _everywhere(bracket, m)
+        found = [wanted_averages.setdefault(key, len(wanted_averages)) for key in keys]
         places[bracket] = np.array(found).reshape(1, *shape)
     if m <= FEW:
         rule = Rule(function, activation, tuple(wanted_averages), m)
         return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
     sampled = SampledRule(function, activation, tuple(wanted_averages), m)
     return _Sampled(sampled, len(wanted_averages), places)
+
+
+def _everywhere(bracket: Bracket, m: int) -> Iterator[Wanted]:
+    """The bracket with each of m samples at each of its labels, the last label's first."""
+    number = {sample: k for k, sample in enumerate(bracket.samples)}
+    inside = [
+        (number[sample], [number[by] for by in slopes_of(slopes)])
+        for sample, slopes in bracket.factors
+    ]
+    outer = [number[sample] for sample in bracket.outer]
+    for at in product(range(m), repeat=len(number)):
+        factors = ((at[k], _order(*(at[by] for by in slopes))) for k, slopes in inside)
+        yield tuple(sorted(factors)), tuple(sorted(at[k] for k in outer))
+
+
+@cache(entries=MOST**3)
+def _order(*samples: int) -> int:
+    return by_samples(samples)
 
 
 class _Sampled(Averages):

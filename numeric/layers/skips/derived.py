@@ -177,19 +177,27 @@ def derived(names: Sequence[Name], scheme: Scheme, *, several: bool) -> Derived:
 
 def listed(terms: Expansion) -> list[Term]:
     """In an order that is the same in every process: sums are rounded."""
+    every = {atom for mono, _ in terms for atom, _ in mono}
+    text = {atom: repr(atom) for atom in every}  # a few atoms are in thousands of terms
+    own = {atom: set(_taps(atom)) for atom in every}
     found = []
     for (mono, _), value in terms.items():
         atoms, test = [], None
-        for atom, exponent in sorted(mono, key=str):
+        for atom, exponent in sorted(mono, key=lambda item: text[item[0]]):
             functional = functional_in(atom)
             if functional is not None and functional[1].tested is not None:
                 assert test is None
                 test = atom
             else:
                 atoms.append((atom, exponent))
-        taps = tuple(sorted(set(_taps((atoms, test)))))
-        found.append(Term(value, tuple(atoms), test, taps))
-    return sorted(found, key=lambda term: str((float(term.value), *term[1:])))
+        taps = set().union(*(own[atom] for atom, _ in mono))
+        found.append(Term(value, tuple(atoms), test, tuple(sorted(taps))))
+
+    def place(term: Term) -> tuple[float, list[tuple[str, int]], str]:
+        atoms = [(text[atom], exponent) for atom, exponent in term.atoms]
+        return float(term.value), atoms, "" if term.test is None else text[term.test]
+
+    return sorted(found, key=place)
 
 
 def _taps(part: object) -> Iterator[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -78,7 +77,7 @@ def _functional(atom: Any, to: Mapping[int, int]) -> Any:
         return two(*content)
     samples = tuple(to.get(each, each) for each in atom.samples)
     ordered = tuple(sorted(samples)) if atom.kind in ("Own", "Apart") else samples
-    return replace(atom, content=content, samples=ordered)
+    return atom._replace(content=content, samples=ordered)
 
 
 def _local(of: Local, to: Mapping[int, int]) -> Local:
