@@ -60,13 +60,17 @@ def _average(free: int, histories: Iterable[tuple[History, ...]], group: str) ->
     return Average(free, tuple(orders))
 
 
+AVERAGES = {"prediction": prediction, "covariance": covariance, "ntk": ntk}
+"""The averages by name."""
+
+
 @cache
-def tensors(group: str = "O") -> tuple[Name, ...]:
-    """The tensors of the last layer at initialization that the averages are made of."""
+def tensors(group: str = "O", wanted: tuple[str, ...] = tuple(AVERAGES)) -> tuple[Name, ...]:
+    """The tensors of the last layer at initialization that these averages are made of."""
     names = {
         factor.name.label: factor.name
-        for average in (prediction(group), covariance(group), ntk(group))
-        for order in average.orders
+        for average in wanted
+        for order in AVERAGES[average](group).orders
         for each in order
         for factor in each.tensors
     }

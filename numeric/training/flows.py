@@ -6,7 +6,7 @@ flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.engine.orbits import Exchangeable
+from derive.engine.tensors import named
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
@@ -49,6 +50,7 @@ def flow(
     *,
     half: bool = True,
     width: int | None = None,
+    only: Iterable[str] | None = None,
 ) -> xarray.Dataset:
     """Mean, covariance, tangent kernel and loss of networks trained by full-batch descent.
 
@@ -59,7 +61,7 @@ def flow(
 
     λ_b for biases and λ_W/n_in for weights (source 000, eqs. 6.2, 6.3): the loss is summed, not
     averaged, and half the square unless `half` is False. Derived in `derive.training`, exact in η.
-    Memory grows as the fourth power of the samples, and not with depth.
+    Time and memory grow as the fourth power of the samples; memory does not grow with depth.
 
     Arguments:
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
@@ -77,6 +79,9 @@ def flow(
         outputs: of the network; as many as the targets have by default.
         half: whether L has the ½.
         width: as that of `numeric.flow`.
+        only: the averages that are wanted, of "prediction", "covariance" and "ntk"; all by default.
+            Without the covariance, and the loss, which needs it, many inputs take a third of the
+            time.
 
     Returns:
         The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
@@ -105,7 +110,7 @@ def flow(
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", bent.name, wanted)
     check_branches(net, depth)
-    half = flag("half", half)
+    half, asked = flag("half", half), _wanted(only)
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
     if isinstance(inputs, Exchangeable):
@@ -117,7 +122,8 @@ def flow(
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"
     with telling(what, data.samples**4 * 1e-4):
-        names = averages.tensors(group)
+        names = tuple({*averages.tensors(group, asked), *map(named, ("K", "Theta"))})
+        names = tuple(sorted(names, key=lambda name: name.label))
         if isinstance(inputs, Exchangeable):
             table = tensors_of(net, inputs, depth, names, width=width).isel(layer=[-1])
             found_of = {
@@ -135,7 +141,9 @@ def flow(
         _check_sizes(theta, scaled)
         _check_stable(theta, scaled, eta, half)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = with_errors(values, errors, lambda moved: _averages(moved, scaled, group))
+            found = with_errors(
+                values, errors, lambda moved: _averages(moved, scaled, group, asked)
+            )
         if not all(np.isfinite(each).all() for each in found.values()):
             if rate * theta.max() >= 2:
                 wanted = f"below {_least(theta, half):.6g}, or fewer steps: descent diverges"
@@ -219,17 +227,35 @@ def _sizes(
     return sizes
 
 
-def _averages(values: dict[str, Array], problem: _Problem, group: str) -> dict[str, Array]:
+def _wanted(only: Iterable[str] | None) -> tuple[str, ...]:
+    """The averages that are asked for, in their own order."""
+    every = tuple(averages.AVERAGES)
+    if only is None:
+        return every
+    names = [only] if isinstance(only, str) else list(only)
+    if unknown := [name for name in names if name not in every]:
+        raise InputError("only", unknown[0], f"some of {', '.join(every)}")
+    return tuple(name for name in every if name in names)
+
+
+def _averages(
+    values: Mapping[str, Array], problem: _Problem, group: str, wanted: Sequence[str]
+) -> dict[str, Array]:
     made = Descended(values, *problem)
-    of = {"prediction": averages.prediction, "covariance": averages.covariance, "ntk": averages.ntk}
     orders = ("", 0), ("1", 1)
     found = made.averages(
-        {f"{name}{ending}": (one(group), k) for name, one in of.items() for ending, k in orders}
+        {
+            f"{name}{ending}": (averages.AVERAGES[name](group), k)
+            for name in wanted
+            for ending, k in orders
+        }
     )
+    if "prediction" not in wanted:
+        return found
     training = slice(made.training)
     off = found["prediction"][:, training]
     found["prediction"] = made.leading
-    for ending in ("", "1"):
+    for ending in ("", "1") if "covariance" in wanted else ():
         spread = np.einsum("taaii->t", found[f"covariance{ending}"][:, training, training])
         shift = found[f"prediction{ending}"][:, training] if ending else off / 2
         found[f"loss{ending}"] = spread / 2 + np.einsum("tai,tai->t", off, shift)
