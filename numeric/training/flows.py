@@ -19,6 +19,7 @@ from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
+from derive.work.resources import check_memory
 
 from ..arrays import Array
 from ..flows import behind_last
@@ -124,6 +125,9 @@ def flow(
     with telling(what, data.samples**4 * 1e-4):
         names = tuple({*averages.tensors(group, asked), *map(named, ("K", "Theta"))})
         names = tuple(sorted(names, key=lambda name: name.label))
+        rank = sum(len(name.subscripts) == 4 for name in names)
+        held = 8 * (3 * rank + _WORK) * data.samples**4
+        check_memory("inputs", f"{data.samples} inputs", held, f"training on {data.samples} inputs")
         if isinstance(inputs, Exchangeable):
             table = tensors_of(net, inputs, depth, names, width=width).isel(layer=[-1])
             found_of = {
@@ -165,6 +169,9 @@ def flow(
 
 
 _TWINS = "", "_error"
+
+_WORK = 4
+"""Tensors that are made beside those that are held, their errors, and they by labels."""
 
 _POWERS = 1e90
 """Of whose third power, that of Θ in ddH, or its inverse's, products are doubles."""
