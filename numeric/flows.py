@@ -5,6 +5,7 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
@@ -33,7 +34,7 @@ from .arrays import Array, at_samples, by_orbit
 from .brackets import pieces
 from .checks import Inputs, checked_inputs, chosen_samples, representatives
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
-from .layers import accuracy, adjoint, limits
+from .layers import accuracy, adjoint, limits, quadruples
 from .layers.alike_batches import NAMED
 from .layers.precise import tables as precise
 from .layers.resting import UndefinedError
@@ -45,6 +46,9 @@ from .layers.staged import StagedLayers
 from .layers.start import input_means, means_at
 from .random.permuted import check_limit
 from .tables import layout
+
+_OF_SET = 5e-4
+"""Seconds in a layer of the tensors of four samples."""
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
@@ -365,11 +369,13 @@ def behind_last(
     names = wanted(tensors, net, depth)
     several = max(data.samples) > 1 and not _closed(net, depth, max(data.samples))
     data = replace(data, first=depth) if several else data
-    _check_size(max(data.samples), depth - data.first + 1, names)
     _check_weights(net, depth)
     n_0, width = data.X.shape[1], net.width if width is None else as_integer("width", width, 1)
     symbols = hyperparameters(net, depth, n_0, width)
     asked = _Asked(net, data, n_0, depth, names, width, symbols, {})
+    if found := _set_by_set(asked):
+        return found
+    _check_size(max(data.samples), depth - data.first + 1, names)
     with telling(f"running {number(depth)} layers of {', '.join(map(str, names))}", depth / _RATE):
         found = _in_floats(asked, seconds=_SECONDS)
     shapes = {name: (data.measured,) * len(name.subscripts) for name in names}
@@ -377,6 +383,48 @@ def behind_last(
         name: (values[-1].reshape(shapes[name]), errors[-1].reshape(shapes[name]))
         for name, (values, errors) in found.items()
     }
+
+
+def _set_by_set(asked: _Asked) -> dict[Name, tuple[Array, Array]]:
+    """`behind_last` by sets of four of many samples; nothing where a number needs `_in_floats`.
+
+    That is where the recursions are not those of dense layers of a smooth σ, where digits are lost
+    or numbers are close to the least double.
+    """
+    net, X, depth = asked.net, asked.data.X, asked.depth
+    names, m = asked.names, len(X)
+    if m <= FEW or depth < 2 or len(set(asked.data.samples)) > 1 or _closed(net, depth, m):
+        return {}
+    schemes, order = _without_skew(net, asked).schemes(depth, m)
+    if not all(scheme.sigma.is_smooth for scheme in schemes):
+        return {}
+    first = net.weights_at(1, depth=depth).unit_variance
+    alike = schemes, first
+    four = quadruples.SAMPLES
+    layers, kernel = (
+        _layers(each, *alike, ((count,) * len(schemes), count), None, None, False, 0)
+        for each, count in ((names, four), ((_K,), m))
+    )
+    if not (isinstance(layers, StagedLayers) and isinstance(kernel, StagedLayers)):
+        return {}
+    if not quadruples.bears(layers, kernel):
+        return {}
+    layers, kernel = layers.along(order), kernel.along(order)
+    own = tuple(dict.fromkeys(map(canonical, names)))
+    entries = sum(m ** len(name.subscripts) for name in own)
+    what = f"{number(depth)} layers of {m} inputs"
+    check_memory("inputs, depth", f"{m} inputs, {depth}", 8 * 2 * entries, what)
+    seconds = depth * _OF_SET * math.comb(m, four)
+    told = telling(f"running {what} set by set", seconds, total=1)
+    with told as progress, np.errstate(all="ignore"):
+        given = input_means(X, (2,)), asked.symbols
+        found = quadruples.run(layers, kernel, *given, own, progress.advance)
+    if not found.is_sure:
+        return {}
+    values, errors = (
+        {name: each[None] for name, each in of.items()} for of in (found.values, found.errors)
+    )
+    return {name: (_axes(values, name)[0], _axes(errors, name)[0]) for name in names}
 
 
 class _Asked(NamedTuple):

@@ -88,12 +88,12 @@ def _average(free: int, histories: Iterable[tuple[History, ...]], group: str) ->
 
 
 @cache
-def tensors(group: str = "O") -> tuple[Name, ...]:
-    """The tensors of the last layer at initialization that the averages are made of."""
+def tensors(group: str = "O", wanted: tuple[str, ...] = tuple(OUTPUTS)) -> tuple[Name, ...]:
+    """The tensors of the last layer at initialization that these averages are made of."""
     names = {
         factor.name.label: factor.name
-        for output in OUTPUTS.values()
-        for order in output.average(group).orders
+        for name in wanted
+        for order in OUTPUTS[name].average(group).orders
         for each in order
         for factor in each.tensors
     }

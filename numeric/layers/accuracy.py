@@ -28,7 +28,7 @@ or at the last of `FEW`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -103,20 +103,12 @@ def run(
         advance, unseen: the listeners of the descent.
         runs: disturbed ones, which show the errors; with 0 these are one rounding of the sizes.
     """
-    rng = np.random.default_rng(_SEED)
-    amounts = np.array([0.0] + [_NOISE] * runs)
-    columns = _disturbed_parameters(layers, parameters, amounts, rng)
-    noise = amounts[:, None] * _random(rng, (len(amounts), layers.noises))
+    disturbances = Disturbances.of(layers, parameters, runs)
     with np.errstate(all="ignore"):
-        start, of_start = layers.first(kernel, columns[0, :1])
-        at = [
-            np.array([each[0] * (1.0 + amount * _symmetric(each[0], rng)) for amount in amounts])
-            for each in start
-        ]
-        rounding = amounts[:, None] * _random(rng, (len(amounts), len(start)))
-        rows, sizes = layers.descend(
-            (at, of_start), Descent(columns, noise, rounding, advance, unseen)
-        )
+        start, of_start = layers.first(kernel, disturbances.parameters[0, :1])
+        at = disturbances.at_layer_1(start)
+        given = disturbances.parameters, disturbances.noise, disturbances.rounding(len(start))
+        rows, sizes = layers.descend((at, of_start), Descent(*given, advance, unseen))
         errors = [
             np.maximum(
                 CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),
@@ -125,6 +117,45 @@ def run(
             for row, size in zip(rows, sizes, strict=True)
         ]
     return Run([row[:, 0] for row in rows], errors, sizes)
+
+
+class Disturbances(NamedTuple):
+    """What the copies are disturbed by.
+
+    Attributes:
+        parameters: disturbed, (depth, copies, parameters).
+        noise: of each average, in units of its size: (copies, averages).
+        amounts: the largest of each copy.
+    """
+
+    parameters: Array
+    noise: Array
+    amounts: Array
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, layers: Descending, parameters: Mapping[str, Array], runs: int = RUNS
+    ) -> Disturbances:
+        """Of a run; the arguments as those of `run`."""
+        rng = np.random.default_rng(_SEED)
+        amounts = np.array([0.0] + [_NOISE] * runs)
+        columns = _disturbed_parameters(layers, parameters, amounts, rng)
+        noise = amounts[:, None] * _random(rng, (len(amounts), layers.noises))
+        return cls(columns, noise, amounts, rng)
+
+    def at_layer_1(self, start: Sequence[Array]) -> list[Array]:
+        """Copies of these tensors, (1, m, m, …)."""
+        return [
+            np.array(
+                [each[0] * (1.0 + size * _symmetric(each[0], self.rng)) for size in self.amounts]
+            )
+            for each in start
+        ]
+
+    def rounding(self, tensors: int) -> Array:
+        """Of each tensor, in units of its size: (copies, tensors)."""
+        return np.asarray(self.amounts[:, None] * _random(self.rng, (len(self.amounts), tensors)))
 
 
 def _disturbed_parameters(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -26,6 +27,9 @@ from .vectors import Places
 
 if TYPE_CHECKING:
     from .many_inputs import Crowd
+
+FOLLOWED = 2
+"""Of many samples, averages over no more follow a kernel's change."""
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
@@ -53,24 +57,24 @@ class Shared(NamedTuple):
 
 def evaluators(
     activation: Activation, by_size: Sequence[Sequence[Shared]], m: int
-) -> tuple[Evaluate, Gradient]:
+) -> tuple[Evaluate, Gradient, list[Group]]:
     """Analytic σ: these averages of each number of samples, over all sets of so many.
 
     Of more than `FEW` samples the gradient is that of the averages over two at most: what
     rounding of K does to the others is far below the error that their rule has.
     """
-    groups = [_Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted]
+    groups = [Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted]
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         both = np.concatenate([each(K) for each in groups], axis=1)
         return both[0], both[1]
 
     def gradient(K: Array) -> Change:
-        most = 2 if m > FEW else m
+        most = FOLLOWED if m > FEW else m
         parts = [each.response(K) for each in groups if each.samples <= most]
         return lambda away: np.concatenate([part(away) for part in parts], axis=1)
 
-    return evaluate, gradient
+    return evaluate, gradient, groups
 
 
 def of_exchangeable(
@@ -81,7 +85,7 @@ def of_exchangeable(
     Kernels are (m, m) or (copies, m, m), of variances q and covariances p.
     """
     groups = [
-        _Group(activation, wanted, m, d, only_first=True)
+        Group(activation, wanted, m, d, only_first=True)
         for d, wanted in enumerate(by_size)
         if wanted
     ]
@@ -107,8 +111,13 @@ def of_exchangeable(
     return evaluate
 
 
-class _Group:
-    """The averages over each set of so many samples; or over the first set."""
+class Group:
+    """The averages over each set of so many samples; or over the first set.
+
+    Attributes:
+        samples: of a set.
+        sets: (sets, samples).
+    """
 
     def __init__(
         self,
@@ -121,7 +130,7 @@ class _Group:
     ) -> None:
         self.samples = samples
         every = combinations(range(m), samples)
-        self._sets = np.array([next(every)] if only_first else list(every))
+        self.sets = np.array([next(every)] if only_first else list(every))
         self._shares = np.array([each.share for each in wanted])
         shapes: dict[Shapes, int] = {}
         self._rows = [
@@ -142,26 +151,32 @@ class _Group:
 
     def __call__(self, K: Array, sums: Array | None = None) -> Array:
         """Values and sizes, (2, averages · sets); of one set from the sums of its products."""
-        found = np.zeros((2, len(self._rows), len(self._sets)))
+        found = np.zeros((2, len(self._rows), len(self.sets)))
         values: Array | None
         if self._joint is not None and sums is not None:
             values = self._joint.composed(sums)[..., None]
         elif self._joint is None:
-            values = np.array(self._alone(K.diagonal()[self._sets[:, 0]])) if self._live else None
+            values = np.array(self._alone(K.diagonal()[self.sets[:, 0]])) if self._live else None
         elif self._crowded:
-            values = self._joint.of_many(K, self._sets)
+            values = self._joint.of_many(K, self.sets)
         else:
-            each = [self._joint(K[np.ix_(members, members)]) for members in self._sets]
+            each = [self._joint(K[np.ix_(members, members)]) for members in self.sets]
             values = np.moveaxis(np.array(each), 0, -1)
         if values is not None:
             found[:, self._live] = values[:, self._chosen]
         found *= self._shares[:, None]
         return found.reshape(2, -1)
 
+    def over(self, sets: Places) -> Group:
+        """The same over these sets, (sets, samples), of many samples."""
+        other = copy(self)
+        other.sets, other._crowded = sets, 1 < self.samples <= MAX_INPUTS
+        return other
+
     def response(self, K: Array) -> Change:
         """Their change with the entries of K between the samples of the set of each."""
-        rows, columns = self._sets[:, :, None], self._sets[:, None, :]
-        slopes = np.zeros((len(self._rows), len(self._sets), self.samples, self.samples))
+        rows, columns = self.sets[:, :, None], self.sets[:, None, :]
+        slopes = np.zeros((len(self._rows), len(self.sets), self.samples, self.samples))
         if self._live:
             found = self._slopes(K)[self._chosen]
             slopes[self._live] = self._shares[self._live, None, None, None] * found
@@ -177,9 +192,9 @@ class _Group:
         if self._joint is None:
             return np.asarray(0.5 * self._twice(K.diagonal())[0][:, :, None, None])
         if self._crowded:
-            by_pair = self._joint.raised.of_many(K, self._sets)[0].reshape(-1, 3, len(self._sets))
+            by_pair = self._joint.raised.of_many(K, self.sets)[0].reshape(-1, 3, len(self.sets))
             return np.asarray(0.5 * by_pair[:, [[0, 1], [1, 2]]].transpose(0, 3, 1, 2))
-        each = [self._joint.response(K[np.ix_(members, members)]) for members in self._sets]
+        each = [self._joint.response(K[np.ix_(members, members)]) for members in self.sets]
         return np.moveaxis(np.array(each), 0, 1)
 
 

@@ -70,9 +70,11 @@ class Averages:
     Attributes:
         places: for each bracket, its samples in ascending order, the averages that are added up
             for each tuple of samples: (parts, m, m, …).
+        by_size: of analytic σ, the averages over sets of so many samples, one group after another.
     """
 
     places: dict[Bracket, Places]
+    by_size: Sequence[analytic.Group]
 
     def __init__(
         self,
@@ -82,7 +84,9 @@ class Averages:
         gradient: analytic.Gradient | None = None,
         reach: Reach | None = None,
         raised: analytic.Evaluate | None = None,
+        by_size: Sequence[analytic.Group] = (),
     ) -> None:
+        self.by_size = by_size
         self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
         self._raised, self.count, self.places = raised, count, places
 
@@ -290,10 +294,11 @@ def _of_sets(
     if exchangeable:
         evaluate = analytic.of_exchangeable(activation, [list(of) for of in by_size], m)
         return Averages(evaluate, int(begins[-1]), found)
-    averages, gradient = analytic.evaluators(activation, [list(of) for of in by_size], m)
+    averages, gradient, groups = analytic.evaluators(activation, [list(of) for of in by_size], m)
     chosen = [d for d in range(MAX_INPUTS + 1, m + 1) if by_size[d]]
     crowded = [members for d in chosen for members in combinations(range(m), d)]
-    return Averages(_checked(averages, crowded, m), int(begins[-1]), found, gradient)
+    evaluate = _checked(averages, crowded, m)
+    return Averages(evaluate, int(begins[-1]), found, gradient, by_size=groups)
 
 
 class _Ranked(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
+from typing import Any
 
 from derive.activations.functions import Activation
 from derive.work.caches import cache
@@ -25,33 +26,51 @@ POINTS = 16
 
 
 @cache
-def kernels(activation: Activation, highest: int) -> ModuleType:
-    """The compiled loops, for derivatives up to this order."""
+def derivatives(activation: Activation, highest: int) -> Any:
+    """Compiled: σ's derivatives up to this order at evenly spaced z, as the loops call it."""
+    orders = range(highest + 1)
+    source = printer.filled(
+        _DERIVATIVES,
+        sigma=sigma_source(activation, len(orders)),
+        derivatives=[f"S[{order}, i] = s[{order}]" for order in orders],
+    )
+    doc = f"Derivatives of {activation.name} for averages over sets."
+    return load_kernels("derivatives", doc, (), source).derivatives
+
+
+@cache
+def kernels() -> ModuleType:
+    """The compiled loops, of any activation."""
     source = printer.filled(
         _SUMS,
-        sigma=sigma_source(activation, highest + 1),
-        derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
-        orders=highest + 1,
         points=POINTS,
         lanes=LANES,
         before=POINTS // 2 - 1,
         scales=str([1 / math.prod(k - j for j in range(POINTS) if j != k) for k in range(POINTS)]),
     )
-    return load_kernels("crowd", f"Averages of {activation.name} over sets.", (), source)
+    return load_kernels("crowd", "Averages over sets.", (), source)
 
 
-_SUMS = '''\
+_DERIVATIVES = """\
 $sigma
 
 
-@driver
-def evaluate(mean, slope, first, count, heads, S, F, wanted):
-    """σ's derivatives at some z of one sample, and if wanted what the products have there."""
+@numba.cfunc(
+    numba.void(numba.float64, numba.float64, numba.int64, numba.int64, numba.float64[:, ::1]),
+    error_model="numpy", fastmath={"contract"}, cache=True,
+)
+def derivatives(mean, slope, first, count, S):
     for i in range(count):
         s = sigma(mean + slope * (first + i))
         $derivatives
-    if not wanted:
-        return
+"""
+
+
+_SUMS = '''\
+@driver
+def evaluate(sigma, mean, slope, first, count, heads, S, F):
+    """σ's derivatives at some z of one sample, and what the products have there."""
+    sigma(mean, slope, first, count, S)
     for k in range(heads.shape[0]):
         for i in range(count):
             F[k, i] = S[heads[k, 0], i] if heads[k, 0] >= 0 else 1.0
@@ -177,15 +196,16 @@ def laid(row, count, stride, out):
 
 
 @driver
-def along(table, before, size, stride, at, slope, count, weights, begins, out):
+def along(table, size, stride, at, slope, count, weights, begins, out):
     """A table's values at `at` and steps from there, by lines, of four weights, or polynomials."""
+    before = len(weights) // 2 - 1
     length = size // max(stride, 1) + 1
     for i in range(1 if stride else count):
         place = at + slope * i
         first = math.floor(place)
         if len(weights) == 4:
-            weights[0], weights[1] = 1.0 - (place - first), place - first
-            weights[2] = weights[3] = 0.0
+            weights[0] = weights[3] = 0.0
+            weights[1], weights[2] = 1.0 - (place - first), place - first
         else:
             lagrange(place - first, weights)
         if stride:
@@ -200,35 +220,25 @@ def along(table, before, size, stride, at, slope, count, weights, begins, out):
             continue
         for k in range(len(table)):
             if len(weights) == 4:
-                out[k, i] = weights[0] * table[k, first] + weights[1] * table[k, first + 1]
+                out[k, i] = weights[1] * table[k, first] + weights[2] * table[k, first + 1]
             else:
                 out[k, i] = dotted(weights, table[k], np.uint64(first - before))
 
 
 @entry
-def on_grid(distance, half, heads, F):
+def on_grid(sigma, orders, distance, half, heads, F):
     """The products at points so far apart, `half` of them on each side of 0."""
-    S = np.empty(($orders, 2 * half + 1))
-    evaluate(0.0, distance, -half, 2 * half + 1, heads, S, F, True)
+    S = np.empty((orders, 2 * half + 1))
+    evaluate(sigma, 0.0, distance, -half, 2 * half + 1, heads, S, F)
 
 
 @driver
-def climb(level, count, weight, F, is_live, below, totals):
-    """Add what is below one node of a level."""
+def climb(level, count, weight, F, below, totals):
+    """Add what is below one node of a level; the last row of F is 1."""
     for k in range(count):
-        part = weight * F[level[k, 0], 0] if is_live else 1.0
+        part = weight * F[level[k, 0], 0]
         totals[0, k] += part * below[0, level[k, 1]]
         totals[1, k] += abs(part) * below[1, level[k, 1]]
-
-
-@driver
-def farthest(ranks, h, reach):
-    """The most nodes on one side of 0 of a latent variable, and one more."""
-    most = 0
-    for t in range(len(ranks)):
-        for j in range(ranks[t]):
-            most = max(most, int(reach[t] / h[t, j]))
-    return most + 1
 
 
 @driver
@@ -241,14 +251,20 @@ def norm(row, count):
 
 
 @entry
-def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out):
-    """The sums of each set of two samples, those of its tree on top, and of absolute values."""
+def pairs(
+    sigma, orders, B, ranks, h, reach, centre, which, heads, trees, all_counts, half, spacing, out,
+):
+    """The sums of each set of two samples, those of its tree on top, and of absolute values.
+
+    A latent variable has fewer than `centre` nodes on either side of 0.
+    """
     levels, single = trees.shape[1], heads.shape[1] == 1
+    begin = levels - B.shape[1]
     for k in range(len(heads)):
         single = single and heads[k, 0] >= 0
-    centre = farthest(ranks, h, reach)
     weights = np.empty((levels, 2 * centre + 1))
-    S, F = np.empty(($orders, 2 * centre + 1)), np.empty((len(heads), 2 * centre + 1))
+    S, F = np.empty((orders, 2 * centre + 1)), np.empty((len(heads), 2 * centre + 1))
+    at_node, of_node = np.empty((orders, 1)), np.ones((len(heads) + 1, 1))
     steps, slopes = np.empty(levels), np.empty((levels, levels))
     totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
@@ -257,7 +273,7 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
             put(math.nan, out[1, t])
             continue
         tree, counts = trees[which[t]], all_counts[which[t]]
-        place(B[t], ranks[t], h[t], half, 2, steps, slopes, weights, centre)
+        place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
         most = int(reach[t] / steps[2]) if ranks[t] > 0 else 0
         put(0.0, totals[2, 0])
         put(0.0, totals[2, 1])
@@ -265,20 +281,25 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
             left = max(reach[t] * reach[t] - (steps[2] * i) ** 2, 0.0)
             last = int(math.sqrt(left) / steps[3]) if ranks[t] > 1 else 0
             count = 2 * last + 1
-            evaluate(slopes[3, 2] * i, slopes[3, 3], -last, count, heads, S, F, not single)
+            if single:
+                sigma(slopes[3, 2] * i, slopes[3, 3], -last, count, S)
+            else:
+                evaluate(sigma, slopes[3, 2] * i, slopes[3, 3], -last, count, heads, S, F)
             for k in range(counts[3]):
                 head = tree[3, k, 0]
                 row = S[heads[head, 0]] if single else F[head]
                 found = weighted(row, weights[3], centre - last, count)
                 totals[3, 0, k], totals[3, 1, k] = found
-            evaluate(0.0, slopes[2, 2], i, 1, heads, S, F, True)
-            climb(tree[2], counts[2], weights[2, centre + i], F, True, totals[3], totals[2])
+            evaluate(sigma, 0.0, slopes[2, 2], i, at_node.shape[1], heads, at_node, of_node)
+            climb(tree[2], counts[2], weights[2, centre + i], of_node, totals[3], totals[2])
         copied(totals[2, 0], out[0, t])
         copied(totals[2, 1], out[1, t])
 
 
 @entry
-def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out):
+def sums(
+    sigma, orders, B, ranks, h, reach, centre, which, heads, trees, all_counts, half, spacing, out,
+):
     """The sums of each set of three or four samples, as `pairs`.
 
     The samples have the last levels; the first of four has one node where they are three. The last
@@ -286,9 +307,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
     """
     levels, products = trees.shape[1], len(heads)
     begin = levels - B.shape[1]
-    centre = farthest(ranks, h, reach)
     weights, of_row = np.empty((levels, 2 * centre + 1)), np.empty(2 * centre + 1)
-    S, F = np.empty(($orders, 1)), np.empty((products, 1))
+    S, F = np.empty((orders, 1)), np.ones((products + 1, 1))
     room = products, 2 * centre + $lanes
     C, G, A = np.empty(room), np.empty(room), np.empty(room)
     steps, slopes = np.empty(levels), np.empty((levels, levels))
@@ -320,7 +340,7 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
             rough[wider + first] += weight * (1.0 - (at - first))
             rough[wider + first + 1] += weight * (at - first)
         whole = last_half + wider
-        of_orders = np.empty(($orders, 2 * max(own_half, whole) + 1))
+        of_orders = np.empty((orders, 2 * max(own_half, whole) + 1))
         values = np.zeros((products, 2 * max(own_half, whole) + 4))
         row, in_order = np.empty(last_size), np.empty(2 * wider + 4, np.uint64)
         for n in range(2 * wider + 4):
@@ -328,10 +348,10 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
         own_table = np.zeros((products, own_size + $lanes + 2 * max(own_stride, 1)))
         last_table = np.zeros((products, last_size + $lanes + 2 * max(last_stride, 1)))
         last_sizes = np.zeros(last_table.shape)
-        evaluate(0.0, own, -own_half, own_size, heads, of_orders, values, True)
+        evaluate(sigma, 0.0, own, -own_half, own_size, heads, of_orders, values)
         for k in range(products):
             laid(values[k], own_size, own_stride, own_table[k])
-        evaluate(0.0, last, -whole, 2 * whole + 1, heads, of_orders, values, True)
+        evaluate(sigma, 0.0, last, -whole, 2 * whole + 1, heads, of_orders, values)
         for k in range(products):
             weighed(values[k], in_order, smooth, last_size, row)
             laid(row, last_size, last_stride, last_table[k])
@@ -354,23 +374,23 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
                 mean = slopes[2, 0] * i0 + slopes[2, 1] * i1 - slopes[2, 2] * n2
                 at, slope = mean / own + own_half, slopes[2, 2] / own
                 size = own_size
-                along(own_table, $before, size, own_stride, at, slope, count, of_points, begins, C)
+                along(own_table, size, own_stride, at, slope, count, of_points, begins, C)
                 mean = slopes[3, 0] * i0 + slopes[3, 1] * i1 - slopes[3, 2] * n2
                 at, slope, size = mean / last + last_half, slopes[3, 2] / last, last_size
                 by = last_stride
-                along(last_table, $before, size, by, at, slope, count, of_points, begins, G)
-                along(last_sizes, 0, size, by, at, slope, count, of_line, begins, A)
+                along(last_table, size, by, at, slope, count, of_points, begins, G)
+                along(last_sizes, size, by, at, slope, count, of_line, begins, A)
                 for n in range(count):
                     of_row[n] = weights[2, centre - n2 + n]
                 for k in range(counts[2]):
                     one, other = tree[2, k, 0], tree[3, tree[2, k, 1], 0]
                     found = joined(of_row[:count], C[one], G[other], A[other])
                     totals[2, 0, k], totals[2, 1, k] = found
-                evaluate(slopes[1, 0] * i0, slopes[1, 1], i1, 1, heads, S, F, True)
-                climb(tree[1], counts[1], weights[1, centre + i1], F, True, totals[2], totals[1])
+                evaluate(sigma, slopes[1, 0] * i0, slopes[1, 1], i1, S.shape[1], heads, S, F)
+                climb(tree[1], counts[1], weights[1, centre + i1], F, totals[2], totals[1])
             if begin == 0:
-                evaluate(0.0, slopes[0, 0], i0, 1, heads, S, F, True)
-            climb(tree[0], counts[0], weights[0, centre + i0], F, begin == 0, totals[1], totals[0])
+                evaluate(sigma, 0.0, slopes[0, 0], i0, S.shape[1], heads, S, F)
+            climb(tree[0], counts[0], weights[0, centre + i0], F, totals[1], totals[0])
         copied(totals[0, 0], out[0, t])
         copied(totals[0, 1], out[1, t])
 '''

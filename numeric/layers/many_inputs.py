@@ -72,7 +72,9 @@ class Crowd:
         self._d = d = len(products[0])
         heads = sorted({head for each in products for head in each})
         highest = max((order for head in heads for order in head), default=0)
-        self._kernels = many_input_sums.kernels(activation, highest + -(highest + 1) % _ROUND)
+        highest += -(highest + 1) % _ROUND
+        self._sigma = many_input_sums.derivatives(activation, highest), highest + 1
+        self._kernels = many_input_sums.kernels()
         self._heads = np.full((len(heads), max(1, *map(len, heads))), -1)
         for row, head in zip(self._heads, heads, strict=True):
             row[: len(head)] = head
@@ -193,7 +195,11 @@ class Crowd:
         half = self._rule.half
         spacing = self._spacing(B, rule)
         sums = self._kernels.pairs if self._d == 2 else self._kernels.sums
-        sums(B, live, rule.h, rule.reach, tree, *shapes, half, spacing, values)
+        used = np.arange(self._d) < live[:, None]
+        nodes = np.where(used, rule.reach[:, None] / np.where(used, rule.h, 1.0), 0.0)
+        centre = 1 + int(nodes.max(initial=0.0))
+        given = B, live, rule.h, rule.reach, centre, tree
+        sums(*self._sigma, *given, *shapes, half, spacing, values)
         found = np.take_along_axis(values, self._roots[tree][None], axis=2)
         return np.ascontiguousarray(np.swapaxes(found, 1, 2))
 
@@ -217,7 +223,7 @@ class Crowd:
         mostly are `near` 0, relative to what is there."""
         half = 2 * (math.ceil(far / spacing) + POINTS)
         values = np.empty((len(self._heads), 2 * half + 1))
-        self._kernels.on_grid(0.5 * spacing, half, self._heads, values)
+        self._kernels.on_grid(*self._sigma, 0.5 * spacing, half, self._heads, values)
         windows = sliding_window_view(values[:, ::2], POINTS, axis=1)
         between = values[:, POINTS - 1 : 1 - POINTS : 2]
         at = np.arange(POINTS) - 0.5 * (POINTS - 1)

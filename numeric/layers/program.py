@@ -143,6 +143,12 @@ class Table:
         return np.asarray(self._first)
 
     @property
+    def everywhere(self) -> Places:
+        """`places` for every entry, (monomials, factors, entries)."""
+        parts = [self._places(begin) for begin in range(0, self.size, self._step)]
+        return np.concatenate(parts, axis=-1)
+
+    @property
     def coefficients(self) -> Array:
         """Of each monomial."""
         return np.asarray(self._coefficients[:, 0])

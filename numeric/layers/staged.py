@@ -97,6 +97,21 @@ class StagedLayers:
         return passage.groups[0]
 
     @property
+    def starts(self) -> Sequence[Passage]:
+        """What leads from the inputs to layer 1."""
+        return self._starts
+
+    @property
+    def chains(self) -> Sequence[Sequence[Passage]]:
+        """The stages of each distinct layer, and of each readout."""
+        return [*self._layers, *self._readouts]
+
+    def at(self, layer: int) -> Passage:
+        """The one stage between this layer, 1, 2, …, and the next."""
+        (found,) = self._layers[self._order[layer - 1] if self._order else 0]
+        return found
+
+    @property
     def _all(self) -> list[Passage]:
         return [*chain(*self._layers, *self._readouts)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 from typing import TypeAlias
 
@@ -260,6 +261,32 @@ class Stage:
             parts.append(part if self._keep is None else _scaled(part, p**-met))
             begin += group.count
         return Parts(parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if brackets at one kernel, tensors and numbers are all that is multiplied."""
+        known = self._responses or self._pooled or self._keep or self._batch
+        return not known and len(self.groups) < 2 and isinstance(self.tables, Tables)
+
+    def of_sets(self, tensors: Sequence[Array], parameters: Array, brackets: Array | None) -> Array:
+        """What the tables multiply, of many sets of m samples: (places, copies + 1, sets).
+
+        Arguments:
+            tensors: those before the stage, sizes last: (entries, copies + 1, sets) each.
+            parameters: (copies, parameters).
+            brackets: the averages at the one kernel, and a 0 behind them: (averages + 1, copies +
+                1, sets); None where there are none.
+        """
+        shape = tensors[0].shape[1:]
+        values = np.array(self._values(parameters[0]), float)
+        numbers = np.concatenate([values, 1.0 / values])
+        known = stacked(with_sizes(parameters)).T[:, :, None], numbers[:, None, None]
+        first, second = (np.broadcast_to(each, (len(each), *shape)) for each in known)
+        parts = [first, *tensors, second]
+        for sums in self._sums:
+            assert brackets is not None
+            parts.append(reduce(np.add, (brackets[part] for part in sums)))
+        return np.concatenate(parts)
 
     def known(self, before: Estimate, parameters: Array) -> Known:
         """Of each atom and its exponent: its array at one copy, and the label of each axis."""

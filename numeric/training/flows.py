@@ -6,7 +6,7 @@ flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -15,11 +15,13 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.engine.orbits import Exchangeable
+from derive.engine.tensors import named
 from derive.engine.trees import H, Z
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
+from derive.work.resources import check_memory
 
 from ..arrays import Array
 from ..flows import behind_last
@@ -51,6 +53,7 @@ def flow(
     *,
     half: bool = True,
     width: int | None = None,
+    only: Iterable[str] | None = None,
 ) -> xarray.Dataset:
     """Mean, covariance, tangent kernel and loss of networks trained by full-batch descent.
 
@@ -61,7 +64,7 @@ def flow(
 
     λ_b for biases and λ_W/n_in for weights (source 000, eqs. 6.2, 6.3): the loss is summed, not
     averaged, and half the square unless `half` is False. Derived in `derive.training`, exact in η.
-    Memory grows as the fourth power of the samples, and not with depth.
+    Time and memory grow as the fourth power of the samples; memory does not grow with depth.
 
     Arguments:
         net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
@@ -79,6 +82,9 @@ def flow(
         outputs: of the network; as many as the targets have by default.
         half: whether L has the ½.
         width: as that of `numeric.flow`.
+        only: the averages that are wanted, of "prediction", "covariance" and "ntk"; all by default.
+            Without the covariance, and the loss, which needs it, many inputs take a third of the
+            time.
 
     Returns:
         The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
@@ -107,7 +113,7 @@ def flow(
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", bent.name, wanted)
     check_branches(net, depth)
-    half = flag("half", half)
+    half, asked = flag("half", half), _wanted(only)
     data = given(net, inputs, targets, test, outputs)
     check_readout(net, data.targets.shape[1], depth)
     if isinstance(inputs, Exchangeable):
@@ -119,7 +125,11 @@ def flow(
     times = checked_steps(steps, continuous=rate == 0)
     what = f"training on {len(data.targets)} inputs"
     with telling(what, data.samples**4 * 1e-4):
-        names = averages.tensors(group)
+        names = tuple({*averages.tensors(group, asked), *map(named, ("K", "Theta"))})
+        names = tuple(sorted(names, key=lambda name: name.label))
+        rank = sum(len(name.subscripts) == 4 for name in names)
+        held = 8 * (3 * rank + _WORK) * data.samples**4
+        check_memory("inputs", f"{data.samples} inputs", held, f"training on {data.samples} inputs")
         if isinstance(inputs, Exchangeable):
             table = tensors_of(net, inputs, depth, names, width=width).isel(layer=[-1])
             found_of = {
@@ -137,7 +147,9 @@ def flow(
         _check_sizes(theta, scaled)
         _check_stable(theta, scaled, eta, half)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = with_errors(values, errors, lambda moved: _averages(moved, scaled, group))
+            found = with_errors(
+                values, errors, lambda moved: _averages(moved, scaled, group, asked)
+            )
         if not all(np.isfinite(each).all() for each in found.values()):
             if rate * theta.max() >= 2:
                 wanted = f"below {_least(theta, half):.6g}, or fewer steps: descent diverges"
@@ -159,6 +171,9 @@ def flow(
 
 
 _TWINS = "", "_error"
+
+_WORK = 4
+"""Tensors that are made beside those that are held, their errors, and they by labels."""
 
 _POWERS = 1e90
 """Of whose third power, that of Θ in ddH, or its inverse's, products are doubles."""
@@ -221,19 +236,34 @@ def _sizes(
     return sizes
 
 
-def _averages(values: dict[str, Array], problem: _Problem, group: str) -> dict[str, Array]:
+def _wanted(only: Iterable[str] | None) -> tuple[str, ...]:
+    """The averages that are asked for, in their own order."""
+    every = tuple(averages.OUTPUTS)
+    if only is None:
+        return every
+    names = [only] if isinstance(only, str) else list(only)
+    if unknown := [name for name in names if name not in every]:
+        raise InputError("only", unknown[0], f"some of {', '.join(every)}")
+    return tuple(name for name in every if name in names)
+
+
+def _averages(
+    values: Mapping[str, Array], problem: _Problem, group: str, wanted: Sequence[str]
+) -> dict[str, Array]:
     made = Descended(values, *problem)
     found = made.averages(
         {
-            f"{name}{ending}": (output.average(group), order)
-            for name, output in averages.OUTPUTS.items()
+            f"{name}{ending}": (averages.OUTPUTS[name].average(group), order)
+            for name in wanted
             for ending, order in (("", 0), ("1", 1))
         }
     )
+    if "prediction" not in wanted:
+        return found
     training = slice(made.training)
     off = found["prediction"][:, training]
     found["prediction"] = made.leading
-    for ending in ("", "1"):
+    for ending in ("", "1") if "covariance" in wanted else ():
         spread = np.einsum("taaii->t", found[f"covariance{ending}"][:, training, training])
         shift = found[f"prediction{ending}"][:, training] if ending else off / 2
         found[f"loss{ending}"] = spread / 2 + np.einsum("tai,tai->t", off, shift)

@@ -5,6 +5,7 @@ posterior(net, inputs, targets, test, depth=4, noise=0.01)["prediction1"]
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ class _Basis(NamedTuple):
 
 
 def _moments(
-    tensors: dict[str, Array], targets: Array, noise: float, group: str
+    tensors: Mapping[str, Array], targets: Array, noise: float, group: str
 ) -> dict[str, Array]:
     training = len(targets)
     basis = _Basis.of(tensors["K"], training, noise)
@@ -179,7 +180,7 @@ def _moments(
     return found
 
 
-def _term(term: inference.Term, tensors: dict[str, Array], y: Array, c: Array) -> Array:
+def _term(term: inference.Term, tensors: Mapping[str, Array], y: Array, c: Array) -> Array:
     """One term, (samples …, outputs …) of the free labels."""
     training, outputs = y.shape
     first = term.free + len(term.inverses)

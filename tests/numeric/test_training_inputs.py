@@ -5,7 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from derive import Network
+from derive import Network, Rademacher
+from derive.errors import InputError
 from numeric import flow
 from numeric.training import flow as trained
 
@@ -15,10 +16,19 @@ X, Y = RNG.normal(size=(16, 6)) / 1.5, RNG.normal(size=16)
 RATE, STEPS = 0.02, [0, 3, 20]
 
 
-def test_inputs_that_nothing_is_trained_on_change_no_other():
-    """Many inputs take another road through the layers than few."""
-    few = trained(NET, X[:3], Y[:3], X[3], 3, RATE, STEPS)
-    many = trained(NET, X[:3], Y[:3], X[3:9], 3, RATE, STEPS)
+CASES = {
+    "dense": (NET, 3),
+    "of one layer": (NET, 2),
+    "orthogonal, C by layer": (Network("sin", "orthogonal", C_b=lambda layer: 0.1 * layer), 4),
+    "entries": (Network("tanh", Rademacher(), C_b=0.1), 3),
+}
+
+
+@pytest.mark.parametrize(("net", "depth"), CASES.values(), ids=CASES)
+def test_inputs_that_nothing_is_trained_on_change_no_other(net, depth):
+    """Many inputs go down the layers set by set, few all at once."""
+    few = trained(net, X[:3], Y[:3], X[3], depth, RATE, STEPS)
+    many = trained(net, X[:3], Y[:3], X[3:9], depth, RATE, STEPS)
     for name in ("prediction1", "covariance1", "ntk1", "loss1"):
         shared = many.isel(dict.fromkeys(set(few[name].dims) - {"step"}, slice(4)))
         error = shared[f"{name}_error"] + few[f"{name}_error"]
@@ -39,8 +49,30 @@ def test_at_the_start_the_outputs_are_those_of_the_last_layer():
         assert table[name].to_numpy() == pytest.approx(tensors[tensor].to_numpy(), rel=1e-9)
 
 
-def test_sixteen_inputs_take_a_few_hundred_arrays_of_four_of_them():
-    """525 when all layers and all brackets were held at a time."""
+def test_averages_that_are_asked_for_alone_are_those_of_the_whole_table():
+    given = NET, X[:7], Y[:7], X[7:9], 3, RATE, STEPS
+    whole = trained(*given)
+    for only in ("prediction", ("ntk",), ["ntk", "prediction"], ("covariance", "prediction")):
+        table = trained(*given, only=only)
+        asked = {only} if isinstance(only, str) else set(only)
+        loss = {"loss"} if asked == {"covariance", "prediction"} else set()
+        names = {f"{name}{end}" for name in asked | loss for end in ("", "1")}
+        assert {name for name in table.data_vars if "_" not in name} == names
+        for name in names:
+            error = whole[f"{name}_error"] + table[f"{name}_error"]
+            assert (abs(table[name] - whole[name]) <= error + 1e-14).all()
+    with pytest.raises(InputError, match="only: got 'loss'"):
+        trained(*given, only=["loss"])
+
+
+def test_what_no_machine_holds_is_refused():
+    many = np.random.default_rng(5).normal(size=(400, 6))
+    with pytest.raises(InputError, match=r"inputs: .*400 inputs would take"):
+        trained(NET, many, many[:, 0], None, 3, RATE, STEPS)
+
+
+def test_sixteen_inputs_take_a_hundred_arrays_of_four_of_them():
+    """525 when all layers and all brackets were held at a time, 250 with those of one layer."""
     trained(NET, X[:9], Y[:9], None, 3, RATE, STEPS)  # what is kept for any inputs
     tracemalloc.start()
     try:
@@ -48,4 +80,4 @@ def test_sixteen_inputs_take_a_few_hundred_arrays_of_four_of_them():
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 260 * 8 * 16**4
+    assert most < 130 * 8 * 16**4
