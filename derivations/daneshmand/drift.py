@@ -104,8 +104,7 @@ def theorem_5(sampling: Sampling) -> Verdict:
         for width in widths:
             C = ensembles.grams(width, size, 1, draws, sampling.seed, inputs=inputs)[:, 0] / size
             beyond = width * (C[:, -1, -1] - np.linalg.eigvalsh(C)[:, 0])
-            about = {"width": width, "blocks": draws}
-            tables.append(layout.table([1], about, beyond=layout.averaged(beyond)))
+            tables.append(ensembles.means(width, [1], beyond=beyond))
         C = ensembles.grams(100, size, 1, draws, sampling.seed, inputs=inputs)[:, 0] / size
         sample, se = layout.averaged(np.asarray(1 / size - np.linalg.eigvalsh(C)[:, 0]))
         rate = 1 - fmpq(2 * size, size + 2) * eigenvalues[-1]
@@ -332,8 +331,7 @@ def bound_at_depth(sampling: Sampling) -> Verdict:
     gaps = np.sqrt(squares).mean(axis=0)
     bound_ = 2 * (1 - 2 * lowest / 3) ** np.arange(depth) + 3 * size / (lowest * np.sqrt(width))
     early = [1, 2, 4]
-    value, se = layout.averaged(squares[:, np.array(early) - 1])
-    found = layout.table(early, {"width": width, "blocks": 100}, gap_sq=(value, se))
+    found = ensembles.means(width, early, gap_sq=squares[:, np.array(early) - 1])
     theory = large_width.transient(inputs, width, depth)[np.array(early) - 1]
     return both(
         sampled(compare(layout.table(early, gap_sq=theory), found, sampling.false_alarms)),
