@@ -20,7 +20,7 @@ from itertools import islice
 import mpmath
 import numpy as np
 import sympy
-from flint import acb, arb, ctx, fmpq
+from flint import arb, ctx, fmpq
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint, observed, sampled
@@ -142,7 +142,7 @@ def drift_with_alpha() -> Verdict:
     )
     size = 9
     least = next(two_valued(size, Fraction(98, 100)))
-    after = mean_of_smallest(size, least)
+    after = bounds.mean_of_smallest(size, least)
     slope = 1 - fmpq(2, 3) * fmpq(99, 100) * least.sqrt()
     left, right = fmpq(1, size) - after, slope * (fmpq(1, size) - least)
     if not bool(left > right):
@@ -208,19 +208,12 @@ def stability() -> Verdict:
 
 
 # %%
-def mean_of_smallest(size: int, least: arb) -> arb:
-    """p_n at λ_n = least with the other eigenvalues equal."""
-    other = (1 - least) / (size - 1)
-    series = acb(1 - other / least).hypgeom_2f1(1, fmpq(size - 1, 2), fmpq(size, 2) + 1)
-    return series.real / size
-
-
 def two_valued(size: int, start: Fraction) -> Iterator[arb]:
     """λ_n of layers 0, 1, … at d = ∞ from λ_n = start/n, the other eigenvalues equal."""
     least = arb(fmpq(start.numerator, start.denominator)) / size
     while True:
         yield least
-        least = mean_of_smallest(size, least)
+        least = bounds.mean_of_smallest(size, least)
 
 
 def _midpoints(printed: arb, derived: arb) -> tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]:
@@ -253,7 +246,7 @@ def one_number() -> Verdict:
             eigenvalues = bounds.spectrum([other] * (size - 1) + [part])
             least = next(two_valued(size, part))
             pairs = (
-                (mean_of_smallest(size, least), bounds.mean_spectrum(eigenvalues)[-1]),
+                (bounds.mean_of_smallest(size, least), bounds.mean_spectrum(eigenvalues)[-1]),
                 (gap(size, least), bounds.gap(eigenvalues)),
                 (distance(size, least), bounds.distance(eigenvalues)),
             )
