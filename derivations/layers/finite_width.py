@@ -95,11 +95,7 @@ def in_ensembles(
         ]
         theory = flow(net, INPUT, depth, tensors)
         comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(cases)))
-    labels = [
-        f"{net.layer}, {net.one_activation('a label')}, {net.one_law('a label').name}"
-        for net, _, _ in cases
-    ]
-    return sampled(comparisons, detail, {}, labels)
+    return sampled(comparisons, detail, {}, [str(net) for net, *_ in cases])
 
 
 # %% [markdown]
@@ -111,10 +107,9 @@ def in_ensembles(
 def without_norms(sampling: Sampling) -> Verdict:
     """Blocks and gates with a skip of 1/2, layers 2 to 6 after a Gaussian first one, one input; two
     widths extrapolated in 1/n."""
-    nets = [
-        Network(as_activation(name), weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
-        for layer, name, weights, bias, _ in SAMPLED
+    cases = [
+        (Network(name, weights, Gaussian(weights.C_W), C_b=bias, layer=layer), ["V"], draws)
+        for layer, name, weights, bias, draws in SAMPLED
     ]
-    cases = [(net, ["V"], case[-1]) for net, case in zip(nets, SAMPLED, strict=True)]
     told = "two widths each, n = 16 to 96, extrapolated"
     return in_ensembles(cases, DEPTH, sampling, told)
