@@ -27,7 +27,7 @@ from derivations.cli import BAD_INPUT, OK, main
 from derivations.daneshmand import ensembles as sampled_batchnorm
 from derivations.daneshmand import moments
 from derivations.day_kahn_roberts.breakdown import breakdown
-from derivations.moments import deep_linear, haar
+from derivations.moments import haar
 from derivations.verify import verify
 from derive import (
     BiInvariant,
@@ -391,10 +391,7 @@ def test_nothing_else_is_an_integer(call, value):
         (lambda: exact.cumulant("K", None, 2), "network"),
         (lambda: exact.component(["z", "z"], (0, 0.5), Network(activations.linear), 2), "neurons"),
         (lambda: exact.row_sum(None, 1, 4, 4), "weights"),
-        (lambda: deep_linear.coefficient(3, [4]), "samples"),
-        (lambda: deep_linear.pairing_matrix(2, [("a", 4, 4)]), "layers"),
         (lambda: linear.cumulants(["a", None]), "moments"),
-        (lambda: moments.noise_covariance(0), "width"),
         (lambda: compare(TABLE, TABLE, false_alarms="0.1"), "false_alarms"),
         (lambda: recursion("K", order=np.zeros(2)), "order"),
         (lambda: haar_moment([1, 1], [1, 1], 5, distinct=np.zeros(2)), "distinct"),

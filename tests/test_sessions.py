@@ -18,8 +18,6 @@ from matplotlib.figure import Figure
 import derive
 import numeric
 from derivations.day_kahn_roberts.breakdown import breakdown
-from derivations.moments import linear_laws
-from derivations.pennington import universality
 from derivations.verify import Check
 from derive import (
     BiInvariant,
@@ -71,10 +69,8 @@ SHOWN = {
     ),
     "slopes": lambda: symbolic.slope_law(TANH, 0.1),
     "a limit law": lambda: symbolic.limit("smooth", 0.5),
-    "a universality class": lambda: universality.classify(activations.hard_tanh),
     "a product of laws": lambda: symbolic.Atomic({0: 0.5, 2: 0.5}) * symbolic.Moments([1, 2]) * 3,
     "a power of a law": lambda: symbolic.Rational(sympy.Integer(1)) ** 3,
-    "a linear network's law": lambda: linear_laws.law([4, 2], Orthogonal()),
     "a fixed point": lambda: propagation.depth_scales(Network(TANH, Gaussian(2), C_b=0.1)),
     "a spectrum": lambda: spectra.limit("smooth", 0.5),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
@@ -56,57 +55,32 @@ def run(given: argparse.Namespace) -> int:
     title, spectrum = _spectrum(given)
     if given.precision is not None:
         return _to_digits(given, title, spectrum)
+    if not spectrum.has_density and (given.points or given.plot):
+        spectrum.density(1.0)  # which says why there is none
     atoms, exact = spectrum.atoms, spectrum.moments(given.moments)
-    if not spectrum.has_density:
-        return _without_density(given, title, spectrum)
-    edges = spectrum.edges
+    edges = spectrum.edges if spectrum.has_density else []
     print(title)
     for low, high in edges:
         print(f"density of JJ' on {low:.12g} ... {high:.12g}")
     for at, mass in atoms.items():
         print(f"atom at {at:.12g}, mass {mass:.12g}")
-    integrated = spectrum.integrated_moments(given.moments)
     for k, value in enumerate(exact, start=1):
         print(f"m_{k} = {value:.12g}")
-    worst = max(abs(integrated[1:] / exact - 1))
-    print(f"check: total mass 1 {integrated[0] - 1:+.1e}, moments integrated to {worst:.1e}")
+    if spectrum.has_density:
+        integrated = spectrum.integrated_moments(given.moments)
+        worst = max(abs(integrated[1:] / exact - 1))
+        print(f"check: total mass 1 {integrated[0] - 1:+.1e}, moments integrated to {worst:.1e}")
     curve = list(zip(*spectrum.curve(given.points), strict=True)) if given.points else []
     for at, density in curve:
         print(f"{at:.12g} {density:.12g}")
-    ends = [("edge", float(end), "") for pair in edges for end in pair]
-    _write(given, [*ends, *_known(spectrum, given.moments)], curve)
+    found: list[tuple[rows.Cell, ...]] = [("edge", float(e), "") for pair in edges for e in pair]
+    found += [("atom", float(at), float(mass)) for at, mass in atoms.items()]
+    found += [("moment", k, float(value)) for k, value in enumerate(exact, start=1)]
+    found += [("density", float(at), float(value)) for at, value in curve]
+    rows.are_written(given, ("quantity", "at", "value"), found)
     if given.plot is not None:
         plots.save(spectrum.plot(title), given.plot)
     return 0
-
-
-def _without_density(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int:
-    """Print what is known of a law by its moments and atoms; 0."""
-    for name in ("points", "plot"):
-        if getattr(given, name):
-            spectrum.density(1.0)  # which says why there is none
-    print(title)
-    for at, mass in spectrum.atoms.items():
-        print(f"atom at {at:.12g}, mass {mass:.12g}")
-    for k, value in enumerate(spectrum.moments(given.moments), start=1):
-        print(f"m_{k} = {value:.12g}")
-    _write(given, _known(spectrum, given.moments))
-    return 0
-
-
-def _known(spectrum: Spectrum, moments: int) -> list[tuple[rows.Cell, ...]]:
-    """Rows of the atoms with their masses, and of the moments."""
-    atoms = [("atom", float(at), float(mass)) for at, mass in spectrum.atoms.items()]
-    return [*atoms, *(("moment", k, float(m)) for k, m in enumerate(spectrum.moments(moments), 1))]
-
-
-def _write(
-    given: argparse.Namespace,
-    known: Sequence[tuple[rows.Cell, ...]],
-    curve: Iterable[tuple[float, float]] = (),
-) -> None:
-    points = [("density", float(at), float(value)) for at, value in curve]
-    rows.are_written(given, ("quantity", "at", "value"), [*known, *points])
 
 
 def _to_digits(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int:

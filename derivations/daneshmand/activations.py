@@ -132,10 +132,9 @@ def fluctuations(sampling: Sampling) -> Verdict:
             )
             C = C[:, 20:] / size
             mean = C.mean(axis=(0, 1))
-            value, se = layout.averaged(width * ((C - mean) ** 2).sum(axis=(2, 3)).mean(axis=1))
-            about: dict[str, int | str] = {"width": width, "blocks": draws, "network": name}
-            tables.append(layout.table([depth], about, L2=(value, se)))
-            shown.append((value, se))
+            squares = width * ((C - mean) ** 2).sum(axis=(2, 3)).mean(axis=1)
+            tables.append(ensembles.means(width, [depth], L2=squares))
+            shown.append([tables[-1][each].item() for each in ("L2", "L2_se")])
         flowed = layout.table([depth], L2=theory)
         comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
         labels.append(f"{name}{', centered' if centered else ''}")
@@ -186,9 +185,8 @@ def figure_six(sampling: Sampling) -> Verdict:
             wide, batch, depth, draws, sampling.seed, activations.relu, True, inputs=inputs
         )
         gaps = ensembles.gap_squared(C)
-        late, se = layout.averaged(wide * (gaps[:, 20:].mean(axis=1) - fixed))
-        about = {"width": wide, "blocks": draws, "network": "relu"}
-        tables.append(layout.table([depth], about, V2=(late, se)))
+        late = wide * (gaps[:, 20:].mean(axis=1) - fixed)
+        tables.append(ensembles.means(wide, [depth], V2=late))
     # centered rows: V² = L² + V_fixed², because tr C = 1 and C 1 = 0 leave no room for a cross term
     flowed = layout.table([depth], V2=deviation)
     return sampled(
@@ -287,9 +285,8 @@ def figure_three(sampling: Sampling) -> Verdict:
     for batch in (8, 12, 18, 27):
         C = ensembles.grams(batch**2 // 2, batch, 100, draws, sampling.seed, inputs=np.eye(batch))
         x = np.linalg.eigvalsh(C[:, 50::2])
-        second, third = (layout.averaged((x**k).mean(axis=(1, 2))) for k in (2, 3))
-        about = {"width": batch, "blocks": draws}
-        tables.append(layout.table([100], about, m2=second, m3=third))
+        second, third = ((x**k).mean(axis=(1, 2)) for k in (2, 3))
+        tables.append(ensembles.means(batch, [100], m2=second, m3=third))
     gamma = 0.5
     flowed = layout.table([100], m2=1 + gamma, m3=1 + 3 * gamma + gamma**2)
     law = sampled(

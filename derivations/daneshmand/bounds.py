@@ -94,6 +94,13 @@ def _mixed(ratio: fmpq, square: acb) -> acb:
     return square + (1 - square) * ratio
 
 
+def mean_of_smallest(size: int, least: arb) -> arb:
+    """p_n at λ_n = least with the other eigenvalues equal."""
+    other = (1 - least) / (size - 1)
+    series = acb(1 - other / least).hypgeom_2f1(1, fmpq(size - 1, 2), fmpq(size, 2) + 1)
+    return series.real / size
+
+
 def lemma_2(eigenvalues: Spectrum) -> Bound:
     """Σ(σ_i − 1/√n)² ≤ n V², the last step but one of its proof, which gives 2n V with V ≤ 1."""
     return Bound(distance(eigenvalues), len(eigenvalues) * gap(eigenvalues) ** 2)

@@ -409,16 +409,16 @@ def figure_two(sampling: Sampling) -> Verdict:
     left.set(xlabel="layer", ylabel="V", yscale="log", title="d = 1000, n = 10, 20 networks")
     widths = (100, 200, 400, 800, 1600)
     share = sampling.false_alarms / (len(widths) + 1)
-    means, rows = [], [compare(falling, many, share, degree=1)]
+    tables, rows = [], [compare(falling, many, share, degree=1)]
     for width in widths:
         C = ensembles.grams(width, batch, 600, 20, sampling.seed, inputs=inputs)
         gaps = np.sqrt(ensembles.gap_squared(C))
-        means.append(layout.averaged(gaps[:, 100:].mean(axis=1)))
+        tables.append(ensembles.means(width, [600], gap=gaps[:, 100:].mean(axis=1)))
         theory = float(batchnorm.stationary_gap(1).subs({n: batch, d: width}).evalf())
-        table = layout.table([600], {"width": width, "blocks": 20}, gap=means[-1])
         flowed = layout.table([600], gap=theory)
-        rows.append(compare(flowed, table, share))
-    values, errors = np.array(means).T
+        rows.append(compare(flowed, tables[-1], share))
+    shown = [[each[name].item() for each in tables] for name in ("gap", "gap_se")]
+    values, errors = np.array(shown)
     law = [
         float(batchnorm.stationary_gap(1).subs({n: batch, d: width}).evalf()) for width in widths
     ]

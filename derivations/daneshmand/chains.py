@@ -6,14 +6,16 @@ square 1 (source 003, appendix G). No weight matrix is built (`chain_kernels`).
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from types import ModuleType
+from typing import Any
 
 import numba
 import numpy as np
+import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derivations.daneshmand import chain_kernels
@@ -28,12 +30,16 @@ from numeric.checks import checked_inputs
 from numeric.emit import fastmath, printer
 from numeric.emit.kernels import load_kernels
 from numeric.random import lazy, philox
-from numeric.runs.work import Sharing
+from numeric.runs import chunks
+from numeric.runs.directory import digest
+from numeric.runs.work import RowsWork, Sharing
 
 _RATE = 1e9
 """Multiplications in a second."""
 _BREATH = 0.2
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
+_HELD = 1 << 19
+"""Numbers of Gram matrices in a chunk."""
 
 _ACTIVATE = '''\
 @scalar
@@ -122,19 +128,17 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """An ensemble of normalised networks: what the samplers need, all of it checked.
+class Chain(RowsWork):
+    """An ensemble of normalised networks, all of it checked: V² of each layer, or Gram matrices.
 
     Attributes:
-        width: d.
-        batch: n.
-        depth: layers of preactivations, counted from 1.
-        draws: networks.
-        seed: 0 … 2^64 − 1.
+        width, batch, depth: d, n, and layers of preactivations, counted from 1.
+        draws, seed: networks.
         activation: σ.
         centered: whether rows lose their mean over the batch.
         normalised: whether they have mean square 1.
         inputs: (batch, n_0).
+        grams: whether the Gram matrices are observed.
     """
 
     width: int
@@ -146,36 +150,64 @@ class Chain:
     centered: bool
     normalised: bool
     inputs: Array
+    grams: bool
 
     def __str__(self) -> str:
         sizes = f"{number(self.width)} neurons, {number(self.batch)} samples"
         return f"{number(self.draws)} networks of {number(self.depth)} layers, {sizes}"
 
     @property
-    def module(self) -> ModuleType:
-        """The activation, compiled."""
-        return kernels(self.activation)
+    def chunk(self) -> int:
+        """A power of two, of about a second's work and no more Gram matrices than can be held."""
+        affordable = min(1024, max(1, int(1 / self.draw_seconds)))
+        if self.grams:
+            affordable = min(affordable, max(1, _HELD // (self.depth * self.batch**2)))
+        return 1 << (affordable.bit_length() - 1)
 
-    @cached_property
-    def key(self) -> NDArray[np.uint64]:
-        """Of the random numbers: other widths and batches are independent."""
-        return philox.stream_key(self.seed, self.width, self.batch)
+    @property
+    def threads(self) -> int:
+        """Those of numba."""
+        return int(numba.get_num_threads())
 
-    def run(
-        self, start: int, stop: int, keep: bool, shared: Sharing | None = None
-    ) -> tuple[Array, Array]:
-        """V² (draws, depth) of the draws start … stop − 1; if kept, Gram matrices (draws, depth, n,
-        n)."""
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, depth), or (draws, depth, n, n)."""
+        return (draws, self.depth, *((self.batch,) * 2 if self.grams else ()))
+
+    def manifest(self) -> dict[str, Any]:
+        """The chain but for how many draws, and what is observed."""
+        return {
+            "sampler": "batchnorm gram",
+            "observed": "grams" if self.grams else "gaps",
+            "activation": sympy.srepr(self.activation.expr),
+            "width": self.width,
+            "batch": self.batch,
+            "depth": self.depth,
+            "seed": self.seed,
+            "centered": self.centered,
+            "normalised": self.normalised,
+            "inputs": f"{self.inputs.shape} {digest(self.inputs)}",
+            "chunk": self.chunk,
+        }
+
+    def sampled(self, options: chunks.Options, copies: int) -> Array:
+        """All draws, one below the other; InputError where so many copies do not fit in memory."""
+        numbers = copies * math.prod(self.shape(self.draws))
+        check_memory("depth, draws", f"{self.depth}, {self.draws}", 8 * numbers, str(self))
+        return chunks.rows(self, options, f"sampling {self}", self.seconds / self.threads)
+
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
+        """The observables of these draws, one below the other."""
+        keep = self.grams
         gaps = np.empty((stop - start, self.depth))
-        shape = (stop - start if keep else 0, self.depth, self.batch, self.batch)
-        grams = np.empty(shape)
+        grams = np.empty((stop - start if keep else 0, self.depth, self.batch, self.batch))
         R0 = self._first_factor()
         linear = self.activation.expr == activations.z
         scale = float(1.0 / np.sqrt(self.width))
         options = (linear, self.normalised, self.centered, scale)
 
         budget = max(1, int(_BREATH / self._use_seconds))
-        advance, activate = _chain().advance, self.module.activate
+        advance, activate = _chain().advance, kernels(self.activation).activate
+        key = philox.stream_key(self.seed, self.width, self.batch)  # another for other sizes
         shared = shared or Sharing()
         pool, given_up = shared.pool, shared.given_up
 
@@ -183,7 +215,7 @@ class Chain:
             found = gaps[rows], grams[rows] if keep else grams
             sizes, state = (self.depth, self.width), np.empty((3, self.batch, self.batch))
             position = np.zeros(4, np.int64)
-            fixed = (R0, rows + start, sizes, options, self.key, *found, state, position)
+            fixed = (R0, rows + start, sizes, options, key, *found, state, position)
             while position[0] < rows.size and not given_up.is_set():
                 advance(*fixed, budget, activate)
             gaps[rows] = found[0]
@@ -203,7 +235,7 @@ class Chain:
             raise CancelledError
         if not np.isfinite(gaps).all():
             raise InputError("activation", self.activation.name, "rows that do not vanish or grow")
-        return gaps, grams
+        return grams if keep else gaps
 
     @property
     def _use_seconds(self) -> float:
@@ -244,15 +276,11 @@ def checked_chain(
     centered: bool,
     normalised: bool,
     inputs: ArrayLike | None,
+    grams: bool,
     kept: bool = False,
 ) -> Chain:
-    """The chain that `simulate` samples; raises InputError.
-
-    Arguments:
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
-            `simulate`.
-        kept: whether it may take more than a day.
-    """
+    """The chain of `ensembles.simulate`'s arguments; InputError, also unless `kept` for a day's
+    work."""
     width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
     batch = as_integer("batch", batch, 2)
     check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")
@@ -270,10 +298,10 @@ def checked_chain(
             raise InputError(
                 "inputs", Words(f"shape {X.shape}"), f"{batch} rows, one for each sample"
             )
-    chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
+    chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X, grams)
     got = f"{width}, {batch}, {depth}, {draws}"
     if not kept:
-        seconds = chain.seconds // numba.get_num_threads()
+        seconds = chain.seconds // chain.threads
         check_time("width, batch, depth, draws", got, seconds, str(chain))
     return chain
 

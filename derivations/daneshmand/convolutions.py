@@ -19,7 +19,14 @@ import numpy as np
 from scipy import signal, special
 
 from derivations.claims import Sampling, Verdict, both, claim, close, misprint, observed
-from derivations.daneshmand.modules import BatchNorm, Convolution, ReLU, fold, outputs, unfold
+from derivations.daneshmand.modules import (
+    RELU,
+    batch_norm,
+    convolution,
+    fold,
+    outputs,
+    unfold,
+)
 from derivations.daneshmand.orthogonalization import orthogonality_gap, orthogonalizing_weights
 from derivations.pictures.panels import one_panel
 from derivations.training.data import digits
@@ -121,7 +128,7 @@ def gaps(images: Array, rng: np.random.Generator, normalised: bool) -> Array:
     for layer in range(LAYERS):
         fan_in = 9 * H.shape[1]
         W = np.sqrt(2 / fan_in) * rng.standard_normal((CHANNELS, fan_in))
-        *_, Z, H = outputs([Convolution(W), *([BatchNorm(0.0)] * normalised), ReLU()], H)
+        *_, Z, H = outputs([convolution(W), *([batch_norm(0.0)] * normalised), RELU], H)
         found[layer] = orthogonality_gap(Z.reshape(len(Z), -1).T)
     return found
 

@@ -25,14 +25,14 @@ from numeric.training.arguments import checked_rate
 from numeric.training.losses import per_input
 
 from .modules import (
-    BatchNorm,
-    Convolution,
-    Flatten,
-    Linear,
-    MaxPool,
+    FLATTEN,
+    MAX_POOL,
+    RELU,
     Module,
-    ReLU,
+    batch_norm,
+    convolution,
     gradients,
+    linear,
     outputs,
     unfold,
 )
@@ -233,19 +233,19 @@ def made(
             W = sigma.mean() * U @ Vt
         elif start == "iterative":
             W = on_range(seen, width)
-        added: list[Module] = [Convolution(W) if convolved else Linear(W)]
+        added: list[Module] = [convolution(W) if convolved else linear(W)]
         if normalised:
-            added.append(BatchNorm())
-        added.append(ReLU())
+            added.append(batch_norm())
+        added.append(RELU)
         if convolved and layer < 2:
-            added.append(MaxPool())
+            added.append(MAX_POOL)
         x = outputs(added, x)[-1]
         modules += added
     if convolved:
-        modules.append(Flatten())
+        modules.append(FLATTEN)
         x = x.reshape(len(x), -1)
     readout = math.sqrt(2 / (classes + x.shape[1]))
-    return [*modules, Linear(readout * rng.standard_normal((classes, x.shape[1])))]
+    return [*modules, linear(readout * rng.standard_normal((classes, x.shape[1])))]
 
 
 def on_range(H: Array, width: int) -> Array:

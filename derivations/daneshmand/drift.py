@@ -20,7 +20,7 @@ from itertools import islice
 import mpmath
 import numpy as np
 import sympy
-from flint import acb, arb, ctx, fmpq
+from flint import arb, ctx, fmpq
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, misprint, observed, sampled
@@ -104,8 +104,7 @@ def theorem_5(sampling: Sampling) -> Verdict:
         for width in widths:
             C = ensembles.grams(width, size, 1, draws, sampling.seed, inputs=inputs)[:, 0] / size
             beyond = width * (C[:, -1, -1] - np.linalg.eigvalsh(C)[:, 0])
-            about = {"width": width, "blocks": draws}
-            tables.append(layout.table([1], about, beyond=layout.averaged(beyond)))
+            tables.append(ensembles.means(width, [1], beyond=beyond))
         C = ensembles.grams(100, size, 1, draws, sampling.seed, inputs=inputs)[:, 0] / size
         sample, se = layout.averaged(np.asarray(1 / size - np.linalg.eigvalsh(C)[:, 0]))
         rate = 1 - fmpq(2 * size, size + 2) * eigenvalues[-1]
@@ -143,7 +142,7 @@ def drift_with_alpha() -> Verdict:
     )
     size = 9
     least = next(two_valued(size, Fraction(98, 100)))
-    after = mean_of_smallest(size, least)
+    after = bounds.mean_of_smallest(size, least)
     slope = 1 - fmpq(2, 3) * fmpq(99, 100) * least.sqrt()
     left, right = fmpq(1, size) - after, slope * (fmpq(1, size) - least)
     if not bool(left > right):
@@ -209,19 +208,12 @@ def stability() -> Verdict:
 
 
 # %%
-def mean_of_smallest(size: int, least: arb) -> arb:
-    """p_n at λ_n = least with the other eigenvalues equal."""
-    other = (1 - least) / (size - 1)
-    series = acb(1 - other / least).hypgeom_2f1(1, fmpq(size - 1, 2), fmpq(size, 2) + 1)
-    return series.real / size
-
-
 def two_valued(size: int, start: Fraction) -> Iterator[arb]:
     """λ_n of layers 0, 1, … at d = ∞ from λ_n = start/n, the other eigenvalues equal."""
     least = arb(fmpq(start.numerator, start.denominator)) / size
     while True:
         yield least
-        least = mean_of_smallest(size, least)
+        least = bounds.mean_of_smallest(size, least)
 
 
 def _midpoints(printed: arb, derived: arb) -> tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]:
@@ -254,7 +246,7 @@ def one_number() -> Verdict:
             eigenvalues = bounds.spectrum([other] * (size - 1) + [part])
             least = next(two_valued(size, part))
             pairs = (
-                (mean_of_smallest(size, least), bounds.mean_spectrum(eigenvalues)[-1]),
+                (bounds.mean_of_smallest(size, least), bounds.mean_spectrum(eigenvalues)[-1]),
                 (gap(size, least), bounds.gap(eigenvalues)),
                 (distance(size, least), bounds.distance(eigenvalues)),
             )
@@ -332,8 +324,7 @@ def bound_at_depth(sampling: Sampling) -> Verdict:
     gaps = np.sqrt(squares).mean(axis=0)
     bound_ = 2 * (1 - 2 * lowest / 3) ** np.arange(depth) + 3 * size / (lowest * np.sqrt(width))
     early = [1, 2, 4]
-    value, se = layout.averaged(squares[:, np.array(early) - 1])
-    found = layout.table(early, {"width": width, "blocks": 100}, gap_sq=(value, se))
+    found = ensembles.means(width, early, gap_sq=squares[:, np.array(early) - 1])
     theory = large_width.transient(inputs, width, depth)[np.array(early) - 1]
     return both(
         sampled(compare(layout.table(early, gap_sq=theory), found, sampling.false_alarms)),

@@ -8,91 +8,26 @@ eq. (1). V is scale-free, so it is the gap of both.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
-import numba
 import numpy as np
-import sympy
 import xarray
 from numpy.typing import ArrayLike
 
-from derivations.daneshmand.chains import Chain, checked_chain
+from derivations.daneshmand.chains import checked_chain
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import as_integer
-from derive.work.resources import check_memory
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.directory import digest
-from numeric.runs.work import RowsWork, Sharing
 from numeric.tables import layout
 
 _MEANINGS = {
     "gap": "mean of V, the orthogonality gap",
     "gap_sq": "mean of V², V the orthogonality gap",
 }
-
-_HELD = 1 << 19
-"""Numbers of Gram matrices in a chunk."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Observed(RowsWork):
-    """V² of each draw of a chain, or its Gram matrices.
-
-    Arguments:
-        chain: the ensemble.
-        draws: those of the chain.
-        grams: whether they are the Gram matrices.
-    """
-
-    chain: Chain
-    draws: int
-    grams: bool
-
-    @property
-    def chunk(self) -> int:
-        """A power of two, of about a second's work and no more Gram matrices than can be held."""
-        chain = self.chain
-        affordable = min(1024, max(1, int(1 / chain.draw_seconds)))
-        if self.grams:
-            affordable = min(affordable, max(1, _HELD // (chain.depth * chain.batch**2)))
-        return 1 << (affordable.bit_length() - 1)
-
-    @property
-    def threads(self) -> int:
-        """Those of numba."""
-        return int(numba.get_num_threads())
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, depth), or (draws, depth, n, n)."""
-        matrix = (self.chain.batch,) * 2 if self.grams else ()
-        return (draws, self.chain.depth, *matrix)
-
-    def manifest(self) -> dict[str, Any]:
-        """The chain but for how many draws, and what is observed."""
-        chain = self.chain
-        return {
-            "sampler": "batchnorm gram",
-            "observed": "grams" if self.grams else "gaps",
-            "activation": sympy.srepr(chain.activation.expr),
-            "width": chain.width,
-            "batch": chain.batch,
-            "depth": chain.depth,
-            "seed": chain.seed,
-            "centered": chain.centered,
-            "normalised": chain.normalised,
-            "inputs": f"{chain.inputs.shape} {digest(chain.inputs)}",
-            "chunk": self.chunk,
-        }
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """The observables of these draws, one below the other."""
-        gaps, grams = self.chain.run(start, stop, self.grams, shared)
-        return grams if self.grams else gaps
 
 
 @rests_on("daneshmand2021", "salmon2011")
@@ -142,10 +77,11 @@ def simulate(
     """
     options = chunks.options(running)
     chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
-    )
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs, False,
+        options.kept,
+    )  # fmt: skip
     as_integer("draws", draws, 2)
-    squares = _each(_Observed(chain, chain.draws, grams=False), options, copies=4)
+    squares = chain.sampled(options, copies=4)
     arrays = {}
     for name, values in (("gap", np.sqrt(squares)), ("gap_sq", squares)):
         mean, error = layout.averaged(values)
@@ -196,9 +132,10 @@ def grams(
     """
     options = chunks.options(running)
     chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
-    )
-    return _each(_Observed(chain, chain.draws, grams=True), options, copies=3) / chain.width
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs, True,
+        options.kept,
+    )  # fmt: skip
+    return chain.sampled(options, copies=3) / chain.width
 
 
 def gap_squared(C: Array) -> Array:
@@ -212,10 +149,11 @@ def gap_squared(C: Array) -> Array:
     return np.asarray(((shares - np.eye(n) / n) ** 2).sum(axis=(-2, -1)))
 
 
-def _each(work: _Observed, options: chunks.Options, copies: int) -> Array:
-    """The rows of all draws; InputError where so many copies of them do not fit in memory."""
-    chain = work.chain
-    numbers = copies * math.prod(work.shape(chain.draws))
-    check_memory("depth, draws", f"{chain.depth}, {chain.draws}", 8 * numbers, str(chain))
-    seconds = chain.seconds / numba.get_num_threads()
-    return chunks.rows(work, options, f"sampling {chain}", seconds)
+def means(width: int, layers: Sequence[int], **values: Array) -> xarray.Dataset:
+    """A table of the means of some numbers over networks, their first axis, with their errors.
+
+    >>> float(means(8, [1], gap=np.array([1.0, 3.0]))["gap"][0])
+    2.0
+    """
+    about = {"width": width, "blocks": len(next(iter(values.values())))}
+    return layout.table(layers, about, **{k: layout.averaged(each) for k, each in values.items()})

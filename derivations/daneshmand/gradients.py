@@ -19,11 +19,10 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 import xarray
-from scipy.special import roots_jacobi
 
 from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed, sampled
-from derivations.daneshmand import moments
-from derivations.daneshmand.large_width import deviation, deviation_of
+from derivations.daneshmand import ensembles, moments
+from derivations.daneshmand.large_width import deviation, deviation_of, over_sphere
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
 from derive.activations.functions import Activation, as_activation
 from derive.work.caches import cache
@@ -139,30 +138,13 @@ def relu() -> Verdict:
     )
 
 
-def over_directions(size: int) -> tuple[Array, Array, Array]:
-    """(y_1, y_2) of an even direction of length √m without a mean, and weights.
-
-    One coordinate t_1 of a unit vector in m − 1 dimensions has the density (1 − t²)^{(m−4)/2}, the
-    next one over √(1 − t_1²) that with m − 1 for m.
-    """
-    t, w = roots_jacobi(NODES, (size - 4) / 2, (size - 4) / 2)
-    if size > 4:
-        s, u = roots_jacobi(NODES, (size - 5) / 2, (size - 5) / 2)
-    else:
-        angles = (np.arange(NODES) + 0.5) * np.pi / NODES
-        s, u = np.cos(angles), np.ones(NODES)
-    rho, scale = -1 / (size - 1), math.sqrt(size - 1)
-    y_1 = scale * np.repeat(t[:, None], NODES, axis=1)
-    across = np.sqrt(1 - t[:, None] ** 2) * s
-    y_2 = rho * y_1 + scale * math.sqrt(1 - rho**2) * across
-    weights = w[:, None] * u
-    return y_1, y_2, weights / weights.sum()
-
-
 def by_directions(activation: Activation, size: int) -> list[float]:
     """q*, p* and χ for C_W = 1, by quadrature over directions."""
     sigma, slope = _functions(activation)
-    one, two, weights = over_directions(size)
+    # without a mean y is even on a sphere in m − 1 dimensions; two of its components have ⟨yy⟩ = ρ
+    one, across, weights = over_sphere(size - 1, NODES)
+    rho = -1 / (size - 1)
+    two = rho * one + math.sqrt(1 - rho**2) * across
 
     def mean(each: Array) -> float:
         return float((weights * each).sum())
@@ -450,8 +432,7 @@ def variance(sampling: Sampling) -> Verdict:
         for n in WIDTHS:
             grown = log_growth(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
             spread = n * (grown - grown.mean()) ** 2 * draws / (draws - 1)
-            about: dict[str, int | str] = {"width": n, "blocks": draws, "network": name}
-            tables.append(layout.table([LAYERS], about, variance=layout.averaged(spread)))
+            tables.append(ensembles.means(n, [LAYERS], variance=spread))
         theory = own + (LAYERS - 1) * more - less
         flowed = layout.table([LAYERS], variance=theory, variance_error=error)
         comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))

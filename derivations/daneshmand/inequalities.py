@@ -18,7 +18,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 import sympy
-from flint import acb, fmpq
+from flint import arb
 
 from derivations.claims import Verdict, both, claim, close, enclosed, equal, misprint
 from derivations.daneshmand import bounds as batchnorm_bounds
@@ -199,11 +199,8 @@ def lower_bound() -> Verdict:
     printed = A ** -sympy.Rational(3, 2) * B ** -sympy.Rational(size - 1, 2)
     bounds = []
     for eigenvalues in grid():
-        count, smallest = len(eigenvalues), eigenvalues[-1]
-        argument = 1 - (1 - smallest) / (count - 1) / smallest
-        series = acb(argument).hypgeom_2f1(1, fmpq(count - 1, 2), fmpq(count, 2) + 1)
         f = batchnorm_bounds.mean_spectrum(eigenvalues)[-1]
-        flattened = series.real / count
+        flattened = batchnorm_bounds.mean_of_smallest(len(eigenvalues), arb(eigenvalues[-1]))
         equal_others = len(set(eigenvalues[:-1])) == 1
         bounds.append(bool(f >= flattened) or (equal_others and f.overlaps(flattened)))
     return both(

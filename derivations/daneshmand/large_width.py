@@ -20,7 +20,7 @@ from scipy import special
 
 from derive import Exchangeable, Network, layers
 from derive.activations.functions import Activation, as_activation
-from derive.errors import InputError, as_integer
+from derive.errors import InputError
 from derive.symbols import z
 from derive.work.caches import cache
 from numeric import flow
@@ -62,11 +62,7 @@ class OddLaw:
 def odd_law(activation: Activation, batch: int) -> OddLaw:
     """The rates and noises of an odd activation, by quadrature over the sphere of radius √n.
 
-    (u_1, u_2) has a uniform angle and (u_1² + u_2²)/n ~ Beta(1, (n−2)/2). Derived here.
-
-    Arguments:
-        activation: σ or its name, odd.
-        batch: n, 2 or more.
+    Derived here.
 
     Raises InputError for an activation that is not odd.
 
@@ -74,23 +70,16 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     >>> round(law.off_rate, 9), round(law.diagonal_rate, 9)
     (0.833333333, 0.833333333)
     """
-    activation = as_activation(activation)
-    n = as_integer("batch", batch, 2)
+    activation, n = as_activation(activation), batch
     apply = _function(activation)
     probe = np.linspace(0.1, math.sqrt(n), 50)
     if not np.allclose(apply(-probe), -apply(probe), rtol=1e-12, atol=1e-14):
         raise InputError("activation", activation.name, "an odd function, as tanh or sin")
-    angle = (np.arange(NODES) + 0.5) * 2 * np.pi / NODES
-    if n == 2:
-        radius, radial = np.array([math.sqrt(2.0)]), np.array([1.0])
-    else:
-        node, radial = special.roots_jacobi(NODES, (n - 4) / 2, 0.0)
-        radius, radial = np.sqrt(n * (1 + node) / 2), radial / radial.sum()
-    u1, u2 = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
+    u1, u2, weights = over_sphere(n, NODES)
     s1, s2 = apply(u1), apply(u2)
 
     def mean(values: Array) -> float:
-        return float(radial @ values.mean(axis=1))
+        return float((weights * values).sum())
 
     a = mean(s1**2)
     mixed = mean(s1**2 * s2**2)
@@ -103,11 +92,24 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     )
 
 
+def over_sphere(n: int, nodes: int) -> tuple[Array, Array, Array]:
+    """Two components of a uniform point of the sphere of radius √n in n dimensions, and weights.
+
+    (u_1, u_2) has a uniform angle, and (u_1² + u_2²)/n ~ Beta(1, (n−2)/2).
+    """
+    angle = (np.arange(nodes) + 0.5) * 2 * np.pi / nodes
+    if n == 2:
+        radius, weights = np.array([math.sqrt(2.0)]), np.array([1.0])
+    else:
+        node, weights = special.roots_jacobi(nodes, (n - 4) / 2, 0.0)
+        radius = np.sqrt(n * (1 + node) / 2)
+    u1, u2 = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
+    return u1, u2, (weights / weights.sum() / nodes)[:, None]
+
+
 @cache
 def deviation(activation: str, batch: int, centered: bool) -> float:
     """d E L² of (27) with C of trace 1, deep in a network, at leading order in 1/d.
-
-    Raises InputError for arguments that can't be used.
 
     >>> round(deviation("linear", 5, True), 9)  # the stationary law in four dimensions
     1.35
@@ -131,11 +133,6 @@ def transient(inputs: ArrayLike, width: int, depth: int) -> Array:
 
     The deterministic map of the spectrum, and fluctuations that each layer adds, (1 − tr P²)/d, and
     contracts by the square of the rate at orthogonality. Derived here.
-
-    Arguments:
-        inputs: X, any but all 0.
-        width: d.
-        depth: layers of preactivations, counted from 1.
 
     >>> transient(np.eye(3), width=100, depth=1).round(9)  # (1 − 1/3)/100
     array([0.00666667])

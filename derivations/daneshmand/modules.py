@@ -1,14 +1,14 @@
 """Networks layer by layer in NumPy, with batch normalization and convolutions, and their gradients.
 
-A module takes x to y and, from ∂L/∂y, gives ∂L/∂x and the gradient of its own weights. What a
-layer of `numeric.training` cannot be, one that ties the images of a batch, is here.
+A module takes x to y and to a function that takes ∂L/∂y to ∂L/∂x and to the gradients of its
+parameters. What a layer of `numeric.training` cannot be, one that ties the images of a batch, is
+here.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,77 +16,54 @@ from derive.errors import InputError
 from numeric.arrays import Array
 from numeric.training.losses import log_softmax
 
+Back = Callable[[Array], tuple[Array, tuple[Array, ...]]]
 
-class Module(ABC):
+
+class Module(NamedTuple):
     """A map of a batch, with what of it is trained: `parameters`, changed in place."""
 
+    forward: Callable[[Array], tuple[Array, Back]]
     parameters: tuple[Array, ...] = ()
 
-    @abstractmethod
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, and what `backward` needs."""
 
-    @abstractmethod
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x from ∂L/∂y, and the gradient of each of the parameters."""
+def linear(W: Array) -> Module:
+    """y = x Wᵀ + b with W (n_out, n_in), of x (images, n_in)."""
+    W, b = np.array(W, float), np.zeros(len(W))
 
+    def forward(x: Array) -> tuple[Array, Back]:
+        return x @ W.T + b, lambda back: (back @ W, (back.T @ x, back.sum(axis=0)))
 
-class Linear(Module):
-    """y = x Wᵀ + b, x (images, n_in).
-
-    Arguments:
-        W: (n_out, n_in).
-    """
-
-    def __init__(self, W: Array) -> None:
-        self.parameters = np.array(W, float), np.zeros(len(W))
-
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, (images, n_out)."""
-        W, b = self.parameters
-        return x @ W.T + b, x
-
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x, and of W and b."""
-        return back @ self.parameters[0], (back.T @ kept, back.sum(axis=0))
+    return Module(forward, (W, b))
 
 
-class Convolution(Module):
+def convolution(W: Array, size: int = 3) -> Module:
     """Two-dimensional, of odd size k with zero padding: (images, channels, side, side).
 
-    y = fold(W unfold(x)) + b, (30) of source 003.
-
-    Arguments:
-        W: (channels out, channels in · k²).
-        size: k.
+    y = fold(W unfold(x)) + b, (30) of source 003, with W (channels out, channels in · k²).
     """
+    if size % 2 == 0:
+        raise InputError("size", size, "an odd number")
+    W, b = np.array(W, float), np.zeros(len(W))
 
-    def __init__(self, W: Array, size: int = 3) -> None:
-        if size % 2 == 0:
-            raise InputError("size", size, "an odd number")
-        self.parameters, self.size = (np.array(W, float), np.zeros(len(W))), size
+    def forward(x: Array) -> tuple[Array, Back]:
+        patches = unfold(x, size)
 
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, of the same sides."""
-        W, b = self.parameters
-        patches = unfold(x, self.size)
-        y = W @ patches + b[:, None]
-        return fold(y, x), (patches, x.shape)
+        def backward(back: Array) -> tuple[Array, tuple[Array, ...]]:
+            flat = back.transpose(1, 0, 2, 3).reshape(back.shape[1], -1)
+            images, channels, rows, columns = x.shape
+            onto = (W.T @ flat).reshape(channels, size, size, images, rows, columns)
+            around = size // 2
+            wide = np.zeros((images, channels, rows + 2 * around, columns + 2 * around))
+            for i in range(size):
+                for j in range(size):
+                    part = onto[:, i, j].transpose(1, 0, 2, 3)
+                    wide[:, :, i : i + rows, j : j + columns] += part
+            inner = wide[:, :, around : around + rows, around : around + columns]
+            return inner, (flat @ patches.T, flat.sum(axis=1))
 
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x, and of W and b."""
-        patches, shape = kept
-        flat = back.transpose(1, 0, 2, 3).reshape(back.shape[1], -1)
-        W = self.parameters[0]
-        onto = (W.T @ flat).reshape(shape[1], self.size, self.size, shape[0], shape[2], shape[3])
-        around = self.size // 2
-        wide = np.zeros((shape[0], shape[1], shape[2] + 2 * around, shape[3] + 2 * around))
-        for i in range(self.size):
-            for j in range(self.size):
-                part = onto[:, i, j].transpose(1, 0, 2, 3)
-                wide[:, :, i : i + shape[2], j : j + shape[3]] += part
-        inner = slice(around, around + shape[2]), slice(around, around + shape[3])
-        return wide[:, :, inner[0], inner[1]], (flat @ patches.T, flat.sum(axis=1))
+        return fold(W @ patches + b[:, None], x), backward
+
+    return Module(forward, (W, b))
 
 
 def unfold(x: Array, size: int) -> Array:
@@ -109,74 +86,47 @@ def fold(y: Array, like: Array) -> Array:
     return np.ascontiguousarray(y.reshape(shape).transpose(1, 0, 2, 3))
 
 
-class BatchNorm(Module):
+def batch_norm(eps: float = 1e-5) -> Module:
     """Each feature over its deviation in the batch, of images and positions, less its mean: (1) of
     source 003, with the mean correction that it leaves out, as it is commonly used.
 
-    Arguments:
-        eps: added to the variance.
+    `eps` is added to the variance.
     """
 
-    def __init__(self, eps: float = 1e-5) -> None:
-        self.eps = eps
-
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, of the shape of x."""
+    def forward(x: Array) -> tuple[Array, Back]:
         over = tuple(axis for axis in range(x.ndim) if axis != 1)
         centred = x - x.mean(axis=over, keepdims=True)
-        size = np.sqrt((centred**2).mean(axis=over, keepdims=True) + self.eps)
-        return centred / size, (centred / size, size, over)
+        size = np.sqrt((centred**2).mean(axis=over, keepdims=True) + eps)
+        y = centred / size
 
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x."""
-        y, size, over = kept
-        along = (back * y).mean(axis=over, keepdims=True)
-        return (back - back.mean(axis=over, keepdims=True) - y * along) / size, ()
+        def backward(back: Array) -> tuple[Array, tuple[Array, ...]]:
+            along = (back * y).mean(axis=over, keepdims=True)
+            return (back - back.mean(axis=over, keepdims=True) - y * along) / size, ()
 
+        return y, backward
 
-class ReLU(Module):
-    """max(x, 0)."""
-
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y."""
-        return np.maximum(x, 0), x > 0
-
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x."""
-        return back * kept, ()
+    return Module(forward)
 
 
-class MaxPool(Module):
-    """The largest of each 2 × 2 pixels."""
-
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, of half the sides; InputError for odd ones."""
-        images, channels, rows, columns = x.shape
-        if rows % 2 or columns % 2:
-            raise InputError("images", f"{rows} × {columns} pixels", "even sides, to be pooled")
-        cut = x.reshape(images, channels, rows // 2, 2, columns // 2, 2)
-        y = cut.max(axis=(3, 5))
-        chosen = cut == y[:, :, :, None, :, None]
-        share = chosen / chosen.sum(axis=(3, 5), keepdims=True)
-        return y, share
-
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x, shared by pixels that are equal."""
-        spread = back[:, :, :, None, :, None] * kept
-        images, channels, rows, _, columns, _ = spread.shape
-        return spread.reshape(images, channels, 2 * rows, 2 * columns), ()
+RELU = Module(lambda x: (np.maximum(x, 0), lambda back: (back * (x > 0), ())))
+"""max(x, 0)."""
+FLATTEN = Module(lambda x: (x.reshape(len(x), -1), lambda back: (back.reshape(x.shape), ())))
+"""All pixels of all channels in a row: (images, n)."""
 
 
-class Flatten(Module):
-    """All pixels of all channels in a row."""
+def _pooled(x: Array) -> tuple[Array, Back]:
+    images, channels, rows, columns = x.shape
+    if rows % 2 or columns % 2:
+        raise InputError("images", f"{rows} × {columns} pixels", "even sides, to be pooled")
+    cut = x.reshape(images, channels, rows // 2, 2, columns // 2, 2)
+    y = cut.max(axis=(3, 5))
+    chosen = cut == y[:, :, :, None, :, None]
+    share = chosen / chosen.sum(axis=(3, 5), keepdims=True)
+    return y, lambda back: ((back[:, :, :, None, :, None] * share).reshape(x.shape), ())
 
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """y, (images, n)."""
-        return x.reshape(len(x), -1), x.shape
 
-    def backward(self, back: Array, kept: Any) -> tuple[Array, tuple[Array, ...]]:
-        """∂L/∂x."""
-        return back.reshape(kept), ()
+MAX_POOL = Module(_pooled)
+"""The largest of each 2 × 2 pixels; the gradient is shared by those that are equal."""
 
 
 def outputs(modules: Sequence[Module], x: Array) -> list[Array]:
@@ -192,15 +142,15 @@ def gradients(
     modules: Sequence[Module], x: Array, targets: Array
 ) -> tuple[float, list[tuple[Array, ...]]]:
     """The mean cross-entropy of a batch, and its gradient by each module's parameters."""
-    kept = []
+    backs = []
     for each in modules:
-        x, memory = each.forward(x)
-        kept.append(memory)
+        x, back = each.forward(x)
+        backs.append(back)
     logs = log_softmax(x)
     lost = -float((targets * logs).sum(axis=1).mean())
-    back = (np.exp(logs) - targets) / len(x)
+    slope = (np.exp(logs) - targets) / len(x)
     found: list[tuple[Array, ...]] = []
-    for each, memory in zip(reversed(modules), reversed(kept), strict=True):
-        back, own = each.backward(back, memory)
+    for back in reversed(backs):
+        slope, own = back(slope)
         found.append(own)
     return lost, found[::-1]

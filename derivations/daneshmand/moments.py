@@ -16,8 +16,8 @@ import sympy
 from derive.batchnorm import series
 from derive.batchnorm.series import FIELD
 from derive.citations import rests_on
-from derive.errors import InputError, as_integer, as_sequence
-from derive.expressions import as_expression, as_width, parse_number
+from derive.errors import InputError, as_sequence
+from derive.expressions import parse_number
 from derive.symbols import batch as n
 from derive.symbols import theta
 from derive.symbols import width as d
@@ -31,13 +31,11 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     """(a, b) with E ξ_ij ξ_kl = a (δ_ik δ_jl + δ_il δ_jk) + b δ_ij δ_kl, ξ = C' − P(C) at C = 1/n.
 
     Exact in the width: (1/d)[E u_i u_j u_k u_l − δ_ij δ_kl/n²]. Its trace vanishes, 2a + nb = 0.
-    Derived here. Raises InputError for a width that is neither a positive integer nor an
-    expression.
+    Derived here.
 
     >>> noise_covariance()
     (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
     """
-    width = as_width("width", width)
     fourth = 1 / FIELD.to_sympy(series.census(2))
     return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
 
@@ -47,22 +45,12 @@ def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral
 
     1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
 
-    Arguments:
-        eigenvalues: λ_0, λ_1, … of the Gram matrix, positive numbers or symbols of any scale, on
-            which p does not depend; the p_i sum to 1.
-        i: which, from 0.
-
-    Returns the integral, not evaluated. Raises InputError for an eigenvalue that is not positive,
-    and for an i that they do not have.
+    The integral is not evaluated. Eigenvalues are positive numbers or symbols of any scale.
 
     >>> mean_eigenvalue([1, 2], 0)
     Integral(1/((2*theta + 1)**(3/2)*sqrt(4*theta + 1)), (theta, 0, oo))
     """
-    wanted = "a list of positive numbers or symbols"
-    values = [
-        _positive("eigenvalues", value) for value in as_sequence("eigenvalues", eigenvalues, wanted)
-    ]
-    i = as_integer("i", i, 0, len(values) - 1)
+    values = [sympy.sympify(value) for value in eigenvalues]
     factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
     integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
     return sympy.Integral(integrand, (theta, 0, sympy.oo))
@@ -72,23 +60,13 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     """p at an eigenvalue that occurs `count` times, where the other n − count are `other`; closed.
 
     With t = 1/(1 + 2θλ) the integral is Euler's: (1/n) ₂F₁(1, (n−count)/2; n/2 + 1; 1 − μ/λ).
-    Derived here from source 003, eq. 16.
-
-    Arguments:
-        value, other: λ and μ, positive numbers or symbols, in any normalisation.
-        count: how often λ occurs, 1 to n.
-        batch: n, an integer.
-
-    Raises InputError for eigenvalues that are not positive, and for other counts.
+    Derived here from source 003, eq. 16. `batch` is n, an integer.
 
     >>> a, b = sympy.symbols("a b", positive=True)
     >>> mean_eigenvalue_two(a, a, 2, 5), mean_eigenvalue_two(a, b, 1, 2)
     (1/5, sqrt(a)/(sqrt(a) + sqrt(b)))
     """
-    batch = as_integer("batch", batch, 1)
-    count = as_integer("count", count, 1, batch)
-    size = sympy.Integer(batch)
-    value, other = _positive("value", value), _positive("other", other)
+    size, value, other = sympy.Integer(batch), sympy.sympify(value), sympy.sympify(other)
     argument = 1 - other / value
     if argument == 0:
         return 1 / size
@@ -152,13 +130,6 @@ def _trapezoid(values: list[mpmath.mpf], power: int) -> list[list[mpmath.mpf]]:
             row.append(common * value)
         x += h
     return rows
-
-
-def _positive(argument: str, value: object) -> sympy.Expr:
-    found = as_expression(argument, value, "a positive number or symbol")
-    if found.is_positive is False:
-        raise InputError(argument, value, "a positive number or symbol")
-    return found
 
 
 def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:

@@ -19,7 +19,7 @@ from derivations.daneshmand.chains import kernels
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
-from derive.errors import InputError, as_integer
+from derive.errors import InputError
 from numeric.arrays import Array
 from numeric.checks import checked_inputs
 
@@ -47,33 +47,22 @@ def orthogonalize(
     inputs: ArrayLike,
     widths: Sequence[int],
     activation: Activation = activations.linear,
-    gain: float = 1.0,
 ) -> Initialization:
     """Weights of a network without batch normalization, by source 003, eq. (6), for a given batch.
 
-    Arguments:
-        inputs: (n, n_0), one row for each sample.
-        widths: n_1, …, n_L.
-        activation: applied after every layer's weights.
-        gain: multiplies eq. (6), which by itself gives |W H| = 1.
-
-    Raises InputError where a layer's representations do not have full rank min(n, n_ℓ), and for
-    other arguments that can't be used.
+    `inputs` is (n, n_0), a row for each sample; `widths` are n_1, …, n_L; the activation follows
+    each layer's weights. Raises InputError where a layer's representations do not have full rank
+    min(n, n_ℓ).
 
     >>> made = orthogonalize(np.eye(4) + 0.9, widths=[8, 8])
     >>> [W.shape for W in made.weights], bool((made.after < made.before).all())
     ([(8, 4), (8, 8)], True)
     """
     H = checked_inputs(inputs).X.T
-    sizes = [as_integer("widths", width, 1) for width in widths]
-    if not sizes:
-        raise InputError("widths", widths, "at least one width")
-    if not (np.isfinite(gain) and gain > 0):
-        raise InputError("gain", gain, "a positive number")
-    activate = kernels(activations.as_activation(activation)).activate
+    activate = kernels(activation).activate
     found, before, after = [], [], []
-    for layer, width in enumerate(sizes, start=1):
-        W = gain * orthogonalizing_weights(H, width, layer)
+    for layer, width in enumerate(widths, start=1):
+        W = orthogonalizing_weights(H, width, layer)
         before.append(orthogonality_gap(H))
         H = W @ H
         after.append(orthogonality_gap(H))
@@ -85,12 +74,7 @@ def orthogonalize(
 def orthogonalizing_weights(H: Array, width: int, layer: int = 1) -> Array:
     """W of source 003, eq. (6), of width × n_in, with |W H| = 1.
 
-    Arguments:
-        H: representations, n_in × n.
-        width: n_out.
-        layer: the number that an error tells.
-
-    Raises InputError for representations without full rank.
+    H is n_in × n, and an error tells the layer. Raises InputError without full rank.
 
     >>> W = orthogonalizing_weights(np.diag([4.0, 1.0]), width=2)
     >>> (W @ np.diag([4.0, 1.0])).round(4)  # singular values √(σ_i/Σσ)

@@ -11,18 +11,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import xarray
 from matplotlib.axes import Axes
 
-from derivations.claims import Picture, Sampling, Verdict, claim
+from derivations.claims import Picture, Sampling, Verdict, registry
 from derivations.daneshmand.descent import train
 from derivations.pictures.panels import panel_grid
 from derivations.training.data import source
 from derivations.training.statements import Statement, reproduced, rising, smaller
 from derive.work.caches import cache
 from numeric.arrays import Array
+
+claim = partial(registry.claim, "003", sampled=True, images=True)
+"""Of an experiment of source 003."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def gap(table: xarray.Dataset, epoch: int) -> Array:
 
 
 # %%
-@claim("003", "Figure 4", "training slows as the gap grows with depth", sampled=True, images=True)
+@claim("Figure 4", "training slows as the gap grows with depth")
 def figure_four(sampling: Sampling) -> Verdict:
     """Vanilla ReLU networks, Xavier's weights. Said of the figure: the orthogonality gap at
     initialization and the loss after training grow with depth, and descent makes the gap of the
@@ -143,7 +147,7 @@ def figure_four(sampling: Sampling) -> Verdict:
     return reproduced(statements, told, figures={"batchnorm4": figure})
 
 
-@claim("003", "Figure 5", "iterative orthogonalization by depth", sampled=True, images=True)
+@claim("Figure 5", "iterative orthogonalization by depth")
 def figure_five(sampling: Sampling) -> Verdict:
     """The loss after training with Xavier's weights and with those of (6), on the range of the
     representations. Said of the figure: (6) alleviates the slowdown with depth."""
@@ -189,13 +193,7 @@ CLIPS = 0.1, 1.0
 """λ of (29) in Figures 8a and 8b."""
 
 
-@claim(
-    "003",
-    "Figure 8",
-    "orthogonal weights and iterative orthogonalization",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 8", "orthogonal weights and iterative orthogonalization")
 def figure_eight(sampling: Sampling) -> Verdict:
     """Said of Figure 8: orthogonal weights (appendix H) do not help with the slowdown, and
     iterative orthogonalization achieves a better loss than adaptive gradient clipping (29), λ = 0.1
@@ -225,13 +223,7 @@ def figure_eight(sampling: Sampling) -> Verdict:
     return reproduced(statements, f"{size}; depth {deep}", figures={"batchnorm8": figure})
 
 
-@claim(
-    "003",
-    "Figure 8 (clipping)",
-    "clipping against the slowdown with depth",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 8 (clipping)", "clipping against the slowdown with depth")
 def clipping(sampling: Sampling) -> Verdict:
     """ "These plots demonstrate adaptive gradient clipping effectively alleviates the training slow
     down with depth". (29) shortens steps and lengthens none: where gradients vanish, as with
@@ -276,7 +268,7 @@ def _figure(pairs: dict[int, tuple[xarray.Dataset, xarray.Dataset]]) -> Picture:
     return figure
 
 
-@claim("003", "Figure 9", "a deep convolutional network by (6)", sampled=True, images=True)
+@claim("Figure 9", "a deep convolutional network by (6)")
 def figure_nine(sampling: Sampling) -> Verdict:
     """Convolutions of size 3, ReLU, two poolings, a linear readout; no dropout and none of Table
     3's two hidden linear layers. Said of the figure: weights by (6), of unfolded representations,
@@ -290,9 +282,7 @@ def figure_nine(sampling: Sampling) -> Verdict:
     return reproduced(statements, told, figures={"batchnorm9": _figure(pairs)})
 
 
-@claim(
-    "003", "Figure 9 (shallow)", "a shallow convolutional network by (6)", sampled=True, images=True
-)
+@claim("Figure 9 (shallow)", "a shallow convolutional network by (6)")
 def shallow(sampling: Sampling) -> Verdict:
     """ "This initialization slows SGD for the shallow network with 20 layers compared to standard
     Xavier's initialization": the shallow network of Figure 9, as it is here."""
@@ -304,7 +294,7 @@ def shallow(sampling: Sampling) -> Verdict:
     return reproduced(statements, f"{size}; {size.depths[0]} convolutions for 20")
 
 
-@claim("003", "Figure 10", "a deeper convolutional network, for longer", sampled=True, images=True)
+@claim("Figure 10", "a deeper convolutional network, for longer")
 def figure_ten(sampling: Sampling) -> Verdict:
     """Said of the figure, of 90 layers and 80 epochs: (6) boosts descent "even after many SGD
     epochs". The deep network of Figure 9, trained for half as many epochs again."""

@@ -21,10 +21,9 @@ from derivations.daneshmand import ensembles
 from derivations.pictures.panels import one_panel
 from derive import activations
 from derive.network import Network
-from derive.weights import Gaussian
-from numeric import compare, flow
+from derive.weights import Gaussian, Orthogonal
+from numeric import compare, deep, flow
 from numeric.arrays import Array
-from numeric.random.matrices import frames
 from numeric.tables import layout
 from numeric.tables.drawing import beside
 
@@ -51,9 +50,8 @@ def initial_gap(sampling: Sampling) -> Verdict:
             width, size, depths[-1], draws, sampling.seed, activations.relu, normalised=False,
             inputs=np.eye(size),
         )  # fmt: skip
-        about: dict[str, int | str] = {"width": width, "blocks": draws, "network": "relu"}
-        values = layout.averaged(ensembles.gap_squared(C[:, np.array(depths) - 1]))
-        tables.append(layout.table(depths, about, gap_sq=values))
+        squares = ensembles.gap_squared(C[:, np.array(depths) - 1])
+        tables.append(ensembles.means(width, depths, gap_sq=squares))
     made, panel = one_panel(xlabel="depth", ylabel="V²", title="ReLU, d = 800, n = 4, untrained")
     paper = tables[1]
     beside(
@@ -76,32 +74,26 @@ def initial_gap(sampling: Sampling) -> Verdict:
 def orthogonal_alignment(sampling: Sampling) -> Verdict:
     """ReLU networks with orthogonal weights are "prone to the alignment of representations in deep
     layers": the cosine of two preactivations from orthogonal inputs at layers 5, 10, 20, at widths
-    100, 200, 400, extrapolated in 1/d to the kernel that Gaussian weights have. A Haar matrix acts
-    on two vectors as a Haar frame on their triangular factor."""
+    100, 200, 400, extrapolated in 1/d to the kernel that Gaussian weights have."""
     layers, widths, draws = [5, 10, 20], (100, 200, 400), sampling.networks(300)
-    K = kernels(np.eye(2), layers[-1])[np.array(layers) - 1]
-    theory = K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1])
+    net = Network(activations.relu, Orthogonal(2))
+    theory = cosine(kernels(np.eye(2), layers[-1])[np.array(layers) - 1])
     tables = []
     for width in widths:
-        rng = np.random.default_rng([sampling.seed, width])
-        R, cosines = np.tile(np.eye(2), (draws, 1, 1)), np.empty((draws, layers[-1]))
-        for layer in range(layers[-1]):
-            Z = _frames(rng, draws, width) @ R
-            G = np.swapaxes(Z, 1, 2) @ Z
-            cosines[:, layer] = G[:, 0, 1] / np.sqrt(G[:, 0, 0] * G[:, 1, 1])
-            R = np.asarray(np.linalg.qr(np.maximum(Z, 0)).R)
-        about: dict[str, int | str] = {"width": width, "blocks": draws, "network": "orthogonal"}
-        values = layout.averaged(cosines[:, np.array(layers) - 1])
-        tables.append(layout.table(layers, about, cosine=values))
+        cosines = [
+            cosine(deep.simulate(net, np.eye(2), 1, width, draws, depth=layer, seed=seed).values)
+            for seed, layer in enumerate(layers, sampling.seed)
+        ]
+        tables.append(ensembles.means(width, layers, cosine=np.array(cosines).T))
     return sampled(
         compare(layout.table(layers, cosine=theory), tables, sampling.false_alarms, degree=1),
         f"cosine {theory[0]:.3g}, {theory[1]:.3g}, {theory[2]:.3g} at layers 5, 10, 20",
     )
 
 
-def _frames(rng: np.random.Generator, draws: int, width: int) -> Array:
-    """Two columns of Haar matrices: (draws, width, 2)."""
-    return frames(rng.standard_normal((draws, width, 2)))
+def cosine(K: Array) -> Array:
+    """Of the two inputs of each kernel, (…, 2, 2)."""
+    return np.asarray(K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1]))
 
 
 @claim("003", "§3.2 (inverse)", "M⁻¹ in place of diag(M)⁻¹ makes samples orthogonal")

@@ -254,9 +254,7 @@ def sampled_exponents(sampling: Sampling) -> Verdict:
     delta = float(digamma_gap(1).subs(d, width).evalf())
     names = [*(f"log R{i}^2" for i in range(1, width + 1)), "delta"]
     theory = dict(zip(names, [*exponents_, delta], strict=True))
-    means = zip(*layout.averaged(observed), strict=True)
-    about = {"width": width, "blocks": len(rates)}
-    found = layout.table([depth], about, **dict(zip(names, means, strict=True)))
+    found = ensembles.means(width, [depth], **dict(zip(names, observed.T, strict=True)))
     flowed = layout.table([depth], **theory)
     return sampled(compare(flowed, found, sampling.false_alarms), "d = 4, four exponents and δ")
 
@@ -274,7 +272,6 @@ def figure_one(sampling: Sampling) -> Verdict:
         "vanilla, from cos 0": (False, [[1.0, 0.0], [0.0, 1.0]]),
     }
     made, panel = one_panel(xlabel="layer", ylabel="|cosine|", title="d = 32, 20 networks")
-    about = {"width": width, "blocks": draws}
     delta = float(digamma_gap(1).subs(d, width).evalf())
     layers = np.arange(1, depth + 1)
     late = [30, 60]
@@ -289,12 +286,11 @@ def figure_one(sampling: Sampling) -> Verdict:
         points(panel, layers, shown, 1.96 * se, label=label, marker=".")
         if normalised:
             flowed = layout.table([depth], gap_sq=law_)
-            squared = ensembles.gap_squared(C[:, -1])
-            found = layout.table([depth], about, gap_sq=layout.averaged(squared))
+            found = ensembles.means(width, [depth], gap_sq=ensembles.gap_squared(C[:, -1]))
         else:
             logs = np.log1p(-(cosine[:, np.array(late) - 1] ** 2))
             flowed = layout.table(late, log_sin_sq=-delta * np.array(late))
-            found = layout.table(late, about, log_sin_sq=layout.averaged(logs))
+            found = ensembles.means(width, late, log_sin_sq=logs)
         comparisons.append(compare(flowed, found, sampling.false_alarms / 2))
     # V² = 2C_12² + ½(C_11 − C_22)², shared evenly, and cos = 2C_12: E|cos| of a normal number
     panel.axhline(np.sqrt(2 * law_ / np.pi), color="black", linewidth=1, label="stationary law")

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -79,6 +79,25 @@ def behind_norms() -> Verdict:
     return observed(bool(off < 1e-6), told)
 
 
+def in_ensembles(
+    cases: Sequence[tuple[Network, Sequence[str], Mapping[int, int]]],
+    depth: int,
+    sampling: Sampling,
+    detail: str,
+) -> Verdict:
+    """Tensors of each network at `INPUT` beside its ensembles, (tensors, networks by width) each,
+    extrapolated in 1/n."""
+    comparisons = []
+    for net, tensors, draws in cases:
+        ensembles = [
+            simulate(net, INPUT, n, depth, count, tensors=tensors, seed=sampling.seed)
+            for n, count in draws.items()
+        ]
+        theory = flow(net, INPUT, depth, tensors)
+        comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(cases)))
+    return sampled(comparisons, detail, {}, [str(net) for net, *_ in cases])
+
+
 # %% [markdown]
 # ## Blocks without a norm
 
@@ -88,14 +107,9 @@ def behind_norms() -> Verdict:
 def without_norms(sampling: Sampling) -> Verdict:
     """Blocks and gates with a skip of 1/2, layers 2 to 6 after a Gaussian first one, one input; two
     widths extrapolated in 1/n."""
-    comparisons, labels = [], []
-    for layer, name, weights, bias, draws in SAMPLED:
-        net = Network(as_activation(name), weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
-        derived = flow(net, INPUT, DEPTH, ["K", "V"])
-        ensembles = [
-            simulate(net, INPUT, n, DEPTH, count, tensors=["V"], seed=sampling.seed)
-            for n, count in draws.items()
-        ]
-        comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(SAMPLED)))
-        labels.append(f"{layer}, {name}, {weights.name}")
-    return sampled(comparisons, "two widths each, n = 16 to 96, extrapolated", {}, labels)
+    cases = [
+        (Network(name, weights, Gaussian(weights.C_W), C_b=bias, layer=layer), ["V"], draws)
+        for layer, name, weights, bias, draws in SAMPLED
+    ]
+    told = "two widths each, n = 16 to 96, extrapolated"
+    return in_ensembles(cases, DEPTH, sampling, told)

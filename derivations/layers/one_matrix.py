@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from derivations.claims import Sampling, Verdict, claim, close, equal, sampled
+from derivations.claims import Sampling, Verdict, claim, close, equal
+from derivations.layers import finite_width
 from derivations.layers.recursions import GAMMA, WEIGHTS, V, average
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, layers, recursion
 from derive.activations.functions import as_activation
@@ -24,13 +25,12 @@ from derive.gaussian.small_kernel import small_kernel_average
 from derive.recursions import SequenceRecursion
 from derive.symbols import C_W, C_b, K, tensor
 from derive.work.caches import cache
-from numeric import compare, flow, simulate
+from numeric import flow
 
 R = sympy.Rational
 SKIP = layers.skip(GAMMA)
 V_S = tensor("V_s")
 CURVED = Average(((1, 0), (1, 0)), (1, 1))
-INPUT = (1.0, 0.5, -0.7)
 SAMPLED = (
     ("relu", Gaussian(1), 0.0, {48: 200_000, 144: 120_000}),
     ("tanh", Gaussian(R(1, 2)), 0.0, {24: 200_000, 72: 120_000}),
@@ -138,19 +138,12 @@ def kinked() -> Verdict:
 def in_ensembles(sampling: Sampling) -> Verdict:
     r"""$\gamma^2 = \frac12$: ReLU, where a recursion that closes on $V$ is 40 % off at layer 5,
     tanh, and GELU with biases, layers 2 to 5; two widths extrapolated in $1/n$."""
-    comparisons, labels = [], []
-    for name, weights, bias, draws in SAMPLED:
-        layer = layers.skip(sympy.sqrt(2) / 2)
-        sigma = as_activation(name)
-        net = Network(sigma, weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
-        theory = flow(net, INPUT, 5, ["V"])
-        ensembles = [
-            simulate(net, INPUT, n, 5, count, tensors=["V"], seed=sampling.seed)
-            for n, count in draws.items()
-        ]
-        comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(SAMPLED)))
-        labels.append(f"{layer}, {name}, {weights.name}")
-    return sampled(comparisons, "two widths each, n = 24 to 144", {}, labels)
+    layer = layers.skip(sympy.sqrt(2) / 2)
+    cases = [
+        (Network(name, weights, Gaussian(weights.C_W), C_b=bias, layer=layer), ["V"], draws)
+        for name, weights, bias, draws in SAMPLED
+    ]
+    return finite_width.in_ensembles(cases, 5, sampling, "two widths each, n = 24 to 144")
 
 
 @claim("layers", "21", "The tangent kernel under a skip around one matrix")
@@ -190,16 +183,13 @@ def tangent() -> Verdict:
 def tangent_in_ensembles(sampling: Sampling) -> Verdict:
     r"""$\gamma = \frac35$, layers 2 to 4: $D$, $F$, $A$ and $B$ of ReLU with Gaussian weights, $F$
     and $B$ of tanh with orthogonal ones; two widths extrapolated in $1/n$."""
-    comparisons, labels = [], []
-    cases = (("relu", Gaussian(R(4, 5)), "DFAB"), ("tanh", Orthogonal(R(4, 5)), "FB"))
-    for name, weights, tensors in cases:
-        layer = layers.skip(R(3, 5))
-        net = Network(as_activation(name), weights, Gaussian(R(4, 5)), layer=layer)
-        theory = flow(net, INPUT, 4, list(tensors))
-        ensembles = [
-            simulate(net, INPUT, n, 4, draws, tensors=list(tensors), seed=sampling.seed)
-            for n, draws in TOWER_SAMPLED.items()
-        ]
-        comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(cases)))
-        labels.append(f"{layer}, {name}, {weights.name}")
-    return sampled(comparisons, "two widths each, n = 40 and 120", {}, labels)
+    layer, variance = layers.skip(R(3, 5)), R(4, 5)
+    cases = [
+        (
+            Network(name, law(variance), Gaussian(variance), layer=layer),
+            list(tensors),
+            TOWER_SAMPLED,
+        )
+        for name, law, tensors in (("relu", Gaussian, "DFAB"), ("tanh", Orthogonal, "FB"))
+    ]
+    return finite_width.in_ensembles(cases, 4, sampling, "two widths each, n = 40 and 120")

@@ -20,8 +20,7 @@ import sympy
 
 from derive.arithmetic.rational import as_sympy
 from derive.citations import rests_on
-from derive.errors import InputError, as_integer, as_sequence, flag, instance
-from derive.expressions import as_width
+from derive.errors import InputError
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import (
     Partition,
@@ -39,7 +38,6 @@ from derive.linear.correlators import (
     chain,
     contraction_factor,
     correlator,
-    half_of_points,
 )
 from derive.weights import Gaussian, WeightEnsemble
 from derive.work.caches import cache
@@ -48,48 +46,23 @@ MAX_PAIRS = 5
 """Several inputs: (2m−1)!! pairings are summed over."""
 
 
-def norm_moment(
-    m: int,
-    widths: Sequence[sympy.Expr | int],
-    weights: Ensembles = Gaussian(),  # noqa: B008
-    inputs: sympy.Expr | int | None = None,
-) -> sympy.Expr:
-    """E[(|z|²/n_L)^m]/G_2^m = c_{2m}(n_L) G_{2m}/G_2^m after the last layer.
-
-    Source 004, eqs. (3.31)–(3.33), for m ≤ 2; for any m derived here.
-
-    Arguments:
-        m: the power of |z|²/n_L, 1 or more.
-        widths, weights, inputs: as in `correlator`.
-
-    Raises InputError as `correlator` does.
-
-    >>> from derive import Orthogonal
-    >>> n = sympy.Symbol("n", positive=True)
-    >>> norm_moment(2, [n, n]), norm_moment(2, [n, n], Orthogonal())
-    ((n + 2)**2/n**2, 1)
-    """
-    last = chain(widths, weights, inputs)[-1][2]
-    return contraction_factor(m, last) * correlator(m, widths, weights, inputs)
-
-
 def norm_variance(
     widths: Sequence[sympy.Expr | int],
     weights: Ensembles = Gaussian(),  # noqa: B008
     inputs: sympy.Expr | int | None = None,
 ) -> sympy.Expr:
-    """The variance of O = |z|²/n_L over G_2², exact (source 004, eq. 3.33, there to order 1/n).
+    """The variance of O = |z|²/n_L over G_2², c_4(n_L) G_4/G_2² − 1, exact.
 
-    Arguments:
-        widths, weights, inputs: as in `correlator`.
+    Source 004, eq. (3.33), has it to order 1/n.
 
-    Raises InputError as `correlator` does.
+    Arguments, and what is raised: as in `correlator`.
 
     >>> n = sympy.Symbol("n", positive=True)
     >>> norm_variance([n, n])
     4*(n + 1)/n**2
     """
-    return sympy.factor(norm_moment(2, widths, weights, inputs) - 1)
+    last = chain(widths, weights, inputs)[-1][2]
+    return sympy.factor(contraction_factor(2, last) * correlator(2, widths, weights, inputs) - 1)
 
 
 @rests_on("roberts2022", "day2025")
@@ -114,12 +87,7 @@ def coefficient(
     >>> coefficient((1, 1, 2, 2), [n, n], connected=True)
     2*K0[1,2]**2/n
     """
-    wanted = "labels of samples, integers"
-    labels = tuple(
-        as_integer("samples", label, wanted=wanted)
-        for label in as_sequence("samples", samples, wanted)
-    )
-    connected = flag("connected", connected)
+    labels = tuple(samples)
     if not labels or len(labels) % 2 or len(labels) > 2 * MAX_PAIRS:
         raise InputError("samples", samples, f"an even number of labels, 2 to {2 * MAX_PAIRS}")
     layers = chain(widths, weights, inputs)
@@ -139,17 +107,12 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
     M = n_0^m C^{(L)} Gram(n_{L−1}) C^{(L−1)} … Gram(n_1) C^{(1)}, multiplied in the basis of the
     zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content). Derived here.
 
-    Arguments:
-        m: half the number of points: 2 for four points, 3 for six.
-        layers: (weights, n_in, n_out) of each, as `chain` gives them.
-
-    Raises InputError for other layers.
+    Of 2m points; `layers` are (weights, n_in, n_out), as `chain` gives them.
 
     >>> n = sympy.Symbol("n", positive=True)
     >>> pairing_matrix(2, chain([n, n], Gaussian(), None))
     {(1, 1): 1, (2,): 1/n}
     """
-    m, layers = half_of_points(m), _layers(layers)
     total = dict.fromkeys(partitions(m), sympy.Integer(0))
     for spherical in spherical_functions(m, 2):
         value = layers[0][1] ** m
@@ -197,16 +160,3 @@ def _eigenvalue(
             if values[mu]
         )
     )
-
-
-def _layers(given: Sequence[Layer]) -> list[Layer]:
-    wanted = "one or more layers (weights, n_in, n_out), as `chain` gives them"
-    layers: list[Layer] = []
-    for each in as_sequence("layers", given, wanted):
-        if not isinstance(each, tuple | list) or len(each) != 3:
-            raise InputError("layers", given, wanted)
-        kind = instance("layers", each[0], WeightEnsemble, wanted)
-        layers.append((kind, as_width("layers", each[1]), as_width("layers", each[2])))
-    if not layers:
-        raise InputError("layers", given, wanted)
-    return layers

@@ -19,15 +19,14 @@ from dataclasses import dataclass
 import sympy
 
 from derive.citations import rests_on
-from derive.display.objects import Shown
-from derive.errors import InputError, as_integer
+from derive.errors import InputError
 from derive.linear.correlators import Ensembles, chain
 from derive.symbols import K0, rho, u
 from derive.weights import Gaussian, Orthogonal, larger
 
 
-@dataclass(frozen=True, repr=False)
-class Law(Shown):
+@dataclass(frozen=True)
+class Law:
     """E|z|^{2s} = scale^s Π_a Γ(a+s)/Γ(a) · Π_b Γ(b)/Γ(b+s) for z in `dimension` dimensions.
 
     Attributes:
@@ -40,25 +39,6 @@ class Law(Shown):
     scale: sympy.Expr
     gammas: tuple[sympy.Expr, ...]
     betas: tuple[sympy.Expr, ...]
-
-    def __str__(self) -> str:
-        s = sympy.Symbol("s")
-        above = " ".join([str(self.scale**s), *(f"({a})_s" for a in self.gammas)])
-        below = " ".join(f"({b})_s" for b in self.betas)
-        ratio = f"{above} / [{below}]" if below else above
-        return f"E|z|^(2s) = {ratio} in {self.dimension} dimensions"
-
-    def latex(self) -> str:
-        """The moments E|z|^{2s} in LaTeX, (a)_s = Γ(a + s)/Γ(a)."""
-        s = sympy.Symbol("s")
-        above, below = (
-            " ".join(rf"\left({sympy.latex(each)}\right)_s" for each in parameters)
-            for parameters in (self.gammas, self.betas)
-        )
-        top = f"{sympy.latex(self.scale**s)} {above}"
-        value = rf"\frac{{{top}}}{{{below}}}" if below else top
-        space = rf"z \in \mathbb{{R}}^{{{sympy.latex(self.dimension)}}}"
-        return rf"\mathbb{{E}}|z|^{{2s}} = {value},\quad {space}"
 
     def moment(self, s: sympy.Expr | int) -> sympy.Expr:
         """E|z|^{2s}, for any s that makes it finite.
@@ -78,7 +58,6 @@ class Law(Shown):
         >>> law([n, n]).log_cumulant(2)
         2*polygamma(1, n/2)
         """
-        order = as_integer("order", order, 1, wanted="the order of a cumulant, 1 or more")
         terms = [sympy.polygamma(order - 1, a) for a in self.gammas]
         terms += [-sympy.polygamma(order - 1, b) for b in self.betas]
         return sympy.Add(*terms) + (sympy.log(self.scale) if order == 1 else 0)
@@ -173,9 +152,6 @@ def lyapunov_exponents(
     003, eq. (19), after Newman (1986).
     """
     width = sympy.sympify(n)
-    count = as_integer("count", count, 1, wanted="a number of exponents, 1 or more")
-    if width.is_number and count > width:
-        raise InputError("count", count, f"at most the width {width}")
     return [(sympy.log(2 * C_W / width) + sympy.digamma((width - i) / 2)) / 2 for i in range(count)]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sympy
 
-from derive.errors import InputError, as_integer
 from derive.linear.correlators import cumulants
 from derive.symbols import Symbol, m, n
 from derive.work.caches import cache
@@ -24,7 +23,6 @@ def log_factor(terms: int) -> tuple[sympy.Expr, ...]:
     >>> log_factor(2)
     (m*(m - 1), -m*(m - 1)*(2*m - 1)/3)
     """
-    terms = _terms(terms)
     return tuple(
         sympy.factor((-1) ** (k + 1) * sympy.Rational(2**k, k) * _power_sum(k))
         for k in range(1, terms + 1)
@@ -45,7 +43,6 @@ def interpolation(terms: int = 1) -> sympy.Expr:
     >>> interpolation(1)
     exp(m*r*(m - 1))
     """
-    terms = _terms(terms)
     x = sympy.Symbol("x")
     orders = log_factor(terms)
     exponent = sum((r / x - 1) * value * x**k for k, value in enumerate(orders, start=1))
@@ -65,7 +62,6 @@ def connected_interpolation(pairs: int) -> sympy.Expr:
     >>> connected_interpolation(3)
     exp(6*r) - 3*exp(2*r) + 2
     """
-    pairs = as_integer("pairs", pairs, 1, wanted="half the number of points, 1 or more")
     moments = [sympy.exp(k * (k - 1) * r) for k in range(1, pairs + 1)]
     return sympy.expand(cumulants(moments)[-1])
 
@@ -75,12 +71,8 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
 
     The exponents differ by m(m−1)/n + r m(m−1)(2m−1)/(3n) + …, r = L/n, so that this m grows as
     (3 n log(1 + tolerance)/(2 r))^{1/3}, or as the square root of n where depth is small: the limit
-    holds for fixed m, and not for all m at once. Raises InputError for what is not a width, a
-    depth or a positive tolerance.
+    holds for fixed m, and not for all m at once.
     """
-    width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
-    if not tolerance > 0:
-        raise InputError("tolerance", tolerance, "a positive number")
     allowed = float(sympy.log(1 + tolerance))
     pairs, excess = 1, 0.0
     while abs(excess) <= allowed:
@@ -88,7 +80,3 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
         excess += 2 * pairs * depth / width - exact
         pairs += 1
     return pairs
-
-
-def _terms(terms: int) -> int:
-    return as_integer("terms", terms, 1, wanted="a number of terms, 1 or more")

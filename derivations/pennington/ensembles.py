@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import sympy
@@ -272,7 +273,9 @@ def low_rank(sampling: Sampling) -> Verdict:
         for gamma in (sympy.Rational(1, 4), sympy.Rational(1, 2)):
             weights = kind(1, gamma=gamma)
             net = Network(activations.linear, weights)
-            table = figures.moments(net, sympy.S.Half, n, 3, draws, sampling.seed, layers)
+            table = compiled.simulate(
+                net, 0.5, n, 3, draws, layers=layers, singular_values=False, seed=sampling.seed + n
+            )
             derived = finite_width.moments(weights, n, layers)
             comparisons.append(compare(derived, table, sampling.false_alarms / 4))
             labels.append(f"{weights.name}, γ = {gamma}")
@@ -293,8 +296,9 @@ def zero_padded(sampling: Sampling) -> Verdict:
     exact = equal(sympy.simplify(derived), sympy.simplify(v + (L - 1) * v / g + L * (1 / g - 1)))
     law = spectra.zero_padded(activations.erf_unit_slope, gamma, depth, q)
     net = figures.critical_network(activations.erf_unit_slope, LowRankOrthogonal(gamma=gamma), q)
+    simulate = partial(compiled.simulate, zero_padded=True, singular_values=False)
     ensembles = [
-        figures.moments(net, q, n, depth, draws, sampling.seed, zero_padded=True)
+        simulate(net, float(q), n, depth, draws, seed=sampling.seed + n)
         for n, draws in ((64, 1600), (128, 600), (256, 100))
     ]
     free = spectra.jacobian(activations.erf_unit_slope, LowRankOrthogonal(gamma=gamma), depth, q)

@@ -26,23 +26,6 @@ def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.E
     return Network(activation, replace(weights, C_W=C_W), C_b=sympy.Max(bias, 0))
 
 
-def moments(
-    net: Network,
-    q: sympy.Expr,
-    n: int,
-    depth: int,
-    draws: int,
-    seed: int,
-    layers: Sequence[int] | None = None,
-    zero_padded: bool = False,
-) -> xarray.Dataset:
-    """m_1 and m_2 of sampled Jacobians, at the last layer or at these."""
-    return compiled.simulate(
-        net, float(q), n, depth, draws,
-        layers=layers, zero_padded=zero_padded, singular_values=False, seed=seed + n,
-    )  # fmt: skip
-
-
 def critical_points(activation: Activation) -> list[tuple[float, float, float]]:
     """(q*, σ_w², σ_b²) along χ = 1, forty points evenly spaced in log q*."""
     step = criticality(activation)

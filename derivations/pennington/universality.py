@@ -14,9 +14,8 @@ import sympy
 
 from derive.activations.functions import Activation, as_activation
 from derive.citations import rests_on
-from derive.display.objects import Shown
-from derive.errors import InputError, as_integer, instance
-from derive.expressions import as_expression, parse_number
+from derive.errors import InputError, as_integer
+from derive.expressions import parse_number
 from derive.gaussian.oracle import gaussian_average
 from derive.spectra.laws import Atomic, w
 from derive.spectra.limits import Limit
@@ -36,21 +35,9 @@ def perturbed(a: sympy.Expr | float, epsilon: sympy.Symbol) -> sympy.Expr:
     M = (1 − ε)/(z − 1) + ε a/(z − a) = w at z = (1 + w)/w + ε z_1: one Newton step, then
     log(μ_1 S) = log μ_1 + log((1 + w)/(w z)).
 
-    Arguments:
-        a: the value that is rare, 0 or more; a number or an expression.
-        epsilon: ε, a symbol.
-
-    Raises InputError for an ε that is no symbol of its own.
-
     >>> perturbed(*sympy.symbols("a epsilon"))
     epsilon*w*(a - 1)**2/(a*w - w - 1)
     """
-    a = as_expression("a", a, "a squared slope, a number or an expression")
-    instance("epsilon", epsilon, sympy.Symbol, "a symbol")
-    if epsilon in {w, *a.free_symbols}:
-        raise InputError("epsilon", epsilon, "a symbol of its own")
-    if w in a.free_symbols:
-        raise InputError("a", a, f"an expression without {w}")
     start = (1 + w) / w
     shift = sympy.Dummy("shift")
     point = start + epsilon * shift
@@ -61,8 +48,8 @@ def perturbed(a: sympy.Expr | float, epsilon: sympy.Symbol) -> sympy.Expr:
     return sympy.factor(epsilon * logarithm.diff(epsilon).subs(epsilon, 0))
 
 
-@dataclass(frozen=True, repr=False)
-class Universality(Shown):
+@dataclass(frozen=True)
+class Universality:
     """The limit of JJᵀ at large depth with orthogonal weights, q*(L) → 0 at fixed variance.
 
     Attributes:
@@ -88,11 +75,6 @@ class Universality(Shown):
         reached = "" if self.reachable else "; no critical network with C_b ≥ 0 has q* → 0"
         return f"{self.kind}: {self.reason}{reached}"
 
-    def latex(self) -> str:
-        """The class, and its limit law where there is one, in LaTeX."""
-        law = "" if self.kind in {"none", "isometric"} else rf":\quad {self.limit().latex()}"
-        return rf"\text{{{self.kind}}}{law}"
-
 
 @rests_on("pennington2018")
 def classify(activation: Activation) -> Universality:
@@ -105,7 +87,7 @@ def classify(activation: Activation) -> Universality:
 
     The two classes of source 002, §5; those between and the criterion are derived here.
 
-    >>> classify("hard_tanh")
+    >>> print(classify("hard_tanh"))
     bernoulli: linear up to a kink at distance 1
     """
     return _classified(as_activation(activation))
@@ -184,11 +166,7 @@ def double_scaling(
 
     Source 002, §5, with eq. (22) for the variance σ_0² of the eigenvalues.
 
-    Arguments:
-        activation: φ, or its name, with a limit law.
-        sigma: σ_0 > 0, not squared.
-        depth: L, a number: the factors D W of J, as in `jacobian`.
-        digits: of the result, 1 to 100.
+    L counts the factors D W of J, as in `jacobian`; σ_0 is not squared.
 
     Raises InputError where the activation has no limit law, or no q up to 10^4 gives so much.
 
@@ -199,7 +177,7 @@ def double_scaling(
     found = classify(activation)
     if found.kind in {"none", "isometric"}:
         raise InputError("activation", str(activation), f"one with a limit law: {found.reason}")
-    depth, digits = as_integer("depth", depth, 1), as_integer("digits", digits, 1, 100)
+    depth = as_integer("depth", depth, 1)
     target = parse_number("sigma0", sigma) ** 2 / depth
     if not target.is_positive:
         raise InputError("sigma0", sigma, "a positive standard deviation")

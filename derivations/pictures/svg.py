@@ -58,7 +58,7 @@ def _clean(element: Element, used: set[str], styles: dict[str, str]) -> None:
         rules.append("clip-path:" + element.attrib.pop("clip-path"))
     written = re.sub(r"\s*([:;])\s*", r"\1", ";".join(each for each in rules if each)).strip("; ")
     if written:
-        element.set("class", styles.setdefault(written, _name(len(styles))))
+        element.set("class", styles.setdefault(written, f"s{len(styles)}"))
     for name in _COORDINATES & element.attrib.keys():
         element.set(name, _rounded(element.attrib[name]))
 
@@ -70,16 +70,6 @@ def _unwrap(element: Element) -> None:
         if child.tag == f"{{{SVG}}}g" and not child.attrib:
             place = list(element).index(child)
             element[place : place + 1] = list(child)
-
-
-def _name(number: int) -> str:
-    """a, b, …, z, ba, …"""
-    letters = ""
-    while True:
-        number, last = divmod(number, 26)
-        letters = chr(ord("a") + last) + letters
-        if not number:
-            return letters
 
 
 def _rounded(text: str) -> str:

@@ -8,34 +8,93 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from derivations.claims.registry import Claim, Outcome, in_module
+from derivations.claims.verdicts import Verdict
+from derivations.pictures.drawn import Drawn, drawn
 
+from .formulas import mathml
 from .mathematics import CELL
 
 _CELL = re.compile(r"^# %% \[markdown\]\n((?:#(?! ?%%).*\n?)+)", re.MULTILINE)
 
 TOP = 2
 """The level of a module's title among a page's headings."""
-
-
-@dataclass(frozen=True)
-class Prose:
-    """A cell of Markdown as HTML, its headings below the page's."""
-
-    html: Markup
+WIDEST = 1.6
+"""A figure's width over its height that still fits a phone."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A claim's outcome, and the level of its heading."""
+    """A claim's outcome, as a chapter shows it.
+
+    Attributes:
+        level: of its heading.
+        anchor: on the chapter's page: the claim's name, with a number where a function proves
+            several.
+    """
 
     outcome: Outcome
     level: int
+    anchor: str
+
+    @property
+    def claim(self) -> Claim:
+        """What is proven."""
+        return self.outcome.claim
+
+    @property
+    def verdict(self) -> Verdict:
+        """What came of it."""
+        return self.outcome.verdict
+
+    @property
+    def against(self) -> str:
+        """What stands against "derived"."""
+        return "printed" if self.verdict.z is None else "sampled"
+
+    @property
+    def sides(self) -> list[tuple[Markup, Markup]]:
+        """Derived and printed, as mathematics."""
+        return [
+            (mathml(left, display=True, boxed=True), mathml(right, display=True, boxed=True))
+            for left, right in self.verdict.sides
+        ]
+
+    @property
+    def widest(self) -> int:
+        """Letters of the longest side."""
+        return max((len(side.striptags()) for pair in self.sides for side in pair), default=0)
+
+    @property
+    def pictures(self) -> list[PictureView]:
+        """The figures, by the names of their files."""
+        found = []
+        for name, picture in self.verdict.figures.items():
+            stem = f"{self.claim.source}-{self.anchor}-{name}"
+            stem = re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII)
+            found.append(PictureView(drawn(picture), f"{stem}.svg", f"{stem}.csv"))
+        return found
+
+
+@dataclass(frozen=True)
+class PictureView:
+    """A figure: its files and its words."""
+
+    made: Drawn
+    svg: str
+    numbers: str
+
+    @property
+    def wide(self) -> bool:
+        """True if it has to scroll on a phone to be read."""
+        box = re.search(r'viewBox="\S+ \S+ (\S+) ([^"\s]+)"', self.made.svg)
+        return box is not None and float(box[1]) > WIDEST * float(box[2])
 
 
 @dataclass(frozen=True)
@@ -45,12 +104,17 @@ class Section:
     Attributes:
         name: without its package.
         title: its first heading.
-        parts: in the order of its source.
+        parts: prose as HTML, its headings below the page's, and claims, in the source's order.
     """
 
     name: str
     title: Markup
-    parts: tuple[Prose | Proof, ...]
+    parts: tuple[Markup | Proof, ...]
+
+    @property
+    def claims(self) -> list[Proof]:
+        """Those among its parts."""
+        return [each for each in self.parts if isinstance(each, Proof)]
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
@@ -58,10 +122,22 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
     modules: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         modules.setdefault(outcome.claim.prove.__module__, []).append(outcome)
-    return [_section(name, found) for name, found in modules.items()]
+    known = anchors(outcomes)
+    return [_section(name, found, known) for name, found in modules.items()]
 
 
-def _section(module: str, outcomes: Sequence[Outcome]) -> Section:
+def anchors(outcomes: Sequence[Outcome]) -> dict[Claim, str]:
+    """A claim's name; with a number where a function proves several."""
+    found: dict[Claim, str] = {}
+    names: Counter[str] = Counter()
+    for outcome in outcomes:
+        name = outcome.claim.name
+        names[name] += 1
+        found[outcome.claim] = name if names[name] == 1 else f"{name}-{names[name]}"
+    return found
+
+
+def _section(module: str, outcomes: Sequence[Outcome], known: Mapping[Claim, str]) -> Section:
     """Prose under a heading whose claims are all another chapter's is left out with them."""
     ours = {outcome.claim for outcome in outcomes}
     cells = _cells(module)
@@ -73,9 +149,9 @@ def _section(module: str, outcomes: Sequence[Outcome]) -> Section:
     titles = [words for cell in cells for level, words in cell.headings if level == TOP]
     name = module.rpartition(".")[2]
     title = titles[0] if titles else Markup("{}").format(name.replace("_", " "))
-    parts: list[Prose | Proof] = []
+    parts: list[Markup | Proof] = []
     if not titles:
-        parts.append(Prose(Markup("<h{0}>{1}</h{0}>").format(TOP, title)))
+        parts.append(Markup("<h{0}>{1}</h{0}>").format(TOP, title))
     for group in _groups(sorted(marks, key=_line)):
         if any(isinstance(each, Claim) for each in group) and not any(
             isinstance(each, Outcome) for each in group
@@ -84,10 +160,10 @@ def _section(module: str, outcomes: Sequence[Outcome]) -> Section:
         level = TOP
         for each in group:
             if isinstance(each, _Cell):
-                parts.append(Prose(each.html))
+                parts.append(each.html)
                 level = each.headings[-1][0] if each.headings else level
             elif isinstance(each, Outcome):
-                parts.append(Proof(each, level + 1))
+                parts.append(Proof(each, level + 1, known[each.claim]))
     return Section(name, title, tuple(parts))
 
 

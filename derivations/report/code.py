@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import io
 import keyword
-import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from markupsafe import Markup, escape
-
-from derive.work.caches import cache
 
 _KINDS = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
 
@@ -57,23 +53,8 @@ def _spans(source: str) -> Iterator[tuple[str, int, int]]:
 
 
 def source(function: Callable[..., object]) -> str:
-    """A function of a module as it is written, its decorators with it; empty where it is not in a
-    file, made at a prompt, say."""
+    """A function as it is written, its decorators with it; empty where it is not in a file."""
     try:
-        lines, ends = _functions(function.__module__)
-        first: int = function.__code__.co_firstlineno
-        return inspect.cleandoc("\n" + "".join(lines[first - 1 : ends[first]]))
-    except (OSError, TypeError, KeyError, AttributeError):
+        return inspect.cleandoc("\n" + inspect.getsource(function))
+    except (OSError, TypeError):
         return ""
-
-
-@cache
-def _functions(module: str) -> tuple[list[str], dict[int, int]]:
-    """The lines of a module, and where each of its functions ends, by where it begins."""
-    lines = inspect.getsource(sys.modules[module]).splitlines(keepends=True)
-    ends = {}
-    for each in ast.walk(ast.parse("".join(lines))):
-        if isinstance(each, ast.FunctionDef):
-            first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
-            ends[first] = each.end_lineno or first
-    return lines, ends

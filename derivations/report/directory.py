@@ -9,9 +9,7 @@ from pathlib import Path
 
 from derivations.files import check_parent, write_text
 from derive.errors import InputError
-from numeric.emit import modules
 
-from . import formulas
 from .book import Book
 from .pages import MARK, pages
 from .record import NAME, write_json
@@ -54,9 +52,7 @@ def _replace(book: Book, target: Path) -> Path:
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     former = aside.with_name(aside.name + ".old")
     try:
-        with formulas.keeping(modules.cache_directory() / "formulas.json"):
-            made = pages(book)
-        for name, text in made.items():
+        for name, text in pages(book).items():
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             write_text(text, aside / name, "report")
         write_json(book, aside / NAME)

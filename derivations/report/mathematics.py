@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,8 +63,3 @@ def prose(text: str) -> Markup:
 def phrase(text: str) -> Markup:
     """A line of text."""
     return Markup(PLAIN.renderInline(text))
-
-
-def plain(text: str) -> str:
-    """A line of text without its dollar signs and backticks, where there is no place for markup."""
-    return re.sub(r"[$`]", "", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -10,9 +11,12 @@ from markupsafe import Markup
 from derivations.claims.registry import FALSE_ALARMS
 
 from .book import ORDER, Book, count
+from .chapters import Proof
+from .code import marked, source
+from .mathematics import phrase, prose
 from .sources import ICONS, MEANINGS
-from .terminal import COUNTED, ensembles, resolved
-from .views import ClaimView, chapter
+from .terminal import COUNTED, ensembles, measure, resolved
+from .views import chapter, cited, duration
 
 MARK = "<!-- a report of wickgarten check -->"
 """By which a report is known as one."""
@@ -27,9 +31,17 @@ def pages(book: Book) -> dict[str, str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.tests["claim"] = lambda part: isinstance(part, ClaimView)
+    templates.tests["claim"] = lambda part: isinstance(part, Proof)
+    templates.filters |= {
+        "cited": cited,
+        "code": lambda function: marked(source(function)),
+        "duration": duration,
+        "measure": measure,
+        "phrase": phrase,
+        "prose": lambda text: prose(inspect.cleandoc(text)),
+    }
     mantissa, _, exponent = f"{FALSE_ALARMS:.1e}".partition("e")
-    chapters = [chapter(book, source) for source in book.chapters]
+    chapters = [chapter(book, each) for each in book.chapters]
     shared = {
         "mark": Markup(MARK),
         "book": book,

@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 import xarray
 
@@ -23,9 +21,10 @@ from derive.work.resources import number
 from numeric import checks
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.work import RowsWork, Sharing
-from numeric.samplers.ensemble import Ensemble, checked_ensemble
+from numeric.runs.work import Sharing
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.training.arguments import checked_rate, checked_steps
+from numeric.training.ensembles import Training
 from numeric.training.losses import LOSSES, per_input
 from numeric.training.networks import CompiledNetworks, Networks
 from numeric.training.optimizers import Optimizer
@@ -34,8 +33,6 @@ from .data import Split
 
 PARTS = ("training", "validation", "test")
 KERNELS = ("class", "between")
-_NUMBER_SECONDS = 8e-10
-"""Of an epoch, for each weight and each input."""
 _UNINTERRUPTED = 0.5
 """Seconds of epochs after which a run looks whether it was given up."""
 
@@ -118,7 +115,10 @@ def curves(
             if not len(part.of_class(probe)):
                 raise InputError("probe", probe, "a class with images for training and for a test")
     draws = checks.draws(draws, 1)
-    work = _Curves(ensemble, split, rule, loss, size, tuple(map(int, times)), probe, draws)
+    work = _Curves(
+        ensemble, split.training.targets, rule, loss, size, tuple(map(int, times)), False, draws,
+        split=split, probe=probe,
+    )  # fmt: skip
     options = chunks.Options(executor, None, run, progress)
     what = f"training {number(draws)} networks of width {number(width)}"
     found = chunks.rows(work, options, what, draws * work.seconds)
@@ -137,71 +137,39 @@ def curves(
 
 
 @dataclass(frozen=True, eq=False)
-class _Curves(RowsWork):
-    """Networks, one a chunk: losses, and of a class the tangent kernel, at given epochs."""
+class _Curves(Training):
+    """Networks, one a chunk: losses, and of a class the tangent kernel, at given epochs.
 
-    ensemble: Ensemble
-    split: Split
-    rule: Optimizer
-    loss: str
-    batch: int
-    epochs: tuple[int, ...]
-    probe: int | None
-    draws: int
-    ntk: bool = False
+    Arguments:
+        steps: the epochs.
+    """
 
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """n_0, …, and the outputs."""
-        return *self.ensemble.widths[:-1], self.split.targets.shape[1]
-
-    @cached_property
-    def targets(self) -> Array:
-        """Of the training images."""
-        return self.split.training.targets
-
-    @property
-    def seconds(self) -> float:
-        """Of a network, roughly."""
-        entries = sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
-        return 1e-3 + (max(self.epochs) + 1) * len(self.targets) * entries * _NUMBER_SECONDS
+    split: Split = field(kw_only=True)
+    probe: int | None = None
 
     @property
     def chunk(self) -> int:
         """One network."""
         return 1
 
-    @property
-    def threads(self) -> int:
-        """How many threads share the work on this machine."""
-        return int(numba.get_num_threads())
-
     def shape(self, draws: int) -> tuple[int, ...]:
         """(draws, numbers)."""
         each = len(PARTS) + (0 if self.probe is None else len(KERNELS))
-        return draws, len(self.epochs) * each
+        return draws, len(self.steps) * each
 
     def manifest(self) -> dict[str, Any]:
         """The networks, the images, and how they are trained."""
         parts = (self.split.training, self.split.validation, self.split.test)
-        return {
-            "sampler": "curves",
-            **self.ensemble.manifest(),
-            "images": [each.digest for each in parts],
-            "optimizer": [self.rule.kind, self.rule.eta, self.rule.clip],
-            "loss": self.loss,
-            "batch": self.batch,
-            "epochs": list(self.epochs),
-            "probe": self.probe,
-        }
+        own = {"sampler": "curves", "images": [each.digest for each in parts], "probe": self.probe}
+        return super().manifest() | own
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The numbers of these networks, (draws, numbers)."""
         networks = CompiledNetworks(self, np.arange(start, stop))
         passes = -(-len(self.targets) // self.batch)
-        pause = max(1, int(_UNINTERRUPTED / self.seconds * max(self.epochs) / (stop - start)))
+        pause = max(1, int(_UNINTERRUPTED / self.seconds * max(self.steps)))
         found, epoch = [], 0
-        for until in self.epochs:
+        for until in self.steps:
             while epoch < until:
                 if shared and shared.given_up.is_set():
                     raise CancelledError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import sympy
@@ -11,6 +12,7 @@ import xarray
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from derivations.claims import registry
 from derivations.claims.registry import Sampling
 from derivations.training.curves import curves
 from derivations.training.data import Split, source
@@ -18,6 +20,8 @@ from derive import Gaussian, Network, Orthogonal, activations
 from derive.work.caches import cache
 from numeric.arrays import Array
 
+claim = partial(registry.claim, "000", sampled=True, images=True)
+"""Of an experiment of source 000."""
 STARTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
 CLASS = 6
 """Whose tangent kernel is measured, as in section 7.3."""

@@ -92,15 +92,8 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
     if never:
         return Statement(text, False, f"{never} networks never reach it")
     for a, b in strata:
-        x, y = np.log(a), np.log(b)
-        parts = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
-        error = math.sqrt(sum(parts))
-        freedom = sum(parts) ** 2 / sum(
-            part**2 / (len(each) - 1) for part, each in zip(parts, (x, y), strict=True)
-        )
-        half = float(stats.t.ppf(1 - LEVEL, freedom)) * error
-        middle = float(x.mean() - y.mean())
-        ends.append((middle - half, middle + half))
+        welch = stats.ttest_ind(np.log(a), np.log(b), equal_var=False)
+        ends.append(tuple(map(float, welch.confidence_interval(1 - 2 * LEVEL))))
     widest, most = max((b - a) / 2 for a, b in ends), math.log1p(margin)
     inside = all(abs(end) <= most for pair in ends for end in pair)
     outside = any(a > most or b < -most for a, b in ends)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
-from derivations.claims import Picture, Sampling, Verdict, claim
+from derivations.claims import Picture, Sampling, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents
-from derivations.training.descents import STARTS
+from derivations.training.descents import STARTS, claim
 from derivations.training.statements import Statement, alike, reproduced, smaller
 from derivations.training.tanh import runs
 from numeric.arrays import Array
@@ -59,13 +59,7 @@ def _figure(
     return figure
 
 
-@claim(
-    "000",
-    "Figure 8",
-    "the NTK within a class while networks are trained",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 8", "the NTK within a class while networks are trained")
 def figure_eight(sampling: Sampling) -> Verdict:
     r"""$\hat H_{ii;\alpha\beta}$, $i$ the output of class 6, $\alpha$ a test image of it, averaged
     over its training images $\beta$. Said of the figure: at $L/n \sim 1$ it varies more for
@@ -100,13 +94,7 @@ def figure_eight(sampling: Sampling) -> Verdict:
     return reproduced(statements, about, figures={"training8": picture})
 
 
-@claim(
-    "000",
-    "Figure 8 (peaks)",
-    "where the NTK varies more and peaks earlier",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 8 (peaks)", "where the NTK varies more and peaks earlier")
 def peaks(sampling: Sampling) -> Verdict:
     r"""Said of Figure 8's single networks: also at $L/n \ll 1$ the variation "is larger for
     Gaussian than for orthogonal", and at $L/n \sim 1$ the orthogonal NTK "peaks earlier"."""
@@ -120,13 +108,7 @@ def peaks(sampling: Sampling) -> Verdict:
     return reproduced(statements, about)
 
 
-@claim(
-    "000",
-    "Figure 9",
-    "the NTK between outputs while networks are trained",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 9", "the NTK between outputs while networks are trained")
 def figure_nine(sampling: Sampling) -> Verdict:
     r"""$\hat H_{ij;\alpha\alpha}$ averaged over $i \ne j$, $\alpha$ a training image of class 6.
     Said of the figure: it is smaller than the diagonal one; Gaussian and orthogonal networks are

@@ -17,10 +17,10 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 
-from derivations.claims import Sampling, Verdict, claim
+from derivations.claims import Sampling, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
-from derivations.training.descents import STARTS, Descent, best, trained, until
+from derivations.training.descents import STARTS, Descent, best, claim, trained, until
 from derivations.training.statements import Statement, alike, reproduced, rising, smaller
 from numeric.arrays import Array
 
@@ -57,13 +57,7 @@ def pairs(
 
 
 # %%
-@claim(
-    "000",
-    "Figure 4",
-    "validation loss by epoch, Gaussian and orthogonal",
-    sampled=True,
-    images=True,
-)
+@claim("Figure 4", "validation loss by epoch, Gaussian and orthogonal")
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Tanh networks, $C_W = 1$, full-batch tensorial descent with (6.3), (6.17) and $\eta = 10$, a
     loss that is a mean over images and outputs. Said of the figure: deeper Gaussian networks train
@@ -105,7 +99,7 @@ def _each(tables: dict[int, xarray.Dataset], threshold: float) -> list[Array]:
     return [until(each, threshold) for each in tables.values()]
 
 
-@claim("000", "Figure 5", "the same of harder images", sampled=True, images=True)
+@claim("Figure 5", "the same of harder images")
 def figure_five(sampling: Sampling) -> Verdict:
     r"""The paper's networks of Figure 4 on CIFAR-10, with the validation images parted from the
     training set. Digits of another partition stand in for it: what is tested is that Gaussian
@@ -146,7 +140,7 @@ def figure_five(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 6", "best test loss by depth", sampled=True, images=True)
+@claim("Figure 6", "best test loss by depth")
 def figure_six(sampling: Sampling) -> Verdict:
     r"""The networks of Figure 4, each stopped at its best validation loss. Said of the figure:
     orthogonal networks have the smaller loss for all architectures; theirs is roughly independent
@@ -177,7 +171,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 6 (shallow)", "best test loss of shallow networks", sampled=True, images=True)
+@claim("Figure 6 (shallow)", "best test loss of shallow networks")
 def shallow_losses(sampling: Sampling) -> Verdict:
     r"""Orthogonal weights are said to give the smaller test loss "for *all* architecture
     hyperparameters", and the difference to become "increasingly small" at $L/n \ll 1$. The
@@ -213,7 +207,7 @@ def by_depth(panel: Axes, found: dict[str, dict[int, xarray.Dataset]], label: st
     panel.legend(fontsize="x-small")
 
 
-@claim("000", "Figure 7", "best test loss by depth, two widths", sampled=True, images=True)
+@claim("Figure 7", "best test loss by depth, two widths")
 def figure_seven(sampling: Sampling) -> Verdict:
     r"""Two widths, the paper's 30 and 100. Said of the figure: orthogonal networks have the smaller
     loss at both; the plateau begins at the same depth regardless of width."""

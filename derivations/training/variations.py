@@ -15,10 +15,19 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from derivations.claims import Picture, Sampling, Verdict, claim
+from derivations.claims import Picture, Sampling, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
-from derivations.training.descents import GUESS, STARTS, Descent, best, diverged, trained, until
+from derivations.training.descents import (
+    GUESS,
+    STARTS,
+    Descent,
+    best,
+    claim,
+    diverged,
+    trained,
+    until,
+)
 from derivations.training.statements import Statement, alike, reproduced, smaller
 from derivations.training.tanh import HALFWAY, LEARNT
 from numeric.arrays import Array
@@ -102,7 +111,7 @@ SMALL, LARGE = 0.5, 2
 """C_W of Figures 15 and 16; the text at hand does not give the paper's."""
 
 
-@claim("000", "Figure 15", "C_W below 1: gradients vanish", sampled=True, images=True)
+@claim("Figure 15", "C_W below 1: gradients vanish")
 def figure_fifteen(sampling: Sampling) -> Verdict:
     r"""$C_W = 0.5$, which the text does not give. Said of the figure: networks fail to train where
     $L/n \sim 1$; orthogonal ones suffer from the same."""
@@ -120,7 +129,7 @@ def figure_fifteen(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 15 (shallow)", "C_W below 1, shallow networks", sampled=True, images=True)
+@claim("Figure 15 (shallow)", "C_W below 1, shallow networks")
 def shallow_below(sampling: Sampling) -> Verdict:
     r"""Said of Figure 15: where $L/n \ll 1$ networks "begin training much later" than at $C_W = 1$.
     At $L = 4$ gradients are smaller by $C_W^{3}$ at most."""
@@ -136,7 +145,7 @@ def shallow_below(sampling: Sampling) -> Verdict:
     return reproduced(statements, about(sampling, f", C_W = {SMALL}"))
 
 
-@claim("000", "Figure 16", "C_W above 1: gradients explode", sampled=True, images=True)
+@claim("Figure 16", "C_W above 1: gradients explode")
 def figure_sixteen(sampling: Sampling) -> Verdict:
     r"""$C_W = 2$, which the text does not give. Said of the figure: an order-one fraction of the
     runs has a diverging loss, and orthogonal networks suffer from exactly the same. A loss that is
@@ -164,7 +173,7 @@ def figure_sixteen(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 17", "ReLU", sampled=True, images=True)
+@claim("Figure 17", "ReLU")
 def figure_seventeen(sampling: Sampling) -> Verdict:
     r"""$C_W = 2$, $\lambda_b = \lambda_W = 1/L$. Said of the figure: shallow and deep networks take
     considerably longer to train than with tanh, and orthogonal weights are "only a mild
@@ -195,7 +204,7 @@ def figure_seventeen(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 18", "ordinary gradient descent", sampled=True, images=True)
+@claim("Figure 18", "ordinary gradient descent")
 def figure_eighteen(sampling: Sampling) -> Verdict:
     r"""$\eta = 10/n$ without $\lambda$. Said of the figure: Gaussian and orthogonal networks are
     nearly identical at $L/n \ll 1$, orthogonal ones clearly superior at
@@ -215,9 +224,7 @@ def figure_eighteen(sampling: Sampling) -> Verdict:
     )
 
 
-@claim(
-    "000", "Figure 18 (optimizers)", "ordinary against tensorial descent", sampled=True, images=True
-)
+@claim("Figure 18 (optimizers)", "ordinary against tensorial descent")
 def optimizers(sampling: Sampling) -> Verdict:
     r"""Said of Figures 4 and 18: for orthogonal networks at $L/n \sim 1$ ordinary descent has a
     clear advantage over the tensorial one; at $L/n \ll 1$ it trains faster. By the epoch
@@ -240,7 +247,7 @@ def _reach(one: xarray.Dataset, other: xarray.Dataset) -> tuple[Array, Array]:
     return until(one, LEARNT), until(other, LEARNT)
 
 
-@claim("000", "Figure 19", "Adam", sampled=True, images=True)
+@claim("Figure 19", "Adam")
 def figure_nineteen(sampling: Sampling) -> Verdict:
     r"""Adam with $\eta = 10^{-3}$. Said of the figure: orthogonal networks outperform Gaussian ones
     away from the infinite-width limit."""
@@ -253,7 +260,7 @@ def figure_nineteen(sampling: Sampling) -> Verdict:
     return reproduced(statements, about(sampling), figures={"training19": picture(sampling, how)})
 
 
-@claim("000", "Figure 20", "cross-entropy", sampled=True, images=True)
+@claim("Figure 20", "cross-entropy")
 def figure_twenty(sampling: Sampling) -> Verdict:
     r"""Cross-entropy of sigmoids over their sum, $\eta = 10$. Said of the figure: at $L/n \ll 1$
     Gaussian and orthogonal networks perform alike; at $L/n \sim 1$ the Gaussian one fails to train,

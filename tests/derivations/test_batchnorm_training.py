@@ -45,7 +45,7 @@ def test_gradients_are_those_of_finite_differences(kind, normalised):
 def test_a_convolution_is_the_sum_over_taps():
     rng = np.random.default_rng(0)
     x, W = rng.standard_normal((2, 3, 4, 4)), rng.standard_normal((5, 27))
-    y, _ = modules.Convolution(W).forward(x)
+    y, _ = modules.convolution(W).forward(x)
     taps, wide = W.reshape(5, 3, 3, 3), np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     expected = sum(
         np.einsum("oc,ncij->noij", taps[:, :, i, j], wide[:, :, i : i + 4, j : j + 4])
@@ -57,10 +57,10 @@ def test_a_convolution_is_the_sum_over_taps():
 
 def test_batch_norm_has_mean_0_and_variance_1_and_is_blind_to_scale():
     x = np.random.default_rng(1).standard_normal((50, 3, 2, 2)) * 3 + 5
-    y, _ = modules.BatchNorm(0.0).forward(x)
+    y, _ = modules.batch_norm(0.0).forward(x)
     assert y.mean(axis=(0, 2, 3)) == pytest.approx(0, abs=1e-12)
     assert y.var(axis=(0, 2, 3)) == pytest.approx(1)
-    assert modules.BatchNorm(0.0).forward(7 * x - 2)[0] == pytest.approx(y)
+    assert modules.batch_norm(0.0).forward(7 * x - 2)[0] == pytest.approx(y)
 
 
 def test_clipping_bounds_the_gradient_of_each_matrix():

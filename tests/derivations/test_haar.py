@@ -282,10 +282,8 @@ def test_the_sign_fix_centres_the_entries() -> None:
 def test_bad_sampling() -> None:
     with pytest.raises(InputError, match="even"):
         symplectic(3, 1, 0)
-    with pytest.raises(InputError, match="columns"):
-        stiefel(2, 3, 1, 0)
     with pytest.raises(InputError, match="seed"):
-        orthogonal(2, 1, -1)
+        check([1, 1], [1, 1], 2, seed=-1)
     with pytest.raises(InputError, match="draws"):
         check([1, 1], [1, 1], 2, draws=1)
 

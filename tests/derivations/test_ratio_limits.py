@@ -8,7 +8,6 @@ import sympy
 from derivations.pdlt import ratio_limits as limits
 from derivations.pdlt.ratio_limits import m, n, r
 from derive import linear
-from derive.errors import InputError
 
 
 def test_doctests() -> None:
@@ -58,18 +57,3 @@ def test_breakdown_is_where_the_factor_leaves_the_tolerance() -> None:
 def test_breakdown_grows_as_a_cube_root_at_fixed_ratio() -> None:
     small, large = (limits.breakdown(width, width) for width in (1000, 8000))
     assert small < large <= 3 * small
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: limits.interpolation(0),
-        lambda: limits.log_factor(1.5),
-        lambda: limits.connected_interpolation(0),
-        lambda: limits.breakdown(0, 1),
-        lambda: limits.breakdown(1, 1, -1),
-    ],
-)
-def test_bad_input(call) -> None:
-    with pytest.raises(InputError):
-        call()

@@ -228,8 +228,6 @@ def test_two_samples_exactly() -> None:
         lambda: batchnorm.stationary_gap(2, 3),
         lambda: moments.mean_spectrum([1, 0]),
         lambda: moments.mean_spectrum([]),
-        lambda: moments.mean_eigenvalue([1, 2], 2),
-        lambda: moments.mean_eigenvalue_two(1, 2, 3, 2),
         lambda: bounds.spectrum([1]),
         lambda: bounds.spectrum([1, -1]),
     ],

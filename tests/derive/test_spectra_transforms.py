@@ -311,13 +311,6 @@ def test_bad_input_is_named(call, argument: str) -> None:
         (lambda: spectra.of_network("tanh", 1, 2), "net"),
         (lambda: spectra.of_network(Network("tanh", width_ratio=2), 1, 2), "net"),
         (lambda: spectra.of_network(Network("tanh"), 1, sympy.Symbol("L")), "depth"),
-        (lambda: universality.perturbed(None, sympy.Symbol("e")), "a"),
-        (
-            lambda: universality.perturbed(spectra.weight_law("gaussian").S(), sympy.Symbol("e")),
-            "a",
-        ),
-        (lambda: universality.perturbed(2, 0.5), "epsilon"),
-        (lambda: universality.perturbed(sympy.Symbol("e"), sympy.Symbol("e")), "epsilon"),
     ],
 )
 def test_odd_arguments_are_refused(call, argument: str) -> None:
