@@ -11,7 +11,7 @@ from derivations.claims.registry import FALSE_ALARMS
 
 from .book import ORDER, Book, count
 from .sources import ICONS, MEANINGS
-from .terminal import COUNTED, ensembles, resolved
+from .terminal import COUNTED, ensembles, resolved, spent
 from .views import ClaimView, chapter
 
 MARK = "<!-- a report of wickgarten check -->"
@@ -39,6 +39,7 @@ def pages(book: Book) -> dict[str, str]:
         "meanings": MEANINGS,
         "counted_as": COUNTED,
         "ensembles": ensembles(book),
+        "spent": spent(book),
         "resolved": resolved(book).capitalize() if book.resolutions else "",
         "claimed": count(outcome.verdict.kind for outcome in book.outcomes),
         "false_alarms": Markup("{}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10<sup>{}</sup>").format(
