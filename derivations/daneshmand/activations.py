@@ -114,12 +114,12 @@ def leading_deviation(activation: Activation, batch: int, centered: bool) -> flo
 
 @claim("003", "Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
 def fluctuations(sampling: Sampling) -> Verdict:
-    """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 400 networks a case at d = 128 to 512,
+    """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 150 networks a case at d = 128 to 512,
     n = 6, layers 21 to 40: $d\\,\\mathbb EL^2$ extrapolated in 1/d beside the derived constant, for
     linear, tanh, sin (quadrature), and with mean correction for ReLU, tanh and sigmoid: from the
     recursion of V. (At full size layers 21 to 1000 of 40 networks.)"""
     size, widths = 6, (128, 256, 512)
-    depth, draws = sampling.sizes(40, 1000), sampling.networks(400, 40)
+    depth, draws = sampling.sizes(40, 1000), sampling.networks(150, 40)
     made, panel = one_panel(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
     comparisons, labels = [], []
     for number, (name, centered) in enumerate(CASES):
