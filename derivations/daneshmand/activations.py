@@ -180,7 +180,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     aligned = np.sqrt((batch - 1) / batch)
     panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
     panel.legend()
-    tables, draws = [], sampling.networks(600)
+    tables, draws = [], sampling.networks(200)
     for wide in (200, 400, 800):
         C = ensembles.grams(
             wide, batch, depth, draws, sampling.seed, activations.relu, True, inputs=inputs
