@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
         workers.warm_up()
     from derivations import claims, report
     from derivations.claims import kept as ensembles
+    from derivations.claims.reference import Reference
     from derivations.claims.store import Kept
 
     chosen = claims.claims(options.chapters)
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     shelf = ensembles.shelf(fresh=options.fresh)
     ledger, faults = report.ledgers(options.chapters or claims.CHAPTERS)
     shown = _Line()
-    outcomes = []
+    outcomes, reference = [], Reference()
     try:
         for outcome in claims.check(
             chosen,
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
             watch=shown.progress,
         ):
             outcomes.append(outcome)
+            reference.measure()
             shown.clear()
             print(report.line(outcome), flush=True)
     except KeyboardInterrupt:
@@ -96,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         raise
     finally:
         shown.clear()
-    book = report.Book(claims.in_order(outcomes, chosen), ledger, options.seed)
+    book = report.Book(claims.in_order(outcomes, chosen), ledger, options.seed, reference.seconds)
     print("\n".join([report.summary(book), *report.ledger_lines(book), *faults]))
     rows.are_written(options, CLAIM, map(claim_row, book.outcomes), ["csv"])
     if options.json is not None:

@@ -114,12 +114,12 @@ def leading_deviation(activation: Activation, batch: int, centered: bool) -> flo
 
 @claim("003", "Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
 def fluctuations(sampling: Sampling) -> Verdict:
-    """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 400 networks a case at d = 128 to 512,
+    """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 150 networks a case at d = 128 to 512,
     n = 6, layers 21 to 40: $d\\,\\mathbb EL^2$ extrapolated in 1/d beside the derived constant, for
     linear, tanh, sin (quadrature), and with mean correction for ReLU, tanh and sigmoid: from the
     recursion of V. (At full size layers 21 to 1000 of 40 networks.)"""
     size, widths = 6, (128, 256, 512)
-    depth, draws = sampling.sizes(40, 1000), sampling.networks(400, 40)
+    depth, draws = sampling.sizes(40, 1000), sampling.networks(150, 40)
     made, panel = one_panel(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
     comparisons, labels = [], []
     for number, (name, centered) in enumerate(CASES):
@@ -179,7 +179,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     aligned = np.sqrt((batch - 1) / batch)
     panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
     panel.legend()
-    tables, draws = [], sampling.networks(600)
+    tables, draws = [], sampling.networks(200)
     for wide in (200, 400, 800):
         C = ensembles.grams(
             wide, batch, depth, draws, sampling.seed, activations.relu, True, inputs=inputs

@@ -352,7 +352,7 @@ def mixing() -> Verdict:
 # ## Ensembles (Figure 2)
 
 # %%
-SIZES = ((2, 100, 3000), (5, 250, 1500), (10, 500, 600), (20, 1000, 200))
+SIZES = ((2, 100, 1800), (5, 250, 900), (10, 500, 360), (20, 1000, 140))
 """n, d = 50 n, and networks."""
 INFINITE = 10**15
 """A width at which the map has no noise."""

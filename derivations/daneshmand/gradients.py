@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy
@@ -29,6 +31,8 @@ from derive.work.caches import cache
 from numeric import compare, flow, propagation
 from numeric.arrays import Array
 from numeric.random.matrices import frames
+from numeric.runs import chunks
+from numeric.runs.work import RowsWork, Sharing
 from numeric.tables import layout
 
 R = sympy.Rational
@@ -39,16 +43,34 @@ NODES = 300
 m = sympy.Symbol("m", integer=True, positive=True)
 
 
+REST = 40
+"""Layers behind which K is at rest, to the last digit."""
+
+
 @cache
 def fixed(name: str, size: int, C_W: float = 1) -> xarray.Dataset:
-    """The fixed point of a batch behind batch norm."""
+    """The fixed point of a batch behind batch norm, with all that is linear around it."""
     net = Network(name, Gaussian(C_W), layer="batchnorm")
     return propagation.fixed_points(net, Exchangeable(size, 1, R(1, 2)))
 
 
-def values(table: xarray.Dataset, name: str) -> Array:
-    """Its numbers by orbit."""
-    return np.asarray(table[name].dropna("orbit").to_numpy())
+@cache
+def kernels(name: str, size: int, C_W: float = 1) -> tuple[Array, Array]:
+    """(q, p) of each layer behind batch norm, and by how much a gradient grows in each: without the
+    parameters of later layers, Θ has their gradients' squares alone, and its part along 1 is 0."""
+    net = Network(
+        name, Gaussian(C_W), layer="batchnorm", lambda_W=lambda layer: int(layer == 1), lambda_b=0
+    )
+    table = flow(net, Exchangeable(size, 1, R(1, 2)), REST, ["K", "Theta"])
+    Theta = table["Theta"].to_numpy()
+    part = Theta[:, 0] - Theta[:, 1]
+    return table["K"].to_numpy(), part[1:] / part[:-1]
+
+
+def at_rest(name: str, size: int, C_W: float = 1) -> list[float]:
+    """q*, p* and χ from the recursions."""
+    K, growths = kernels(name, size, C_W)
+    return [*K[-1].tolist(), float(growths[-1])]
 
 
 # %% [markdown]
@@ -108,15 +130,16 @@ def linear() -> Verdict:
     found, expected = [], []
     for size in BATCHES:
         for C_W in (1, 3) if size == 8 else (1,):
-            table = fixed("linear", size, C_W)
-            found += [*values(table, "K"), float(table["gradient_rate"][0])]
+            found += at_rest("linear", size, C_W)
             chi = float(linear_growth().subs(m, size))
             expected += [C_W, -C_W / (size - 1), chi]
-    rates = [abs(fixed("linear", size)["kernel_rate"]).max() < 1e-10 for size in BATCHES]
+    layers = [kernels("linear", size)[0] for size in BATCHES]
+    rests = [np.abs(K[1:] - K[-1]).max() < 1e-10 for K in layers]
+    rests.append(abs(fixed("linear", 5)["kernel_rate"]).max() < 1e-10)
     return both(
         equal(linear_growth(), (m - 2) / (m - 3), "from the moments of a direction"),
         close(found, expected, 9, "q*, p* and χ from the recursions, m = 4 to 256"),
-        observed(list(map(bool, rates)), "eigenvalues of (q, p) below 1e-10"),
+        observed(list(map(bool, rests)), "at rest in layer 2; eigenvalues of (q, p) below 1e-10"),
     )
 
 
@@ -129,8 +152,7 @@ def relu() -> Verdict:
     t = sympy.Symbol("t", positive=True)
     found, expected = [], []
     for size in BATCHES:
-        table = fixed("relu", size, 2)
-        found += [*values(table, "K"), float(table["gradient_rate"][0])]
+        found += at_rest("relu", size, 2)
         expected += [1, *(float(each.subs(m, size).evalf()) for each in (p, chi))]
     return both(
         equal(sympy.limit(chi.subs(m, 1 / t), t, 0), sympy.pi / (sympy.pi - 1), "m → ∞"),
@@ -171,8 +193,7 @@ def others() -> Verdict:
     least: list[bool] = []
     for name in SMOOTH:
         for size in (4, 16, 256):
-            table = fixed(name, size)
-            found += [*values(table, "K"), float(table["gradient_rate"][0])]
+            found += at_rest(name, size)
             expected += by_directions(as_activation(name), size)
             least.append(found[-1] > (size - 2) / (size - 3))
     return both(
@@ -199,7 +220,7 @@ def gap() -> Verdict:
     r"""`flow` without centring, from C with the spectra (5, 3, 2)/10 and (70, 20, 6, 4)/100 in
     turned axes: P(C) has the axes of C and the spectrum (16). The eigenvalue of the map of V is the
     square of the derived rate $\frac n{n+2}$, and the limit of V gives the stationary
-    $\mathbb EV^2$ of `derive.batchnorm` at n = 3 and 8."""
+    $\mathbb EV^2$ of `derive.batchnorm` at n = 3 and 5."""
     net = Network("linear", layer="batchnorm(center=False)")
     found: list[float] = []
     expected: list[float] = []
@@ -214,8 +235,8 @@ def gap() -> Verdict:
         expected += exact.ravel().tolist()
     rates: list[float] = []
     known: list[sympy.Expr] = []
-    for size in (3, 8):
-        table = propagation.fixed_points(net, Exchangeable(size, 1, "1/10"))
+    for size in (3, 5):
+        table = propagation.fixed_points(net, Exchangeable(size, 1, 0))
         at = {batchnorm.n: size, batchnorm.d: 1}
         rates += [float(table["V_rate"]), deviation_of(table["V"], size)]
         known += [
@@ -232,21 +253,28 @@ def gap() -> Verdict:
 def any_activation() -> Verdict:
     r"""With the mean taken off, $\mathbb EQ^\top Q/(nd)=\frac P{n-1}$ for every $\sigma$, by
     permutations, so that V stays at $\sqrt{1/(n-1)-1/n}$ and L of (27), over $d$, goes as
-    $1/\sqrt d$ where the map of V contracts: for linear, ReLU, tanh, sigmoid, GELU and sin, n = 6,
+    $1/\sqrt d$ where the map of V contracts: for linear, ReLU, tanh, sigmoid, GELU and sin, n = 5,
     with these constants $d\,\mathbb EL^2$. For $\sigma=z$ it is the stationary law in $n-1$
-    dimensions."""
+    dimensions. Around the fixed point, q*, p* and $\chi$ are those behind many layers."""
     names = ("linear", "relu", "tanh", "sigmoid", "gelu", "sin")
-    sizes = (4, 6)
+    sizes = (4, 5)
     exact = [
         batchnorm.stationary_gap(2, 1).subs({batchnorm.n: k - 1, batchnorm.d: 1}) for k in sizes
     ]
-    rates = {name: float(fixed(name, 6)["V_rate"]) for name in names}
-    constants = ", ".join(f"{name} {deviation(name, 6, True):.4f}" for name in names)
+    around = [fixed(name, 5) for name in names]
+    rates = {name: float(table["V_rate"]) for name, table in zip(names, around, strict=True)}
+    constants = ", ".join(f"{name} {deviation(name, 5, True):.4f}" for name in names)
+    found: list[float] = []
+    behind: list[float] = []
+    for name, table in zip(names, around, strict=True):
+        found += [*table["K"].dropna("orbit").to_numpy(), float(table["gradient_rate"][0])]
+        behind += at_rest(name, 5)
     shrinks = ", ".join(f"{name} {rate:.3f}" for name, rate in rates.items())
     return both(
-        close([deviation("linear", k, True) for k in sizes], exact, 9, "σ = z, n = 4 and 6"),
+        close([deviation("linear", k, True) for k in sizes], exact, 9, "σ = z, n = 4 and 5"),
+        close(found, behind, 9, "q*, p* and χ, n = 5"),
         observed([rate < 1 for rate in rates.values()], f"eigenvalues of the map of V: {shrinks}"),
-        detail=f"n = 6, d E L²: {constants}",
+        detail=f"n = 5, d E L²: {constants}",
     )
 
 
@@ -352,62 +380,128 @@ def spreads(activation: Activation, size: int, count: int = 40_000, sets: int = 
     return np.array(found)
 
 
-def _root(gram: Array) -> Array:
-    values_, axes = np.linalg.eigh(gram)
-    return np.asarray((axes * np.sqrt(np.maximum(values_, 0.0))[:, None, :]) @ axes.mT)
+BLOCK = 32
+"""Networks whose layers a processor's cache holds, with a stream of random numbers."""
 
 
-def log_growth(
-    name: str, size: int, n: int, depth: int, draws: int, seed: int, orthogonal: bool
+@dataclass(frozen=True, eq=False)
+class Growth(RowsWork):
+    """log of a gradient's square behind so many layers over that above them, of each network.
+
+    Arguments:
+        name: of the activation.
+        size: m.
+        n, depth: neurons and layers.
+        draws, seed: networks.
+        orthogonal: Haar weights, or Gaussian ones.
+    """
+
+    name: str
+    size: int
+    n: int
+    depth: int
+    draws: int
+    seed: int
+    orthogonal: bool
+
+    @property
+    def chunk(self) -> int:
+        """Of 160 neurons a tenth of a second's work."""
+        return 8 * BLOCK
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws,)."""
+        return (draws,)
+
+    def manifest(self) -> dict[str, Any]:
+        """The networks and the seed."""
+        own = {name: each for name, each in vars(self).items() if name != "draws"}
+        return {"sampler": "growth of gradients", "block": BLOCK, **own}
+
+    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
+        """Of these networks; `start` begins a block."""
+        functions, found = _functions(as_activation(self.name)), []
+        for first in range(start, stop, BLOCK):
+            stream = np.random.SFC64([self.seed, self.n, self.orthogonal, first // BLOCK])
+            shape = min(BLOCK, stop - first), self.n, self.size
+            rng = np.random.Generator(stream)
+            found.append(_grown(functions, shape, self.depth, self.orthogonal, rng))
+        return np.concatenate(found)
+
+
+def _grown(
+    functions: list[Callable[[Array], Array]],
+    shape: tuple[int, int, int],
+    depth: int,
+    orthogonal: bool,
+    rng: np.random.Generator,
 ) -> Array:
-    """log of a gradient's square behind so many layers over that above them, (draws,).
+    """`Growth` of a block of networks, (draws, n, m).
 
     No matrix is built: behind a layer stands W on what went through it, and a fresh part at right
-    angles to that.
+    angles to that. Only Gram matrices matter, and any of their roots will do, as a frame and normal
+    numbers keep their laws when they are rotated. A constant added to σ, which the mean takes off,
+    makes all of them invertible but those of what has no mean over the batch.
     """
-    sigma, slope = _functions(as_activation(name))
-    rng = np.random.default_rng([seed, n, orthogonal])
+    sigma, slope = functions
+    n = shape[1]
+
+    def normal() -> Any:
+        """In single precision: what chance adds is far above its rounding."""
+        return rng.standard_normal(shape, np.float32)
 
     def fresh() -> Array:
-        normal = rng.standard_normal((draws, n, size))
-        return frames(normal) if orthogonal else normal / math.sqrt(n)
+        return _framed(normal()) if orthogonal else normal() / math.sqrt(n)
 
-    phi = np.sqrt(n) * frames(rng.standard_normal((draws, n, size)))
+    phi = math.sqrt(n) * _framed(normal())
     forward = []
     for _ in range(depth):
-        z = fresh() @ _root(phi.mT @ phi)
-        centred = z - z.mean(axis=2, keepdims=True)
-        scale = np.sqrt((centred**2).mean(axis=2, keepdims=True))
-        y = centred / scale
+        z = fresh() @ np.linalg.cholesky(phi.mT @ phi).mT
+        y = _centred(z)
+        scale = np.sqrt((y**2).mean(axis=2, keepdims=True))
+        y /= scale
         forward.append((phi, z, y, scale))
-        phi = np.broadcast_to(sigma(y), y.shape)
-    delta = rng.standard_normal((draws, n, size))
-    delta -= delta.mean(axis=2, keepdims=True)
+        phi = sigma(y) + 1.0
+    delta = _centred(normal())
     start = (delta**2).sum(axis=(1, 2))
-    xi = fresh() @ _root(delta.mT @ delta)
+    xi = _centred(fresh() @ _root_of_centred(delta))
     for phi, z, y, scale in reversed(forward):
-        x = xi * slope(y)
-        x = x - x.mean(axis=2, keepdims=True)
+        x = _centred(xi * slope(y))
         delta = (x - y * (x * y).mean(axis=2, keepdims=True)) / scale
         # W⊤δ: on the span of φ it is known from Wφ = z
-        along, new = z.mT @ delta, fresh()
-        inverse = np.linalg.pinv(phi.mT @ phi, hermitian=True, rcond=1e-10)
-        new = new - phi @ (inverse @ (phi.mT @ new))
+        along, new = z.mT @ delta, normal()
+        inverse = np.linalg.inv(phi.mT @ phi)
+        new -= phi @ (inverse @ (phi.mT @ new))
         if orthogonal:
-            across = delta - z @ (np.linalg.pinv(z.mT @ z, hermitian=True, rcond=1e-10) @ along)
-            new = new @ _inverse_root(new.mT @ new) @ _root(across.mT @ across)
+            across = delta - z @ np.linalg.solve(z.mT @ z, along)
+            new = _framed(new) @ _root_of_centred(across)
         else:
-            new = new @ _root(delta.mT @ delta)
-        xi = phi @ (inverse @ along) + new
-    return np.asarray(np.log((delta**2).sum(axis=(1, 2)) / start))
+            new = new @ (_root_of_centred(delta) / math.sqrt(n))
+        xi = phi @ (inverse @ along) + _centred(new)
+    return np.asarray(np.log((delta**2).sum(axis=(1, 2)) / start), float)
 
 
-def _inverse_root(gram: Array) -> Array:
-    values_, axes = np.linalg.eigh(gram)
-    return np.asarray((axes / np.sqrt(values_)[:, None, :]) @ axes.mT)
+def _centred(x: Array) -> Array:
+    """Less the mean over the batch."""
+    return np.asarray(x - x.mean(axis=2, keepdims=True))
 
 
-SIZE, LAYERS, WIDTHS = 16, 2, (48, 96, 192)
+def _framed(x: Array) -> Array:
+    """Orthonormal columns with the same span."""
+    return np.asarray(x @ np.linalg.inv(np.linalg.cholesky(x.mT @ x)).mT)
+
+
+def _root_of_centred(x: Array) -> Array:
+    """R that, when its rows are centred, has R⊤R = x⊤x, for x without means."""
+    gram, size = x.mT @ x, x.shape[2]
+    ones = np.trace(gram, axis1=1, axis2=2)[:, None, None] / size**2
+    return np.asarray(np.linalg.cholesky(gram + ones).mT)
+
+
+SIZE, LAYERS = 16, 2
+SIZES = ((40, 4000), (160, 7000))
+"""Widths and networks: n Var is as noisy at every width, so that the limit costs least from two
+that are far apart. In single precision, frames need n well above 2m."""
 CASES = (("linear", False), ("linear", True), ("tanh", True), ("relu", False))
 """σ, and whether weights are orthogonal."""
 
@@ -420,17 +514,20 @@ def variance(sampling: Sampling) -> Verdict:
     tanh and ReLU, extrapolated in $1/n$; of the last two one neuron's average is sampled."""
     exact = (4 * m - 10) / ((m - 2) * (m - 5))
     steady = sympy.limit((exact - 4 / (m - 1)) * m**2, m, sympy.oo)
-    comparisons, labels, draws = [], [], sampling.networks(4500)
+    comparisons, labels = [], []
     for name, orthogonal in CASES:
-        (own, more), (doubt, doubt_more) = layout.averaged(spreads(as_activation(name), SIZE))
         if name == "linear":
             own = more = float(exact.subs(m, SIZE))
-            doubt = doubt_more = 0.0
+            error = 0.0
+        else:
+            (own, more), (doubt, doubt_more) = layout.averaged(spreads(as_activation(name), SIZE))
+            error = 3 * (doubt + (LAYERS - 1) * doubt_more)
         less = 4 / (SIZE - 1) * LAYERS if orthogonal else 0
-        error = 3 * (doubt + (LAYERS - 1) * doubt_more)
         tables = []
-        for n in WIDTHS:
-            grown = log_growth(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
+        for n, networks in SIZES:
+            draws = sampling.networks(networks)
+            work = Growth(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
+            grown = chunks.rows(work, chunks.Options(), "growth of gradients")
             spread = n * (grown - grown.mean()) ** 2 * draws / (draws - 1)
             tables.append(ensembles.means(n, [LAYERS], variance=spread))
         theory = own + (LAYERS - 1) * more - less

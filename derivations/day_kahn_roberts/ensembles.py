@@ -125,7 +125,7 @@ def digits(sampling: Sampling) -> Verdict:
     derived = flow(net, inputs, 10, ["K", "V"])
     ensemble = [
         simulate(net, inputs, n, 10, draws, tensors=["K", "V"], seed=sampling.seed)
-        for n, draws in ((64, 4000), (256, 12_000))
+        for n, draws in ((64, 1200), (256, 3600))
     ]
     comparison = compare(derived, ensemble, sampling.false_alarms)
     figure = figures.many_inputs("digits: V / KK", derived, ensemble)

@@ -22,8 +22,11 @@ from derivations.claims import Sampling, Verdict, both, claim, observed, sampled
 from derivations.day_kahn_roberts import figures
 from derivations.day_kahn_roberts.tower_figures import TOWER, Measured, measure, tower_figure
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations
+from derive.work.caches import cache
 from numeric import Comparison, compare
 
+WIDTH = 50
+"""Of Figures 2, 13 and 14."""
 Draws = Mapping[int, int]
 """Networks by their width over the paper's."""
 NOTICED = 5.0
@@ -53,15 +56,24 @@ def extrapolated(
 
 
 def _tower(
-    sampling: Sampling, width: int, depths: Sequence[int | Draws], plans: Sequence[Draws]
-) -> list[Measured]:
-    """Figures 2 and 3: ten correlators of one input, Gaussian and orthogonal."""
+    label: str,
+    width: int,
+    depth: int | Draws,
+    draws: Draws,
+    sampling: Sampling,
+    tensors: Sequence[str] = TOWER,
+) -> Measured:
+    """Correlators of one input with weights of this name."""
     x = np.random.default_rng(sampling.seed).random(width)
-    starts = (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
-    return [
-        measure(label, network(weights), x, depth, TOWER, width, draws, sampling)
-        for (label, weights), depth, draws in zip(starts, depths, plans, strict=True)
-    ]
+    weights = Gaussian(1) if label == "Gaussian" else Orthogonal(1)
+    return measure(label, network(weights), x, depth, tensors, width, draws, sampling)
+
+
+@cache
+def _square(sampling: Sampling) -> Measured:
+    """The orthogonal networks of Figures 2 and 14, with V too."""
+    draws = {1: 2400, 8: 8000}
+    return _tower("orthogonal", WIDTH, 11, draws, sampling, ("V", *TOWER))
 
 
 def _at(measured: Measured, layer: int) -> dict[str, tuple[float, float, float]]:
@@ -124,8 +136,11 @@ def figure_two(sampling: Sampling) -> Verdict:
     r"""tanh networks of eleven layers, one input uniform on $[0, 1]^{50}$. The Gaussian correlators
     grow, all but $\tilde U$; the orthogonal ones saturate, at the derived values, and at $n = 50$
     are smaller by a factor of two and more."""
-    plans = ({1: 3000, 2: 6000, 8: 14_000}, {1: 3000, 8: 10_000})
-    measured = _tower(sampling, 50, (11, 11), plans)
+    square = _square(sampling)
+    measured = [
+        _tower("Gaussian", WIDTH, 11, {1: 3000, 2: 7500, 8: 12_000}, sampling),
+        replace(square, flowed=square.flowed.drop_vars(["V", "V_error"])),
+    ]
     return both(
         sampled(
             [
@@ -150,11 +165,11 @@ def figure_three(sampling: Sampling) -> Verdict:
     compared in all layers, with Gaussian weights in 21, as each step is like the one before; in
     15 for $\tilde U$, whose corrections in $1/n$ grow while it falls. (At full size in 31 layers
     with Gaussian weights, too.)"""
-    plans = ({1: 6000, 3: 2000, 9: 6000, 30: 14_000}, {1: 6000, 3: 2000, 9: 3000, 18: 7000})
-    depths = (sampling.sizes({1: 31, 3: 21, 9: 31, 30: 21}, {1: 31, 3: 31, 9: 31, 30: 31}), 31)
-    measured = _tower(sampling, 20, depths, plans)
-    measured[0] = replace(measured[0], scale="symlog")
-    gaussian, orthogonal = measured
+    depths = sampling.sizes({1: 31, 3: 21, 9: 31, 30: 21}, {1: 31, 3: 31, 9: 31, 30: 31})
+    draws = {1: 6000, 3: 2000, 9: 6000, 30: 14_000}
+    gaussian = replace(_tower("Gaussian", 20, depths, draws, sampling), scale="symlog")
+    orthogonal = _tower("orthogonal", 20, 31, {1: 6000, 3: 2000, 9: 3000, 18: 6400}, sampling)
+    measured = [gaussian, orthogonal]
     alarms = sampling.false_alarms / 3
     noticed = sampled(
         [
@@ -200,7 +215,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
     component with four distinct inputs drawn, all 256 of each compared. At $n = 50$ there are ten
     layers; at $n = 400$ and in the comparison five, as each step is like the one before (ten at
     full size)."""
-    inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
+    inputs = np.random.default_rng(sampling.seed).random((4, WIDTH))
     deep = sampling.sizes(5, 10)
     measured = [
         measure(
@@ -209,7 +224,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
             inputs,
             {1: 10, 8: deep},
             tuple("ABDF"),
-            width,
+            WIDTH,
             {1: 1000, 8: 6000},
             sampling,
         )
@@ -218,7 +233,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
     return sampled(
         [extrapolated(each, (1, 8), sampling.false_alarms / 2) for each in measured],
         f"256 components each, layers 1 to {deep}, n = 50, 400 extrapolated",
-        {"figure13": tower_figure(measured, [width, 8 * width], at=(0, 1, 2, 3))},
+        {"figure13": tower_figure(measured, [WIDTH, 8 * WIDTH], at=(0, 1, 2, 3))},
         [each.label for each in measured],
     )
 
@@ -235,22 +250,17 @@ def four_inputs(sampling: Sampling) -> Verdict:
 def rectangular(sampling: Sampling) -> Verdict:
     """Orthogonal tanh networks of eleven layers. The first layers differ most, where the ratio
     enters the recursions; at large depth it is forgotten."""
-    rng, width = np.random.default_rng(sampling.seed), 50
+    square, n_0 = _square(sampling), 784
+    x = np.random.default_rng(sampling.seed).random(WIDTH + n_0)[WIDTH:]
+    wide = measure(
+        "", network(Orthogonal(1)), x, 11, ("V", *TOWER), WIDTH, {1: 2400, 8: 7000}, sampling
+    )
     measured = [
-        measure(
-            f"n_0/n = {n_0}/{width}",
-            network(Orthogonal(1)),
-            rng.random(n_0),
-            11,
-            ("V", *TOWER),
-            width,
-            {1: 3000, 8: 9000},
-            sampling,
-        )
-        for n_0 in (width, 784)
+        replace(each, label=f"n_0/n = {count}/{WIDTH}")
+        for each, count in ((square, WIDTH), (wide, n_0))
     ]
     comparisons = [extrapolated(each, (1, 8), sampling.false_alarms / 2) for each in measured]
-    figure = tower_figure(measured, [width, 8 * width])
+    figure = tower_figure(measured, [WIDTH, 8 * WIDTH])
     labels = [each.label for each in measured]
     detail = "n = 50, 400 extrapolated, n_0/n kept"
     return sampled(comparisons, detail, {"figure14": figure}, labels)

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 Rng = np.random.Generator
 R = sympy.Rational
 WIDTH, DRAWS = 12, 4400
+BLOCK = 20
+"""Networks whose layers a processor's cache holds."""
 INPUT = [1.0, 0.5, -0.3]
 
 
@@ -98,22 +100,23 @@ def gradients(sampling: Sampling) -> Verdict:
     return scored(scores, errors, sampling.false_alarms, f"{DRAWS} networks of each of 4 kinds")
 
 
-def behind_skips(width: int, depth: int, rng: Rng) -> Array:
-    """log of |z|² and |t|² of all layers of z + W relu(z) at γ = 1/2: (draws, depth, 2).
+def behind_skips(width: int, depth: int, draws: int, rng: Rng) -> Array:
+    """log of |z|² and |t|² of all layers of z + W relu(z) at γ = 1/2, in single precision: (draws,
+    depth, 2).
 
     Given all layers before, Wσ(z) and Wσ'(z)t are Gaussian with the covariance of σ(z) and σ'(z)t.
     """
-    z, t = rng.standard_normal((2, DRAWS // 2, width))
+    z, t = rng.standard_normal((2, draws, width), np.float32)
     t -= z * ((t * z).sum(1) / (z * z).sum(1))[:, None]
     found = []
     for _ in range(depth):
         a, b = np.maximum(z, 0), np.where(z > 0, t, 0)
         aa, ab, bb = (1.5 / width * (x * y).sum(1)[:, None] for x, y in ((a, a), (a, b), (b, b)))
-        g, h = rng.standard_normal((2, DRAWS // 2, width))
+        g, h = rng.standard_normal((2, draws, width), np.float32)
         z = 0.5 * z + np.sqrt(aa) * g
         t = 0.5 * t + ab / np.sqrt(aa) * g + np.sqrt(bb - ab**2 / aa) * h
         found.append(np.log([(z * z).sum(1), (t * t).sum(1)]).T)
-    return np.stack(found, axis=1)
+    return np.stack(found, axis=1).astype(float)
 
 
 @claim("deep", "23", "a skip around one matrix: gradients differ less than K", sampled=True)
@@ -125,7 +128,8 @@ def remembered(sampling: Sampling) -> Verdict:
     The angle of $t$ and $z$ moves at $\ell\sim n$, so that $|t|^2$ is not log-normal there. Here $L
     = n/40$."""
     rng = np.random.default_rng(sampling.seed)
-    logs = behind_skips(1600, 40, rng)
+    blocks = [behind_skips(1600, 40, BLOCK, rng) for _ in range(DRAWS // 2 // BLOCK)]
+    logs = np.concatenate(blocks)
     moved = (logs[:, -1] - logs[:, 9]).var(axis=0) * 1600 / 30  # the memory is at rest
     spread = walk(Network("relu", "gaussian(C_W=3/2)", layer="skip(1/2)")).spread
     expected = np.array([float(spread), directions(R(1, 2))])

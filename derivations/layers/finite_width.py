@@ -34,10 +34,10 @@ WIDTHS = (128, 256, 512, 1024)
 DEPTH = 6
 HALF, GATE = layers.residual("1/2"), layers.gated("1/2")
 SAMPLED = (
-    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 100_000, 48: 100_000}),
-    (HALF, "relu", Orthogonal(1), 0.1, {16: 120_000, 48: 120_000}),
-    (HALF, "gelu", Orthogonal(0.8), 0.3, {24: 140_000, 72: 120_000}),
-    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 120_000, 96: 100_000}),
+    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 55_000, 48: 55_000}),
+    (HALF, "relu", Orthogonal(1), 0.1, {16: 66_000, 48: 66_000}),
+    (HALF, "gelu", Orthogonal(0.8), 0.3, {24: 77_000, 72: 66_000}),
+    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 66_000, 96: 55_000}),
 )
 
 

@@ -37,7 +37,7 @@ SAMPLED = (
     ("gelu", Orthogonal(1), 0.3, {24: 240_000, 72: 160_000}),
 )
 
-TOWER_SAMPLED = {40: 60_000, 120: 30_000}
+TOWER_SAMPLED = {40: 39_000, 120: 20_000}
 
 
 @cache

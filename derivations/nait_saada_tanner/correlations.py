@@ -28,7 +28,7 @@ from numeric.tables.normalise import natural_size
 WIDTHS = (256, 2048)
 """As the spread of K falls as 1/√n, a neuron drawn tells as much at every width: the limit costs
 least from two that are far apart."""
-DRAWS, DRAWS_OF_D = 192, 384
+DRAWS, DRAWS_OF_D = 64, 384
 SHOWN_WIDTH = 1024
 ROOTS = ("1.3", "2.5", "4")
 """σ_w, with γσ_α² = σ_w²."""
@@ -101,7 +101,7 @@ def _correlation(table: xarray.Dataset) -> Array:
 @claim("001", "Figure 7", "correlations by layer from c_0 = 0.2", sampled=True)
 def figure_seven(sampling: Sampling) -> Verdict:
     r"""$K$ of two inputs with $\sigma_w = 1.3$, 2.5 and 4 and the caption's $\sigma_b = 0.3$, which
-    is $\gamma\sigma_b^2 = 0.0225$, 12 layers, 192 networks each of $n = 256$ and 2048, against the
+    is $\gamma\sigma_b^2 = 0.0225$, 12 layers, 64 networks each of $n = 256$ and 2048, against the
     flow. The biases are drawn for each direction, not one for a layer as in A.2: with one, (3)
     and (5) are missed (3, 5 (one bias))."""
     return _figure(0.2, sampling)

@@ -77,8 +77,7 @@ def missing_variance() -> Verdict:
     c = sympy.symbols("c_0:4", real=True)
     numbers = dict(zip(c, (0, 1, 0, -sympy.Rational(1, 6)), strict=True)) | {q: 1}
     derived = slope.subs(numbers).subs(C_W, 4 * GAMMA)
-    wrong = misprint(derived, (GAMMA * line).subs(numbers), "ε_{l+1}/ε_l")
-    return wrong if holds.holds else holds
+    return misprint(derived, (GAMMA * line).subs(numbers), "ε_{l+1}/ε_l", provided=holds)
 
 
 @claim("001", "§2.1.1", "ξ_q")

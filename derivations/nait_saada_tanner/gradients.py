@@ -178,8 +178,8 @@ def gradient_widths() -> Verdict:
     chi = propagation.chi(WIDENING, lengths[0])
     before, _ = propagation.gradients(WIDENING, lengths)
     holds = close(before, 2 * chi, 13)
-    wrong = misprint(sympy.Float(before, 10), sympy.Float(chi, 10), "q̃_1/q̃_2 with N_2 = 2N_1")
-    return wrong if holds.holds else holds
+    sides = sympy.Float(before, 10), sympy.Float(chi, 10)
+    return misprint(*sides, "q̃_1/q̃_2 with N_2 = 2N_1", provided=holds)
 
 
 @claim("001", "§2.2 (ξ_∇)", "depth scale of gradients")

@@ -119,12 +119,12 @@ def zero_columns() -> Verdict:
 RATIOS = ("1/4", "1/2", "1")
 LAYERS = (1, 2, 4, 6)
 WIDTH = 64
-DRAWS = {"Gaussian": (2000, 800, 340), "orthogonal": (1000, 256, 64)}
+DRAWS = {"Gaussian": (420, 200, 96), "orthogonal": (240, 96, 48)}
 """Linear networks by rank: the fewer directions, the heavier the tail of tr (JJᵀ)²."""
 SIZES = {
-    "1/4": ((96, 352), (192, 288)),
-    "1/2": ((64, 240), (128, 160)),
-    "1": ((64, 144), (128, 72)),
+    "1/4": ((96, 72), (192, 60)),
+    "1/2": ((64, 60), (128, 44)),
+    "1": ((64, 52), (128, 36)),
 }
 """Widths, and networks of each, for the quantiles by rank."""
 PRINTED = 1000

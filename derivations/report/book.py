@@ -29,11 +29,13 @@ class Book:
         outcomes: of the claims, in the book's order.
         ledger: by source, the numbered statements.
         seed: of every ensemble.
+        reference: processor seconds of the reference loop (`claims.reference`); None unmeasured.
     """
 
     outcomes: Sequence[Outcome]
     ledger: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     seed: int = 0
+    reference: float | None = None
 
     @property
     def holds(self) -> bool:
@@ -79,6 +81,11 @@ class Book:
     def ensembles(self) -> Tally:
         """Those that the claims drew or read back."""
         return sum((outcome.ensembles for outcome in self.outcomes), Tally())
+
+    @property
+    def processor(self) -> float:
+        """The processor seconds of all claims, where they were counted."""
+        return sum(outcome.processor or 0.0 for outcome in self.outcomes)
 
     def chapter(self, source: str) -> list[Outcome]:
         """The outcomes of a chapter."""

@@ -15,7 +15,7 @@ from .chapters import Proof
 from .code import marked, source
 from .mathematics import phrase, prose
 from .sources import ICONS, MEANINGS
-from .terminal import COUNTED, ensembles, measure, resolved
+from .terminal import COUNTED, ensembles, measure, resolved, spent
 from .views import chapter, cited, duration
 
 MARK = "<!-- a report of wickgarten check -->"
@@ -51,6 +51,7 @@ def pages(book: Book) -> dict[str, str]:
         "meanings": MEANINGS,
         "counted_as": COUNTED,
         "ensembles": ensembles(book),
+        "spent": spent(book),
         "resolved": resolved(book).capitalize() if book.resolutions else "",
         "claimed": count(outcome.verdict.kind for outcome in book.outcomes),
         "false_alarms": Markup("{}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10<sup>{}</sup>").format(

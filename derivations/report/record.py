@@ -35,6 +35,7 @@ def as_json(book: Book) -> str:
             "read_back": book.ensembles.read,
             "oldest": day(book.ensembles),
         },
+        "processor": {"seconds": round(book.processor, 1), "reference": book.reference},
         "resolution": _resolutions(book),
         "claims": [recorded(outcome) for outcome in book.outcomes],
         "ledger": [

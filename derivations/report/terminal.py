@@ -58,8 +58,7 @@ def summary(book: Book) -> str:
             f"{book.compared} sampled numbers compared; all together raise a false alarm in "
             f"{FALSE_ALARMS:.1e} of runs"
         )
-    if told := ensembles(book):
-        lines.append(told)
+    lines += [told for told in (ensembles(book), spent(book)) if told]
     if book.resolutions:
         lines.append(resolved(book))
     for outcome in book.outcomes:
@@ -85,6 +84,16 @@ def ensembles(book: Book) -> str:
     return (
         f"{tally.drawn} ensembles drawn, {tally.read} read back that were drawn by the same code "
         f"since {day(tally)} (--fresh draws them again)"
+    )
+
+
+def spent(book: Book) -> str:
+    """Processor seconds of the claims, also in reference loops; "" if these were not measured."""
+    if not book.reference:
+        return ""
+    return (
+        f"{book.processor:.0f} processor seconds, {book.processor / book.reference:,.0f} times "
+        f"the {1e3 * book.reference:.1f} ms of the reference loop"
     )
 
 

@@ -11,10 +11,12 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from derivations import claims, report
+from derivations.claims import reference
 from derivations.claims.registry import Outcome
 from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
@@ -351,6 +353,29 @@ def test_what_would_have_been_noticed_is_said_beside_each_verdict(book):
 
 
 # The directory
+
+
+def test_processor_seconds_are_told_in_reference_loops(book):
+    outcomes = [replace(outcome, processor=30.0) for outcome in book.outcomes[:3]]
+    made = Book([*outcomes, *book.outcomes[3:]], reference=0.009)
+    told = "90 processor seconds, 10,000 times the 9.0 ms of the reference loop"
+    assert told in summary(made)
+    assert told in pages(made)["index.html"]
+    assert json.loads(report.as_json(made))["processor"] == {"seconds": 90.0, "reference": 0.009}
+    assert "reference loop" not in summary(book)
+
+
+def test_the_reference_loop_is_measured_now_and_then(monkeypatch):
+    measured = reference.Reference()
+    assert measured.seconds is None
+    clock = iter([0.0, 0.0, 1.0, 6.0, 6.0])  # two readings of a measurement, one of none
+    work = iter([0.0, 0.2, 1.0, 1.4])
+    clocks = SimpleNamespace(monotonic=clock.__next__, process_time=work.__next__)
+    monkeypatch.setattr(reference, "time", clocks)
+    for wanted in (0.2, 0.2, 0.3):
+        measured.measure()
+        assert measured.seconds == pytest.approx(wanted)
+    assert (next(clock, None), next(work, None)) == (None, None)
 
 
 def test_the_report_replaces_only_an_earlier_report(book, tmp_path):
