@@ -213,7 +213,7 @@ class _Brackets:
         return self._groups[-1].over(sets)(self._K).reshape(2, -1, len(sets))
 
     def __call__(self, sets: Places, fours: Array) -> Array:
-        """What the stage of four samples has for averages, and a 0 behind them: (averages + 1,
+        """The averages of the stage of four samples, and a 0 behind them: (averages + 1,
         copies + 1, sets)."""
         copies = len(self._noise)
         values, sizes = [], []
