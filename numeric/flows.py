@@ -396,18 +396,16 @@ def _set_by_set(asked: _Asked) -> dict[Name, tuple[Array, Array]]:
     if m <= FEW or depth < 2 or len(set(asked.data.samples)) > 1 or _closed(net, depth, m):
         return {}
     schemes, order = _without_skew(net, asked).schemes(depth, m)
-    if not all(scheme.sigma.is_smooth for scheme in schemes):
+    if not all(len(each.stages) == 1 and each.sigma.is_smooth for each in schemes):
         return {}
-    first = net.weights_at(1, depth=depth).unit_variance
-    alike = schemes, first
-    four = quadruples.SAMPLES
+    alike, four = (schemes, net.weights_at(1, depth=depth).unit_variance), quadruples.SAMPLES
     layers, kernel = (
         _layers(each, *alike, ((count,) * len(schemes), count), None, None, False, 0)
         for each, count in ((names, four), ((_K,), m))
     )
     if not (isinstance(layers, StagedLayers) and isinstance(kernel, StagedLayers)):
         return {}
-    if not quadruples.bears(layers, kernel):
+    if not quadruples.bears(layers, kernel) or not asked.symbols.keys() >= {*layers.parameters}:
         return {}
     layers, kernel = layers.along(order), kernel.along(order)
     own = tuple(dict.fromkeys(map(canonical, names)))

@@ -120,7 +120,7 @@ def run(
 
 
 class Disturbances(NamedTuple):
-    """What the copies are disturbed by.
+    """The changes that make copies of a run.
 
     Attributes:
         parameters: disturbed, (depth, copies, parameters).

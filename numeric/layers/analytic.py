@@ -58,7 +58,8 @@ class Shared(NamedTuple):
 def evaluators(
     activation: Activation, by_size: Sequence[Sequence[Shared]], m: int
 ) -> tuple[Evaluate, Gradient, list[Group]]:
-    """Analytic σ: these averages of each number of samples, over all sets of so many.
+    """Analytic σ: these averages of each number of samples, over all sets of so many; their
+    gradient; and they by the number of samples.
 
     Of more than `FEW` samples the gradient is that of the averages over two at most: what
     rounding of K does to the others is far below the error that their rule has.

@@ -32,7 +32,6 @@ _AVERAGED, _AT_ONCE = 1 << 14, 1 << 6
 """Sets whose brackets are computed together; of those, the sets that go down the layers together.
 """
 
-
 _LEAST = 1e-30
 """Of variances: tensors of powers of them are far from the least double."""
 
@@ -60,8 +59,8 @@ def bears(layers: StagedLayers, kernel: StagedLayers) -> bool:
         ranks <= {2, SAMPLES}
         and kernel.names == layers.names[:1]
         and all(len(each) == 1 for each in chains)
-        and all(isinstance(each, Stage) and each.is_plain for each in (*layers.starts, *chains[0]))
-        and all(isinstance(each, Stage) and each.is_plain for (each,) in chains)
+        and all(isinstance(each, Stage) and each.is_plain for each in layers.starts)
+        and all(isinstance(each, Stage) and each.is_plain and each.groups for (each,) in chains)
     )
 
 
@@ -113,7 +112,8 @@ def run(
             own = sets[begin:stop]
             is_first = bool((own[:, 0] == 0).any())
             at = own[:, :, None], own[:, None]
-            tensors = [_with_size(np.moveaxis(kernel[at], 0, -1)[None].repeat(3, axis=0))]
+            inputs = np.moveaxis(kernel[at], 0, -1)[None]
+            tensors = [_with_size(inputs.repeat(len(noise.amounts), axis=0))]
             stages = [through(first)]
             stages += [through(each) for each in chain[:-1]]
             stages += [through(each, apart=not is_first) for each in chain[-1:]]
@@ -213,7 +213,7 @@ class _Brackets:
         return self._groups[-1].over(sets)(self._K).reshape(2, -1, len(sets))
 
     def __call__(self, sets: Places, fours: Array) -> Array:
-        """What the stage of four samples has for averages, and a 0 behind them: (averages + 1,
+        """The averages of the stage of four samples, and a 0 behind them: (averages + 1,
         copies + 1, sets)."""
         copies = len(self._noise)
         values, sizes = [], []

@@ -98,7 +98,7 @@ class StagedLayers:
 
     @property
     def starts(self) -> Sequence[Passage]:
-        """What leads from the inputs to layer 1."""
+        """The passages from the inputs to layer 1."""
         return self._starts
 
     @property

@@ -269,7 +269,7 @@ class Stage:
         return not known and len(self.groups) < 2 and isinstance(self.tables, Tables)
 
     def of_sets(self, tensors: Sequence[Array], parameters: Array, brackets: Array | None) -> Array:
-        """What the tables multiply, of many sets of m samples: (places, copies + 1, sets).
+        """The vectors that tables multiply, of many sets of m samples: (places, copies + 1, sets).
 
         Arguments:
             tensors: those before the stage, sizes last: (entries, copies + 1, sets) each.

@@ -940,6 +940,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "steps": [4],
             "outputs": With(2, targets=[[0.3], [-0.2]]),
             "half": False,
+            "only": ["ntk"],
             "width": With(4, **NARROW),
         },
     ),
