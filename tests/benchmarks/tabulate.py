@@ -113,6 +113,19 @@ With O the result has 144 terms, not 25, and these parts take 5.3, 4.6 and 6.0 m
 both sides mostly build sympy's objects, and the ratio cannot be large. A new process, with imports,
 takes 0.65 s for the first call at k = 4, and 1.0 s with haarpy. Importing sympy takes 0.48 s of
 these.
+
+## Where a peer is faster
+
+* K at infinite width, convolutions: Cho and Saul's kernel by hand is a formula of ReLU alone.
+  `flow` derives the recursion of any layer and activation.
+* 1000 points of a density, tanh: freealg fits a curve to 1000 eigenvalues, to some 10⁻³. Here the
+  curve is computed from the equations of the law.
+* The mean of (tr² M − tr M²)/2: finitefree multiplies two polynomials in numbers. `trace_moment`
+  derives a formula for any fixed matrices, and sympy puts the numbers into it.
+* What a policy is at initialization: PyTorch measures only. The report also has theory and
+  verdicts.
+
+neural-tangents does not import without TensorFlow, which `make bench` does not install for one row.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """
