@@ -52,8 +52,9 @@ docs: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
-	# Its last release does not import under today's JAX, which the table then says.
-	-$(PY) -m pip install --disable-pip-version-check --no-deps neural-tangents==0.6.5
+	# It needs TensorFlow, more than half a gigabyte: where that is missing the table says so.
+	-$(PY) -m pip install --disable-pip-version-check --no-deps neural-tangents==0.6.5 \
+		absl-py frozendict
 	$(PY) -m pytest tests/benchmarks --benchmark-only --benchmark-autosave \
 		--benchmark-storage=file://./benchmarks
 	$(PY) tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md

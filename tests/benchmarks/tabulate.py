@@ -89,6 +89,43 @@ networks Python takes half of the time: tables, and errors of 256 blocks. Convol
 call NumPy between their kernels. The matrices of convolutions take a sixth of the time.
 
 The speed of two threads is not in the table: other work held both cores.
+
+## The bound on averages of traces
+
+Processor milliseconds of `trace_moment` from empty caches, beside haarpy's Weingarten functions
+summed over pairs of permutations. Both ran by turns in one process of a loaded AMD EPYC. The last
+column adds `trace_series` through 1/n².
+
+| average | here | haarpy | times | with the series |
+|---|---|---|---|---|
+| E tr (U A U† B)^2 | 1.8 | 9.2 | 5 | 6.2 |
+| E tr (U A U† B)^3 | 2.4 | 57 | 24 | 12 |
+| E tr (U A U† B)^4 | 4.3 | 451 | 104 | 32 |
+| E tr (U A U† B)^5 | 10 | 6312 | 620 | 62 |
+| E tr (U A U† B)^6 | 91 | | | |
+| E tr (O A Oᵀ B)^2 | 2.1 | 9.9 | 5 | 10 |
+| E tr (O A Oᵀ B)^3 | 4.0 | 54 | 14 | 29 |
+| E tr (O A Oᵀ B)^4 | 18 | 684 | 38 | 165 |
+| E tr (O A Oᵀ B)^5 | 140 | | | |
+
+At k = 4 with U counting takes 1.0 ms, the coefficients 1.3 ms and sympy's products and sum 1.1 ms.
+With O the result has 144 terms, not 25, and these parts take 5.3, 4.6 and 6.0 ms. So below k = 4
+both sides mostly build sympy's objects, and the ratio cannot be large. A new process, with imports,
+takes 0.65 s for the first call at k = 4, and 1.0 s with haarpy. Importing sympy takes 0.48 s of
+these.
+
+## Where a peer is faster
+
+* K at infinite width, convolutions: Cho and Saul's kernel by hand is a formula of ReLU alone.
+  `flow` derives the recursion of any layer and activation.
+* 1000 points of a density, tanh: freealg fits a curve to 1000 eigenvalues, to some 10⁻³. Here the
+  curve is computed from the equations of the law.
+* The mean of (tr² M − tr M²)/2: finitefree multiplies two polynomials in numbers. `trace_moment`
+  derives a formula for any fixed matrices, and sympy puts the numbers into it.
+* What a policy is at initialization: PyTorch measures only. The report also has theory and
+  verdicts.
+
+neural-tangents does not import without TensorFlow, which `make bench` does not install for one row.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """

@@ -62,7 +62,7 @@ def test_rational_functions(benchmark, k, group):
     assert len(found.numerators) == len(partitions(k))
 
 
-TABLES = [("O", 6), ("U", 6), ("U", 8), ("U", 10)]
+TABLES = [("O", 5), ("U", 6), ("U", 8), ("U", 10)]
 
 
 @pytest.mark.parametrize(("group", "k"), TABLES)

@@ -116,6 +116,14 @@ TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g
             4,
             ["K"],
         ),
+        (
+            "pooling(4, 2); dense*",
+            TANH,
+            Gaussian(1),
+            np.arange(1.0, 13.0).reshape(4, 3) / 7,
+            4,
+            ["K"],
+        ),
         ("attention(heads=2, positions=2, mask=causal)", TANH, Gaussian(1), TOKENS, 4, ["V"]),
         (
             "attention(heads=2, positions=2, scores=1/sqrt(d), skip=1, norm=rms)",
@@ -292,6 +300,15 @@ def test_cuda_without_a_gpu_is_refused():
         on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V"))
 
 
+def test_cuda_with_a_broken_driver_is_refused(monkeypatch):
+    def broken():
+        raise OSError("a driver of another version")
+
+    monkeypatch.setattr(cuda, "is_available", broken)
+    with pytest.raises(InputError, match=r"^device: got 'cuda \(a driver of another version\)'"):
+        on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V"))
+
+
 @pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="it would time the device")
 def test_the_script_for_a_gpu_says_that_there_is_none():
     script = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
@@ -312,4 +329,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b41 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
+    assert re.search(r"\b43 passed, 2 skipped, 1 deselected\b", found.stdout), found.stdout
