@@ -10,6 +10,7 @@ from .kernels import KernelSampler
 from .paths import PathSampler
 from .staged import Parts, ProbeSampler
 from .staged_forward import ForwardSampler
+from .tapped_forward import TappedSampler
 
 __all__ = [
     "Arithmetic",
@@ -22,6 +23,7 @@ __all__ = [
     "PathSampler",
     "ProbeSampler",
     "Sampler",
+    "TappedSampler",
     "checked_ensemble",
     "jets",
 ]

@@ -40,6 +40,7 @@ from .stage_kernels import PARTS
 from .stage_source import written
 from .stage_tables import Drawn, Size, Written
 from .staged import Place, ProbeSampler, sum_of
+from .tapped_forward import TappedSampler
 
 _PIECE = 1 << 22
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
@@ -53,7 +54,10 @@ class ForwardSampler(ProbeSampler):
     def of(cls, ensemble: Ensemble, plan: Plan) -> Sampler:
         """One that follows networks one by one, where this does not apply."""
         plain = ProbeSampler.of(ensemble, plan)
-        if plan.samples > 1 or {PERMUTATIONS, BATCHES} & ensemble.layers.needs.keys():
+        if plan.samples > 1:
+            tapped = TappedSampler(ensemble, plan, probes_of(plan))
+            return tapped if tapped.applies else plain
+        if {PERMUTATIONS, BATCHES} & ensemble.layers.needs.keys():
             return plain
         made = cls(ensemble, plan, probes_of(plan))
         return made if made.applies else plain

@@ -1,4 +1,5 @@
-"""Layers of several stages on one input, networks side by side: those of `staged`, to rounding."""
+"""Networks side by side, to rounding those of `staged`: layers of several stages on one input, and
+convolutions on several samples."""
 
 from __future__ import annotations
 
@@ -8,8 +9,15 @@ import pytest
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from derive.recursions import wanted
+from derive.weights import Truncated
 from numeric.estimators import Plan
-from numeric.samplers import ForwardSampler, ProbeSampler, checked_ensemble, staged_forward
+from numeric.samplers import (
+    ForwardSampler,
+    ProbeSampler,
+    TappedSampler,
+    checked_ensemble,
+    staged_forward,
+)
 from numeric.samplers.forward import WIDEST
 from numeric.samplers.forward_kernels import LANES
 from numeric.simulations import make_sampler
@@ -128,3 +136,60 @@ def test_what_it_does_not_do_is_done_by_stages():
 def test_skips_between_unequal_widths_are_refused():
     with pytest.raises(InputError, match="around which residual"):
         sampler(LAYERS["residual"], Gaussian(1), width_ratio=lambda layer: layer)
+
+
+SIGNALS = np.random.default_rng(0).standard_normal((2, 4, 7))
+SIGNALS[1, 2] = SIGNALS[1, 3] = 2 * SIGNALS[0, 1]  # vectors that repeat, in each network
+SIGNALS[0, 3] = 0  # and one that is 0
+CONVOLUTIONS = {
+    "gaussian": (layers.convolution(3, 4), Gaussian(1.5), {}),
+    "biases": (layers.convolution(2, 4, boundary="zero"), Orthogonal(1.5), {"C_b": 0.1}),
+    "others below": ("dense*2; convolution(3, 4)*", Truncated(1.5, ratio=2), {"C_b": 0}),
+    "few neurons": (layers.convolution(3, 4), Orthogonal(1.5), {"width": 5}),
+    "uneven": (layers.convolution(3, 4), Gaussian(1.5), {"width_ratio": lambda at: 1 + at % 3 / 9}),
+}
+
+
+def convolution(name, activation=activations.relu, inputs=SIGNALS, tensors=("K", "V"), **others):
+    """Networks of ReLU: at width 9 some neurons of a network vanish at all positions."""
+    layer, weights, given = CONVOLUTIONS[name]
+    options = {"width": 9, "depth": 4} | given | others
+    width, depth = options.pop("width"), options.pop("depth")
+    net = Network(activation, weights, Gaussian(1.2), layer=layer, **options)
+    ensemble = checked_ensemble(net, inputs, width, depth, 3)
+    return make_sampler(ensemble, Plan(wanted(list(tensors)), len(ensemble.inputs)))
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_side_by_side_are_those_of_the_stages(name):
+    """In vectors that repeat or vanish, and in more of them than there are neurons."""
+    made, draws = convolution(name), np.arange(LANES + 3)
+    assert type(made) is TappedSampler
+    one_by_one = ProbeSampler(made.ensemble, made.plan, made.probes)
+    np.testing.assert_allclose(
+        made.statistics(draws), one_by_one.statistics(draws), rtol=1e-10, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("name", ["few neurons", "gaussian"])
+def test_no_convolution_depends_on_those_beside_it(name):
+    """Where ranks differ between networks: three neurons of ReLU, of which all may be 0."""
+    made, draws = convolution(name, width=3, inputs=SIGNALS[:1]), np.arange(40)
+    together = made.statistics(draws)
+    order = np.random.default_rng(0).permutation(40)
+    np.testing.assert_array_equal(made.statistics(draws[order]), together[order])
+    np.testing.assert_array_equal(made.statistics(draws[31:33]), together[31:33])
+
+
+def test_other_convolutions_are_followed_by_stages():
+    cases = [
+        {"layer": layers.convolution(3, 4, norm="rms")},
+        {"layer": layers.convolution(3, 4, readout="mean")},
+        {"weights": LowRankGaussian(gamma="1/3")},
+    ]
+    for given in cases:
+        net = Network("tanh", **{"layer": layers.convolution(3, 4)} | given)
+        ensemble = checked_ensemble(net, SIGNALS[:, :, :3] + 1, 9, 3, 0)
+        samples = ensemble.data.measured
+        assert type(make_sampler(ensemble, Plan(wanted(["K"]), samples))) is ProbeSampler
+    assert type(convolution("gaussian", activations.tanh, tensors=["Theta"])) is ProbeSampler
