@@ -290,4 +290,4 @@ def _attending(function: Activation | None) -> ModuleType:
 @cache
 def _compiled() -> ModuleType:
     doc = "The stream of attention by the kernels of its samples."
-    return load_kernels("stream", doc, (draw_stream,))
+    return load_kernels("stream", doc, (draw_stream,), parts=PARTS)

@@ -2,7 +2,8 @@
 
 A layer is one matrix for each tap, on the vectors at the positions that it reads. Their Gram matrix
 S is one for all taps, and so are the statistics, which are polynomials in S. The same streams and
-the same networks as `staged.ProbeSampler` draws, to rounding.
+the same networks as `staged.ProbeSampler` draws, to rounding. That follows networks whose S loses
+digits, as where vectors repeat or vanish.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def activate(flat):
 
 
 @entry
-def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, rooms, grams):
+def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, rooms, grams, lost):
     """S/s of networks (groups, lanes) at layers 1, 2, … of s taps: grams (depth, draws, m m + 1),
     the lower triangle, and a 0 behind it.
 
@@ -57,12 +58,14 @@ def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, 
         steps: rows (kind, size, big, stream, tap), and their scales.
         reads: the vector that each is for a tap, (taps, m); −1 where that is 0.
         parts: 1/s of each layer.
+        lost: (groups, lanes), true afterwards of networks whose grams are wrong, for vectors depend
+            on others to some digits.
         rooms: for the vectors of the inputs and of two layers; for Gram matrices; and as of
             `add_applied`.
     """
     wide_vectors()
     (m, n_0), (first, even, odd, squares, spare) = inputs.shape, rooms
-    matrices, S = (spare[0], spare[1], spare[2]), squares[1]
+    matrices, S = spare, squares[1]
     put_everywhere(inputs, first)
     put_gram(first, m, n_0, squares[0])
     for g in range(networks.shape[0]):
@@ -75,7 +78,7 @@ def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, 
                 put_gram(V[: m * n], m, n, S)
                 below = S
             store_gram(below, m, parts[layer], g * {lanes}, grams[layer])
-            if layer + 1 == grams.shape[0]:
+            if layer + 1 == grams.shape[0] or lost[g].all():
                 break
             out = odd if layer % 2 else even
             for t in range(bounds[layer], bounds[layer + 1]):
@@ -86,7 +89,8 @@ def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, 
                 else:
                     factor, new = (kind, size, big, scales[t]), t > bounds[layer]
                     taken = reads[steps[t, 4]]
-                    add_applied(out, below, V, (m, n), taken, factor, source, matrices, new)
+                    given = (m, n), taken, factor, source, matrices
+                    add_applied(out, below, *given, lost[g], new)
             V = out
 '''
 
@@ -164,13 +168,20 @@ class TappedSampler(ProbeSampler):
         program, forward = self._program, _kernels(ensemble.net.one_activation("probes")).forward
         grams = np.empty((ensemble.depth, draws.size, m * m + 1))
         most, columns = int(widths.max()), 4 + int(program.arrays[1][:, 1:3].max())
-        matrices = aligned(4, m * m, LANES), aligned(m * columns, LANES), room_of_words()
+        matrices = aligned(3, m * m, LANES), aligned(m * columns, LANES), room_of_words()
         vectors = (aligned(m * int(widths[0]), LANES), *aligned(2, m * most, LANES))
         rooms = (*vectors, aligned(2, m * m, LANES), matrices)
         given = ensemble.key, ensemble.inputs, widths, *program.arrays
-        forward(grouped(draws), *given, rooms, grams)
+        networks = grouped(draws)
+        lost = np.zeros(networks.shape, np.bool_)
+        forward(networks, *given, rooms, grams, lost)
+        again = np.flatnonzero(lost.ravel()[: draws.size])
+        others = super().layers(draws[again])
         for polynomials, S in zip(program.polynomials, grams, strict=True):
-            yield evaluated_once(polynomials, S)
+            values = evaluated_once(polynomials, S)
+            if again.size:
+                values[again] = next(others)
+            yield values
 
 
 @dataclass(frozen=True, eq=False)

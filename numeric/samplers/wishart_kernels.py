@@ -280,7 +280,7 @@ def draw_stream(
 
 
 PARTS = (
-    *(draw_words, put_pairs, fill_normals, put_product, put_root, draw_head),
-    *(put_scores, subtract_largest, divide_by_sums, close, put_read, put_square, load, store),
+    *(fill_normals, put_product, put_lower, put_square, put_root, put_wishart, draw_head),
+    *(put_scores, subtract_largest, divide_by_sums, close, put_read, load, store),
 )
 """Functions that the kernels of attention call, compiled once for all functions of scores."""
