@@ -68,8 +68,8 @@ several. Measure them with `-k against_their_normals`.
 | residual(skip=1) | 3.2 | 3.1 | 2.2 | 2.1 | 2 |
 | residual(skip=1, norm=rms) | 3.4 | 3.3 | 2.2 | 2.1 | 2 |
 | gated(norm=rms) | 2.7 | 2.6 | 1.9 | 1.7 | 2 |
-| convolution | 8.9 | 1.9 | 8.6 | 1.6 | 2 |
-| attention | 13 | 6.1 | 12 | 5.0 | 2 |
+| convolution | 7.5 | 1.8 | 8.0 | 1.6 | 2 |
+| attention | 13 | 5.8 | 12 | 4.8 | 2 |
 
 "Before" is commit e1b148dc, "after" is where all words of random numbers are drawn before the
 normals, and activations run over long arrays. For convolutions and attention "before" is commit
@@ -96,7 +96,7 @@ networks Python takes half of the time: tables, and errors of 256 blocks.
 | products of matrices, and copies | 121 |
 | maxima and sums of softmax | 36 |
 | all of them in one call, with loads and roots | 535 |
-| the other steps of a layer, for each head | 390 |
+| the other steps of a layer, for each head | 310 to 390 |
 
 The count has 136 normals for a head, 196 nanoseconds. A length counts as one of them, but takes a
 block of Philox of its own, as four normals do. So without Python and NumPy attention takes 2.7
