@@ -245,7 +245,7 @@ def put_multiple(x: Array, factor: float, y: Array) -> None:
         x[i] = factor * y[i]
 
 
-_KEPT = 1e-4
+KEPT = 1e-4
 """The part of a vector's square outside the span of those before that a Gram matrix must show."""
 
 
@@ -253,7 +253,7 @@ _KEPT = 1e-4
 def cholesky(S: Array, R: Array) -> int:
     """R with S = RᵀR, R[k, a] = 0 for a < k; the rank, or −1 where a pivot loses its digits.
 
-    Zero vectors are passed over. The other pivots keep a part `_KEPT` or more of the diagonal.
+    Zero vectors are passed over. The other pivots keep a part `KEPT` or more of the diagonal.
     """
     m, rank = S.shape[0], 0
     for a in range(m):
@@ -276,7 +276,7 @@ def cholesky(S: Array, R: Array) -> int:
                 w -= R[k, a] * R[k, b]
             R[rank, b] = w
         pivot = R[rank, a]
-        if not pivot > _KEPT * S[a, a]:
+        if not pivot > KEPT * S[a, a]:
             return -1
         norm = 1.0 / math.sqrt(pivot)
         for b in range(a, m):

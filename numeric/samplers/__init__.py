@@ -20,6 +20,7 @@ __all__ = [
     "PathSampler",
     "ProbeSampler",
     "Sampler",
+    "TappedSampler",
     "checked_ensemble",
     "jets",
 ]

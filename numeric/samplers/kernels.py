@@ -13,6 +13,7 @@ as on v. A layer costs O(H m³), at any width. Derived here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -22,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scores import Scores
 from derive.engine.stages import STEM, Attended, Stage
@@ -31,16 +33,78 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
+from ..emit.templates import sigma_source
 from ..estimators.observables import Plan, derivatives
 from ..estimators.probes import Probes
-from . import wishart_kernels
 from .arithmetic import Arithmetic
 from .ensemble import STAGES, Ensemble, Layers
 from .forward import grouped
-from .forward_kernels import LANES
+from .forward_kernels import LANES, TILE
 from .probing import probes_of
 from .stage_tables import Place
 from .staged import Parts, ProbeSampler, State
+from .wishart_kernels import PARTS, ROUNDING, draw_stream
+
+_ATTENDED = '''\
+{weights}
+
+@driver
+def activate(flat):
+    """The weights of these scores, but for their sum."""
+    wide_vectors()
+    for i in range(flat.size):
+        flat[i] = sigma(flat[i])[0]
+
+
+@entry
+def draw_attended(roots, networks, sizes, factors, laws, streams, tables, out):
+    """The root of the kernel of Σ_s A[t,s] v[s] over all heads, (draws, m, m).
+
+    Arguments:
+        roots: of the kernels of queries, keys and values but for a factor, (draws, m, m) each.
+        networks: (groups, LANES), as of `forward.grouped`.
+        sizes: how many heads there are, and their neurons.
+        factors: of the roots, of scores, and of what comes out.
+        laws: if keys are queries; if keys are infinitely large.
+        streams: the key of random numbers, and the layer's number.
+        tables: B and what is added to weights, (T, T), by s and t.
+    """
+    m, (seed, layer), (heads, size), (table, more) = roots[0].shape[1], streams, sizes, tables
+    T, rank = table.shape[0], min(m, size)
+    of_keys = m if laws[1] else rank
+    matrices, A = np.empty((8, m * m, {lanes})), np.empty((T * T, {lanes}))
+    of = matrices[0], matrices[1], matrices[2]
+    query, key, value, found, S = (
+        matrices[3], matrices[4], matrices[5], matrices[6], matrices[7]
+    )
+    flat, F = A.reshape(-1), np.zeros((m * rank, {lanes}))
+    words = np.empty((4, {tile}, {lanes}), np.uint64)
+    rooms = F, np.empty((m * m + 4, {lanes})), np.empty((m, {lanes})), words
+    for group in range(len(networks)):
+        first, own = group * {lanes}, networks[group]
+        for k in range(3):
+            load(roots[k], first, factors[k], of[k])
+        for h in range(heads):
+            parts = query, key, value
+            draw_head(of, parts, (m, size, rank), laws, own, (seed, layer, 6 * h), rooms)
+            for sample in range(0, m, T):
+                put_scores(A, query, key, table, factors[3], sample, of_keys)
+                {before}
+                activate(flat)
+                {behind}
+                close(A, table, more)
+                put_read(found, A, value, T, sample, rank)
+            put_square(S, found, (m, rank), False, h > 0)
+        put_root(S, found, m, {rounding})
+        store(found, first, factors[4], out)
+'''
+
+_EXPONENTIAL = '''\
+@scalar
+def sigma(c):
+    """e^c, for the softmax."""
+    return (fastmath.exp(c),)
+'''
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +129,8 @@ class KernelSampler(ProbeSampler):
 
     @property
     def numbers(self) -> int:
-        """See `Sampler`."""
-        return 8 * max(self.ensemble.data.samples) ** 2
+        """A variable and its kernel; with fewer networks at a time Python takes most of it."""
+        return 2 * max(self.ensemble.data.samples) ** 2
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """See `ProbeSampler`."""
@@ -160,21 +224,30 @@ class _Kernels(Arithmetic):
         super().__init__(ensemble, probes, draws)
         self._numbers = count()
 
+    def constant(self, x: Array) -> Array:
+        """See `Arithmetic`: any root of the kernel of x."""
+        (m, n), (_, R) = x.shape, np.linalg.qr(x.T)
+        root = np.zeros((m, m))
+        root[:, : len(R)] = R.T * math.sqrt(m / n)
+        return super().constant(root)
+
     def attended(self, parts: Sequence[Array], scores: Scores, positions: int) -> Array:
         """See `Arithmetic`: o with the kernel over all heads."""
         heads = scores.heads(self.ensemble.width)
-        size = self.ensemble.width // heads
-        query, key, value = map(_roots, parts)
-        (draws, m, _), networks = query.shape, grouped(self.draws)
-        shape = len(networks), heads, m // positions, positions, positions, LANES
-        products, streams = np.empty(shape), self._streams()
-        laws = scores.is_tied, scores.is_normal
-        _compiled().draw_scores(query, key, networks, size, laws, streams, products)
-        products /= float(size) ** float(scores.power)
-        A = np.moveaxis(scores.weights(np.moveaxis(products, -1, 0)), 0, -1)
+        size, (draws, _, m, _) = self.ensemble.width // heads, parts[0].shape
+        factors = [1.0 / math.sqrt(each.shape[-1]) for each in parts]
+        factors += [1.0 / float(size) ** float(scores.power), math.sqrt(m / (heads * size))]
         found = np.empty((draws, 1, m, m))
-        given = np.ascontiguousarray(A), value, networks, size, streams
-        _compiled().draw_attended(*given, found[:, 0])
+        _attending(scores.function).draw_attended(
+            tuple(np.ascontiguousarray(each[:, 0]) for each in parts),
+            grouped(self.draws),
+            (heads, size),
+            tuple(factors),
+            (scores.is_tied, scores.is_normal),
+            self._streams(),
+            _tables(scores, positions),
+            found[:, 0],
+        )
         return found
 
     def drawn(self, R: Array, past: Array | None, n: int) -> Array:
@@ -192,12 +265,30 @@ class _Kernels(Arithmetic):
         return self.ensemble.key, next(self._numbers)
 
 
-def _roots(x: Array) -> Array:
-    """Roots of kernels, (draws, m, m)."""
-    return np.ascontiguousarray(x[:, 0] / np.sqrt(x.shape[-1]))
+def _tables(scores: Scores, positions: int) -> tuple[Array, Array]:
+    """B and what is added to weights, by s and t."""
+    more = np.zeros((positions, positions))
+    if scores.shaped:
+        more = np.eye(positions) - scores._replace(shaped=False).weights(more)
+    return np.ascontiguousarray(scores.bias(positions).T), np.ascontiguousarray(more.T)
+
+
+@cache
+def _attending(function: Activation | None) -> ModuleType:
+    """`draw_attended`, compiled for this function of scores; None for the softmax."""
+    source = _ATTENDED.format(
+        weights=_EXPONENTIAL if function is None else sigma_source(function, 1),
+        before="pass" if function else "subtract_largest(A, T)",
+        behind="pass" if function else "divide_by_sums(A, T)",
+        lanes=LANES,
+        tile=TILE,
+        rounding=ROUNDING,
+    )
+    doc = f"Attention by the kernels of its samples: {function.name if function else 'softmax'}."
+    return load_kernels("attention", doc, (), source, parts=PARTS)
 
 
 @cache
 def _compiled() -> ModuleType:
-    doc = "Attention by the kernels of its samples."
-    return load_kernels("attention", doc, wishart_kernels.ENTRIES)
+    doc = "The stream of attention by the kernels of its samples."
+    return load_kernels("stream", doc, (draw_stream,), parts=PARTS)

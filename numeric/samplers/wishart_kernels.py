@@ -15,61 +15,85 @@ from ..arrays import Array
 from ..emit.jit import driver, scalar, wide_vectors
 from ..emit.vectors import all_lanes, load_row, store_row
 from ..random.philox import circle, padded, philox, twice_minus_log
-from .forward_kernels import LANES, TILE, fill_normals
+from .forward_kernels import LANES, TILE, draw_words, fill_normals, put_pairs
+from .matrix_kernels import load, put_lower, put_product, put_root, put_square, store
 
-FULL, LOWER, TURNED = 0, 1, 2
-_ROUNDING = 2.0**-48
+ROUNDING = 2.0**-48
 """Pivots below this part of their diagonal are rounding."""
 
 
 @scalar
-def tried(
-    block: int, network: np.uint64, key: NDArray[np.uint64], layer: int, use: int
-) -> tuple[float, float]:
-    """A normal, and −2 ln u of a uniform u."""
-    counter = np.uint64(block), network, np.uint64(layer), np.uint64(use)
-    w0, w1, w2, _ = philox(counter, (key[0], key[1]))
-    return math.sqrt(twice_minus_log(w0)) * circle(w1)[0], twice_minus_log(w2)
-
-
-@driver
-def put_lengths(
-    row: Array,
+def length(
     degrees: int,
     blocks: tuple[int, int],
-    networks: NDArray[np.uint64],
-    key: NDArray[np.uint64],
-    layer: int,
-    use: int,
-) -> None:
-    """Lengths of vectors of so many normals.
+    network: np.uint64,
+    stream: tuple[NDArray[np.uint64], int, int],
+) -> float:
+    """The length of a vector of so many normals.
 
     Source: Marsaglia and Tsang (ACM Trans. Math. Softw. 26, 2000).
 
     Arguments:
         blocks: the first block of the stream, and how far the next one is that is tried.
+        stream: (key, layer, use).
     """
-    wide_vectors()
-    block, apart = blocks
-    bounds, d = np.empty(LANES), 0.5 * degrees - 1.0 / 3.0
-    for s in range(LANES):
-        row[s], bounds[s] = tried(block, networks[s], key, layer, use)
-    for s in range(LANES):
-        x, bound, at = row[s], bounds[s], block
+    (at, apart), (key, layer, use), d = blocks, stream, 0.5 * degrees - 1.0 / 3.0
+    while True:
+        counter = np.uint64(at), network, np.uint64(layer), np.uint64(use)
+        w0, w1, w2, _ = philox(counter, (key[0], key[1]))
+        x = math.sqrt(twice_minus_log(w0)) * circle(w1)[0]
         v = (1.0 + x / math.sqrt(9.0 * d)) ** 3
-        while v <= 0.0 or bound <= 2.0 * d * (v - 1.0 - math.log(v)) - x * x:
-            at += apart
-            x, bound = tried(at, networks[s], key, layer, use)
-            v = (1.0 + x / math.sqrt(9.0 * d)) ** 3
-        row[s] = abs(row[s]) if degrees == 1 else math.sqrt(2.0 * d * v)
+        if v > 0.0 and twice_minus_log(w2) > 2.0 * d * (v - 1.0 - math.log(v)) - x * x:
+            return math.sqrt(2.0 * d * v)
+        at += apart
 
 
 @driver
-def put_normals(
-    out: Array, networks: NDArray[np.uint64], key: NDArray[np.uint64], layer: int, use: int
+def try_lengths(x: Array, words: NDArray[np.uint64], degrees: int, margin: Array) -> None:
+    """Normals ← the lengths that `length` tries first: those with a positive margin are accepted.
+
+    With y = x/√(9d), `length` accepts if −2 ln u > 2d ((1 + y)³ − 1 − 3 ln(1 + y)) − x². The right
+    side is 2d ∫_0^y 3t³/(1 + t) dt ≤ 2d · ¾y⁴/min(1, 1 + y), and −2 ln u ≥ 2 (1 − u). No logarithm
+    is needed but in some 0.03/d of all cases. Derived here.
+    """
+    wide_vectors()
+    d = 0.5 * degrees - 1.0 / 3.0
+    part = 1.0 / math.sqrt(9.0 * d)
+    for s in range(LANES):
+        y = part * x[s]
+        u = (float(words[s]) + 0.5) * 2.0**-32
+        least = 1.0 + (y if y < 0.0 else 0.0)
+        margin[s] = (1.0 - u) * least - 0.75 * d * (y * y) * (y * y)
+        x[s] = math.sqrt(2.0 * d * abs((1.0 + y) * (1.0 + y) * (1.0 + y)))
+
+
+@driver
+def put_lengths(
+    out: Array,
+    degrees: int,
+    networks: NDArray[np.uint64],
+    stream: tuple[NDArray[np.uint64], int, int],
+    words: NDArray[np.uint64],
 ) -> None:
-    """Fill rows, a multiple of 4, with normals."""
-    fill_normals(out, np.empty((4, TILE, LANES), np.uint64), key, networks, layer, use)
+    """Lengths of vectors of degrees, degrees − 1, … normals, (rows, LANES); words as of
+    `fill_normals`."""
+    rows, (key, layer, use) = out.shape[0], stream
+    second, margin = np.empty(TILE * LANES), np.empty(LANES)
+    for first in range(0, rows, TILE):
+        stop = min(first + TILE, rows)
+        draw_words(words, key, networks, layer, use, (first, stop))
+        size = LANES * (stop - first)
+        radii, angles = words[0].reshape(-1)[:size], words[1].reshape(-1)[:size]
+        put_pairs(radii, angles, out[first:stop].reshape(-1), second[:size])
+        for k in range(first, stop):
+            if degrees - k == 1:
+                for s in range(LANES):
+                    out[k, s] = abs(out[k, s])
+                continue
+            try_lengths(out[k], words[2, k - first], degrees - k, margin)
+            for s in range(LANES):
+                if not margin[s] > 0.0:
+                    out[k, s] = length(degrees - k, (k, rows), networks[s], stream)
 
 
 @driver
@@ -77,175 +101,143 @@ def put_wishart(
     F: Array,
     shape: tuple[int, int, int],
     networks: NDArray[np.uint64],
-    key: NDArray[np.uint64],
-    layer: int,
-    use: int,
+    stream: tuple[NDArray[np.uint64], int, int],
+    rooms: tuple[Array, Array, NDArray[np.uint64]],
 ) -> None:
-    """F (m, rank), lower triangular with F Fᵀ Wishart; the shape is m, rank and the degrees of
-    freedom."""
-    m, rank, degrees = shape
-    normals = np.empty((padded(m * rank - rank * (rank + 1) // 2), LANES))
-    put_normals(normals, networks, key, layer, use)
-    at = 0
+    """The lower triangle of F (m, rank), with F Fᵀ Wishart; the shape is m, rank and the degrees of
+    freedom. Rooms are for as many normals, for rows of lanes, and for words."""
+    wide_vectors()
+    (m, rank, degrees), (key, layer, use), (normals, lengths, words) = shape, stream, rooms
+    count, at = m * rank - rank * (rank + 1) // 2, 0
+    fill_normals(normals[: padded(count)], words, key, networks, layer, use)
+    put_lengths(lengths[:rank], degrees, networks, (key, layer, use + 1), words)
     for a in range(m):
-        for k in range(rank):
-            row = F[a * rank + k]
-            if k < a:
-                row[:] = normals[at]
-                at += 1
-            elif k > a:
-                row[:] = 0.0
-            else:
-                put_lengths(row, degrees - k, (k, rank), networks, key, layer, use + 1)
+        for k in range(min(a, rank)):
+            for half in range(2):  # rows are two vectors
+                store_row(F, 2 * (a * rank + k) + half, load_row(normals, 2 * at + half))
+            at += 1
+        for half in range(2 if a < rank else 0):
+            store_row(F, 2 * (a * rank + a) + half, load_row(lengths, 2 * a + half))
 
 
 @driver
-def put_product(
-    out: Array, X: Array, Y: Array, shape: tuple[int, int, int], kind: int, added: bool
-) -> None:
-    """out ← X Y, or out + X Y; the shape is rows, inner, columns. X is LOWER, or Y TURNED: X Yᵀ."""
-    wide_vectors()
-    rows, inner, columns = shape
-    down, across = (1, inner) if kind == TURNED else (columns, 1)
-    for a in range(rows):
-        for b in range(columns):
-            at = 2 * (a * columns + b)  # rows are two vectors
-            low = high = all_lanes(0.0)
-            if added:
-                low, high = load_row(out, at), load_row(out, at + 1)
-            for k in range(a + 1 if kind == LOWER else inner):
-                x, y = 2 * (a * inner + k), 2 * (k * down + b * across)
-                low = low + load_row(X, x) * load_row(Y, y)
-                high = high + load_row(X, x + 1) * load_row(Y, y + 1)
-            store_row(out, at, low)
-            store_row(out, at + 1, high)
-
-
-@driver
-def put_root(S: Array, L: Array, m: int) -> None:
-    """L, lower triangular, with L Lᵀ = S, of semidefinite matrices."""
-    wide_vectors()
-    norms = np.empty(LANES)
-    for k in range(m):
-        for a in range(m):
-            row = L[a * m + k]
-            for s in range(LANES):
-                row[s] = S[a * m + k, s] if a >= k else 0.0
-            for j in range(k if a >= k else 0):
-                for s in range(LANES):
-                    row[s] -= L[a * m + j, s] * L[k * m + j, s]
-        for s in range(LANES):
-            pivot = L[k * m + k, s]
-            rounding = pivot <= _ROUNDING * S[k * m + k, s]  # false of nan, which stays nan
-            norms[s] = 0.0 if rounding else 1.0 / math.sqrt(pivot)
-        for a in range(k, m):
-            for s in range(LANES):
-                L[a * m + k, s] *= norms[s]
-
-
-@driver
-def load(S: Array, first: int, factor: float, out: Array) -> None:
-    """Matrices (draws, m, k) of these networks side by side; the last one again where they end."""
-    for s in range(LANES):
-        own = S[min(first + s, S.shape[0] - 1)]
-        for a in range(own.shape[0]):
-            for b in range(own.shape[1]):
-                out[a * own.shape[1] + b, s] = factor * own[a, b]
-
-
-@driver
-def store(L: Array, first: int, factor: float, out: Array) -> None:
-    """The rows that `load` turned, turned back."""
-    for s in range(min(LANES, out.shape[0] - first)):
-        own = out[first + s]
-        for a in range(own.shape[0]):
-            for b in range(own.shape[1]):
-                own[a, b] = factor * L[a * own.shape[1] + b, s]
-
-
-@driver
-def draw_scores(
-    query: Array,
-    key: Array,
-    networks: NDArray[np.uint64],
-    size: int,
+def draw_head(
+    roots: tuple[Array, Array, Array],
+    parts: tuple[Array, Array, Array],
+    sizes: tuple[int, int, int],
     laws: tuple[bool, bool],
-    streams: tuple[NDArray[np.uint64], int],
-    out: Array,
+    networks: NDArray[np.uint64],
+    stream: tuple[NDArray[np.uint64], int, int],
+    rooms: tuple[Array, Array, Array, NDArray[np.uint64]],
 ) -> None:
-    """q·k of heads of this size, signal by signal: (groups, heads, signals, T, T, LANES).
+    """Queries, keys and values of one head, (m, rank) each but for the rank of infinite keys, m.
 
     Arguments:
-        query, key: roots of their kernels, (draws, m, m).
-        networks: (groups, LANES), as of `forward.grouped`.
+        roots: of the kernels of queries, keys and values, (m m, LANES).
+        sizes: m, the head's neurons, and its rank.
         laws: if keys are queries; if keys are infinitely large.
-        streams: the key of random numbers, and the layer's number.
+        stream: the key of random numbers, the layer's number, and the head's first use.
+        rooms: for a triangle, whose upper part is 0, and as of `put_wishart`.
     """
-    m, (tied, normal), (seed, layer) = query.shape[1], laws, streams
-    groups, heads, signals, T = out.shape[:4]
-    rank = m if normal else min(m, size)
-    L_q, L_k, own = np.empty((m * m, LANES)), np.empty((m * m, LANES)), np.empty((m * m, LANES))
-    Z, F = np.empty((padded(m * rank), LANES)), np.empty((m * rank, LANES))
-    q, k = np.empty((m * rank, LANES)), np.empty((m * rank, LANES))
-    for group in range(groups):
-        first = group * LANES
-        load(query, first, 1.0, L_q)
-        load(key, first, 1.0, L_k)
-        for h in range(heads):
-            if normal:
-                load(key, first, math.sqrt(size), k)
-            else:
-                put_wishart(F, (m, rank, size), networks[group], seed, layer, 6 * h)
-                put_product(k, L_k, F, (m, m, rank), LOWER, False)
-            if tied:
-                q[:] = k
-            else:
-                put_normals(Z, networks[group], seed, layer, 6 * h + 2)
-                put_product(q, L_q, Z, (m, m, rank), LOWER, False)
-            for signal in range(signals):
-                rows = slice(signal * T * rank, (signal + 1) * T * rank)
-                put_product(own[: T * T], q[rows], k[rows], (T, rank, T), TURNED, False)
-                for t in range(T):
-                    for u in range(T):
-                        out[group, h, signal, t, u] = own[t * T + u]
+    (of_query, of_key, of_value), (query, key, value), (m, size, rank) = roots, parts, sizes
+    (tied, normal), (seed, layer, use) = laws, stream
+    F, normals, lengths, words = rooms
+    if normal:
+        key[:] = math.sqrt(size) * of_key
+    else:
+        put_wishart(F, (m, rank, size), networks, stream, (normals, lengths, words))
+        put_lower(key, of_key, F, (m, rank), True, False)
+    if tied:
+        query[:] = key
+    else:
+        own = m if normal else rank
+        fill_normals(normals[: padded(m * own)], words, seed, networks, layer, use + 2)
+        put_lower(query, of_query, normals, (m, own), False, False)
+    of_values = seed, layer, use + 4
+    put_wishart(F, (m, rank, size), networks, of_values, (normals, lengths, words))
+    put_lower(value, of_value, F, (m, rank), True, False)
 
 
 @driver
-def draw_attended(
-    A: Array,
-    value: Array,
-    networks: NDArray[np.uint64],
-    size: int,
-    streams: tuple[NDArray[np.uint64], int],
-    out: Array,
+def put_scores(
+    A: Array, query: Array, key: Array, table: Array, factor: float, first: int, rank: int
 ) -> None:
-    """The root of the kernel of Σ_s A[t,s] v[s] over all heads, (draws, m, m).
+    """A[s, t] ← factor q_t·k_s + table[s, t] of a signal whose first sample is this one; keys are a
+    lower triangle."""
+    wide_vectors()
+    T = table.shape[0]
+    q, k = query[first * rank : (first + T) * rank], key[first * rank : (first + T) * rank]
+    put_product(A, k, q, (T, rank, T), (rank, 1, 1, rank), (first, T, T), False)
+    scale = all_lanes(factor)
+    for s in range(T):
+        for t in range(T):
+            own = all_lanes(table[s, t])
+            for half in range(2):  # rows are two vectors
+                at = 2 * (s * T + t) + half
+                store_row(A, at, scale * load_row(A, at) + own)
 
-    Arguments:
-        A: (groups, heads, signals, T, T, LANES).
-        value: the root of the kernel of values, (draws, m, m).
-        networks, streams: as of `draw_scores`.
-    """
-    m, (seed, layer) = value.shape[1], streams
-    groups, heads, signals, T = A.shape[:4]
-    rank = min(m, size)
-    L, S = np.empty((m * m, LANES)), np.empty((m * m, LANES))
-    F, v = np.empty((m * rank, LANES)), np.empty((m * rank, LANES))
-    found = np.empty((m * rank, LANES))
-    for group in range(groups):
-        first = group * LANES
-        load(value, first, 1.0, L)
-        S[:] = 0.0
-        for h in range(heads):
-            put_wishart(F, (m, rank, size), networks[group], seed, layer, 6 * h + 4)
-            put_product(v, L, F, (m, m, rank), LOWER, False)
-            for signal in range(signals):
-                rows = slice(signal * T * rank, (signal + 1) * T * rank)
-                own = A[group, h, signal].reshape(T * T, LANES)
-                put_product(found[rows], own, v[rows], (T, T, rank), FULL, False)
-            put_product(S, found, found, (m, rank, m), TURNED, True)
-        put_root(S, L, m)
-        store(L, first, math.sqrt(m / (heads * size)), out)
+
+@driver
+def put_larger(x: Array, y: Array) -> None:
+    """x ← max(x, y), number by number."""
+    wide_vectors()
+    for i in range(x.size):
+        x[i] = y[i] if y[i] > x[i] else x[i]
+
+
+@driver
+def subtract_largest(A: Array, T: int) -> None:
+    """A[s, t] ← A[s, t] − max_s A[s, t]: no exponential overflows."""
+    wide_vectors()
+    rows = A.reshape(T, T * LANES)
+    most = rows[0].copy()
+    for s in range(1, T):
+        put_larger(most, rows[s])
+    for s in range(T):
+        own = rows[s]
+        for i in range(own.size):
+            own[i] -= most[i]
+
+
+@driver
+def divide_by_sums(A: Array, T: int) -> None:
+    """A[s, t] ← A[s, t]/Σ_s A[s, t]."""
+    wide_vectors()
+    rows = A.reshape(T, T * LANES)
+    total = rows[0].copy()
+    for s in range(1, T):
+        own = rows[s]
+        for i in range(own.size):
+            total[i] += own[i]
+    for i in range(total.size):
+        total[i] = 1.0 / total[i]
+    for s in range(T):
+        own = rows[s]
+        for i in range(own.size):
+            own[i] *= total[i]
+
+
+@driver
+def close(A: Array, table: Array, more: Array) -> None:
+    """A[s, t] ← A[s, t] + more[s, t], and 0 where the table masks s."""
+    wide_vectors()
+    T = table.shape[0]
+    for s in range(T):
+        for t in range(T):
+            is_open = table[s, t] > -math.inf
+            if is_open and more[s, t] == 0.0:
+                continue
+            own = all_lanes(more[s, t])
+            for half in range(2):  # rows are two vectors
+                at = 2 * (s * T + t) + half
+                store_row(A, at, load_row(A, at) + own if is_open else own)
+
+
+@driver
+def put_read(found: Array, A: Array, value: Array, T: int, first: int, rank: int) -> None:
+    """Σ_s A[s, t] v_s of a signal whose first sample is this one; values are a lower triangle."""
+    v, out = value[first * rank : (first + T) * rank], found[first * rank : (first + T) * rank]
+    put_product(out, A, v, (T, T, rank), (1, T, rank, 1), (T, first, rank), False)
 
 
 @driver
@@ -262,30 +254,33 @@ def draw_stream(
 
     Arguments:
         known: the neurons of the past; 0 for none.
-        networks, streams: as of `draw_scores`.
+        networks, streams: as of `draw_attended`.
     """
     m, (seed, layer) = R.shape[1], streams
     rank = min(m, n - known)
-    S, L, F = np.empty((m * m, LANES)), np.empty((m * m, LANES)), np.empty((m * rank, LANES))
-    z, Z = np.empty((m * m, LANES)), np.empty((padded(m * m), LANES))
-    rest = np.empty((m * rank, LANES))
+    S, L, z = np.empty((m * m, LANES)), np.empty((m * m, LANES)), np.empty((m * m, LANES))
+    Z = np.empty((padded(m * m), LANES))
+    F, rest = np.zeros((m * rank, LANES)), np.empty((m * rank, LANES))
+    rooms = Z, np.empty((m, LANES)), np.empty((4, TILE, LANES), np.uint64)
     for group in range(len(networks)):
         first = group * LANES
         load(R, first, 1.0, S)
-        put_root(S, L, m)
-        S[:] = 0.0
+        put_root(S, L, m, ROUNDING)
         if known:
             load(past, first, math.sqrt(n / known), z)
-            put_normals(Z, networks[group], seed, layer, 0)
-            put_product(z, L, Z, (m, m, m), LOWER, True)
-            put_product(S, z, z, (m, m, m), TURNED, False)
+            fill_normals(Z, rooms[2], seed, networks[group], layer, 0)
+            put_lower(z, L, Z, (m, m), False, True)
+            put_square(S, z, (m, m), False, False)
         if rank:
-            put_wishart(F, (m, rank, n - known), networks[group], seed, layer, 2)
-            put_product(rest, L, F, (m, m, rank), LOWER, False)
-            put_product(S, rest, rest, (m, rank, m), TURNED, True)
-        put_root(S, L, m)
+            put_wishart(F, (m, rank, n - known), networks[group], (seed, layer, 2), rooms)
+            put_lower(rest, L, F, (m, rank), True, False)
+            put_square(S, rest, (m, rank), True, known > 0)
+        put_root(S, L, m, ROUNDING)
         store(L, first, math.sqrt(m / n), out)
 
 
-ENTRIES = draw_scores, draw_attended, draw_stream
-"""The kernels that Python calls."""
+PARTS = (
+    *(fill_normals, put_product, put_lower, put_square, put_root, put_wishart, draw_head),
+    *(put_scores, subtract_largest, divide_by_sums, close, put_read, load, store),
+)
+"""Functions that the kernels of attention call, compiled once for all functions of scores."""

@@ -24,6 +24,8 @@ from numeric.estimators import Probes, observables
 from numeric.random import philox
 from numeric.samplers import ProbeSampler, base, checked_ensemble, forward
 from numeric.samplers.forward_kernels import LANES, TILE, fill_normals, room_of_words
+from numeric.samplers.matrix_kernels import put_lower, put_root, put_square
+from numeric.samplers.wishart_kernels import length, put_lengths
 from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
@@ -129,3 +131,48 @@ def test_other_ensembles_are_taken_one_by_one(inputs, width, tensors, weights):
     plan = observables.Plan(wanted(tensors), len(inputs))
     sampler = make_sampler(ensemble, plan)
     assert not (isinstance(sampler, ProbeSampler) and sampler.side_by_side)
+
+
+@pytest.mark.parametrize("degrees", [5, 64])
+def test_lengths_are_those_that_the_logarithm_accepts(degrees):
+    """Of 5, 4, … normals a few in a hundred are tried again; of 1 they are |normal|."""
+    key, networks, rows = philox.stream_key(3), np.arange(LANES, dtype=np.uint64), 5
+    found = np.empty((rows, LANES))
+    for use in range(60):
+        put_lengths(found, degrees, networks, (key, 2, use), room_of_words())
+        for k in range(rows):
+            for s in range(LANES if degrees - k > 1 else 0):
+                expected = length(degrees - k, (k, rows), networks[s], (key, 2, use))
+                assert found[k, s] == pytest.approx(expected, rel=1e-13)
+        if degrees == rows:
+            assert (found[-1] > 0).all()
+
+
+@pytest.mark.parametrize(("m", "rank"), [(1, 1), (3, 2), (5, 5), (8, 6), (9, 4)])
+def test_products_and_roots_side_by_side(m, rank):
+    """In no size a tile is left out or read twice; the third pivot is rounding where m > 2."""
+    rng = np.random.default_rng(m)
+    L, F = np.tril(rng.standard_normal((LANES, m, m))), rng.standard_normal((LANES, m, rank))
+
+    def beside(x):
+        return np.moveaxis(x, 0, -1).reshape(-1, LANES).copy()
+
+    def apart(x, *shape):
+        return np.moveaxis(x.reshape(*shape, LANES), -1, 0)
+
+    for lower in (False, True):
+        given, out = np.tril(F) if lower else F, np.full((m * rank, LANES), 0.25)
+        put_lower(out, beside(L), beside(given), (m, rank), lower, True)
+        np.testing.assert_allclose(apart(out, m, rank), L @ given + 0.25, atol=1e-13)
+        square = np.zeros((m * m, LANES))
+        put_square(square, beside(given), (m, rank), lower, False)
+        expected = np.tril(given @ given.swapaxes(1, 2))
+        np.testing.assert_allclose(np.tril(apart(square, m, m)), expected, atol=1e-13)
+    L[:, range(m), range(m)] = 1 + abs(L[:, range(m), range(m)])
+    L[:, 2:, 2:3] = 0
+    root = np.full((m * m, LANES), np.nan)
+    put_root(beside(L @ L.swapaxes(1, 2)), root, m, 2.0**-40)
+    np.testing.assert_allclose(apart(root, m, m)[:, :, :2], L[:, :, :2], atol=1e-12)
+    assert not apart(root, m, m)[:, :, 2:3].any()
+    squares = apart(root, m, m) @ apart(root, m, m).swapaxes(1, 2)
+    np.testing.assert_allclose(squares, L @ L.swapaxes(1, 2), atol=1e-10)

@@ -1,6 +1,9 @@
-"""Layers of several stages on one input, networks side by side: those of `staged`, to rounding."""
+"""Networks side by side, to rounding those of `staged`: layers of several stages on one input, and
+convolutions on several samples."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from derive.recursions import wanted
+from derive.weights import Truncated
 from numeric.estimators import Plan
 from numeric.samplers import ProbeSampler, checked_ensemble, staged_forward
 from numeric.samplers.forward import WIDEST
@@ -129,3 +133,83 @@ def test_what_it_does_not_do_is_done_by_stages():
 def test_skips_between_unequal_widths_are_refused():
     with pytest.raises(InputError, match="around which residual"):
         sampler(LAYERS["residual"], Gaussian(1), width_ratio=lambda layer: layer)
+
+
+SIGNALS = np.random.default_rng(0).standard_normal((2, 4, 12))
+REPEATED = SIGNALS.copy()
+REPEATED[1, 2] = 2 * SIGNALS[0, 1]
+REPEATED[0, 3] = 0
+CONVOLUTIONS = {
+    "gaussian": (layers.convolution(3, 4), Gaussian(1.5), {}),
+    "biases": (layers.convolution(2, 4, boundary="zero"), Orthogonal(1.5), {"C_b": 0.1}),
+    "block": ("dense*2; convolution(3, 4)*", Truncated(1.5, ratio=2), {"C_b": 0}),
+    "few neurons": (layers.convolution(3, 4), Orthogonal(1.5), {"width": 5}),
+    "uneven": (layers.convolution(3, 4), Gaussian(1.5), {"width_ratio": lambda at: 1 + at % 3 / 9}),
+}
+
+
+def convolution(name, inputs=SIGNALS, tensors=("K", "V"), **others):
+    """Networks of ReLU: at width 9 the eight vectors of some networks depend on one another."""
+    layer, weights, given = CONVOLUTIONS[name]
+    options = {"width": 9, "depth": 4, **given, **others}
+    width, depth = options.pop("width"), options.pop("depth")
+    net = Network("relu", weights, Gaussian(1.2), layer=layer, **options)
+    ensemble = checked_ensemble(net, inputs, width, depth, 3)
+    return make_sampler(ensemble, Plan(wanted(list(tensors)), len(ensemble.inputs)))
+
+
+CHECKED = [
+    *((name, SIGNALS, 27) for name in ["gaussian", "biases", "block", "uneven"]),
+    *((name, SIGNALS, 9) for name in ["gaussian", "biases", "block"]),
+    *((name, REPEATED, 27) for name in ["gaussian", "biases"]),
+    ("few neurons", SIGNALS, 5),
+]
+"""Networks whose vectors are independent; some that are not; repeated or vanishing inputs; and more
+vectors than neurons."""
+
+
+@pytest.mark.parametrize(("name", "inputs", "width"), CHECKED)
+def test_convolutions_side_by_side_are_those_of_the_stages(name, inputs, width):
+    made, draws = convolution(name, inputs, ["K"], width=width), np.arange(LANES + 3)
+    assert made.side_by_side
+    one_by_one = replace(made, side_by_side=False)
+    np.testing.assert_allclose(
+        made.statistics(draws), one_by_one.statistics(draws), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("name", "followed"), [("gaussian", 0.5), ("few neurons", 1.0)])
+def test_networks_that_lose_digits_are_followed_by_stages(name, followed, monkeypatch):
+    """Some of width 9, and all that have fewer neurons than vectors."""
+    made, draws, count = convolution(name, tensors=["K"]), np.arange(64), []
+    passed = ProbeSampler.layers
+
+    def counted(self, draws):
+        count.extend([draws.size] * (not self.side_by_side))
+        return passed(self, draws)
+
+    monkeypatch.setattr(ProbeSampler, "layers", counted)
+    made.statistics(draws)
+    assert 0 < sum(count) / draws.size <= followed
+
+
+def test_no_convolution_depends_on_those_beside_it():
+    made, draws = convolution("gaussian"), np.arange(40)
+    together = made.statistics(draws)
+    order = np.random.default_rng(0).permutation(40)
+    np.testing.assert_array_equal(made.statistics(draws[order]), together[order])
+    np.testing.assert_array_equal(made.statistics(draws[31:33]), together[31:33])
+
+
+def test_other_convolutions_are_followed_by_stages():
+    cases = [
+        {"layer": layers.convolution(3, 4, norm="rms")},
+        {"layer": layers.convolution(3, 4, readout="mean")},
+        {"weights": LowRankGaussian(gamma="1/3")},
+    ]
+    for given in cases:
+        net = Network("tanh", **{"layer": layers.convolution(3, 4)} | given)
+        ensemble = checked_ensemble(net, SIGNALS, 9, 3, 0)
+        samples = ensemble.data.measured
+        assert not make_sampler(ensemble, Plan(wanted(["K"]), samples)).side_by_side
+    assert not convolution("gaussian", tensors=["Theta"]).side_by_side
