@@ -29,6 +29,8 @@ from typing import NamedTuple
 import combinations
 from reasons import BY_NAME
 
+from derive import InputError
+
 FILE = Path(__file__).with_suffix(".json")
 WIDTH, INPUTS = 24, 2
 LIMIT = 30
@@ -120,7 +122,11 @@ def _call(key: Key, folder: str, told: Connection) -> None:
     before = _spent()
     resource.setrlimit(resource.RLIMIT_CPU, (int(before) + LIMIT, int(before) + LIMIT))
     try:
-        combinations.try_one(*key, WIDTH, INPUTS)
+        try:
+            combinations.try_one(*key, WIDTH, INPUTS)
+        except InputError:  # such as a precision behind a skip, which takes one input
+            before = _spent()
+            combinations.try_one(*key, WIDTH)
     except Exception as error:
         told.send(f"{type(error).__name__}: {error}")
     else:
