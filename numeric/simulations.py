@@ -351,12 +351,9 @@ def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
 
 def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
     """Raise InputError, as `flow` does, for σ'(0) on a kink and for the norm of zeros."""
-    net, data = ensemble.net, ensemble.data
-    schemes = net.schemes(ensemble.depth, len(data.X)).distinct
-    stages = [stage for scheme in schemes for stage in scheme.stages]
-    variances = [matrix.variance for stage in stages for matrix in stage.matrices]
+    data = ensemble.data
     silent = not data.X.any(axis=1).all() or 0.0 in ensemble.symbols["C_W"]
-    if not silent and Value(sympy.Integer(0)) not in variances:
+    if not silent and not _has_no_variance(ensemble.layers, len(data.X)):
         return
     names = tuple(plan.targets)
     if all(isinstance(field, Field) for field in plan.fields):
@@ -364,12 +361,21 @@ def _check_rest(ensemble: Ensemble, plan: Plan) -> None:
     _theory(ensemble, names, plan.fields)
 
 
+@cache(entries=64)
+def _has_no_variance(layers: Layers, samples: int) -> bool:
+    """True if a matrix of a layer is zero."""
+    schemes = layers.net.schemes(layers.depth, samples).distinct
+    stages = [stage for scheme in schemes for stage in scheme.stages]
+    variances = [matrix.variance for stage in stages for matrix in stage.matrices]
+    return Value(sympy.Integer(0)) in variances
+
+
 def _check_range(ensemble: Ensemble, plan: Plan, arrays: dict[str, xarray.Variable]) -> None:
     """Raise InputError, as `flow` does, for tensors or errors beyond a float's range."""
-    if any(np.isinf(each.to_numpy()).any() for each in arrays.values()):
+    if any(np.isinf(each.values).any() for each in arrays.values()):
         raise InputError("net", Words("errors beyond doubles"), "smaller inputs or variances")
     behind = int(ensemble.data.first == 1)  # layer 1 is exact
-    values = [np.abs(arrays[target.label].to_numpy()[behind:]) for target in plan.targets]
+    values = [np.abs(arrays[target.label].values[behind:]) for target in plan.targets]
     if not any((each < limits.LEAST).any() for each in values):
         return
     rest = limits.silent(ensemble.net, ensemble.data, ensemble.symbols)

@@ -3,9 +3,9 @@
 Numba's on-disk cache does not see a callee change, so the kernels of the package are not kept by
 themselves. A module that holds copies of them is: its name is the hash of their text. Only its
 entries can be called from Python and are kept, and each is compiled when it is first called; what
-they call is compiled into them, once, without what a call from Python takes. What many modules call
-is a module of its own, kept too, whose name is in the text of those, as is a hash of what all
-import.
+they call is compiled into them, once, without what a call from Python takes (`pipelines`). What
+many modules call is a module of its own, kept too, whose name is in the text of those, as is a hash
+of what all import.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numba.core.dispatcher import Dispatcher
 
 from derive.work.caches import cache
 
-from . import fastmath, jit, modules, tiles, vectors
+from . import fastmath, jit, modules, pipelines, tiles, vectors
 from .copies import PARSING, literal, read
 
 HEADER = '''\
@@ -37,19 +37,21 @@ import numba
 import numpy as np
 
 from numeric.emit.jit import wide_vectors
+from numeric.emit.pipelines import Entry, Inner
 from numeric.emit.tiles import add_pairs, add_pairs_of_two, few_rows, many_rows, one_row, turn
 from numeric.emit.vectors import all_lanes, load_eight, load_row, root
 from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
 
-# with jit, tiles and vectors {under}
+# with jit, pipelines, tiles and vectors {under}
 
-_own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
-_inner = _own | {{"no_cpython_wrapper": True}}
+_all = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
+_own = _all | {{"pipeline_class": Entry}}
+_inner = _all | {{"no_cpython_wrapper": True, "pipeline_class": Inner}}
 _any_order = _inner | {{"fastmath": {{"contract", "reassoc"}}}}
 scalar = numba.njit(**_inner, forceinline=True)  # called in loops
 driver = numba.njit(**_inner)  # loops, sums in order
 reduction = numba.njit(**_any_order, forceinline=True)  # sums in any order
-part = numba.njit(**_inner, cache=True)  # called in other modules
+part = numba.njit(**_own, no_cpython_wrapper=True, cache=True)  # called in other modules
 entry = numba.njit(**_own, nogil=True, cache=True)  # called from Python threads
 '''
 
@@ -121,7 +123,8 @@ def _text(
         _copy(function, copied, decorator)
     numbers = [text for value, text in copied.values() if not isinstance(value, Dispatcher)]
     kernels = [text for value, text in copied.values() if isinstance(value, Dispatcher)]
-    head = "\n".join([HEADER.format(doc=doc, under=jit.fingerprint(jit, tiles, vectors)), *numbers])
+    under = jit.fingerprint(jit, pipelines, tiles, vectors)
+    head = "\n".join([HEADER.format(doc=doc, under=under), *numbers])
     return "\n\n\n".join([head, *kernels, by_name.sub(r"\1(", source)])
 
 

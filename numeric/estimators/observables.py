@@ -37,6 +37,7 @@ Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
 
 
+@cache(entries=256)
 def lower(name: Name) -> tuple[Name, ...]:
     """The tensors of the series to subtract, K and G1 for G2, with the subscripts of this.
 

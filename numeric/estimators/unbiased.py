@@ -240,5 +240,5 @@ class _Resampled:
         ratio = self._ratio
         pseudo = (ratio - 1.0) * (values[0] - values[1:])  # pseudovalues, less values[0]
         deviation = pseudo - np.sum(pseudo / ratio, axis=0)
-        error: Array = np.sqrt(np.mean(deviation**2 / (ratio - 1.0), axis=0))
+        error: Array = np.sqrt(np.sum(deviation**2 / (ratio - 1.0), axis=0) / len(ratio))
         return error

@@ -17,7 +17,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import roots_jacobi
+import scipy
 
 from derive.work.caches import cache
 
@@ -121,7 +121,7 @@ def _simplex(dimension: int, points: int) -> tuple[Array, Array]:
     left, weights = np.ones(1), np.ones(1)
     columns = list[Array]()
     for k in range(dimension, 0, -1):
-        t, w = roots_jacobi(points, k - 1, 0.0)
+        t, w = scipy.special.roots_jacobi(points, k - 1, 0.0)
         t, w = 0.5 * (1.0 + t), w * 0.5**k
         columns = [np.repeat(each, points) for each in columns]
         columns.append((left[:, None] * t).ravel())

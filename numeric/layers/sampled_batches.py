@@ -16,8 +16,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from derive.activations.batches import BatchFunction
 from derive.activations.functions import Activation
@@ -218,6 +218,6 @@ def _points(r: int) -> NDArray[np.float64]:
     """Normal numbers, (copies, points, r), with both signs of each."""
     copies = []
     for copy in range(_COPIES):
-        u = ndtri(scrambled(r, _LOG_POINTS - 1, [_SEED, copy]))
+        u = scipy.special.ndtri(scrambled(r, _LOG_POINTS - 1, [_SEED, copy]))
         copies.append(np.concatenate([u, -u]))
     return np.array(copies)

@@ -27,9 +27,9 @@ from derive.work.caches import cache, constant
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
-from ..estimators import moments, polynomials
+from ..estimators import moments
 from ..estimators.observables import Plan
-from ..estimators.polynomials import Structure
+from ..estimators.polynomials import FEW, Structure, evaluate, evaluated_few
 from ..runs.totals import Sums
 from ..runs.work import Sharing, Work
 from .ensemble import Ensemble, Layers
@@ -167,7 +167,7 @@ class Sampler(Work):
         """
         shared = shared or Sharing()
         keep_memory()
-        sums = np.zeros(self.shape(stop - start))
+        sums = np.zeros(self.shape(stop - start)[::-1]).T  # so that blocks are side by side
         chunk = np.arange(start, stop)
         stripe = (
             chunk % moments.BLOCKS % shared.threads
@@ -189,13 +189,12 @@ class Sampler(Work):
             raise
         if shared.given_up.is_set():
             raise CancelledError
-        return sums
+        return np.ascontiguousarray(sums)
 
     def _add(
         self, draws: NDArray[np.int64], reference: Array, sums: Array, given_up: Event
     ) -> None:
-        accumulate, step = _kernels().accumulate, self.batch
-        room = np.empty(1 + len(self.plan.products))
+        step = self.batch
         for first in range(0, draws.size, step):
             if given_up.is_set():
                 return
@@ -205,7 +204,7 @@ class Sampler(Work):
                     return
                 these = slice(layer, layer + len(values))
                 products = (reference[these], *self.plan.chain)
-                accumulate(values, part % moments.BLOCKS, products, room, sums[:, these])
+                moments.accumulate(values, part % moments.BLOCKS, products, sums[:, these])
 
 
 @contextmanager
@@ -234,9 +233,11 @@ def evaluated(polynomials: tuple[Structure, Array], factors: Array) -> Array:
     """Polynomials with coefficients (layers, terms) at factors (layers, draws, factors): their
     values, (layers, draws, polynomials)."""
     structure, coefficients = polynomials
+    if coefficients.shape[1] <= FEW:  # nothing to compile
+        return evaluated_few(factors, structure, coefficients)
     parent, _, start, _ = structure
-    values = np.empty((*factors.shape[:2], start.size - 1))
-    _kernels().evaluate(factors, structure, coefficients, np.empty((1 + parent.size, 4)), values)
+    values, room = np.empty((*factors.shape[:2], start.size - 1)), np.empty((1 + parent.size, 4))
+    _kernels().evaluate(factors, structure, coefficients, room, values)
     return values
 
 
@@ -249,6 +250,7 @@ def evaluated_once(polynomials: tuple[Structure, Array], factors: Array) -> Arra
 
 @cache
 def _kernels() -> ModuleType:
-    """`evaluate` and `accumulate`, compiled."""
-    doc = "What turns what is known of networks into sums of products of their statistics."
-    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))
+    """`evaluate`, compiled."""
+    return load_kernels(
+        "sums", "What turns what is known of networks into statistics.", (evaluate,)
+    )

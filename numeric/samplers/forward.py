@@ -36,10 +36,10 @@ _FORWARD = '''\
 {sigma}
 
 @driver
-def activate(flat):
-    """σ of each number, in its place."""
+def activate(flat, count):
+    """σ of so many numbers, in their place."""
     wide_vectors()
-    for i in range(flat.size):
+    for i in range(count):
         flat[i] = sigma(flat[i])[0]
 
 
@@ -50,11 +50,10 @@ def forward(networks, key, steps, scales, rooms, squares):
     Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream, last), are the factors of the
     weights of some layers and their biases, each layer's last one marked; the entry below the first
     of them is there. Rooms are for (widest, lanes) neurons and for as many normals, for Philox's
-    words, and for two rows of lanes.
+    words, and for two numbers of each network.
     """
     wide_vectors()
-    Z, G, words, rows = rooms
-    S, length, base, flat = rows[0], rows[1], Z.reshape(-1), G.reshape(-1)
+    Z, G, words, S, length = rooms
     before = steps[0, 0] - 1
     for g in range(networks.shape[0]):
         for s in range({lanes}):
@@ -62,25 +61,25 @@ def forward(networks, key, steps, scales, rooms, squares):
         for t in range(steps.shape[0]):
             layer, kind, size, last = steps[t, 0], steps[t, 1], steps[t, 3], steps[t, 5]
             drawn = steps[t, 2] if kind == {HAAR} else size
-            fill_normals(G[: drawn + -drawn % 4], words, key, networks[g], layer, steps[t, 4])
+            fill_normals(G, drawn, words, key, networks[g], layer, steps[t, 4])
             if kind == {BIASED}:
                 for i in range({lanes} * size):
-                    flat[i] = base[i] + scales[t] * flat[i]
+                    G[i] = Z[i] + scales[t] * G[i]
             else:
                 for s in range({lanes}):
                     length[s] = 0.0 if kind == {HAAR} else 1.0
                 if kind == {HAAR}:
-                    add_squares(G[:drawn], length)
+                    add_squares(G, drawn, length)
                 put_lengths(length, S, length, scales[t])
-                scale(G[:size], length)
+                scale(G, size, length)
             for s in range({lanes}):
                 S[s] = 0.0
             if last:
-                activate(flat[: {lanes} * size])
+                activate(G, {lanes} * size)
             elif steps[t + 1, 1] == {BIASED}:
                 for i in range({lanes} * size):
-                    base[i] = flat[i]
-            add_squares(G[:size], S)
+                    Z[i] = G[i]
+            add_squares(G, size, S)
             if last:
                 for s in range({lanes}):
                     squares[layer, g, s] = S[s]
@@ -176,10 +175,10 @@ class Program:
     def _widest(self) -> int:
         return 4 + int(self.steps[:, 2:4].max(initial=1))
 
-    def rooms(self) -> tuple[Array, Array, NDArray[np.uint64], Array]:
+    def rooms(self) -> tuple[Array, Array, NDArray[np.uint64], Array, Array]:
         """Room for a group's neurons, their normals, words of those, and numbers by network."""
-        Z, G = aligned(2, self._widest, LANES)
-        return Z, G, room_of_words(), aligned(2, LANES)
+        Z, G = aligned(2, self._widest * LANES)
+        return Z, G, room_of_words(), *aligned(2, LANES)
 
 
 @cache(entries=64)
@@ -205,4 +204,4 @@ def kernels(activation: Activation) -> ModuleType:
     sigma = sigma_source(activation, 1)
     source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)
     doc = f"The forward pass of networks side by side: {activation.name}."
-    return load_kernels("forward", doc, (), source, parts=PARTS)
+    return load_kernels("forward", doc, (), source, PARTS)

@@ -1,4 +1,4 @@
-"""The kernels of `forward`: `LANES` networks side by side, (groups, neurons, LANES).
+"""The kernels of `forward`: `LANES` networks side by side, (neurons, LANES) in one row.
 
 Networks are the innermost axis, so that random numbers, lengths and products of all of them come
 out of one vector loop, whatever the width is, and no sum goes across a vector's lanes. The trip
@@ -25,8 +25,8 @@ TILE = 32
 
 
 def room_of_words() -> NDArray[np.uint64]:
-    """Room for them, (4, blocks, LANES): the words of a block apart, for all networks."""
-    return aligned(4, TILE, LANES).view(np.uint64)
+    """Room for them, (4, blocks·LANES): the words of a block apart, for all networks."""
+    return aligned(4, TILE * LANES).view(np.uint64)
 
 
 @driver
@@ -36,38 +36,41 @@ def draw_words(
     networks: NDArray[np.uint64],
     layer: int,
     use: int,
-    span: tuple[int, int],
+    first: int,
+    stop: int,
 ) -> None:
-    """The words of these blocks of stream (network, layer, use), (4, blocks, LANES)."""
+    """The words of these blocks of stream (network, layer, use)."""
     wide_vectors()
-    first, stop = span
     k = (key[0], key[1])
     c2, c3 = np.uint64(layer), np.uint64(use)
-    for block in range(stop - first):
-        for s in range(LANES):
-            w0, w1, w2, w3 = philox((np.uint64(first + block), networks[s], c2, c3), k)
-            words[0, block, s] = w0
-            words[1, block, s] = w1
-            words[2, block, s] = w2
-            words[3, block, s] = w3
+    for block in range(first, stop):
+        at = np.uint64(LANES * (block - first))  # unsigned: no place is counted from the end
+        for s in range(np.uint64(LANES)):
+            w0, w1, w2, w3 = philox((np.uint64(block), networks[s], c2, c3), k)
+            words[0, at + s] = w0
+            words[1, at + s] = w1
+            words[2, at + s] = w2
+            words[3, at + s] = w3
 
 
 @driver
 def put_pairs(
-    radii: NDArray[np.uint64], angles: NDArray[np.uint64], first: Array, second: Array
+    words: NDArray[np.uint64], row: int, size: int, out: Array, first: int, second: int
 ) -> None:
-    """Box and Muller's pairs of normals of these words."""
+    """Box and Muller's pairs of normals of so many words of two rows, at two places of `out`."""
     wide_vectors()
-    for i in range(first.size):
-        radius = math.sqrt(twice_minus_log(radii[i]))
-        x, y = circle(angles[i])
-        first[i] = radius * x
-        second[i] = radius * y
+    one, other = np.uint64(first), np.uint64(second)
+    for i in range(np.uint64(size)):
+        radius = math.sqrt(twice_minus_log(words[row, i]))
+        x, y = circle(words[row + 1, i])
+        out[one + i] = radius * x
+        out[other + i] = radius * y
 
 
 @driver
 def fill_normals(
     out: Array,
+    count: int,
     words: NDArray[np.uint64],
     key: NDArray[np.uint64],
     networks: NDArray[np.uint64],
@@ -76,20 +79,17 @@ def fill_normals(
 ) -> None:
     """`random.fill_normals` of stream (network, layer, use) down the column of each network.
 
-    Words is a `room_of_words`. All words of a tile come before its normals: long loops in which
-    nothing overlaps, whose constants LLVM loads once.
+    `count` normals, or up to three more. Words is a `room_of_words`. All words of a tile come
+    before its normals: long loops in which nothing overlaps, whose constants LLVM loads once.
     """
-    blocks = out.shape[0] // 4
-    flat, quarter = out.reshape(-1), LANES * blocks
+    blocks = (count + 3) // 4
+    quarter = LANES * blocks
     for block in range(0, blocks, TILE):
-        stop = min(block + TILE, blocks)
-        draw_words(words, key, networks, layer, use, (block, stop))
+        stop = block + TILE if block + TILE < blocks else blocks
+        draw_words(words, key, networks, layer, use, block, stop)
         first, size = LANES * block, LANES * (stop - block)
-        for half in range(2):
-            radii = words[2 * half].reshape(-1)[:size]
-            angles = words[2 * half + 1].reshape(-1)[:size]
-            put_pairs(radii, angles, flat[first : first + size], flat[first + quarter :][:size])
-            first += 2 * quarter
+        put_pairs(words, 0, size, out, first, first + quarter)
+        put_pairs(words, 2, size, out, first + 2 * quarter, first + 3 * quarter)
 
 
 @driver
@@ -102,20 +102,20 @@ def put_lengths(length: Array, square: Array, over: Array, factor: float) -> Non
 
 
 @driver
-def scale(X: Array, factor: Array) -> None:
-    """Multiply each column of X (n, LANES) by a number of its own."""
+def scale(X: Array, n: int, factor: Array) -> None:
+    """Multiply n rows of X, (n, LANES), by a number for each column."""
     wide_vectors()
     low, high = load_row(factor, 0), load_row(factor, 1)
-    for i in range(0, 2 * X.shape[0], 2):  # rows are two vectors
+    for i in range(0, 2 * n, 2):  # rows are two vectors
         store_row(X, i, low * load_row(X, i))
         store_row(X, i + 1, high * load_row(X, i + 1))
 
 
 @driver
-def add_squares(X: Array, total: Array) -> None:
-    """Add the squared length of each column of X (n, LANES) to `total`."""
+def add_squares(X: Array, n: int, total: Array) -> None:
+    """Add the squared length of each column of X, (n, LANES), to `total`."""
     wide_vectors()
-    whole = X.shape[0] - X.shape[0] % 4
+    whole = n - n % 4
     for half in range(2):  # rows are two vectors
         square = load_row(total, half)
         for i in range(half, 2 * whole, 8):  # a sum waits for the one before: fewer of them
@@ -123,7 +123,7 @@ def add_squares(X: Array, total: Array) -> None:
             third, fourth = load_row(X, i + 4), load_row(X, i + 6)
             low, high = first * first + second * second, third * third + fourth * fourth
             square = square + (low + high)
-        for i in range(2 * whole + half, 2 * X.shape[0], 2):
+        for i in range(2 * whole + half, 2 * n, 2):
             last = load_row(X, i)
             square = square + last * last
         store_row(total, half, square)

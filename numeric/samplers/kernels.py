@@ -78,7 +78,7 @@ def draw_attended(roots, networks, sizes, factors, laws, streams, tables, out):
         matrices[3], matrices[4], matrices[5], matrices[6], matrices[7]
     )
     flat, F = A.reshape(-1), np.zeros((m * rank, {lanes}))
-    words = np.empty((4, {tile}, {lanes}), np.uint64)
+    words = np.empty((4, {tile} * {lanes}), np.uint64)
     rooms = F, np.empty((m * m + 4, {lanes})), np.empty((m, {lanes})), words
     for group in range(len(networks)):
         first, own = group * {lanes}, networks[group]

@@ -87,13 +87,12 @@ def add_to_each(Z: Array, factor: float, b: Array) -> None:
             add_multiple(Z[s, alpha], factor, b[s, 0, : Z.shape[2]])
 
 
-@driver
-def _blocks(count: int) -> Array:
-    """Room for so many blocks, (count, BLOCK), each from the beginning of a cache line on: vectors
-    across two lines take twice as long to read."""
-    room = np.empty(count * BLOCK + LANES)
-    first = LANES - np.int64(room.ctypes.data) // 8 % LANES
-    return room[first : first + count * BLOCK].reshape((count, BLOCK))
+def levels(parent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many products are above each of a tree, and 0 for two behind the last."""
+    level = np.zeros(parent.size + 2, np.int64)
+    for k in np.flatnonzero(parent >= 0):
+        level[k] = level[parent[k]] + 1
+    return level
 
 
 @driver
@@ -135,6 +134,8 @@ def _two_sums(x: Array, y: Array, z: Array, size: int) -> tuple[float, float]:
 def sum_over_neurons(
     columns: Array,
     tree: tuple[NDArray[np.int64], NDArray[np.int64]],
+    level: NDArray[np.int64],
+    rooms: tuple[Array, Array],
     factors: Array,
     first: int,
 ) -> None:
@@ -143,15 +144,13 @@ def sum_over_neurons(
     Arguments:
         tree: product k is product parent[k], or 1 for −1, times column[k]; what has the same parent
             comes after it and what comes of that, so that only the products above one are held.
+        level: `levels` of the tree.
+        rooms: for a block of each column, and of a product at each level: (…, BLOCK). Each begins
+            a cache line: vectors across two lines take twice as long to read.
     """
     parent, column = tree
+    room, products = rooms
     n, count = columns.shape[2], parent.size
-    level, deepest = np.zeros(count + 2, np.int64), 0
-    for k in range(count):
-        if parent[k] >= 0:
-            level[k] = level[parent[k]] + 1
-            deepest = max(deepest, level[k])
-    room, products = _blocks(columns.shape[1]), _blocks(1 + deepest)
     for s in range(columns.shape[0]):
         for k in range(count):
             factors[s, first + k] = 0.0

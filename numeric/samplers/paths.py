@@ -17,7 +17,7 @@ from derive.engine.fields import Field
 from derive.weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal, Truncated
 from derive.work.caches import cache
 
-from ..arrays import Array
+from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
@@ -27,6 +27,7 @@ from ..random.philox import whole_blocks
 from . import pairs, path_averages, path_kernels
 from .base import Sampler, evaluated_once, uncollected
 from .ensemble import Layers
+from .path_kernels import BLOCK
 from .probing import reading
 
 MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
@@ -190,7 +191,9 @@ class PathSampler(Sampler):
         factors = np.ones((count, sums + m))
         factors[:, :states] = compiled.start
         for layer, columns in enumerate(self.paths(draws, factors[:, sums:])):
-            kernels().sum_over_neurons(columns, compiled.tree, factors, states)
+            rooms = aligned(columns.shape[1], BLOCK), aligned(1 + compiled.levels.max(), BLOCK)
+            given = compiled.tree, compiled.levels, rooms
+            kernels().sum_over_neurons(columns, *given, factors, states)
             structure, coefficients = compiled.statistics
             yield evaluated_once((structure, coefficients[layer]), factors)
             if states and layer + 1 < self.ensemble.depth:
@@ -292,6 +295,11 @@ class Compiled:
     orders: int
     statistics: tuple[Structure, Array]
     steps: tuple[Structure, Array]
+
+    @cached_property
+    def levels(self) -> NDArray[np.int64]:
+        """The products above each of the tree."""
+        return path_kernels.levels(self.tree[0])
 
     @property
     def states(self) -> int:

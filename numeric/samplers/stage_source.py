@@ -108,8 +108,7 @@ class _Writer(Values):
     def rooms(self) -> list[str]:
         """Lines that name the rooms."""
         numbers = range(self._made.rooms)
-        named = [f"r{k} = rooms[{k}]" for k in numbers]
-        return named + [f"flat_{k} = rooms[{k}].reshape(-1)" for k in numbers]
+        return [f"r{k} = rooms[{k}]" for k in numbers]
 
     def squares(self) -> Squares:
         """Write |s|² of what each matrix acts on."""
@@ -215,7 +214,7 @@ class _Writer(Values):
         """Write the normals of a matrix, or of biases, into a room, and |room|² into row `square`;
         the row that they are times."""
         used = self._put_row("1.0" if row is None else row_text(row))
-        which = f"(bounds[at, {place}], bounds[at, {place + 1}])"
+        which = f"bounds[at, {place}], bounds[at, {place + 1}]"
         into = f"rows[{used}], rows[{square or 0}], {square is not None}"
         self._lines.append(f"draw(r{room}, {into}, factors, {which}, key, who, words)")
         return used

@@ -1,7 +1,7 @@
 """The source of what stands in a stage's equations: values at a neuron, and sums over neurons.
 
-What differs from neuron to neuron has a room, (neurons, lanes); what does not, as a sum or a
-number, has a row, (lanes). Each is written once, however often it occurs.
+What differs from neuron to neuron has a room, (neurons, lanes) in one row; what does not, as a sum
+or a number, has a row, (lanes). Each is written once, however often it occurs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.\d+")
 
 _ACTIVATE = '''\
 @driver
-def activate_{order}(flat):
-    """The derivative of σ of order {order} at each number, in its place."""
+def activate_{order}(flat, count):
+    """The derivative of σ of order {order} at so many numbers, in their place."""
     wide_vectors()
-    for i in range(flat.size):
+    for i in range(count):
         flat[i] = sigma(flat[i])[{order}]
 '''
 
@@ -125,8 +125,8 @@ class Values:
                 self.functions.append(written)
             room, size = self._new_room(), Size(self._number, space)
             self._each_neuron(size, room, argument)
-            flat = f"flat_{room}[: {LANES} * {self.size_text(size)}]"
-            self._lines.append(f"activate_{factor.order}({flat})")
+            count = f"{LANES} * {self.size_text(size)}"
+            self._lines.append(f"activate_{factor.order}(r{room}, {count})")
             self._sums[key] = room
         return f"r{self._sums[key]}[i, s]"
 
@@ -176,7 +176,7 @@ class Values:
                 self._each_neuron(size, BODY, value)
             row = self._put_row("0.0")
             kernel, number = "add_squares" if squared else "add_columns", room[1] if room else BODY
-            self._lines.append(f"{kernel}(r{number}[: {self.size_text(size)}], rows[{row}])")
+            self._lines.append(f"{kernel}(r{number}, {self.size_text(size)}, rows[{row}])")
             self._sums[key] = row
         return self._sums[key]
 

@@ -127,7 +127,7 @@ class _Tables:
     def rooms(self) -> tuple[Array, NDArray[np.uint64], Array]:
         """Room for the variables of a group, for words of random numbers, and for its rows."""
         widest = 4 + max(int(self.factors[0][:, 1:3].max(initial=1)), int(self.arrays[1].max()))
-        rooms = aligned(self.written.rooms, widest, LANES)
+        rooms = aligned(self.written.rooms, widest * LANES)
         return rooms, room_of_words(), aligned(self.written.rows, LANES)
 
 
@@ -249,4 +249,4 @@ def _kernels(activation: Activation, made: Written) -> ModuleType:
     """`forward`, compiled for this layer and activation."""
     sigma = sigma_source(activation, made.orders)
     doc = f"Networks of a layer side by side: {activation.name}."
-    return load_kernels("stages", doc, (), f"{sigma}\n\n{made.text}", parts=PARTS)
+    return load_kernels("stages", doc, (), f"{sigma}\n\n{made.text}", PARTS)

@@ -116,7 +116,9 @@ def add_applied(
     drawn = big if kind == HAAR else size
     apart = drawn + -drawn % 4
     for k in range(count):
-        fill_normals(G[k * apart : (k + 1) * apart], words, key, networks, layer, use + k)
+        fill_normals(
+            G[k * apart : (k + 1) * apart].reshape(-1), drawn, words, key, networks, layer, use + k
+        )
     if kind == HAAR:  # G = T F with a frame F
         every, below = (apart, 1, 1, apart), (drawn, count, 0)
         put_product(own, G, G, (count, drawn, count), every, below, False)
@@ -145,7 +147,7 @@ def add_biases(
     """Add biases to m vectors: the same to all of them; the factor is their number and scale."""
     wide_vectors()
     (size, scale), (key, networks, layer, use), (_, G, words) = factor, source, rooms
-    fill_normals(G[: size + -size % 4], words, key, networks, layer, use)
+    fill_normals(G.reshape(-1), size, words, key, networks, layer, use)
     own = all_lanes(scale)
     for a in range(m):
         for i in range(2 * size):  # rows are two vectors

@@ -78,19 +78,20 @@ def put_lengths(
     """Lengths of vectors of degrees, degrees − 1, … normals, (rows, LANES); words as of
     `fill_normals`."""
     rows, (key, layer, use) = out.shape[0], stream
-    second, margin = np.empty(TILE * LANES), np.empty(LANES)
+    pairs, margin = np.empty(2 * TILE * LANES), np.empty(LANES)
     for first in range(0, rows, TILE):
         stop = min(first + TILE, rows)
-        draw_words(words, key, networks, layer, use, (first, stop))
-        size = LANES * (stop - first)
-        radii, angles = words[0].reshape(-1)[:size], words[1].reshape(-1)[:size]
-        put_pairs(radii, angles, out[first:stop].reshape(-1), second[:size])
+        draw_words(words, key, networks, layer, use, first, stop)
+        put_pairs(words, 0, LANES * (stop - first), pairs, 0, TILE * LANES)
         for k in range(first, stop):
+            at = LANES * (k - first)
+            for s in range(LANES):
+                out[k, s] = pairs[at + s]
             if degrees - k == 1:
                 for s in range(LANES):
                     out[k, s] = abs(out[k, s])
                 continue
-            try_lengths(out[k], words[2, k - first], degrees - k, margin)
+            try_lengths(out[k], words[2, at : at + LANES], degrees - k, margin)
             for s in range(LANES):
                 if not margin[s] > 0.0:
                     out[k, s] = length(degrees - k, (k, rows), networks[s], stream)
@@ -109,7 +110,7 @@ def put_wishart(
     wide_vectors()
     (m, rank, degrees), (key, layer, use), (normals, lengths, words) = shape, stream, rooms
     count, at = m * rank - rank * (rank + 1) // 2, 0
-    fill_normals(normals[: padded(count)], words, key, networks, layer, use)
+    fill_normals(normals.reshape(-1), count, words, key, networks, layer, use)
     put_lengths(lengths[:rank], degrees, networks, (key, layer, use + 1), words)
     for a in range(m):
         for k in range(min(a, rank)):
@@ -151,7 +152,7 @@ def draw_head(
         query[:] = key
     else:
         own = m if normal else rank
-        fill_normals(normals[: padded(m * own)], words, seed, networks, layer, use + 2)
+        fill_normals(normals.reshape(-1), m * own, words, seed, networks, layer, use + 2)
         put_lower(query, of_query, normals, (m, own), False, False)
     of_values = seed, layer, use + 4
     put_wishart(F, (m, rank, size), networks, of_values, (normals, lengths, words))
@@ -261,14 +262,14 @@ def draw_stream(
     S, L, z = np.empty((m * m, LANES)), np.empty((m * m, LANES)), np.empty((m * m, LANES))
     Z = np.empty((padded(m * m), LANES))
     F, rest = np.zeros((m * rank, LANES)), np.empty((m * rank, LANES))
-    rooms = Z, np.empty((m, LANES)), np.empty((4, TILE, LANES), np.uint64)
+    rooms = Z, np.empty((m, LANES)), np.empty((4, TILE * LANES), np.uint64)
     for group in range(len(networks)):
         first = group * LANES
         load(R, first, 1.0, S)
         put_root(S, L, m, ROUNDING)
         if known:
             load(past, first, math.sqrt(n / known), z)
-            fill_normals(Z, rooms[2], seed, networks[group], layer, 0)
+            fill_normals(Z.reshape(-1), m * m, rooms[2], seed, networks[group], layer, 0)
             put_lower(z, L, Z, (m, m), False, True)
             put_square(S, z, (m, m), False, False)
         if rank:

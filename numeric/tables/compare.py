@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 import xarray
-from scipy import special
 
 from derive.errors import InputError, as_integer, as_sequence, check_installed
 
@@ -354,7 +354,7 @@ def compare(
     freedom = min(float(table.attrs.get("blocks", np.inf)) for table in tables) - 1
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
-    bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
+    bound = -float(scipy.special.stdtrit(freedom, tail) if known else scipy.special.ndtri(tail))
     rows = tuple(_resolved(row, bound * row.se + abs(row.within)) for row in rows)
     allowed = {row.tensor for row in rows if row.next_term} if truncated else set()
     leading = tuple(name for name in names if name in allowed and not _corrections(name, flowed))

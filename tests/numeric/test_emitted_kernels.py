@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from numeric.emit import jit, kernels, tiles, vectors
-from numeric.estimators import moments, polynomials
+from numeric.emit import jit, kernels, pipelines, tiles, vectors
+from numeric.estimators import polynomials
 from numeric.random import lazy, philox
 from numeric.samplers import jet_kernels, path_kernels, stage_kernels
 from numeric.samplers.forward_kernels import LANES
@@ -65,7 +65,7 @@ def test_kernels_are_compiled_anew_where_what_all_of_them_import_is_another(monk
 
     read, before = inspect.getsource, name()
     assert name() == before
-    for module in (jit, tiles, vectors):
+    for module in (jit, pipelines, tiles, vectors):
         with monkeypatch.context() as patched:
             patched.setattr(inspect, "getsource", lambda of, m=module: read(of) + "#" * (of is m))
             assert name() != before
@@ -79,6 +79,35 @@ def test_entries_alone_can_be_called_from_python_and_are_kept(cache):
     np.testing.assert_allclose(rows @ rows.T, np.eye(2), atol=1e-15)
     assert len(list(cache.glob("__pycache__/frames_*.orthonormalise-*.nbi"))) == 1
     assert not list(cache.glob("__pycache__/*.dot-*"))
+
+
+def test_what_kernels_call_is_optimised_in_its_caller_alone():
+    """Code that LLVM has optimised keeps no numbers of this kind in memory."""
+    module = kernels.load_kernels("once", "Frames.", [lazy.orthonormalise])
+    module.orthonormalise(np.random.default_rng(0).standard_normal((2, 9)), 9)
+    ((called,), (entry,)) = (
+        each.overloads.values() for each in (module.dot, module.orthonormalise)
+    )
+    assert "alloca double" in called.library.get_llvm_str()
+    assert "alloca double" not in entry.library.get_llvm_str()
+
+
+def test_numpy_evaluates_few_terms_as_compiled_code_does():
+    """Two layers, five draws, and three polynomials in two factors, one of which is a constant."""
+    rng = np.random.default_rng(3)
+    monomials = [[(), ("a", "a", "b")], [("b",), ("a", "b"), ("a",)], [()]]
+    given = [{each: rng.standard_normal(2) for each in own} for own in monomials]
+    structure, coefficients = polynomials.flattened(given, {"a": 0, "b": 1})
+    factors, values = rng.standard_normal((2, 5, 2)), np.empty((2, 5, 3))
+    module = kernels.load_kernels("few", "Polynomials.", [polynomials.evaluate])
+    room = np.empty((1 + structure[0].size, 4))
+    module.evaluate(factors, structure, coefficients, room, values)
+    found = polynomials.evaluated_few(factors, structure, coefficients)
+    np.testing.assert_allclose(found, values, rtol=1e-14)
+    by_hand = given[0][()][:, None] + given[0]["a", "a", "b"][:, None] * (
+        factors[..., 0] ** 2 * factors[..., 1]
+    )
+    np.testing.assert_allclose(found[..., 0], by_hand, rtol=1e-13)
 
 
 def test_numbers_are_copied_to_the_last_bit():
@@ -102,7 +131,7 @@ def test_a_module_is_its_text_so_that_what_is_kept_is_never_stale():
 
 
 def test_parts_are_compiled_once_for_the_modules_that_call_them():
-    source = "@entry\ndef total(X, out):\n    add_columns(X, out)\n    return {} * out[0]\n"
+    source = "@entry\ndef total(X, out):\n    add_columns(X, 5, out)\n    return {} * out[0]\n"
     parts = (stage_kernels.add_columns,)
     modules = [
         kernels.load_kernels("calls", "One.", (), source.format(k), (), parts) for k in (1, 2)
@@ -128,7 +157,6 @@ def test_the_same_number_from_two_modules_is_no_clash():
 
 EVERY = [
     polynomials.evaluate,
-    moments.accumulate,
     lazy.apply,
     lazy.apply_alone,
     lazy.add_bias,

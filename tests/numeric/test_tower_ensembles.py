@@ -634,12 +634,14 @@ def test_sums_over_neurons_are_those_of_products_in_any_company(draws, n):
     right = [columns[:, row].prod(axis=1) for row in rows]
     found, alone = np.full((draws, 2 + len(rows)), np.nan), np.full((1, 2 + len(rows)), np.nan)
     sums = conditional.kernels().sum_over_neurons
-    sums(columns, tree, found, 1)
+    level, block = conditional.path_kernels.levels(tree[0]), conditional.BLOCK
+    given = tree, level, (np.empty((4, block)), np.empty((1 + level.max(), block)))
+    sums(columns, *given, found, 1)
     size = np.abs(right).sum(axis=2).T
     assert (np.abs(found[:, 1:-1] - np.sum(right, axis=2).T) <= 1e-14 * size).all()
     assert np.isnan(found[:, [0, -1]]).all()
     for k in range(draws):
-        sums(columns[k : k + 1], tree, alone, 1)
+        sums(columns[k : k + 1], *given, alone, 1)
         np.testing.assert_array_equal(alone[0], found[k])
 
 

@@ -14,9 +14,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import arb, ctx
 from numpy.typing import NDArray
-from scipy import special
 
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
@@ -46,7 +46,7 @@ def panel_reach(rank: int, powers: float) -> float:
     the average lies beyond r.
     """
     place = max(rank, 1) - 1
-    inside = special.gammainccinv(0.5 * (powers + place + 1), _BEYOND[place])
+    inside = scipy.special.gammainccinv(0.5 * (powers + place + 1), _BEYOND[place])
     return max(PANELS[place].reach, math.sqrt(2.0 * float(inside)))
 
 

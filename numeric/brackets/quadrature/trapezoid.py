@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from ...arrays import Array
 
@@ -57,5 +57,5 @@ def reach(rank: int, powers: float, digits: float | None = None) -> float:
     are those of `accuracy` unless others are given.
     """
     digits = accuracy(rank) if digits is None else digits
-    inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-digits))
+    inside = scipy.special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-digits))
     return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from derive.work.caches import cache
 
@@ -40,7 +40,7 @@ def chi_square(degrees: int, count: int) -> tuple[Array, Array]:
     exponentially, the right one by itself.
     """
     half = 0.5 * degrees
-    ends = (f(half, _TAIL) for f in (special.gammaincinv, special.gammainccinv))
+    ends = (f(half, _TAIL) for f in (scipy.special.gammaincinv, scipy.special.gammainccinv))
     low, high = (_before(float(max(2.0 * end, 1e-30) / degrees)) for end in ends)
     w = np.linspace(low, high, count)
     log = 1.0 + w - np.exp(-w)
@@ -59,7 +59,7 @@ def mean_square(size: int | None, count: int) -> tuple[Array, Array]:
 def _before(ratio: float) -> float:
     """The w of this χ²/degrees."""
     c = np.log(ratio) - 1.0
-    return float(c + special.lambertw(np.exp(-c)).real)  # u = e^{−w} has u e^u = e^{−c}
+    return float(c + scipy.special.lambertw(np.exp(-c)).real)  # u = e^{−w} has u e^u = e^{−c}
 
 
 @cache(entries=64)
@@ -67,7 +67,7 @@ def few_of_chi_square(degrees: int, count: int) -> tuple[Array, Array]:
     """Gauss's nodes and weights of a χ² variable, for functions near polynomials; 0 has none."""
     if degrees == 0:
         return np.zeros(1), np.ones(1)
-    nodes, weights = special.roots_genlaguerre(count, 0.5 * degrees - 1.0)
+    nodes, weights = scipy.special.roots_genlaguerre(count, 0.5 * degrees - 1.0)
     return 2.0 * nodes, weights / weights.sum()
 
 

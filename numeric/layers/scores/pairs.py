@@ -11,7 +11,7 @@ Derived here.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from ...arrays import Array
 from .moments import Moments, Scores
@@ -66,7 +66,7 @@ def _at(differences: Array, S: Array, scores: Scores, weights: Array) -> tuple[A
     for t in range(2):
         one, other = scores.bias[t]
         if np.isfinite(one) and np.isfinite(other):
-            p = special.expit(differences[:, t] + one - other)
+            p = scipy.special.expit(differences[:, t] + one - other)
         else:
             p = np.full(len(differences), float(np.isfinite(one)))
         bend = p * (1.0 - p)

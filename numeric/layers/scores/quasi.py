@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from derive.work.caches import cache
 
@@ -66,7 +66,7 @@ def _points(tokens: int, size: int | None, heads: int = 1) -> tuple[tuple[Array,
     made = []
     for seed in range(REPEATS):
         uniform = scrambled(dimension, log_points, seed)
-        normal = special.ndtri(uniform)
+        normal = scipy.special.ndtri(uniform)
         Z = normal[:, :normals].reshape(-1, heads, tokens, rank).swapaxes(0, 1)
         F = np.zeros_like(Z[0])
         if size is None:
@@ -74,7 +74,7 @@ def _points(tokens: int, size: int | None, heads: int = 1) -> tuple[tuple[Array,
         else:
             for a in range(rank):  # χ² of size − a degrees
                 half = 0.5 * (size - a)
-                F[:, a, a] = np.sqrt(2.0 * special.gammaincinv(half, uniform[:, normals + a]))
+                F[:, a, a] = np.sqrt(2.0 * scipy.special.gammaincinv(half, uniform[:, normals + a]))
             for number, (t, a) in enumerate(below):
                 F[:, t, a] = normal[:, normals + rank + number]
             F /= np.sqrt(size)
@@ -169,7 +169,7 @@ def _weights(s: Array, scores: Scores) -> _Weights:
     seen = scores.seen
     given = s + np.where(seen > 0.0, scores.bias, 0.0)
     if scores.function is None:
-        A = special.softmax(np.where(seen > 0.0, given, -np.inf), axis=-1)
+        A = scipy.special.softmax(np.where(seen > 0.0, given, -np.inf), axis=-1)
         return _Weights(A, A, is_normalized=True)
     value, slope = sigma.derivatives(scores.function, (0, 1))(given)
     return _Weights(seen * value, seen * slope, is_normalized=False)
