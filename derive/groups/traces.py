@@ -136,10 +136,10 @@ def _written_out(terms: _Terms, symbols: Mapping[str, sympy.MatrixSymbol]) -> sy
     products = [
         written(
             sympy.Mul,
-            *(each for each in sympy.Mul.make_args(terms[traces]) if each is not sympy.S.One),
-            *map(powers.__getitem__, own),
+            *(part for part in sympy.Mul.make_args(terms[traces]) if part is not sympy.S.One),
+            *map(powers.__getitem__, pairs),
         )
-        for traces, own in factors.items()
+        for traces, pairs in factors.items()
         if terms[traces] is not sympy.S.Zero
     ]
     return written(sympy.Add, *products) + terms.get((), 0)
@@ -412,8 +412,8 @@ class _Diagram:
             return found
         both = [p + [count + b for b in p] for p in options]
         rows, cols = ([self.loops(each, ends[k : k + count]) for each in both] for k in (0, count))
-        known = list(dict.fromkeys(cols))
-        places = np.array([known.index(own) for own in cols], np.int64)
+        kinds = {own: place for place, own in enumerate(dict.fromkeys(cols))}
+        known, places = list(kinds), np.array([kinds[own] for own in cols], np.int64)
         alike = defaultdict[tuple[int, ...], list[int]](list)
         for at, own in enumerate(rows):
             alike[own].append(at)
