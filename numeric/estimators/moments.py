@@ -15,21 +15,23 @@ and more draws extend it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
+from ..emit.jit import driver
 from .observables import Plan
 
 BLOCKS = 256
 
 
+@driver
 def accumulate(
     X: Array,
     blocks: NDArray[np.int64],
     products: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
+    room: Array,
     sums: Array,
 ) -> None:
     """Add the products of X − X⁰ of each draw, at each of some layers, to its block of sums.
@@ -38,26 +40,18 @@ def accumulate(
         X: (layers, draws, statistics).
         blocks: of the draws, in the order of X.
         products: X⁰, (layers, statistics), and `parent` and `factor` of `Plan.chain`.
+        room: for one number more than there are products.
         sums: (BLOCKS, layers, products).
-
-    A block's draws are added one after another, so that sums do not depend on how draws are shared.
     """
     reference, parent, factor = products
-    found = np.empty((parent.size, *X.shape[:2]))
-    with np.errstate(over="ignore", invalid="ignore"):  # `record` refuses what overflows
-        deviations = X.transpose(2, 0, 1) - reference.T[:, :, None]
-        first, stop = 0, int(np.searchsorted(parent, 0))
-        while first < parent.size:  # products of one factor, of two, …
-            found[first:stop] = deviations[factor[first:stop]]
-            if first:
-                found[first:stop] *= found[parent[first:stop]]
-            first, stop = stop, int(np.searchsorted(parent, stop))
-        steps = np.diff(blocks)
-        step = max(1, int(steps.max(initial=1)))
-        ends = [0, *(np.flatnonzero(steps != step) + 1), blocks.size]
-        for first, stop in pairwise(ends):  # blocks at equal steps, and so none of them twice
-            into = slice(blocks[first], blocks[stop - 1] + 1, step)
-            sums.T[:, :, into] += found[:, :, first:stop]
+    room[0] = 1.0  # before the products
+    for layer in range(X.shape[0]):
+        for s in range(blocks.size):
+            block = blocks[s]
+            for i in range(parent.size):
+                deviation = X[layer, s, factor[i]] - reference[layer, factor[i]]
+                room[1 + i] = deviation * room[1 + parent[i]]
+                sums[block, layer, i] += room[1 + i]
 
 
 @dataclass(frozen=True)

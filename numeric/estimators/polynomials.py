@@ -7,7 +7,6 @@ are arrays over layers: the same polynomials hold at every layer with other coef
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -50,26 +49,6 @@ def flattened(
         np.array([place[m] for ms in inside for m in ms], np.int64),
     )
     return structure, np.array(values).T.copy()
-
-
-FEW = 16
-"""Terms up to which NumPy evaluates polynomials as fast as compiled code."""
-
-
-def evaluated_few(factors: Array, structure: Structure, coefficients: Array) -> Array:
-    """The values of `evaluate`, to rounding, term by term for all draws."""
-    parent, factor, start, which = structure
-    monomials: list[Array] = []
-    values = np.zeros((start.size - 1, *factors.shape[:2]))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for below, k in zip(parent, factor, strict=True):
-            own = factors[:, :, k]
-            monomials.append(own * monomials[below] if below >= 0 else own)
-        for x, (first, stop) in enumerate(pairwise(start)):
-            for t in range(first, stop):
-                scale = coefficients[:, t, None]
-                values[x] += scale * monomials[which[t]] if which[t] >= 0 else scale
-    return values.transpose(1, 2, 0)
 
 
 @driver

@@ -27,9 +27,9 @@ from derive.work.caches import cache, constant
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
-from ..estimators import moments
+from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
-from ..estimators.polynomials import FEW, Structure, evaluate, evaluated_few
+from ..estimators.polynomials import Structure
 from ..runs.totals import Sums
 from ..runs.work import Sharing, Work
 from .ensemble import Ensemble, Layers
@@ -167,7 +167,7 @@ class Sampler(Work):
         """
         shared = shared or Sharing()
         keep_memory()
-        sums = np.zeros(self.shape(stop - start)[::-1]).T  # so that blocks are side by side
+        sums = np.zeros(self.shape(stop - start))
         chunk = np.arange(start, stop)
         stripe = (
             chunk % moments.BLOCKS % shared.threads
@@ -189,12 +189,13 @@ class Sampler(Work):
             raise
         if shared.given_up.is_set():
             raise CancelledError
-        return np.ascontiguousarray(sums)
+        return sums
 
     def _add(
         self, draws: NDArray[np.int64], reference: Array, sums: Array, given_up: Event
     ) -> None:
-        step = self.batch
+        accumulate, step = _kernels().accumulate, self.batch
+        room = np.empty(1 + len(self.plan.products))
         for first in range(0, draws.size, step):
             if given_up.is_set():
                 return
@@ -204,7 +205,7 @@ class Sampler(Work):
                     return
                 these = slice(layer, layer + len(values))
                 products = (reference[these], *self.plan.chain)
-                moments.accumulate(values, part % moments.BLOCKS, products, sums[:, these])
+                accumulate(values, part % moments.BLOCKS, products, room, sums[:, these])
 
 
 @contextmanager
@@ -233,11 +234,9 @@ def evaluated(polynomials: tuple[Structure, Array], factors: Array) -> Array:
     """Polynomials with coefficients (layers, terms) at factors (layers, draws, factors): their
     values, (layers, draws, polynomials)."""
     structure, coefficients = polynomials
-    if coefficients.shape[1] <= FEW:  # nothing to compile
-        return evaluated_few(factors, structure, coefficients)
     parent, _, start, _ = structure
-    values, room = np.empty((*factors.shape[:2], start.size - 1)), np.empty((1 + parent.size, 4))
-    _kernels().evaluate(factors, structure, coefficients, room, values)
+    values = np.empty((*factors.shape[:2], start.size - 1))
+    _kernels().evaluate(factors, structure, coefficients, np.empty((1 + parent.size, 4)), values)
     return values
 
 
@@ -250,7 +249,6 @@ def evaluated_once(polynomials: tuple[Structure, Array], factors: Array) -> Arra
 
 @cache
 def _kernels() -> ModuleType:
-    """`evaluate`, compiled."""
-    return load_kernels(
-        "sums", "What turns what is known of networks into statistics.", (evaluate,)
-    )
+    """`evaluate` and `accumulate`, compiled."""
+    doc = "What turns what is known of networks into sums of products of their statistics."
+    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))

@@ -156,6 +156,8 @@ class ProbeSampler(Sampler):
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
         ensemble, layers = self.ensemble, range(1, self._depth + 1)
+        if self.is_dense:  # thousands of layers, none of which is looked at
+            return len(self.probes.jets) * self.plan.samples * max(ensemble.widths)
         widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
         stages = [stage for at in layers for stage in ensemble.stages_at(at)]
         kinds = max(len(each.equations) for each in stages)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from numeric.emit import jit, kernels, pipelines, tiles, vectors
-from numeric.estimators import polynomials
+from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
 from numeric.samplers import jet_kernels, path_kernels, stage_kernels
 from numeric.samplers.forward_kernels import LANES
@@ -92,24 +92,6 @@ def test_what_kernels_call_is_optimised_in_its_caller_alone():
     assert "alloca double" not in entry.library.get_llvm_str()
 
 
-def test_numpy_evaluates_few_terms_as_compiled_code_does():
-    """Two layers, five draws, and three polynomials in two factors, one of which is a constant."""
-    rng = np.random.default_rng(3)
-    monomials = [[(), ("a", "a", "b")], [("b",), ("a", "b"), ("a",)], [()]]
-    given = [{each: rng.standard_normal(2) for each in own} for own in monomials]
-    structure, coefficients = polynomials.flattened(given, {"a": 0, "b": 1})
-    factors, values = rng.standard_normal((2, 5, 2)), np.empty((2, 5, 3))
-    module = kernels.load_kernels("few", "Polynomials.", [polynomials.evaluate])
-    room = np.empty((1 + structure[0].size, 4))
-    module.evaluate(factors, structure, coefficients, room, values)
-    found = polynomials.evaluated_few(factors, structure, coefficients)
-    np.testing.assert_allclose(found, values, rtol=1e-14)
-    by_hand = given[0][()][:, None] + given[0]["a", "a", "b"][:, None] * (
-        factors[..., 0] ** 2 * factors[..., 1]
-    )
-    np.testing.assert_allclose(found[..., 0], by_hand, rtol=1e-13)
-
-
 def test_numbers_are_copied_to_the_last_bit():
     module = kernels.load_kernels("numbers", "Streams.", [philox.fill_normals])
     mine = vars(module)
@@ -157,6 +139,7 @@ def test_the_same_number_from_two_modules_is_no_clash():
 
 EVERY = [
     polynomials.evaluate,
+    moments.accumulate,
     lazy.apply,
     lazy.apply_alone,
     lazy.add_bias,

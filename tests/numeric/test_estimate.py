@@ -47,8 +47,8 @@ def recorded(matrices, how, pairs, reference=None):
     plan, X = measured(matrices, how, pairs)
     reference = X[0] if reference is None else reference
     totals = np.zeros((moments.BLOCKS, 1, len(plan.products)))
-    products = reference[None], *plan.chain
-    moments.accumulate(X[None], np.arange(len(X)) % moments.BLOCKS, products, totals)
+    products, room = (reference[None], *plan.chain), np.empty(1 + len(plan.products))
+    moments.accumulate(X[None], np.arange(len(X)) % moments.BLOCKS, products, room, totals)
     return moments.Record(plan, reference[None], totals, len(X))
 
 
