@@ -190,9 +190,11 @@ class PathSampler(Sampler):
         sums = states + compiled.tree[0].size
         factors = np.ones((count, sums + m))
         factors[:, :states] = compiled.start
+        room, products = np.empty((0, BLOCK)), aligned(1 + compiled.levels.max(), BLOCK)
         for layer, columns in enumerate(self.paths(draws, factors[:, sums:])):
-            rooms = aligned(columns.shape[1], BLOCK), aligned(1 + compiled.levels.max(), BLOCK)
-            given = compiled.tree, compiled.levels, rooms
+            if len(room) != columns.shape[1]:
+                room = aligned(columns.shape[1], BLOCK)
+            given = compiled.tree, compiled.levels, (room, products)
             kernels().sum_over_neurons(columns, *given, factors, states)
             structure, coefficients = compiled.statistics
             yield evaluated_once((structure, coefficients[layer]), factors)
