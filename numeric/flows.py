@@ -19,7 +19,7 @@ from derive.engine import skip_closure
 from derive.engine.fields import Field
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.scheme import Layered, Scheme
-from derive.engine.step import Step, closures, read_through
+from derive.engine.step import closures, read_through
 from derive.engine.tensors import Name, canonical, identify, named, tensor
 from derive.errors import InputError, Words, as_integer
 from derive.layers.chain import Laws
@@ -286,30 +286,6 @@ def _check_weights(net: Network, depth: int) -> None:
         check_limit(*each)
 
 
-Change: TypeAlias = "Callable[[Step], Step]"
-"""Puts another recursion in the place of a tensor's own."""
-
-
-def flow_changed(
-    net: Network,
-    inputs: ArrayLike,
-    depth: int,
-    tensors: Wanted | Iterable[Wanted],
-    width: int | None,
-    change: Change,
-) -> xarray.Dataset:
-    """`flow` by other recursions than those that are derived, to see whether that is noticed.
-
-    Arguments:
-        change: of each recursion; it can be hashed, and needs no tensor that the right one does
-            not.
-
-    Raises InputError as `flow` does.
-    """
-    asked = _asked(net, inputs, depth, tensors, width)
-    return _table(asked, _in_floats(asked, change), {})
-
-
 def flow_of_all(
     net: Network,
     inputs: ArrayLike,
@@ -443,22 +419,19 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 """A tensor's values and their errors, (depth, m, …)."""
 
 
-def _runnable(
-    asked: _Asked, change: Change | None = None
-) -> tuple[_Runnable, tuple[Scheme, ...], int]:
+def _runnable(asked: _Asked) -> tuple[_Runnable, tuple[Scheme, ...], int]:
     """The recursions of the asked tensors, their schemes, and how many first layers are not read.
 
     Raises InputError where a hyperparameter has no number.
     """
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     schemes, order, samples = _schemes(_without_skew(net, asked), asked.data, asked.depth)
-    made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, max(samples)) else None
     first, unseen = net.weights_at(1, depth=asked.depth).unit_variance, asked.data.first - 1
     represented = asked.data.exchangeable
     batch = represented.m if represented and _is_batched(schemes) else 0
     how = represented is not None, batch
-    layers = made(asked.names, schemes, first, (samples, len(X)), change, own, *how)
+    layers = _layers(asked.names, schemes, first, (samples, len(X)), own, *how)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order, unseen)
     unknown = [name for name in layers.parameters if name not in values]
@@ -496,7 +469,6 @@ def repeated_layer(
 
 def _in_floats(
     asked: _Asked,
-    change: Change | None = None,
     seconds: int = 0,
     below: Callable[[dict[Name, Array]], object] = lambda tensors: None,
     runs: int = accuracy.RUNS,
@@ -504,7 +476,7 @@ def _in_floats(
     """`flow` without a precision; with the digits that balls have after so many seconds; `below`
     is given the tensors of layers that the table leaves out, from layer 1 on."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    layers, schemes, unseen = _runnable(asked, change)
+    layers, schemes, unseen = _runnable(asked)
     exchangeable = asked.data.exchangeable is not None
     slowest = max(_seconds_of_average(scheme.sigma, len(X)) for scheme in schemes)
 
@@ -526,8 +498,7 @@ def _in_floats(
     with np.errstate(all="ignore"):
         kernel = means_at(asked.data, layers.orders)
         outcome = run(kernel, values, asked.depth)
-        if change is None:  # wrong theories may have any values
-            limits.check_kernel(net, asked.data, values, outcome.values)
+        limits.check_kernel(net, asked.data, values, outcome.values)
         _check_finite(outcome, asked, layers)
         few = {name: each[: unseen + accuracy.FEW] for name, each in values.items()}
         unit = means_at(asked.data, layers.orders, asked.data.largest)
@@ -544,7 +515,7 @@ def _in_floats(
             found = run(input_means(alone, layers.orders), few | rates, len(few["C_W"]))
             return found.values
 
-        for name in asked.names if change is None else ():
+        for name in asked.names:
             limits.check_tensor(
                 net, asked.data, values, outcome.values, (name, canonical(name)), alike
             )
@@ -779,7 +750,6 @@ def _layers(
     schemes: tuple[Scheme, ...],
     first: WeightEnsemble,
     samples: tuple[tuple[int, ...], int],
-    change: Change | None,
     order: tuple[int, ...] | None,
     exchangeable: bool,
     batch: int,
@@ -799,9 +769,9 @@ def _layers(
             return TangentLayers(own, schemes, first, samples, order)
         needed, read = _needed(names, schemes)
         if samples[1] == 1 and [scheme.layer for scheme in schemes] == [None]:
-            return Layers(needed[0][-1], schemes[0], first, change)
+            return Layers(needed[0][-1], schemes[0], first)
         how = {"exchangeable": exchangeable}
-        return StagedLayers(needed, schemes, first, samples, change, read, **how, batch=batch)
+        return StagedLayers(needed, schemes, first, samples, read, **how, batch=batch)
 
 
 _Names: TypeAlias = "tuple[tuple[tuple[Name, ...], ...], ...]"

@@ -15,10 +15,7 @@ from derivations.claims.registry import Claim, Outcome
 from derive.work.caches import cache
 
 TABLE = Path(__file__).with_name("seconds.json")
-"""Processor seconds by "source module.function", as `timing` writes them."""
-
-FULL = Path(__file__).with_name("full.json")
-"""Processor seconds of the parts of claims at the printed size, by "source module.function"."""
+"""Processor seconds by "source module.function", as `tests/support/timing.py` writes them."""
 
 GUESS = {False: 0.5, True: 5.0}
 """Seconds of a claim that is in no table, by whether it samples."""
@@ -89,16 +86,4 @@ def recorded(path: Path) -> dict[str, float]:
 def shipped() -> Mapping[str, float]:
     """The table that comes with the book."""
     table: dict[str, float] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return table
-
-
-def full_seconds(claim: Claim) -> Sequence[float]:
-    """A processor's, of a claim about a figure at its printed size: until its first ensemble, from
-    each to the next, and from the last to the end; nothing where that has not been recorded."""
-    return _full().get(key(claim), ())
-
-
-@cache
-def _full() -> Mapping[str, Sequence[float]]:
-    table: dict[str, list[float]] = json.loads(FULL.read_text(encoding="utf-8"))
     return table

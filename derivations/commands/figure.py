@@ -6,17 +6,14 @@ import argparse
 import json
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import count
 from pathlib import Path
-from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError, check_installed
 from derive.work.progress import say
-from derive.work.resources import duration
 
 from ..files import FIGURE as RECORD
 from ..files import check_parent, make_directory, write_text
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 
 ENSEMBLES = "ensembles"
 """In a figure's directory: the runs."""
-TRUST = 5.0
-"""Seconds as recorded, after which how long they took here tells how long the others take."""
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -77,7 +72,6 @@ def run(options: argparse.Namespace) -> int:
     """
     check_installed("figure", "book", *BOOK)
     from derivations.claims import FALSE_ALARMS, Sampling
-    from derivations.claims.costs import full_seconds
     from derivations.claims.kept import Runs
     from derivations.claims.workers import prove
     from derivations.ledger import figures
@@ -107,12 +101,11 @@ def run(options: argparse.Namespace) -> int:
         make_directory("--ensembles", ensembles)
     sampled = sum(each.sampled for each in chosen.claims)
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share, data)
-    outcomes, seconds = [], []
+    outcomes = []
     for each in chosen.claims:
-        progress = _Progress(f"{chosen.name}, {each.name}", full_seconds(each), options.full)
-        outcome = prove(each, sampling, Runs(ensembles, progress.began))
+        told = {"began": _numbered(f"{chosen.name}, {each.name}")} if options.full else {}
+        outcome = prove(each, sampling, Runs(ensembles, **told))
         outcomes.append(outcome)
-        seconds.append(progress.ended())
         print(line(outcome), flush=True)
         print(
             textwrap.fill(
@@ -123,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     rows.are_written(options, CLAIM, map(claim_row, outcomes))
     for note in chosen.open:
         print(f"    not drawn, as it needs {note}")
-    for path in _write(directory, about, outcomes, seconds):
+    for path in _write(directory, about, outcomes):
         print(path)
     return 0 if all(outcome.verdict.holds for outcome in outcomes) else 1
 
@@ -215,12 +208,7 @@ def _told(verdict: Verdict) -> str:
     return "; ".join(part for part in (sides, verdict.detail) if part)
 
 
-def _write(
-    directory: Path,
-    about: Mapping[str, Any],
-    outcomes: Sequence[Outcome],
-    seconds: Sequence[Sequence[float]],
-) -> list[Path]:
+def _write(directory: Path, about: Mapping[str, Any], outcomes: Sequence[Outcome]) -> list[Path]:
     """Each picture with its numbers, what was compared, and last the record of it all."""
     from derivations.pictures.drawn import drawn
     from derivations.report.record import recorded
@@ -232,10 +220,7 @@ def _write(
             texts |= {f"{stem}.svg": made.svg, f"{stem}.csv": made.numbers}
         if outcome.verdict.table:
             texts[f"{outcome.claim.name}.txt"] = outcome.verdict.table + "\n"
-    claims = [
-        {**recorded(outcome), "ensembles": list(own)}
-        for outcome, own in zip(outcomes, seconds, strict=True)
-    ]
+    claims = [recorded(outcome) for outcome in outcomes]
     record = {**about, "version": version("wickgarten"), "files": sorted(texts), "claims": claims}
     texts[RECORD] = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     for name, text in texts.items():
@@ -243,36 +228,7 @@ def _write(
     return [directory / name for name in texts]
 
 
-@dataclass
-class _Progress:
-    """The message when an ensemble begins: its number, of how many, and the time left in all.
-
-    Arguments:
-        what: the figure.
-        expected: recorded processor seconds until the first ensemble, from each to the next, and
-            from the last to the end; none where this figure has not been recorded.
-        shown: whether it says so.
-    """
-
-    what: str
-    expected: Sequence[float]
-    shown: bool
-    start: float = field(default_factory=monotonic)
-    marks: list[float] = field(default_factory=lambda: [process_time()])
-
-    def began(self) -> None:
-        """The next ensemble."""
-        number = len(self.marks)
-        self.marks.append(process_time())
-        text = f"{self.what}: ensemble {number}"
-        if self.expected:
-            before, after = sum(self.expected[:number]), sum(self.expected[number:])
-            pace = (monotonic() - self.start) / before if before > TRUST else 1.0
-            text += f" of {len(self.expected) - 1}, about {duration(pace * after)} left"
-        if self.shown:
-            say(text)
-
-    def ended(self) -> list[float]:
-        """The processor seconds that are to be recorded: those of another run on a busier machine
-        are as many."""
-        return [round(b - a, 2) for a, b in pairwise([*self.marks, process_time()])]
+def _numbered(what: str) -> Callable[[], None]:
+    """A function that says the number of the next ensemble."""
+    numbers = count(1)
+    return lambda: say(f"{what}: ensemble {next(numbers)}")

@@ -82,12 +82,6 @@ def _entry(source: str, item: str, given: str | list[str], by_name: Mapping[str,
     return Entry(source, item, "shown", tuple(by_name[name] for name in names))
 
 
-def unlisted(source: str) -> list[Claim]:
-    """The claims of a chapter that no entry names: what the book adds to its source."""
-    named = {each for entry in entries(source) for each in entry.claims}
-    return [each for each in claims([source]) if each not in named]
-
-
 def verdict(entry: Entry, proven: Mapping[Claim, Kind]) -> str:
     """The verdict of an entry: the worst of its claims."""
     kinds = {proven[each] for each in entry.claims if each in proven}

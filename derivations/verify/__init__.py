@@ -6,7 +6,6 @@ and what agrees but would have agreed with too much is called weak.
     verify(Example(net, x, 4, (recursion(["z", "z", my_field]),)))
 
     verify(25, resolution=0.1)              # as many draws as that takes (`power`)
-    verify(25, resolution=0.1, plant=1)     # would a fault in the theory be found? (`faults`)
 
 One example is a network's leading tensors, flowed, against ensembles of several widths,
 extrapolated in 1/n. The false alarms are those of all examples together.
@@ -38,9 +37,7 @@ from numeric.examples import Example
 from numeric.flows import flow
 from numeric.tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
 
-from . import faults, power
-from .exactly import Evidence
-from .planting import Planted, plant
+from . import power
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -65,8 +62,6 @@ class Check:
         draws: networks at each of the comparison's widths.
         exact: what was met by exact moments instead, as samples would not resolve it.
         beyond: the numbers that could not be resolved as asked, and why.
-        planted: the faults that were put into its theory, and which were found.
-        unplanted: why they are fewer than were asked for, if they are.
     """
 
     example: Example
@@ -74,8 +69,6 @@ class Check:
     draws: int = DRAWS
     exact: tuple[str, ...] = ()
     beyond: tuple[power.Beyond, ...] = ()
-    planted: tuple[Planted, ...] = ()
-    unplanted: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -108,11 +101,9 @@ class Check:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The resolution of exact moments; what is not resolved as asked, the worst of each tensor;
-        and the planted faults."""
+        """What exact moments replace, and the worst number of each tensor not resolved as asked."""
         worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
-        few = (f"no more planted: {self.unplanted}",) if self.unplanted else ()
-        return (*self.exact, *map(str, worst.values()), *map(str, self.planted), *few)
+        return (*self.exact, *map(str, worst.values()))
 
     def as_json(self) -> dict[str, object]:
         """The verdict, what it could have seen, and every number."""
@@ -141,8 +132,6 @@ class Check:
                 {"tensor": each.row.name, "layer": each.row.layer, "why": each.why}
                 for each in self.beyond
             ],
-            "planted": [each.as_json() for each in self.planted],
-            "unplanted": self.unplanted,
         }
 
     def __repr__(self) -> str:
@@ -182,25 +171,6 @@ class Verification:
     def weak(self) -> tuple[Check, ...]:
         """The examples that agree, but would have agreed with too much."""
         return tuple(check for check in self.checks if check.weak)
-
-    @property
-    def planted(self) -> tuple[Planted, ...]:
-        """The faults of all examples."""
-        return tuple(each for check in self.checks for each in check.planted)
-
-    @property
-    def missed(self) -> tuple[Planted, ...]:
-        """The faults that should have been found, and were not."""
-        return tuple(each for each in self.planted if each.missed)
-
-    @property
-    def faults(self) -> str:
-        """How many faults were planted, found, and too small to be."""
-        found = sum(each.found for each in self.planted)
-        small = sum(not each.found and not each.missed for each in self.planted)
-        missed = f"{len(self.missed)} MISSED" if self.missed else "none missed"
-        rest = f", {small} change less than is resolved" if small else ""
-        return f"{len(self.planted)} faults planted: {found} found, {missed}{rest}"
 
     @property
     def reached(self) -> str:
@@ -245,8 +215,7 @@ class Verification:
     def __str__(self) -> str:
         shrunk = [f"the smallest network that shows it:\n{check}" for check in self.smallest]
         lines = [line for check in self.checks for line in (str(check), *check.told)]
-        ends = [self.reached, self.faults if self.planted else ""]
-        return "\n".join([*lines, *shrunk, *filter(None, ends), self.summary])
+        return "\n".join([*lines, *shrunk, *filter(None, [self.reached]), self.summary])
 
     def __repr__(self) -> str:
         return str(self)
@@ -262,7 +231,6 @@ def verify(
     draws: int = DRAWS,
     resolution: float | None = None,
     seconds: float = SECONDS,
-    plant: int = 0,
     false_alarms: float = FALSE_ALARMS,
     seen: Callable[[Check], None] | None = None,
     jobs: int = 1,
@@ -283,8 +251,6 @@ def verify(
             says why (`power`).
         seconds: about so long may an example's draws take a processor then; eight times as long
             where a number would be weak otherwise.
-        plant: how many faults to put into the theory of each example, one by one (`faults`): each
-            changes a number by more than the resolution, so that its comparison must fail.
         false_alarms: the chance that one or more examples fail by accident, all together.
         seen: called with each check as it is finished, in the examples' order.
         jobs: processes; more than one need examples that can be pickled. What comes out does not
@@ -317,8 +283,6 @@ def verify(
         draws,
         resolution,
         positive("seconds", seconds),
-        as_integer("plant", plant, 0),
-        checked_seed(seed),
         share,
     )
     jobs = min(as_integer("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
@@ -363,7 +327,8 @@ def check(
     >>> check(example, widths=(4, 8), draws=100).agrees
     True
     """
-    comparison, _ = _compared(example, widths, draws, false_alarms)
+    tables = tuple(power.sampled(example, n, draws) for n in widths)
+    comparison = compare(_flowed(example, max(widths)), tables, false_alarms)
     return Check(example, comparison, draws)
 
 
@@ -436,8 +401,6 @@ class _How:
     draws: int
     resolution: float | None
     seconds: float
-    plant: int
-    seed: int
     false_alarms: float
 
 
@@ -454,37 +417,19 @@ class _Quiet:
             return _checked(example, self.how)
 
 
-def _compared(
-    example: Example, widths: Sequence[int], draws: int, false_alarms: float
-) -> tuple[Comparison, Evidence]:
-    """The comparison, and what was sampled; K and Theta are flowed for natural sizes alone."""
-    tables = tuple(power.sampled(example, n, draws) for n in widths)
-    found = compare(_flowed(example, max(widths)), tables, false_alarms)
-    return found, Evidence(tables, false_alarms, found.degree, {})
-
-
 def _flowed(example: Example, width: int) -> xarray.Dataset:
-    return flow(example.net, example.inputs, example.depth, faults.beside(example), width=width)
+    return flow(example.net, example.inputs, example.depth, power.beside(example), width=width)
 
 
 def _checked(example: Example, how: _How) -> Check:
-    """One example, resolved as asked, with faults as many as asked."""
-    beyond: tuple[power.Beyond, ...] = ()
+    """One example, resolved as asked."""
     if how.resolution is None:
-        width, draws = max(how.widths), how.draws
-        found, evidence = _compared(example, how.widths, draws, how.false_alarms)
-    else:
-        width = power.INFINITE
-        flowed = _flowed(example, width)
-        found, evidence, draws, beyond = power.resolved(
-            example, flowed, how.resolution, how.seconds, how.false_alarms
-        )
-    planted: tuple[Planted, ...] = ()
-    unplanted = ""
-    if how.plant and found.agrees:
-        asked = WEAK if how.resolution is None else how.resolution
-        planted, unplanted = plant(example, found, evidence, width, asked, how.plant, how.seed)
-    return Check(example, found, draws, evidence.told, beyond, planted, unplanted)
+        return check(example, how.widths, how.draws, how.false_alarms)
+    flowed = _flowed(example, power.INFINITE)
+    found, evidence, draws, beyond = power.resolved(
+        example, flowed, how.resolution, how.seconds, how.false_alarms
+    )
+    return Check(example, found, draws, evidence.told, beyond)
 
 
 def _resolution(each: power.Beyond) -> float:

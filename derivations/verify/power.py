@@ -21,6 +21,7 @@ import numpy as np
 import xarray
 
 from derive.engine.fields import Field
+from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.recursions import wanted
 from derive.weights import Gaussian
@@ -142,6 +143,14 @@ class Sampled:
         """True if a number is met by exact moments."""
         table = self.exact.get(row.tensor)
         return table is not None and row.layer in table["layer"]
+
+
+def beside(example: Example) -> list[Name]:
+    """The example's tensors, and K and Theta, whose sizes judge tensors that vanish."""
+    asked = wanted(example.tensors)
+    labels = {name.label for name in asked}
+    others = [name for name in wanted(("K", "Theta")) if name.label not in labels]
+    return [*asked, *others]
 
 
 def sampled(example: Example, width: int, draws: int) -> xarray.Dataset:

@@ -76,7 +76,7 @@ class Outputs:
             tuple(tuple(map(means_behind, each.stages)) for each in of)
             for of in (schemes, [each for scheme in schemes for each in scheme.readouts])
         )
-        self._forward = StagedLayers(names, schemes, first, samples, None, read).along(order)
+        self._forward = StagedLayers(names, schemes, first, samples, read).along(order)
         self._order, self._m = order, samples[1]
         given = [*zip(schemes, samples[0], strict=True)]
         self._passages = [_passages(*each) for each in given]

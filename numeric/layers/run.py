@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step
 from derive.engine.tensors import Name, named
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
@@ -39,17 +36,11 @@ class Layers(StagedLayers):
     Arguments:
         names: the tensors, which need no others.
         scheme: under what their recursions are derived.
-        first, change: as of `StagedLayers`.
+        first: as of `StagedLayers`.
     """
 
-    def __init__(
-        self,
-        names: tuple[Name, ...],
-        scheme: Scheme,
-        first: WeightEnsemble,
-        change: Callable[[Step], Step] | None = None,
-    ) -> None:
-        super().__init__(((names,),), (scheme,), first, ((1,), 1), change)
+    def __init__(self, names: tuple[Name, ...], scheme: Scheme, first: WeightEnsemble) -> None:
+        super().__init__(((names,),), (scheme,), first, ((1,), 1))
         ((stage,),) = self._layers
         assert isinstance(stage, stages.Stage)
         self._kernel, self._tensors_at = names.index(named("K")), 1 + 2 * len(self.parameters)

@@ -7,7 +7,7 @@ functions of the collective variables' limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -44,7 +44,6 @@ class StagedLayers:
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
         samples: in front of each scheme's layer, and behind layer 1.
-        change: puts another recursion in the place of each.
         read: the tensors behind each stage of each scheme's readout; the last ones come last.
         exchangeable: True if permutations of the samples change no tensor.
         batch: how many exchangeable samples functions of all samples take.
@@ -65,7 +64,6 @@ class StagedLayers:
         schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
         samples: tuple[tuple[int, ...], int],
-        change: Callable[[Step], Step] | None = None,
         read: tuple[tuple[tuple[Name, ...], ...], ...] = (),
         *,
         exchangeable: bool = False,
@@ -73,7 +71,7 @@ class StagedLayers:
     ) -> None:
         for scheme in schemes:
             scheme.check_numbers()
-        found = ways(names, schemes, first, samples, read, change)
+        found = ways(names, schemes, first, samples, read)
         self.names = (*names[0][-1], *(read[0][-1] if read else ()))
         self.parameters = found.parameters
         passage = partial(_passage, exchangeable=exchangeable, batch=batch)

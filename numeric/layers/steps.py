@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -65,7 +65,6 @@ def ways(
     first: WeightEnsemble,
     samples: tuple[Sequence[int], int],
     read: Sequence[Sequence[Sequence[Name]]] = (),
-    change: Callable[[Step], Step] | None = None,
     more: Sequence[Name] = (),
 ) -> Ways:
     """The ways through the layers of a network.
@@ -76,7 +75,6 @@ def ways(
         first: the weights of layer 1.
         samples: in front of each distinct layer, and behind layer 1.
         read: the tensors behind each stage of the readout of each layer.
-        change: puts another step in the place of each.
         more: tensors that only layer 1 has.
     """
     (ahead, m), stream = samples, names[0][-1]
@@ -85,35 +83,29 @@ def ways(
         (schemes[0].first(first, each.stages[-1].taps), (tuple(read[0][-1]),))
         for each in schemes[0].readouts
     ]
-    steps = [steps_of(*each, change) for each in at_first]
+    steps = [steps_of(*each) for each in at_first]
     means = means_of(chain(*chain(*steps)))
     starts = [Way(of, means, made, m) for (of, _), made in zip(at_first, steps, strict=True)]
 
     def passed(schemes: Iterable[Scheme], names: Sequence[Sequence[Sequence[Name]]]) -> list[Way]:
         given = zip(schemes, names, ahead[: len(names)], strict=True)
-        return [Way(of, stream, steps_of(of, each, change), count) for of, each, count in given]
+        return [Way(of, stream, steps_of(of, each), count) for of, each, count in given]
 
     readouts = (each for scheme in schemes for each in scheme.readouts)
     return Ways(starts, passed(schemes, names), passed(readouts, read))
 
 
-def steps_of(
-    scheme: Scheme,
-    names: Sequence[Sequence[Name]],
-    change: Callable[[Step], Step] | None = None,
-) -> list[list[Step]]:
+def steps_of(scheme: Scheme, names: Sequence[Sequence[Name]]) -> list[list[Step]]:
     """The steps through each stage of the scheme's layer.
 
     Arguments:
         names: the tensors behind each stage.
-        change: puts another step in the place of each.
 
     Raises InputError where a bracket is infinite at every K, as for σ''σ'' with kinks.
     """
     found = []
     for stage, behind in zip(scheme.stages, names, strict=True):
-        made = [through(name, scheme, stage) for name in behind]
-        steps = made if change is None else [change(each) for each in made]
+        steps = [through(name, scheme, stage) for name in behind]
         named = {each.target.identifier: each for each in steps}
         check_all_finite(named, partial(stage.sigma_at, default=scheme.sigma))
         found.append(steps)

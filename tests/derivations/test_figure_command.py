@@ -15,14 +15,13 @@ import pytest
 
 import derive
 from derivations import claims, cli
-from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, costs, kept, sampled, timing
+from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, kept, sampled
 from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
 from derivations.daneshmand import ensembles as batchnorm
 from derivations.ledger import figures
 from derivations.pictures.panels import one_panel
 from derivations.training import descents
-from derive.errors import InputError
 from numeric import compare
 from numeric.runs import Directory, chunks
 
@@ -258,34 +257,12 @@ def test_the_printed_size_is_a_share_of_networks():
     assert [each.sizes("book", "print") for each in (book, full, part)] == ["book"] + ["print"] * 2
 
 
-def test_the_time_left_in_all_is_told_where_seconds_are_recorded(monkeypatch, capsys):
+def test_ensembles_at_the_printed_size_are_counted(one, monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("WICKGARTEN_QUIET", raising=False)
-    clock = iter([10.0, 30.0, 50.0])  # twice as fast as recorded
-    spent = iter([1.0, 41.0, 81.0, 281.0])
-    monkeypatch.setattr(command, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(command, "process_time", lambda: next(spent))
-    progress = command._Progress("003:7", [40.0, 40.0, 600.0], True, start=next(clock))
-    progress.began()
-    assert capsys.readouterr().err == "003:7: ensemble 1 of 2, about 5 min left\n"
-    progress.began()
-    assert capsys.readouterr().err == "003:7: ensemble 2 of 2, about 5 min left\n"
-    assert progress.ended() == [40.0, 40.0, 200.0]
-
-
-def test_seconds_of_a_whole_figure_are_recorded_by_claim():
-    known = {"003 a.b": [1.0, 2.0], "003 c.d": [3.0]}
-    claims_ = [{"source": "003", "name": "c.d", "ensembles": [4.0, 5.0]}]
-    text = timing.full(known, {"figure": 7, "full": 1.0, "claims": claims_})
-    assert json.loads(text) == {"003 a.b": [1.0, 2.0], "003 c.d": [4.0, 5.0]}
-    for share in (None, 0.5):
-        with pytest.raises(InputError, match="at its printed size"):
-            timing.full(known, {"figure": 7, "full": share, "claims": claims_})
-    with pytest.raises(InputError):
-        timing.full(known, {"figure": 7, "full": 1.0})  # begun, and not yet drawn
-    names = {f"{each.source} {each.name}" for each in claims.claims()}
-    for name, parts in json.loads(costs.FULL.read_text(encoding="utf-8")).items():
-        assert name in names
-        assert min(parts) >= 0
+    for words, number in ((["--full"], 1), ([], 0)):
+        assert cli.main([*one, *words, "--run", str(tmp_path / f"run{number}")]) == 0
+        err = capsys.readouterr().err
+        assert re.findall(r": ensemble (\d+)$", err, re.MULTILINE) == ["1"] * number
 
 
 # Killed and taken up again

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from timing import table
 
 from derivations import claims, cli, report
 from derivations.claims import store as kept
-from derivations.claims import timing
 from derivations.claims import workers as running
 from derivations.claims.costs import GUESS, TRUST, Costs, key, recorded, shipped
 from derivations.claims.kept import Shelf, Tally
@@ -240,12 +240,12 @@ def test_time_left_goes_by_what_claims_cost_and_by_how_fast_they_are_proven():
 
 def test_the_table_of_costs_is_of_claims_that_there_are(tmp_path):
     book = {key(each) for each in claims.claims()}
-    assert set(shipped()) <= book, "python -m derivations.claims.timing writes the table anew"
+    assert set(shipped()) <= book, "python tests/support/timing.py writes the table anew"
     assert 0.9 * len(book) < len(shipped())
     target, each = tmp_path / "claims.json", {"source": "000", "name": "a.b", "seconds": 1.234}
     for counted, told in (({}, 1.2), ({"processor": 0.5678}, 0.57)):
         target.write_text(json.dumps({"claims": [each | counted]}), "utf-8")
-        assert json.loads(timing.table(recorded(target))) == {"000 a.b": told}
+        assert json.loads(table(recorded(target))) == {"000 a.b": told}
 
 
 SCRIPT = """

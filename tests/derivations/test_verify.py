@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 import sympy
 import xarray
+from faults import KINDS, OfLayers, OfNetwork, OfTerm, beside
+from faults import drawn as drawn_faults
+from planting import paired
+from planting import plant as plant_faults
 
 from derivations import cli, verify
 from derivations.commands import options
 from derivations.commands.verify import command_line
-from derivations.verify import exactly, faults, planting, power
+from derivations.verify import exactly, power
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -352,14 +356,13 @@ def test_exact_moments_resolve_what_samples_do_not():
     """V at layer 3, where the draws of a second leave it at several times its size; and a fault
     that changes it by half is found."""
     example = replace(HEAVY, tensors=("V",))
-    (check,) = verify.verify(example, resolution=0.1, seconds=0.5, plant=3).checks
+    (check,) = verify.verify(example, resolution=0.1, seconds=0.5).checks
     assert check.exact == ("V to layer 3 by exact moments, at n = 6·10⁹",)
     assert check.agrees
     assert check.resolution < 1e-4
     assert check.beyond == ()
     assert check.as_json()["exact"] == list(check.exact)
-    assert [each.found for each in check.planted] == [True] * 3
-    assert not verify.Verification((check,), (), 1e-6, (), 0).missed
+    assert [each.found for each in plant_faults(example, 3, resolution=0.1)] == [True] * 3
 
 
 PLAIN = Example(Network(activations.tanh, Gaussian(1.5), C_b=0.5), np.array([0.4, 0.9]), 2, ("K",))
@@ -373,22 +376,22 @@ def test_the_faults_of_the_list_are_there_and_change_the_theory():
         3,
         ("Theta", "V"),
     )
-    drawn_faults = list(faults.drawn(example, 0))
-    assert {fault.kind for fault in drawn_faults} == set(faults.KINDS) - {"block"}
-    assert [str(each) for each in faults.drawn(example, 0)] == list(map(str, drawn_faults))
-    right = faults.flow(example.net, example.inputs, 3, example.tensors, width=10**6)
+    every = list(drawn_faults(example, 0))
+    assert {fault.kind for fault in every} == set(KINDS) - {"block"}
+    assert [str(each) for each in drawn_faults(example, 0)] == list(map(str, every))
+    right = flow(example.net, example.inputs, 3, example.tensors, width=10**6)
     changed = set()
-    for fault in drawn_faults:
+    for fault in every:
         if fault.kind not in changed:
             wrong = fault.theory(example, 10**6)
             if not all(np.allclose(wrong[name], right[name]) for name in example.tensors):
                 changed.add(fault.kind)
-    assert changed == set(faults.KINDS) - {"block"}  # of other layers than the dense one
+    assert changed == set(KINDS) - {"block"}  # of other layers than the dense one
 
 
 def test_a_fault_of_one_term_is_that_alone():
     """K = C_W ⟨σσ⟩ + C_b: half of it is left without C_b, and twice C_b is added with it twice."""
-    table = faults.flow(PLAIN.net, PLAIN.inputs, 2, ["K"])["K"].to_numpy()
+    table = flow(PLAIN.net, PLAIN.inputs, 2, ["K"])["K"].to_numpy()
     wanted = {
         "term": table[1] - 0.5,
         "factor 2": table[1] + 0.5,
@@ -397,8 +400,8 @@ def test_a_fault_of_one_term_is_that_alone():
     }
     found = {
         fault.kind: fault.theory(PLAIN, 10)["K"].to_numpy()[1]
-        for fault in faults.drawn(PLAIN, 0)
-        if isinstance(fault, faults.OfTerm)
+        for fault in drawn_faults(PLAIN, 0)
+        if isinstance(fault, OfTerm)
         and (fault.target.label, fault.where) == ("K", "ℓ+1")
         and fault.spelled in {"C_b", "C_b of C_b"}
     }
@@ -406,33 +409,26 @@ def test_a_fault_of_one_term_is_that_alone():
 
 
 def test_planted_faults_are_found_and_a_right_theory_is_none(monkeypatch):
-    found = verify.verify(PLAIN, plant=6, draws=4000)
-    assert found.agrees
-    assert [each.found for each in found.planted] == [True] * 6
-    assert found.faults == "6 faults planted: 6 found, none missed"
-    monkeypatch.setattr(faults.OfTerm, "__call__", lambda self, step: step)
-    monkeypatch.setattr(faults.OfNetwork, "theory", lambda self, example, width: right(example))
-    monkeypatch.setattr(faults.OfLayers, "theory", lambda self, example, width: right(example))
+    assert [each.found for each in plant_faults(PLAIN, 6, draws=4000)] == [True] * 6
+    monkeypatch.setattr(OfTerm, "__call__", lambda self, step: step)
+    monkeypatch.setattr(OfNetwork, "theory", lambda self, example, width: right(example))
+    monkeypatch.setattr(OfLayers, "theory", lambda self, example, width: right(example))
 
     def right(example):
-        return faults.flow(example.net, example.inputs, example.depth, faults.beside(example))
+        return flow(example.net, example.inputs, example.depth, beside(example))
 
-    none = verify.verify(PLAIN, plant=1, draws=4000)
-    assert none.planted == ()
-    assert "0 change a number by" in none.checks[0].unplanted
+    assert plant_faults(PLAIN, 1, draws=4000) == ()
 
 
 @pytest.mark.parametrize("layer", ["normalized(layer)", "residual(skip=1/2, norm=rms)"])
 def test_faults_of_layers_are_found_stage_by_stage(layer):
     net = Network(activations.tanh, Gaussian(1.5), C_b=0.5, layer=layer)
     example = Example(net, np.array([0.4, 0.9]), 3, ("K", "V"), 5)
-    where = {each.where for each in faults.drawn(example, 0) if isinstance(each, faults.OfTerm)}
+    where = {each.where for each in drawn_faults(example, 0) if isinstance(each, OfTerm)}
     assert where == {"1", *(f"ℓ+1, stage {k}" for k, _ in enumerate(net.layer.stages, start=1))}
-    found = verify.verify(example, plant=8, draws=4000)
-    assert found.agrees
-    assert found.faults.startswith("8 faults planted: 8 found")
-    dense = faults.OfNetwork("block", replace(net, layer="dense"), "dense layers")
-    assert dense in list(faults.drawn(example, 0))
+    assert [each.found for each in plant_faults(example, 8, draws=4000)] == [True] * 8
+    dense = OfNetwork("block", replace(net, layer="dense"), "dense layers")
+    assert dense in list(drawn_faults(example, 0))
 
 
 def test_a_fault_that_breaks_a_symmetry_of_a_tensor_is_compared_all_the_same():
@@ -449,7 +445,7 @@ def test_a_fault_that_breaks_a_symmetry_of_a_tensor_is_compared_all_the_same():
         row((1,), 3.5, 3.0),
     ]
     given = Comparison(tuple(right), 5.0, 1e-6, (8,), 0)
-    pairs = planting._paired(given, replace(given, rows=tuple(wrong)))
+    pairs = paired(given, replace(given, rows=tuple(wrong)))
     assert [(own.theory, other.theory) for own, other in pairs] == [
         (2.0, 2.5),
         (2.0, 2.6),
@@ -474,33 +470,29 @@ def test_a_fault_that_is_missed_is_told(monkeypatch):
         return replace(right(evidence, flowed), bound=np.inf)
 
     monkeypatch.setattr(exactly.Evidence, "compared", blind)
-    found = verify.verify(PLAIN, plant=1, draws=4000)
-    assert found.agrees
-    assert len(found.missed) == 1
-    assert "1 MISSED" in found.faults
-    assert str(found.missed[0]).startswith("MISSED: ")
+    (planted,) = plant_faults(PLAIN, 1, draws=4000)
+    assert planted.missed
+    assert str(planted).startswith("MISSED: ")
 
 
-def test_the_command_plants_and_writes_every_number(monkeypatch, capsys, tmp_path):
+def test_the_command_resolves_and_writes_every_number(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(examples, "ALL_DERIVATIVES", (("K",),))
     monkeypatch.setattr(examples, "FIRST_DERIVATIVES", (("K",),))
     path = tmp_path / "verified.json"
-    arguments = ["verify", "--examples", "2", "--seed", "1", "--resolution", "0.1", "--plant"]
+    arguments = ["verify", "--examples", "2", "--seed", "1", "--resolution", "0.1"]
     assert cli.main([*arguments, "--jobs", "1", "--json", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "2 faults planted: 2 found, none missed" in out
     assert "2 of 2 examples resolve 10 % in every number" in out
     written = json.loads(path.read_text())
     assert [each["verdict"] for each in written["examples"]] == ["agrees", "agrees"]
     assert all(each["resolution"] <= 0.1 for each in written["examples"])
-    assert all(each["planted"][0]["found"] for each in written["examples"])
     assert cli.main([*arguments, "--draws", "100"]) == 2
     assert "--draws" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [({"resolution": 0.0}, "resolution"), ({"seconds": -1}, "seconds"), ({"plant": -1}, "plant")],
+    [({"resolution": 0.0}, "resolution"), ({"seconds": -1}, "seconds")],
 )
 def test_errors_of_power_name_the_argument(arguments, name):
     with pytest.raises(InputError, match=name):

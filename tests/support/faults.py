@@ -9,15 +9,17 @@ kind crowds out another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 import sympy
 import xarray
 
+from derivations.verify.power import beside
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.display.lines import text
 from derive.engine.scheme import Scheme
@@ -29,8 +31,9 @@ from derive.gaussian.brackets import Bracket
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
+from numeric import flow, flows
 from numeric.examples import Example
-from numeric.flows import flow, flow_changed
+from numeric.layers import limits, steps
 
 KINDS = {
     "sign": "one term of one recursion has the other sign",
@@ -89,8 +92,7 @@ class OfTerm(Fault):
 
     def theory(self, example: Example, width: int) -> xarray.Dataset:
         """By the changed recursion and all others."""
-        names = beside(example)
-        return flow_changed(example.net, example.inputs, example.depth, names, width, self)
+        return flow_changed(example, width, self)
 
     def __call__(self, step: Step) -> Step:
         """The recursion with its changed term, if it is this one."""
@@ -156,12 +158,18 @@ class OfLayers(Fault):
         return table.assign({self.label: moved})
 
 
-def beside(example: Example) -> list[Name]:
-    """The example's tensors, and K and Theta, by which others are seen to vanish."""
-    asked = wanted(example.tensors)
-    labels = {name.label for name in asked}
-    others = [name for name in wanted(("K", "Theta")) if name.label not in labels]
-    return [*asked, *others]
+def flow_changed(example: Example, width: int, change: Callable[[Step], Step]) -> xarray.Dataset:
+    """`flow` for the example with `change` applied to each recursion.
+
+    Wrong recursions are not cached, may have any values, and no ball arithmetic corrects them.
+    """
+    asked = flows._asked(example.net, example.inputs, example.depth, beside(example), width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "through", lambda *given: change(through(*given)))
+        patch.setattr(flows, "_layers", flows._layers.__wrapped__)
+        patch.setattr(limits, "check_kernel", lambda *given: None)
+        patch.setattr(limits, "check_tensor", lambda *given: None)
+        return flows._table(asked, flows._in_floats(asked), {})
 
 
 def drawn(example: Example, seed: int) -> Iterator[Fault]:

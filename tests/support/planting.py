@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import faults
 import numpy as np
+from faults import Fault
 
+from derivations.verify import DRAWS, WIDTHS, power
+from derivations.verify.exactly import Evidence
 from derive.errors import InputError
+from numeric import compare, flow
 from numeric.examples import Example
-from numeric.tables.compare import Comparison, Row, percent
-
-from . import faults
-from .exactly import Evidence
-from .faults import Fault
+from numeric.tables.compare import FALSE_ALARMS, WEAK, Comparison, Row, percent
 
 CLEAR = 1.6
 """A change so many times what a number resolves is found but for one case in thousands: beyond the
@@ -52,48 +53,35 @@ class Planted:
             f"which resolves {percent(self.row.resolution)}"
         )
 
-    def as_json(self) -> dict[str, object]:
-        """The same for a file."""
-        return {
-            "fault": str(self.fault),
-            "kind": self.fault.kind,
-            "meaning": faults.KINDS[self.fault.kind],
-            "tensor": self.row.name,
-            "layer": self.row.layer,
-            "change": self.change if np.isfinite(self.change) else None,
-            "found": self.found,
-            "missed": self.missed,
-        }
-
 
 def plant(
-    example: Example,
-    right: Comparison,
-    evidence: Evidence,
-    width: int,
-    resolution: float,
-    count: int,
-    seed: int,
-) -> tuple[tuple[Planted, ...], str]:
-    """So many faults of an example, at random among those that are large enough.
+    example: Example, count: int, *, draws: int = DRAWS, resolution: float | None = None
+) -> tuple[Planted, ...]:
+    """Put faults into the theory of an example, one by one, in the order of `faults.drawn`.
 
     Arguments:
-        example: what was compared.
-        right: its comparison, which agrees.
-        evidence: what it was held against.
-        width: for the theory, as in `flow`.
-        resolution: what was asked for: faults that change no number by `CLEAR` times as much are
-            passed over, and those that change none by `CLEAR` times what is resolved come last.
-        count: how many.
-        seed: of the choice.
+        example: its own theory agrees with its ensembles.
+        count: how many faults are wanted; fewer where too few are large enough.
+        draws: at each of the widths of `verify`.
+        resolution: in place of draws, as for `verify`, which then has one second.
 
-    Returns them, and in words why there are fewer, if there are. A fault whose theory has no
-    numbers is passed over. Chosen, not derived here.
+    Faults that change no number by `CLEAR` times the resolution (`WEAK`, if none is given) are
+    skipped, and so is a fault whose theory has no numbers. Faults that change none by `CLEAR`
+    times what the comparison resolves come last.
     """
+    width = max(WIDTHS) if resolution is None else power.INFINITE
+    flowed = flow(example.net, example.inputs, example.depth, power.beside(example), width=width)
+    if resolution is None:
+        tables = tuple(power.sampled(example, n, draws) for n in WIDTHS)
+        right, resolution = compare(flowed, tables, FALSE_ALARMS), WEAK
+        evidence = Evidence(tables, FALSE_ALARMS, right.degree, {})
+    else:
+        right, evidence, *_ = power.resolved(example, flowed, resolution, 1.0, FALSE_ALARMS)
+    assert right.agrees
     found: list[Planted] = []
     small: list[Planted] = []
     looked = 0
-    for fault in faults.drawn(example, seed):
+    for fault in faults.drawn(example, 0):
         if len(found) == count or looked == MOST:
             break
         looked += 1
@@ -104,7 +92,7 @@ def plant(
             continue
         changes = [
             (_over(abs(wrongly.theory - own.theory), own.scale), own)
-            for own, wrongly in _paired(right, compared)
+            for own, wrongly in paired(right, compared)
         ]
         if not max(change for change, _ in changes) >= CLEAR * resolution:
             continue
@@ -112,14 +100,10 @@ def plant(
         planted = Planted(fault, row, change, not compared.agrees)
         could = planted.found or planted.missed
         (found if could else small).append(planted)
-    told = tuple([*found, *small][:count])
-    if len(told) == count:
-        return told, ""
-    least = percent(CLEAR * resolution)
-    return told, f"of {looked} faults {len(told)} change a number by {least} or more"
+    return tuple([*found, *small][:count])
 
 
-def _paired(right: Comparison, wrong: Comparison) -> Iterator[tuple[Row, Row]]:
+def paired(right: Comparison, wrong: Comparison) -> Iterator[tuple[Row, Row]]:
     """Each number of the wrong comparison behind what it is rightly.
 
     A fault may break a symmetry of the tensor, or make one, so that components which have one row
