@@ -21,6 +21,7 @@ CASES = {
     "of one layer": (NET, 2),
     "orthogonal, C by layer": (Network("sin", "orthogonal", C_b=lambda layer: 0.1 * layer), 4),
     "entries": (Network("tanh", Rademacher(), C_b=0.1), 3),
+    "σ by layer": (Network(["tanh", "sin", "erf"], C_b=0.1), 4),
 }
 
 
