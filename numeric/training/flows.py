@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import named
 from derive.engine.trees import H, Z
-from derive.errors import InputError, flag
+from derive.errors import InputError, as_sequence, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
@@ -241,9 +241,11 @@ def _wanted(only: Iterable[str] | None) -> tuple[str, ...]:
     every = tuple(averages.OUTPUTS)
     if only is None:
         return every
-    names = [only] if isinstance(only, str) else list(only)
-    if unknown := [name for name in names if name not in every]:
-        raise InputError("only", unknown[0], f"some of {', '.join(every)}")
+    wanted = f"some of {', '.join(every)}"
+    names = as_sequence("only", [only] if isinstance(only, str) else only, wanted)
+    unknown = [name for name in names if name not in every]
+    if unknown or not names:
+        raise InputError("only", unknown[0] if unknown else only, wanted)
     return tuple(name for name in every if name in names)
 
 
