@@ -82,9 +82,9 @@ def flow(
         outputs: of the network; as many as the targets have by default.
         half: whether L has the ½.
         width: as that of `numeric.flow`.
-        only: the averages that are wanted, of "prediction", "covariance" and "ntk"; all by default.
-            Without the covariance, and the loss, which needs it, a third of the diagrams and 8 of
-            10 tensors of four samples are computed.
+        only: the averages that are wanted, one or several of "prediction", "covariance" and "ntk";
+            all by default. The loss needs the prediction and the covariance. Without the covariance
+            a third of the diagrams and 8 of 10 tensors of four samples are computed.
 
     Returns:
         The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
