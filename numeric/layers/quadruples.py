@@ -86,11 +86,10 @@ def run(
     rounding = noise.rounding(len(layers.names))
     kernels = _kernels(of_kernel, kernel, layers.parameters, noise)
     depth, m = len(noise.parameters), len(kernel)
-    chain = [each for each in map(layers.at, range(1, depth)) if isinstance(each, Stage)]
+    disturbed = [layers.at(layer, noise.noise) for layer in range(1, depth)]
+    chain = [(stage, own) for stage, own in disturbed if isinstance(stage, Stage)]
     (first,) = (each for each in layers.starts if isinstance(each, Stage))
-    averages = [
-        _Brackets(stage, K, noise.noise, m) for stage, K in zip(chain, kernels[:-1], strict=True)
-    ]
+    averages = [_Brackets(*each, K, m) for each, K in zip(chain, kernels[:-1], strict=True)]
     passed: dict[tuple[Stage, bool], _Passage] = {}
 
     def through(stage: Stage, *, apart: bool = False) -> _Passage:
@@ -115,8 +114,8 @@ def run(
             inputs = np.moveaxis(kernel[at], 0, -1)[None]
             tensors = [_with_size(inputs.repeat(len(noise.amounts), axis=0))]
             stages = [through(first)]
-            stages += [through(each) for each in chain[:-1]]
-            stages += [through(each, apart=not is_first) for each in chain[-1:]]
+            stages += [through(each) for each, _ in chain[:-1]]
+            stages += [through(each, apart=not is_first) for each, _ in chain[-1:]]
             for layer, stage in enumerate(stages):
                 brackets = None
                 if layer:
@@ -186,7 +185,7 @@ def _kernels(
 class _Brackets:
     """The averages of one layer: those of up to three samples for all sets of as many."""
 
-    def __init__(self, stage: Stage, K: Array, noise: Array, m: int) -> None:
+    def __init__(self, stage: Stage, noise: Array, K: Array, m: int) -> None:
         (group,) = stage.groups
         self._K, self._noise = K[0], noise
         self._groups = group.by_size

@@ -104,10 +104,19 @@ class StagedLayers:
         """The stages of each distinct layer, and of each readout."""
         return [*self._layers, *self._readouts]
 
-    def at(self, layer: int) -> Passage:
-        """The one stage between this layer, 1, 2, …, and the next."""
-        (found,) = self._layers[self._order[layer - 1] if self._order else 0]
+    def at(self, layer: int, noise: Array) -> tuple[Passage, Array]:
+        """The one stage between this layer, 1, 2, …, and the next, and its part of the noise."""
+        (found,) = self._with_noise(noise)[0][self._order[layer - 1] if self._order else 0]
         return found
+
+    def _with_noise(self, noise: Array) -> list[list[list[tuple[Passage, Array]]]]:
+        """The stages of each distinct layer, and of each readout, with the noise, (copies,
+        averages), of the averages of each."""
+        parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
+        return [
+            [[(stage, next(parts)) for stage in of] for of in each]
+            for each in (self._layers, self._readouts)
+        ]
 
     @property
     def _all(self) -> list[Passage]:
@@ -174,10 +183,9 @@ class StagedLayers:
         copy's, (depth, m, m, …) each."""
         parameters, noise, rounding, advance, unseen = given
         both = begun(start, 1 if self._unseen else len(parameters))
-        parts = iter(np.split(noise, np.cumsum([each.noises for each in self._all])[:-1], axis=1))
         runs, readings = (
-            [[(stage, next(parts), stage.averages()) for stage in of] for of in each]
-            for each in (self._layers, self._readouts)
+            [[(stage, own, stage.averages()) for stage, own in of] for of in each]
+            for each in self._with_noise(noise)
         )
         kept = len(self._layers[0][-1].names)
         for layer in range(1, len(parameters)):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import named
 from derive.engine.trees import H, Z
-from derive.errors import InputError, flag
+from derive.errors import InputError, as_sequence, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
@@ -82,9 +82,9 @@ def flow(
         outputs: of the network; as many as the targets have by default.
         half: whether L has the ½.
         width: as that of `numeric.flow`.
-        only: the averages that are wanted, of "prediction", "covariance" and "ntk"; all by default.
-            Without the covariance, and the loss, which needs it, a third of the diagrams and 8 of
-            10 tensors of four samples are computed.
+        only: the averages that are wanted, one or several of "prediction", "covariance" and "ntk";
+            all by default. The loss needs the prediction and the covariance. Without the covariance
+            a third of the diagrams and 8 of 10 tensors of four samples are computed.
 
     Returns:
         The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
@@ -241,9 +241,11 @@ def _wanted(only: Iterable[str] | None) -> tuple[str, ...]:
     every = tuple(averages.OUTPUTS)
     if only is None:
         return every
-    names = [only] if isinstance(only, str) else list(only)
-    if unknown := [name for name in names if name not in every]:
-        raise InputError("only", unknown[0], f"some of {', '.join(every)}")
+    wanted = f"some of {', '.join(every)}"
+    names = as_sequence("only", [only] if isinstance(only, str) else only, wanted)
+    unknown = [name for name in names if name not in every]
+    if unknown or not names:
+        raise InputError("only", unknown[0] if unknown else only, wanted)
     return tuple(name for name in every if name in names)
 
 

@@ -21,6 +21,7 @@ CASES = {
     "of one layer": (NET, 2),
     "orthogonal, C by layer": (Network("sin", "orthogonal", C_b=lambda layer: 0.1 * layer), 4),
     "entries": (Network("tanh", Rademacher(), C_b=0.1), 3),
+    "σ by layer": (Network(["tanh", "sin", "erf"], C_b=0.1), 4),
 }
 
 
@@ -61,8 +62,12 @@ def test_averages_that_are_asked_for_alone_are_those_of_the_whole_table():
         for name in names:
             error = whole[f"{name}_error"] + table[f"{name}_error"]
             assert (abs(table[name] - whole[name]) <= error + 1e-14).all()
-    with pytest.raises(InputError, match="only: got 'loss'"):
-        trained(*given, only=["loss"])
+
+
+@pytest.mark.parametrize("only", [["loss"], ["ntk", []], [], 3])
+def test_names_of_no_averages_are_refused(only):
+    with pytest.raises(InputError, match=r"only: got .*; wanted some of prediction,"):
+        trained(NET, X[:2], Y[:2], None, 3, RATE, STEPS, only=only)
 
 
 def test_what_no_machine_holds_is_refused():
