@@ -48,7 +48,7 @@ def accumulate(
         deviations = X.transpose(2, 0, 1) - reference.T[:, :, None]
         first, stop = 0, int(np.searchsorted(parent, 0))
         while first < parent.size:  # products of one factor, of two, …
-            found[first:stop] = deviations[factor[first:stop]]
+            np.take(deviations, factor[first:stop], 0, found[first:stop], "clip")  # no buffer
             if first:
                 found[first:stop] *= found[parent[first:stop]]
             first, stop = stop, int(np.searchsorted(parent, stop))
