@@ -72,7 +72,7 @@ class CudaArithmetic(Arithmetic):
 
     def scaled(self, x: Array, factor: float) -> Array:
         """See `Arithmetic`."""
-        return self._filled(x, factor, x.shape[3])
+        return x if factor == 1.0 else self._filled(x, factor, x.shape[3])
 
     def divided(self, x: Array, n: int) -> Array:
         """See `Arithmetic`."""

@@ -37,7 +37,7 @@ import numba
 import numpy as np
 
 from numeric.emit.jit import wide_vectors
-from numeric.emit.pipelines import Entry, Inner
+from numeric.emit.pipelines import Entry, Inner, for_types
 from numeric.emit.tiles import add_pairs, add_pairs_of_two, few_rows, many_rows, one_row, turn
 from numeric.emit.vectors import all_lanes, load_eight, load_row, root
 from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
@@ -49,9 +49,9 @@ _own = _all | {{"pipeline_class": Entry}}
 _inner = _all | {{"no_cpython_wrapper": True, "pipeline_class": Inner}}
 _any_order = _inner | {{"fastmath": {{"contract", "reassoc"}}}}
 scalar = numba.njit(**_inner, forceinline=True)  # called in loops
-driver = numba.njit(**_inner)  # loops, sums in order
+driver = for_types(**_inner)  # loops, sums in order
 reduction = numba.njit(**_any_order, forceinline=True)  # sums in any order
-part = numba.njit(**_own, no_cpython_wrapper=True, cache=True)  # called in other modules
+part = for_types(**_own, no_cpython_wrapper=True, cache=True)  # called in other modules
 entry = numba.njit(**_own, nogil=True, cache=True)  # called from Python threads
 '''
 

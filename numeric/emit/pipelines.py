@@ -8,12 +8,16 @@ passes for them are left out: a kernel that needs one is refused when it is comp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numba
 from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
+from numba.core.registry import CPUDispatcher
+from numba.core.types.misc import unliteral
 
 _PASSES = (
     untyped_passes.TranslateByteCode,
@@ -30,6 +34,29 @@ _PASSES = (
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )
+
+
+class _ForTypes(CPUDispatcher):
+    """A kernel that is compiled for types alone.
+
+    Numba compiles a function anew for each literal number that kernels call it with.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """The template of a call with numbers in place of literals."""
+        return super().get_call_template(tuple(map(unliteral, args)), kws)
+
+
+def for_types(**options: Any) -> Callable[[Any], Any]:
+    """The decorator of kernels that are compiled once for all literal numbers in their calls."""
+    compiled = numba.njit(**options)
+
+    def decorate(function: Any) -> Any:
+        kernel = compiled(function)
+        kernel.__class__ = _ForTypes
+        return kernel
+
+    return decorate
 
 
 class Entry(CompilerBase):

@@ -55,8 +55,8 @@ class Arithmetic:
         return sum(others, start=first)
 
     def scaled(self, x: Array, factor: float) -> Array:
-        """factor·x."""
-        return factor * x
+        """factor·x; x itself where that is 1."""
+        return x if factor == 1.0 else factor * x
 
     def divided(self, x: Array, n: int) -> Array:
         """x/n."""

@@ -154,10 +154,14 @@ class KernelSampler(ProbeSampler):
                 after[kind] = each.carried.jet
             elif kind in read:
                 ((k, body),) = each.bodies.items()
-                after[kind] = np.sqrt(variances[k]) * body.jet
+                after[kind] = arithmetic.scaled(body.jet, math.sqrt(variances[k]))
             else:
-                parts_of_R = [variances[k] * body.gram for k, body in each.bodies.items()]
-                R = arithmetic.added(parts_of_R) + (each.biases or (0.0, 0.0))[0]
+                parts_of_R = [
+                    arithmetic.scaled(body.gram, variances[k]) for k, body in each.bodies.items()
+                ]
+                R = arithmetic.added(parts_of_R)
+                variance, _ = each.biases or (0.0, 0.0)
+                R = R + variance if variance else R
                 (k, *_) = variances
                 n = self.ensemble.neurons(place.layer, stage, stage.matrix(k).out)
                 past = None if each.carried is None else each.carried.jet
@@ -222,7 +226,7 @@ class _Kernels(Arithmetic):
 
     def __init__(self, ensemble: Ensemble, probes: Probes, draws: NDArray[np.int64]) -> None:
         super().__init__(ensemble, probes, draws)
-        self._numbers = count()
+        self._networks, self._numbers = grouped(draws), count()
 
     def constant(self, x: Array) -> Array:
         """See `Arithmetic`: any root of the kernel of x."""
@@ -240,7 +244,7 @@ class _Kernels(Arithmetic):
         found = np.empty((draws, 1, m, m))
         _attending(scores.function).draw_attended(
             tuple(np.ascontiguousarray(each[:, 0]) for each in parts),
-            grouped(self.draws),
+            self._networks,
             (heads, size),
             tuple(factors),
             (scores.is_tied, scores.is_normal),
@@ -256,7 +260,7 @@ class _Kernels(Arithmetic):
         found = np.empty((draws, 1, m, m))
         before = R if past is None else np.ascontiguousarray(past[:, 0])
         known = 0 if past is None else m
-        given = np.ascontiguousarray(R), before, known, grouped(self.draws), n, self._streams()
+        given = np.ascontiguousarray(R), before, known, self._networks, n, self._streams()
         _compiled().draw_stream(*given, found[:, 0])
         return found
 

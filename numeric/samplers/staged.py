@@ -414,7 +414,7 @@ class Evaluated:
         assert result is not None
         if not own and at in dict(term.neurons):
             result = self._arithmetic.spread(result, n[dict(term.neurons)[at]])
-        return result if scale == 1.0 else self._arithmetic.scaled(result, scale)
+        return self._arithmetic.scaled(result, scale)
 
     def _attended(self, term: Product) -> Array:
         """Σ_s A[t,s] v[s], times the term's numbers."""

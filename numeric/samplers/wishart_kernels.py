@@ -122,6 +122,15 @@ def put_wishart(
 
 
 @driver
+def put_times(out: Array, X: Array, factor: float) -> None:
+    """out ← factor X, row by row: a slice that is assigned to is compiled with its error's text."""
+    wide_vectors()
+    scale = all_lanes(factor)
+    for i in range(out.size // 8):  # rows are two vectors
+        store_row(out, i, scale * load_row(X, i))
+
+
+@driver
 def draw_head(
     roots: tuple[Array, Array, Array],
     parts: tuple[Array, Array, Array],
@@ -144,12 +153,12 @@ def draw_head(
     (tied, normal), (seed, layer, use) = laws, stream
     F, normals, lengths, words = rooms
     if normal:
-        key[:] = math.sqrt(size) * of_key
+        put_times(key, of_key, math.sqrt(size))
     else:
         put_wishart(F, (m, rank, size), networks, stream, (normals, lengths, words))
         put_lower(key, of_key, F, (m, rank), True, False)
     if tied:
-        query[:] = key
+        put_times(query, key, 1.0)
     else:
         own = m if normal else rank
         fill_normals(normals.reshape(-1), m * own, words, seed, networks, layer, use + 2)

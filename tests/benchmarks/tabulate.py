@@ -69,11 +69,13 @@ several. Measure them with `-k against_their_normals`.
 | residual(skip=1, norm=rms) | 3.4 | 3.3 | 2.2 | 2.1 | 2 |
 | gated(norm=rms) | 2.7 | 2.6 | 1.9 | 1.7 | 2 |
 | convolution | 7.5 | 1.8 | 8.0 | 1.6 | 2 |
-| attention | 13 | 5.8 | 12 | 4.8 | 2 |
+| attention | 11 | 4.4 | 10 | 4.0 | 2 |
 
 "Before" is commit e1b148dc, "after" is where all words of random numbers are drawn before the
 normals, and activations run over long arrays. For convolutions and attention "before" is commit
-a19b6eaf, and "after" is where groups of networks go through compiled code side by side.
+a19b6eaf, and "after" is where groups of networks go through compiled code side by side. A network
+of attention takes 10628 normals: until commit c46f9512 the count left out 1600, of the last layer's
+heads and of the stream, and gave 13 and 12 before. Its "after" is at a load of 3 to 9 on two cores.
 
 | 8192 dense networks | nanoseconds of a normal |
 |---|---|
@@ -96,12 +98,14 @@ networks Python takes half of the time: tables, and errors of 256 blocks.
 | products of matrices, and copies | 121 |
 | maxima and sums of softmax | 36 |
 | all of them in one call, with loads and roots | 535 |
-| the other steps of a layer, for each head | 310 to 390 |
+| the stream, in compiled code | 45 |
+| norms, skips, Gram matrices, statistics and Python | 230 to 260 |
 
 The count has 136 normals for a head, 196 nanoseconds. A length counts as one of them, but takes a
 block of Philox of its own, as four normals do. So without Python and NumPy attention takes 2.7
-times its normals, and 1.6 times if products were free. The rest is norms, skips and Gram matrices:
-NumPy on arrays of 1024 networks, and their Python.
+times its normals, and 1.6 times if products were free. The last two rows were measured at a load of
+8, by turns with commit 301fec8b, where the last one was 265 to 300. A first call, from an empty
+cache, takes 7.5 to 7.9 s of processor time at a load of 8, where it took 15 to 17 s.
 
 A network of a convolution whose Gram matrix loses digits is followed by the general sampler, which
 takes five times as long. With ReLU and eight vectors, a third of 64 networks did at width 9, and

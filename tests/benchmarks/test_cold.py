@@ -118,6 +118,18 @@ numeric.simulate(net, x, width=100, depth=10, draws=1000, tensors={tensors!r})
     measured(benchmark, tmp_path, IMPORTS, call, row)
 
 
+def test_first_attention(benchmark, tmp_path):
+    """K of 8 tokens, 8 heads, n = 512, 10 layers, 64 networks."""
+    benchmark.group = "first simulate of attention"
+    call = """\
+x = np.random.default_rng(0).standard_normal((8, 512))
+layer = layers.attention(8, 8, scores="1/sqrt(d)", norm="rms")
+net = Network("linear", Gaussian(), layer=layer)
+numeric.simulate(net, x, width=512, depth=10, draws=64, tensors="K")
+"""
+    measured(benchmark, tmp_path, f"{IMPORTS}from derive import layers\n", call, Row(10, None))
+
+
 METRIC = ["K", "G1", "V"]
 FLOWED = {
     "V, one input": ("tanh", 1, ["V"], Row(1, 1.8, compiles=False)),

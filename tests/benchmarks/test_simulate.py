@@ -183,9 +183,10 @@ def ensemble(name):
     if name == "convolution":  # three matrices, on the eight positions that they read
         net = Network(activations.tanh, Gaussian(1), layer=layers.convolution(3, 8))
         return net, POSITIONS, options, 8 * WIDTH * (1 + (DEPTH - 2) * 3)
-    # of each head 8 × 8 normals and two Wishart matrices, and one of the stream
+    # of each head 8 × 8 normals and two Wishart matrices, in the last layer too, whose kernel alone
+    # is averaged; of the stream 8 × 8 along what it was, and one of what is new
     net, wishart = Network("linear", Gaussian(), layer=attention()), 8 * 9 // 2
-    numbers = wishart + (DEPTH - 2) * (8 * (64 + 2 * wishart) + wishart)
+    numbers = wishart + (DEPTH - 2) * (64 + wishart) + (DEPTH - 1) * 8 * (64 + 2 * wishart)
     return net, TOKENS, options | {"width": 512}, numbers
 
 

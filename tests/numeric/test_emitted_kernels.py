@@ -5,14 +5,16 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
+from numba.core import event
 
 from numeric.emit import jit, kernels, pipelines, tiles, vectors
 from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
-from numeric.samplers import jet_kernels, path_kernels, stage_kernels
+from numeric.samplers import jet_kernels, path_kernels, stage_kernels, wishart_kernels
 from numeric.samplers.forward_kernels import LANES
 
 
@@ -122,6 +124,26 @@ def test_parts_are_compiled_once_for_the_modules_that_call_them():
     for k, module in enumerate(modules, start=1):
         assert module.total(np.ones((5, LANES)), np.zeros(LANES)) == 5.0 * k
     assert len(modules[0].add_columns.signatures) == 1
+
+
+def test_kernels_are_compiled_once_for_all_literals_and_without_text():
+    """Infinite keys, which are queries too: √d L, row after row, of a kernel L Lᵀ."""
+    m, size = 3, 5
+    module = kernels.load_kernels("heads", "A head.", [wishart_kernels.draw_head])
+    L = np.random.default_rng(0).standard_normal((m * m, LANES))
+    query, key, value = np.empty((3, m * m, LANES))
+    words = np.empty((4, wishart_kernels.TILE * LANES), np.uint64)
+    rooms = np.zeros((m * m, LANES)), np.empty((m * m + 4, LANES)), np.empty((m, LANES)), words
+    networks, seed = np.arange(LANES, dtype=np.uint64), philox.stream_key(1)
+    given = (L, L, L), (query, key, value), (m, size, m), (True, True), networks, (seed, 0, 0)
+    with event.install_recorder("numba:compile") as recorder:
+        module.draw_head(*given, rooms)
+    np.testing.assert_allclose(key, np.sqrt(size) * L, rtol=1e-15)
+    assert np.array_equal(query, key)
+    compiled = [each.data["dispatcher"].py_func for _, each in recorder.buffer if each.is_start]
+    own = Counter(each.__name__ for each in compiled if each.__module__ == module.__name__)
+    assert own["put_product"] == own["fill_normals"] == own["put_pairs"] == 1
+    assert "numba.cpython.unicode" not in {each.__module__ for each in compiled}
 
 
 def test_two_kernels_of_one_name_are_refused():
