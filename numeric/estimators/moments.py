@@ -15,7 +15,7 @@ and more draws extend it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from ..arrays import Array
 from .observables import Plan
 
 BLOCKS = 256
+
+_HELD = 1 << 17
+"""Products that are held at a time, those of one draw at the least."""
 
 
 def accumulate(
@@ -42,22 +45,36 @@ def accumulate(
 
     A block's draws are added one after another, so that sums do not depend on how draws are shared.
     """
-    reference, parent, factor = products
-    found = np.empty((parent.size, *X.shape[:2]))
+    (layers, count, _), (reference, *chain) = X.shape, products
+    step = max(1, _HELD // chain[0].size)
+    many = max(1, step // max(1, count))
     with np.errstate(over="ignore", invalid="ignore"):  # `record` refuses what overflows
-        deviations = X.transpose(2, 0, 1) - reference.T[:, :, None]
-        first, stop = 0, int(np.searchsorted(parent, 0))
-        while first < parent.size:  # products of one factor, of two, …
-            found[first:stop] = deviations[factor[first:stop]]
-            if first:
-                found[first:stop] *= found[parent[first:stop]]
-            first, stop = stop, int(np.searchsorted(parent, stop))
-        steps = np.diff(blocks)
-        step = max(1, int(steps.max(initial=1)))
-        ends = [0, *(np.flatnonzero(steps != step) + 1), blocks.size]
-        for first, stop in pairwise(ends):  # blocks at equal steps, and so none of them twice
-            into = slice(blocks[first], blocks[stop - 1] + 1, step)
-            sums.T[:, :, into] += found[:, :, first:stop]
+        for layer, first in product(range(0, layers, many), range(0, count, step)):
+            these, draws = slice(layer, layer + many), slice(first, first + step)
+            deviations = X[these, draws].transpose(2, 0, 1) - reference[these].T[:, :, None]
+            _add_blocks(_multiplied(deviations, *chain), blocks[draws], sums[:, these].T)
+
+
+def _multiplied(deviations: Array, parent: NDArray[np.int64], factor: NDArray[np.int64]) -> Array:
+    """The products, (products, layers, draws), of deviations (statistics, layers, draws)."""
+    found = np.empty((parent.size, *deviations.shape[1:]))
+    first, stop = 0, int(np.searchsorted(parent, 0))
+    while first < parent.size:  # products of one factor, of two, …
+        found[first:stop] = deviations[factor[first:stop]]
+        if first:
+            found[first:stop] *= found[parent[first:stop]]
+        first, stop = stop, int(np.searchsorted(parent, stop))
+    return found
+
+
+def _add_blocks(found: Array, blocks: NDArray[np.int64], sums: Array) -> None:
+    """Add (products, layers, draws) to (products, layers, BLOCKS)."""
+    steps = np.diff(blocks)
+    step = max(1, int(steps.max(initial=1)))
+    ends = [0, *(np.flatnonzero(steps != step) + 1), blocks.size]
+    for first, stop in pairwise(ends):  # blocks at equal steps, and so none of them twice
+        into = slice(blocks[first], blocks[stop - 1] + 1, step)
+        sums[:, :, into] += found[:, :, first:stop]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from math import factorial, prod
 
@@ -56,6 +57,26 @@ def cumulants(matrices, how, pairs, reference=None):
     """The estimate of one layer's K, V or U6."""
     record = recorded(matrices, how, pairs, reference)
     return unbiased.cumulant(record, record.plan.targets[0])
+
+
+@pytest.mark.parametrize(("layers", "count"), [(300, 60), (1, 9000)])
+def test_products_of_many_layers_or_draws_are_added_some_at_a_time(layers, count):
+    """By definition, for draws of every third block; all products at once would be 3 MB or more."""
+    plan, rng = Plan(wanted(["K", "V", "U6"]), 2), np.random.default_rng(0)
+    blocks = np.arange(1, 3 * count, 3) % moments.BLOCKS
+    X = rng.standard_normal((layers, count, len(plan.statistics)))
+    expected = np.zeros((moments.BLOCKS, layers, len(plan.products)))
+    for places, k in plan.products.items():
+        deviations = np.prod(X[..., list(places)] - X[:, :1, list(places)], axis=-1)
+        np.add.at(expected[:, :, k], blocks, deviations.T)
+    found = np.zeros_like(expected)
+    tracemalloc.start()
+    try:
+        moments.accumulate(X, blocks, (X[:, 0], *plan.chain), found)
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def weights_moment(labels, S, how):
