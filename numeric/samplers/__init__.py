@@ -20,7 +20,6 @@ __all__ = [
     "PathSampler",
     "ProbeSampler",
     "Sampler",
-    "TappedSampler",
     "checked_ensemble",
     "jets",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import ModuleType
 
 import numpy as np
@@ -50,39 +51,41 @@ def activate(flat):
 
 
 @entry
-def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, rooms, grams, lost):
-    """S/s of networks (groups, lanes) at layers 1, 2, … of s taps: grams (depth, draws, m m + 1),
-    the lower triangle, and a 0 behind it.
+def forward(
+    networks, key, first, inputs, widths, bounds, steps, scales, reads, parts, rooms, grams, lost
+):
+    """S/s of networks (groups, lanes) at some layers of s taps: grams (layers, draws, m m + 1), the
+    lower triangle, and a 0 behind it.
 
     Arguments:
+        first: the first of these layers, counted from 0. Those before it have been called for.
         inputs, widths: (m, n_0), and n_0, n_1, …
         bounds: where the steps of each layer but the last begin.
         steps: rows (kind, size, big, stream, tap), and their scales.
         reads: the vector that each is for a tap, (taps, m); −1 where that is 0.
         parts: 1/s of each layer.
-        lost: (groups, lanes), true afterwards of networks whose grams are wrong, for vectors depend
-            on others to some digits.
-        rooms: for the vectors of the inputs and of two layers; for Gram matrices; and as of
-            `add_applied`.
+        rooms: for the vectors of two layers, by group; for a Gram matrix; and as of `add_applied`.
+        lost: (depth, groups, lanes), true afterwards where grams are wrong, for vectors before
+            depend on others to some digits.
     """
     wide_vectors()
-    (m, n_0), (first, even, odd, squares, spare) = inputs.shape, rooms
-    matrices, S = spare, squares[1]
-    put_everywhere(inputs, first)
-    put_gram(first, m, n_0, squares[0])
+    m, (vectors, S, matrices) = inputs.shape[0], rooms
     for g in range(networks.shape[0]):
         own = networks[g]
-        V, below = first, squares[0]
-        for layer in range(grams.shape[0]):
-            n = widths[layer]
+        for layer in range(first, first + grams.shape[0]):
+            n, V, out = widths[layer], vectors[g, layer % 2], vectors[g, (layer + 1) % 2]
             if layer:
                 activate(V[: m * n].reshape(-1))
-                put_gram(V[: m * n], m, n, S)
-                below = S
-            store_gram(below, m, parts[layer], g * {lanes}, grams[layer])
-            if layer + 1 == grams.shape[0] or lost[g].all():
+            else:
+                put_everywhere(inputs, V)
+            put_gram(V[: m * n], m, n, S)
+            store_gram(S, m, parts[layer], g * {lanes}, grams[layer - first])
+            if layer + 1 == lost.shape[0]:
                 break
-            out = odd if layer % 2 else even
+            wrong = lost[layer + 1, g]
+            wrong[:] = lost[layer, g]
+            if wrong.all():
+                continue
             for t in range(bounds[layer], bounds[layer + 1]):
                 kind, size, big = steps[t, 0], steps[t, 1], steps[t, 2]
                 source = key, own, steps[t, 3], {column}
@@ -92,12 +95,11 @@ def forward(networks, key, inputs, widths, bounds, steps, scales, reads, parts, 
                     factor, new = (kind, size, big, scales[t]), t > bounds[layer]
                     taken = reads[steps[t, 4]]
                     given = (m, n), taken, factor, source, matrices
-                    add_applied(out, below, *given, lost[g], new)
-            V = out
+                    add_applied(out, S, *given, wrong, new)
 '''
 
 _PIECE = 1 << 24
-"""Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
+"""Products of all networks in one call of compiled code, up to 0.1 s: Ctrl-C comes in between."""
 
 _WIDEST = 1 << 15
 """Neurons of all samples, up to which a group of networks is held side by side."""
@@ -127,25 +129,34 @@ def blocks(
     draws: NDArray[np.int64],
     one_by_one: Callable[[NDArray[np.int64]], Iterator[Array]],
 ) -> Iterator[tuple[int, Array]]:
-    """The statistics of each layer; those of networks that lose digits are followed one by one."""
-    m, widths, program = plan.samples, np.array(ensemble.widths), _program(ensemble, plan)
+    """The statistics of each layer; those that lose digits are followed one by one from there."""
+    m, most, depth = plan.samples, max(ensemble.widths), ensemble.depth
+    program, networks = _program(ensemble, plan), grouped(draws)
     forward = _kernels(ensemble.net.one_activation("probes")).forward
-    grams = np.empty((ensemble.depth, draws.size, m * m + 1))
-    most, columns = int(widths.max()), 4 + int(program.arrays[1][:, 1:3].max())
+    bounds, steps, *_ = program.arrays
+    columns = 4 + int(steps[:, 1:3].max())
     matrices = aligned(3, m * m, LANES), aligned(m * columns, LANES), room_of_words()
-    vectors = (aligned(m * int(widths[0]), LANES), *aligned(2, m * most, LANES))
-    rooms = (*vectors, aligned(2, m * m, LANES), matrices)
-    given = ensemble.key, ensemble.inputs, widths, *program.arrays
-    networks = grouped(draws)
-    lost = np.zeros(networks.shape, np.bool_)
-    forward(networks, *given, rooms, grams, lost)
-    again = np.flatnonzero(lost.ravel()[: draws.size])
-    others = one_by_one(draws[again])
-    for layer, (polynomials, S) in enumerate(zip(program.polynomials, grams, strict=True)):
-        values = evaluated_once(polynomials, S)
+    vectors = aligned(len(networks), 2, m * most, LANES)
+    rooms = vectors, aligned(m * m, LANES), matrices
+    given = ensemble.inputs, np.array(ensemble.widths), *program.arrays
+    lost = np.zeros((depth, *networks.shape), np.bool_)
+    piece = max(1, _PIECE // (networks.size * m * m * most * int(np.diff(bounds).max())))
+    followed: list[tuple[NDArray[np.int64], Iterator[Array]]] = []
+    known = np.zeros(draws.size, np.bool_)
+    for first in range(0, depth, piece):
+        grams = np.empty((min(piece, depth - first), draws.size, m * m + 1))
+        forward(networks, ensemble.key, first, *given, rooms, grams, lost)
+        wrong = lost.reshape(depth, -1)[first : first + len(grams), : draws.size]
+        again = np.flatnonzero(wrong[-1] & ~known)
+        known |= wrong[-1]
         if again.size:
-            values[again] = next(others)
-        yield layer, values[None]
+            followed.append((again, islice(one_by_one(draws[again]), first, None)))
+        for layer, S in enumerate(grams, first):
+            values = evaluated_once(program.polynomials[layer], S)
+            for these, others in followed:
+                own = wrong[layer - first, these]
+                values[these[own]] = next(others)[own]
+            yield layer, values[None]
 
 
 def _factors(ensemble: Ensemble, layer: int) -> list[lazy.Step]:

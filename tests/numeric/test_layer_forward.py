@@ -3,6 +3,7 @@ convolutions on several samples."""
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,10 @@ from derive.errors import InputError
 from derive.recursions import wanted
 from derive.weights import Truncated
 from numeric.estimators import Plan
-from numeric.samplers import ProbeSampler, checked_ensemble, staged_forward
+from numeric.samplers import ProbeSampler, checked_ensemble, staged_forward, tapped_forward
 from numeric.samplers.forward import WIDEST
 from numeric.samplers.forward_kernels import LANES
-from numeric.simulations import make_sampler
+from numeric.simulations import make_sampler, simulate
 
 ONE, PLAN = [[1.0, 0.5, -0.7]], Plan(wanted(["K", "V"]), 1)
 
@@ -213,3 +214,34 @@ def test_other_convolutions_are_followed_by_stages():
         samples = ensemble.data.measured
         assert not make_sampler(ensemble, Plan(wanted(["K"]), samples)).side_by_side
     assert not convolution("gaussian", tensors=["Theta"]).side_by_side
+
+
+@pytest.mark.parametrize(("name", "width"), [("biases", 27), ("gaussian", 9), ("few neurons", 5)])
+def test_calls_for_convolutions_are_short_and_leave_no_trace(name, width, monkeypatch):
+    """A layer each, at most, and the same bits: networks lose digits at different layers."""
+    made, draws, calls = convolution(name, width=width, depth=6), np.arange(2 * LANES + 3), []
+    expected = made.statistics(draws)
+    compiled = tapped_forward._kernels(made.ensemble.net.activation).forward
+
+    def counted(networks, key, first, *rest):
+        calls.append((first, len(rest[-2])))
+        compiled(networks, key, first, *rest)
+
+    monkeypatch.setattr(tapped_forward, "_PIECE", 1)
+    monkeypatch.setattr(
+        tapped_forward, "_kernels", lambda _: type("", (), {"forward": staticmethod(counted)})
+    )
+    np.testing.assert_array_equal(made.statistics(draws), expected)
+    assert calls == [(layer, 1) for layer in range(6)]
+
+
+def test_deep_convolutions_need_no_memory_for_all_layers_at_once():
+    """Gram matrices of all 200 layers and 512 networks would be 53 MB."""
+    net = Network("tanh", "gaussian", layer=layers.convolution(2, 8))
+    simulate(net, np.eye(8), 16, 2, 20, tensors="K", positions=[0])
+    tracemalloc.start()
+    try:
+        simulate(net, np.eye(8), 16, 200, 512, tensors="K", positions=[0])
+        assert tracemalloc.get_traced_memory()[1] < 3e7
+    finally:
+        tracemalloc.stop()
