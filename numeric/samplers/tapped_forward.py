@@ -98,7 +98,7 @@ def forward(
                     add_applied(out, S, *given, wrong, new)
 '''
 
-_PIECE, _HELD = 1 << 28, 1 << 21
+_PIECE, _HELD = 1 << 28, 1 << 19
 """Products in one call of compiled code, some 0.1 s, and entries of Gram matrices that it gives:
 Ctrl-C comes in between."""
 
