@@ -74,6 +74,10 @@ def forward(
         own = networks[g]
         for layer in range(first, first + grams.shape[0]):
             n, V, out = widths[layer], vectors[g, layer % 2], vectors[g, (layer + 1) % 2]
+            wrong = lost[min(layer + 1, lost.shape[0] - 1), g]
+            wrong[:] |= lost[layer, g]
+            if lost[layer, g].all():
+                continue
             if layer:
                 activate(V[: m * n].reshape(-1))
             else:
@@ -82,10 +86,6 @@ def forward(
             store_gram(S, m, parts[layer], g * {lanes}, grams[layer - first])
             if layer + 1 == lost.shape[0]:
                 break
-            wrong = lost[layer + 1, g]
-            wrong[:] = lost[layer, g]
-            if wrong.all():
-                continue
             for t in range(bounds[layer], bounds[layer + 1]):
                 kind, size, big = steps[t, 0], steps[t, 1], steps[t, 2]
                 source = key, own, steps[t, 3], {column}
@@ -98,8 +98,9 @@ def forward(
                     add_applied(out, S, *given, wrong, new)
 '''
 
-_PIECE = 1 << 24
-"""Products of all networks in one call of compiled code, up to 0.1 s: Ctrl-C comes in between."""
+_PIECE, _HELD = 1 << 28, 1 << 19
+"""Products in one call of compiled code, some 0.1 s, and entries of Gram matrices that it gives:
+Ctrl-C comes in between."""
 
 _WIDEST = 1 << 15
 """Neurons of all samples, up to which a group of networks is held side by side."""
@@ -140,7 +141,9 @@ def blocks(
     rooms = vectors, aligned(m * m, LANES), matrices
     given = ensemble.inputs, np.array(ensemble.widths), *program.arrays
     lost = np.zeros((depth, *networks.shape), np.bool_)
-    piece = max(1, _PIECE // (networks.size * m * m * most * int(np.diff(bounds).max())))
+    entries = networks.size * m * m
+    work = entries * most * int(np.diff(bounds).max())
+    piece = max(1, min(_PIECE // work, _HELD // entries))
     followed: list[tuple[NDArray[np.int64], Iterator[Array]]] = []
     known = np.zeros(draws.size, np.bool_)
     for first in range(0, depth, piece):
