@@ -376,7 +376,7 @@ def _set_by_set(asked: _Asked) -> dict[Name, tuple[Array, Array]]:
         return {}
     alike, four = (schemes, net.weights_at(1, depth=depth).unit_variance), quadruples.SAMPLES
     layers, kernel = (
-        _layers(each, *alike, ((count,) * len(schemes), count), None, None, False, 0)
+        _layers(each, *alike, ((count,) * len(schemes), count), None, False, 0)
         for each, count in ((names, four), ((_K,), m))
     )
     if not (isinstance(layers, StagedLayers) and isinstance(kernel, StagedLayers)):
