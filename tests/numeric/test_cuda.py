@@ -192,8 +192,8 @@ def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held, layer):
     values, found = there.statistics(draws), there.sums(254, 259, there.reference)
     expected = np.zeros(found.shape)
     by_layer = np.ascontiguousarray(values.swapaxes(0, 1))
-    products = there.reference, *there.plan.chain
-    moments.accumulate(by_layer, draws % moments.BLOCKS, products, expected)
+    products, room = (there.reference, *there.plan.chain), np.empty(1 + len(there.plan.products))
+    moments.accumulate(by_layer, draws % moments.BLOCKS, products, room, expected)
     np.testing.assert_allclose(found, expected, rtol=1e-15)
     assert not found[:, 0].any()
     assert np.flatnonzero(found[:, 1].any(axis=1)).tolist() == [0, 1, 2, 254, 255]
