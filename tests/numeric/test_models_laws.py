@@ -215,6 +215,13 @@ class Ensemble(Drawn):
 
     how = "drawn"
 
+    @property
+    def axes(self):
+        return (self.graph.widths[0],)
+
+    def in_front(self, X):
+        return X
+
 
 def test_a_slope_behind_a_matrix_of_zeros():
     """χ⊥ = C_W ⟨σ'²⟩, C_W = 2: 0 of the zeros, and 2 at K = 0 behind them."""
@@ -283,7 +290,7 @@ def test_a_branch_that_is_zero():
         told = {p: laws.Law("gaussian", (5, 5), sympy.Integer(1)) for p in "abd"}
         told["c"] = laws.Law(kind, (5, 5), sympy.Integer(kind != "zero"))
         net, _ = networks.network(made, told)
-        own = models.Description("numpy", "x", net, told, (), made, Drawn(graph, told))
+        own = models.Description("numpy", "x", net, told, (), made, Ensemble(graph, told))
         found = theory.theory(own, np.ones((1, 3)))
         K = found.first["K"].to_numpy()
         assert K[0] == K[1] == 1
