@@ -55,27 +55,26 @@ too.
 
 ## The bound on simulation
 
-Processor time of `simulate` over that of drawing as many normals in one go. All is on one thread of
-the AMD EPYC, at width 100 and 10 layers of tanh. Attention has 8 tokens, 8 heads and width 512,
-convolutions 8 positions and filters of 3. The machine was loaded, so each figure is the least of
-several. Measure them with `-k against_their_normals`.
+Processor time of `simulate`, of 1000 or 8192 networks, over that of drawing as many normals. All is
+on one thread of the AMD EPYC, at width 100 and 10 layers of tanh. Attention has 8 tokens, 8 heads
+and width 512, convolutions 8 positions and filters of 3. Measure it with
+`-k against_their_normals`.
 
-| layer | 1000 networks, before | after | 8192 networks, before | after | wanted |
-|---|---|---|---|---|---|
-| dense | 4.1 | 3.4 | 2.2 | 2.0 | 1.5 |
-| normalized(rms) | 5.0 | 4.2 | 3.1 | 2.3 | 2 |
-| normalized(layer) | 5.3 | 4.6 | 3.3 | 2.6 | 2 |
-| residual(skip=1) | 3.2 | 3.1 | 2.2 | 2.1 | 2 |
-| residual(skip=1, norm=rms) | 3.4 | 3.3 | 2.2 | 2.1 | 2 |
-| gated(norm=rms) | 2.7 | 2.6 | 1.9 | 1.7 | 2 |
-| convolution | 7.5 | 1.8 | 8.0 | 1.6 | 2 |
-| attention | 11 | 4.4 | 10 | 4.0 | 2 |
+| layer | 1000, before | after | two threads | 8192, before | after | two threads | wanted |
+|---|---|---|---|---|---|---|---|
+| dense | 4.1 | 2.4 | 1.4 | 2.2 | 1.8 | 1.5 | 1.5 |
+| normalized(rms) | 5.0 | 3.0 | 1.3 | 3.1 | 2.0 | 1.6 | 2 |
+| normalized(layer) | 5.3 | 3.2 | 1.2 | 3.3 | 2.1 | 1.7 | 2 |
+| residual(skip=1) | 3.2 | 2.5 | 1.4 | 2.2 | 1.8 | 1.8 | 2 |
+| residual(skip=1, norm=rms) | 3.4 | 2.5 | 1.4 | 2.2 | 1.7 | 1.7 | 2 |
+| gated(norm=rms) | 2.7 | 2.1 | 1.2 | 1.9 | 1.5 | 1.7 | 2 |
+| convolution | 7.5 | 1.8 | 1.1 | 8.0 | 1.6 | 1.9 | 2 |
+| attention | 11 | 4.4 | 1.4 | 10 | 3.8 | 1.9 | 2 |
 
-"Before" is commit e1b148dc, "after" is where all words of random numbers are drawn before the
-normals, and activations run over long arrays. For convolutions and attention "before" is commit
-a19b6eaf, and "after" is where groups of networks go through compiled code side by side. A network
-of attention takes 10628 normals: until commit c46f9512 the count left out 1600, of the last layer's
-heads and of the stream, and gave 13 and 12 before. Its "after" is at a load of 3 to 9 on two cores.
+"Two threads" is their speed over that of one. It and "after" are of one run of `make bench` on a
+quiet machine, commit 82c446e8. The gates' 1.7 at 8192 networks is of another run, for that one gave
+1.05. "Before" is the least of several on a busy machine. It is of commit a19b6eaf for convolutions
+and attention, and of e1b148dc for the others. A network of attention takes 10628 normals.
 
 | 8192 dense networks | nanoseconds of a normal |
 |---|---|
@@ -111,7 +110,8 @@ A network of a convolution whose Gram matrix loses digits is followed by the gen
 takes five times as long. With ReLU and eight vectors, a third of 64 networks did at width 9, and
 none at width 12 or more.
 
-The speed of two threads is not in the table: other work held both cores.
+Two threads were wanted 1.9 times as fast as one. What Python does once in a call, half of the time
+at 1000 networks and a sixth at 8192, gains nothing from a second thread.
 
 ## The bound on averages of traces
 
