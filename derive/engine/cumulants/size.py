@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from fractions import Fraction
 from itertools import product
@@ -107,7 +106,7 @@ def _insertions(
     if any(count % 2 and j not in t for j, count in ends.items()):
         return [0] * (order + 1)  # a neuron's ends are in pairs
 
-    @functools.cache
+    @cache
     def cumulants(block: tuple[tuple[int, ...], ...]) -> list[int]:
         here = Counter(j for own in block for j in own)
         ways = [1] + [0] * (order + 1)
@@ -124,7 +123,7 @@ def _insertions(
 
     alone = powerseries.exponential([Fraction(0), *cumulants(())[1:]])
 
-    @functools.cache
+    @cache
     def partitioned(left: tuple[tuple[int, ...], ...]) -> list[int]:
         if not left:
             return list(map(round, alone))
