@@ -22,7 +22,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
-from ..emit.templates import sigma_source
+from ..emit.templates import activate_source, sigma_source
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
@@ -35,13 +35,7 @@ from .stage_kernels import PARTS
 _FORWARD = '''\
 {sigma}
 
-@driver
-def activate(flat, count):
-    """σ of so many numbers, in their place."""
-    wide_vectors()
-    for i in range(count):
-        flat[i] = sigma(flat[i])[0]
-
+{activate}
 
 @entry
 def forward(networks, key, steps, scales, rooms, squares):
@@ -75,7 +69,7 @@ def forward(networks, key, steps, scales, rooms, squares):
             for s in range({lanes}):
                 S[s] = 0.0
             if last:
-                activate(G, {lanes} * size)
+                activate_0(G, {lanes} * size)
             elif steps[t + 1, 1] == {BIASED}:
                 for i in range({lanes} * size):
                     Z[i] = G[i]
@@ -202,6 +196,8 @@ def program_of(layers: Layers) -> Program:
 def kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
     sigma = sigma_source(activation, 1)
-    source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)
+    source = _FORWARD.format(
+        sigma=sigma, activate=activate_source(), lanes=LANES, HAAR=HAAR, BIASED=BIASED
+    )
     doc = f"The forward pass of networks side by side: {activation.name}."
     return load_kernels("forward", doc, (), source, PARTS)

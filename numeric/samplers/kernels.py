@@ -33,7 +33,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
-from ..emit.templates import sigma_source
+from ..emit.templates import activate_source, sigma_source
 from ..estimators.observables import Plan, derivatives
 from ..estimators.probes import Probes
 from .arithmetic import Arithmetic
@@ -48,13 +48,7 @@ from .wishart_kernels import PARTS, ROUNDING, draw_stream
 _ATTENDED = '''\
 {weights}
 
-@driver
-def activate(flat):
-    """The weights of these scores, but for their sum."""
-    wide_vectors()
-    for i in range(flat.size):
-        flat[i] = sigma(flat[i])[0]
-
+{activate}
 
 @entry
 def draw_attended(roots, networks, sizes, factors, laws, streams, tables, out):
@@ -90,7 +84,7 @@ def draw_attended(roots, networks, sizes, factors, laws, streams, tables, out):
             for sample in range(0, m, T):
                 put_scores(A, query, key, table, factors[3], sample, of_keys)
                 {before}
-                activate(flat)
+                activate_0(flat, flat.size)
                 {behind}
                 close(A, table, more)
                 put_read(found, A, value, T, sample, rank)
@@ -282,6 +276,7 @@ def _attending(function: Activation | None) -> ModuleType:
     """`draw_attended`, compiled for this function of scores; None for the softmax."""
     source = _ATTENDED.format(
         weights=_EXPONENTIAL if function is None else sigma_source(function, 1),
+        activate=activate_source(),
         before="pass" if function else "subtract_largest(A, T)",
         behind="pass" if function else "divide_by_sums(A, T)",
         lanes=LANES,

@@ -17,21 +17,13 @@ from derive.engine.trees import Kind
 from derive.errors import InputError
 
 from ..emit import printer
+from ..emit.templates import activate_source
 from .forward_kernels import LANES
 from .stage_tables import BODY, Size, Written
 
 _ROOM = re.compile(r"r(\d+)\[i, s\]")
 _ROW = re.compile(r"rows\[(\d+), s\]")
 _NUMBER = re.compile(r"(?<![\w.])\d+\.\d+")
-
-_ACTIVATE = '''\
-@driver
-def activate_{order}(flat, count):
-    """The derivative of σ of order {order} at so many numbers, in their place."""
-    wide_vectors()
-    for i in range(count):
-        flat[i] = sigma(flat[i])[{order}]
-'''
 
 
 class Scaled(NamedTuple):
@@ -120,7 +112,7 @@ class Values:
         key = f"σ({factor.order})({argument})", space
         if key not in self._sums:
             self._made.orders = max(self._made.orders, factor.order + 1)
-            written = _ACTIVATE.format(order=factor.order)
+            written = activate_source(factor.order)
             if written not in self.functions:
                 self.functions.append(written)
             room, size = self._new_room(), Size(self._number, space)

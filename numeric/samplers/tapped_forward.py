@@ -25,7 +25,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array, aligned
 from ..emit.kernels import load_kernels
-from ..emit.templates import sigma_source
+from ..emit.templates import activate_source, sigma_source
 from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
@@ -42,13 +42,7 @@ from .tapped_kernels import PARTS
 _FORWARD = '''\
 {sigma}
 
-@driver
-def activate(flat):
-    """σ of each number, in its place."""
-    wide_vectors()
-    for i in range(flat.size):
-        flat[i] = sigma(flat[i])[0]
-
+{activate}
 
 @entry
 def forward(
@@ -79,7 +73,7 @@ def forward(
             if lost[layer, g].all():
                 continue
             if layer:
-                activate(V[: m * n].reshape(-1))
+                activate_0(V.reshape(-1), m * n * {lanes})
             else:
                 put_everywhere(inputs, V)
             put_gram(V[: m * n], m, n, S)
@@ -171,7 +165,7 @@ def _factors(ensemble: Ensemble, layer: int) -> list[lazy.Step]:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """What the kernel is told of the layers, and the statistics as polynomials in S of each."""
+    """The arguments of the kernel, and the statistics of each layer as polynomials in S."""
 
     arrays: tuple[NDArray[np.int64], NDArray[np.int64], Array, NDArray[np.int64], Array]
     polynomials: list[tuple[Structure, Array]]
@@ -234,6 +228,8 @@ def _of_one(structure: Structure, reads: list[NDArray[np.int64]], m: int) -> Str
 def _kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
     sigma = sigma_source(activation, 1)
-    source = _FORWARD.format(sigma=sigma, lanes=LANES, column=COLUMN, BIASED=BIASED)
+    source = _FORWARD.format(
+        sigma=sigma, activate=activate_source(), lanes=LANES, column=COLUMN, BIASED=BIASED
+    )
     doc = f"Convolutions of networks side by side: {activation.name}."
     return load_kernels("tapped", doc, (), source, parts=PARTS)
