@@ -20,7 +20,7 @@ from derive.engine.fields import Field
 from derive.engine.orbits import Exchangeable, orbits
 from derive.engine.scheme import Layered, Scheme
 from derive.engine.step import closures, read_through
-from derive.engine.tensors import Name, canonical, identify, named, tensor
+from derive.engine.tensors import Name, canonical, identified, named
 from derive.errors import InputError, Words, as_integer
 from derive.layers.chain import Laws
 from derive.network import Network
@@ -706,19 +706,13 @@ def _seconds_of_average(activation: Activation, samples: int) -> float:
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:
     """The tensor with its axes in the order of this name's subscripts."""
-    own, samples = _identified(name)
+    own, samples = identified(name)
     values = computed[own]
     if values.ndim == 1:
         return values
     place = {slot: axis for axis, slot in enumerate(samples)}
     ordered = np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
     return np.ascontiguousarray(ordered)
-
-
-@cache
-def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
-    slots = tuple(range(len(name.subscripts)))
-    return identify(tensor(name.fields, name.order, name.pairing, slots))
 
 
 def _size(computed: dict[Name, Array], name: Name) -> Array:

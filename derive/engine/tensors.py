@@ -344,10 +344,15 @@ def _normal_pairing(pairing: Blocks | str, total: int) -> Blocks:
 
 
 @cache
+def identified(name: Name) -> tuple[Name, tuple[int, ...]]:
+    """`canonical`, and this name's slots in the order of its subscripts."""
+    slots = tuple(range(len(name.subscripts)))
+    return identify(tensor(name.fields, name.order, name.pairing, slots))
+
+
 def canonical(name: Name) -> Name:
     """The same tensor with the subscripts that `identify` uses."""
-    slots = tuple(range(len(name.subscripts)))
-    return identify(tensor(name.fields, name.order, name.pairing, slots))[0]
+    return identified(name)[0]
 
 
 def oriented(name: Name) -> Tensor:

@@ -109,14 +109,14 @@ def run(
         at = disturbances.at_layer_1(start)
         given = disturbances.parameters, disturbances.noise, disturbances.rounding(len(start))
         rows, sizes = layers.descend((at, of_start), Descent(*given, advance, unseen))
-        errors = [
-            np.maximum(
-                CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),
-                LEAST * EPS * size,
-            )
-            for row, size in zip(rows, sizes, strict=True)
-        ]
+        errors = [errors_of(row, size) for row, size in zip(rows, sizes, strict=True)]
     return Run([row[:, 0] for row in rows], errors, sizes)
+
+
+def errors_of(copies: Array, size: Array) -> Array:
+    """The errors of the first copy, from its distance to the others along axis 1."""
+    departure = np.abs(copies[:, 1:] - copies[:, :1]).max(axis=1, initial=0.0)
+    return np.asarray(np.maximum(CAUTION * departure, LEAST * EPS * size))
 
 
 class Disturbances(NamedTuple):

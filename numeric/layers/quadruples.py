@@ -130,12 +130,9 @@ def run(
             for k, name in wanted:
                 entries = stages[-1].entries[k]
                 places = tuple(own[:, axis].T for axis in entries)
-                value, size = found[k][:, 0], found[k][:, -1]
-                departure = np.abs(found[k][:, 1:-1] - value[:, None]).max(axis=1, initial=0.0)
-                values[name][places] = value
-                errors[name][places] = np.maximum(
-                    accuracy.CAUTION * departure, accuracy.LEAST * accuracy.EPS * size
-                )
+                copies, size = found[k][:, :-1], found[k][:, -1]
+                values[name][places] = copies[:, 0]
+                errors[name][places] = accuracy.errors_of(copies, size)
                 sizes[name] = max(sizes[name], float(size.max(initial=0.0)))
             advance((stop - begin) / total)
     variances = kernels[:, 0].diagonal(axis1=1, axis2=2)
