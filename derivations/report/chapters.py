@@ -45,17 +45,17 @@ class Proof:
 
     @property
     def claim(self) -> Claim:
-        """What is proven."""
+        """The statement and its proof."""
         return self.outcome.claim
 
     @property
     def verdict(self) -> Verdict:
-        """What came of it."""
+        """The result of the proof."""
         return self.outcome.verdict
 
     @property
     def against(self) -> str:
-        """What stands against "derived"."""
+        """The other side of a comparison with "derived", in a word."""
         return "printed" if self.verdict.z is None else "sampled"
 
     @property

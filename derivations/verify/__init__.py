@@ -101,7 +101,8 @@ class Check:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What exact moments replace, and the worst number of each tensor not resolved as asked."""
+        """Notes: tensors that exact moments replace, and the worst number of each that is not
+        resolved as asked."""
         worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
         return (*self.exact, *map(str, worst.values()))
 

@@ -52,7 +52,7 @@ def ntk(group: str = "O") -> Average:
 
 
 class Output(NamedTuple):
-    """What is known of trained networks at order 1/n.
+    """A quantity of trained networks that is derived to order 1/n.
 
     Attributes:
         meaning: in words.

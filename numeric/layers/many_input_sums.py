@@ -154,7 +154,7 @@ def weighed(line, begins, weights, count, out):
 
 @driver
 def blended(line, begins, weights, count, out):
-    """What `weighed` is, in vectors: of few n, and some behind them."""
+    """`weighed` in vectors: for a few n, and some behind them."""
     for n in range(0, count, $lanes):
         total = all_lanes(0.0)
         for j in range(len(weights)):

@@ -211,7 +211,7 @@ def descend(
     **_own, nogil=True, cache=True,
 )
 def outputs(parameters, widths, inputs, sigma, found):
-    """What comes out of every network, (networks, inputs, outputs)."""
+    """The outputs of every network, (networks, inputs, outputs)."""
     layers, total, widest = widths.size - 1, inputs.shape[0], 0
     for layer in range(layers + 1):
         widest = max(widest, widths[layer])

@@ -95,7 +95,7 @@ PROFILES = (
     ("training.flow", "`normalized(layer)`", "94 % is the derivation of all tensors of order 1/n."),
     ("training.simulate", "all", "Over 90 % of the cold seconds are compilation."),
 )
-"""What takes long in calls that are over the limits, by profiles of the first 40 s at most."""
+"""The slow parts of calls over the limits, by profiles of the first 40 s at most."""
 
 WORKS, SLOW = "works", "slow"
 
