@@ -14,7 +14,9 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -246,13 +248,20 @@ def passed(call: Callable[[], object]) -> list[str]:
         call()
     finally:
         sys.setprofile(None)
-    inside = (Path(each) for each in seen if not each.startswith("<"))
-    return sorted(named(each) for each in inside if each.is_relative_to(ROOT))
+    product = {named(each) for each in files(*PRODUCT)}
+    inside = (Path(each) for each in seen if each.startswith(f"{ROOT}/"))
+    return sorted(product & {named(each) for each in inside})
 
 
 def traced() -> dict[str, int]:
-    """How many files a tanh network passes in `flow` and `simulate`: the first time, and again."""
+    """How many files a tanh network passes in `flow` and `simulate`: the first time, and again.
+
+    All modules are imported before: what their classes and decorators do is none of a network's.
+    """
     sys.path.insert(0, str(ROOT))
+    for each in files(*PRODUCT):
+        with suppress(ImportError):  # the frameworks of models
+            import_module(".".join(each.relative_to(ROOT).with_suffix("").parts))
     from derive import Network  # noqa: PLC0415
     from numeric import flow, simulate  # noqa: PLC0415
 
