@@ -490,7 +490,7 @@ def _reading(
     if framework == "torch":
         from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
 
-        return torch.read(model, make, inputs, output, arguments)
+        return torch.TorchReading(model, make, inputs, output, arguments)
     if framework in {"flax", "equinox"}:
         from .frameworks import jax  # noqa: PLC0415
 
@@ -500,7 +500,7 @@ def _reading(
         raise InputError("model", f"one of Keras on {backend}", "Keras on tensorflow")
     from .frameworks import keras  # noqa: PLC0415
 
-    return keras.read(model, make, inputs, output)
+    return keras.KerasReading(model, make, inputs, output)
 
 
 def _laws(reading: Reading, draws: int | None, depths: Sequence[int] = ()) -> dict[str, Law]:

@@ -20,6 +20,7 @@ from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
 from ..layers import sigma
+from .frameworks.base import Initialized
 from .graph import Applied, Attention, Given, Graph, Linear, Node, Norm, Pooled, Product, Sum
 from .laws import Law
 
@@ -27,8 +28,8 @@ _STREAM = int.from_bytes(b"drawn")
 """Beside the seed: a stream that no other part of a measurement takes."""
 
 
-class Drawn:
-    """Initializations of a graph, for `measurement.measure`.
+class Drawn(Initialized):
+    """Initializations of a graph, as dictionaries of arrays (count, …).
 
     Arguments:
         graph: of a model.
@@ -36,8 +37,6 @@ class Drawn:
     """
 
     precision = 1e-12
-    overhead = 100_000
-    takes = None
     has_free_rows = True
     """`Law.draw` takes every entry of such laws from a stream without another."""
 
@@ -65,24 +64,13 @@ class Drawn:
                 found[path].append(self._laws[path].draw(shape, random))
         return {path: np.stack(each) for path, each in found.items()}
 
-    def first(self, made: Any, count: int) -> Any:
-        """The first of the initializations."""
-        return {path: each[:count] for path, each in made.items()}
-
     def values(self, made: Any) -> Mapping[str, Array]:
         """The same, as they are."""
         own: Mapping[str, Array] = made
         return own
 
-    def prepare(self, X: Array) -> Array:
-        """Inputs as they are: those of the network."""
-        return X
-
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
-        """A node's values, (count, rows, width), from states of a node below it.
-
-        Of a signal the positions lie side by side, each with its channels.
-        """
+        """See `Initialized`."""
         given = states.reshape(*states.shape[:2], *self.graph.axes(source))
         values = self._forward(made, source, given, node)[node]
         count = len(next(iter(made.values())))
@@ -90,7 +78,7 @@ class Drawn:
         return np.broadcast_to(flat, (count, *flat.shape[1:]))
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
-        """Σ_μ ∂_μ z_a ∂_μ z_b for the first neuron of each node: (count, nodes, m, m).
+        """See `Initialized`.
 
         Behind batch normalization z_a depends on all rows: each a has a batch of its own.
         """
@@ -105,7 +93,7 @@ class Drawn:
             for number in reversed(self.graph.between(0, node)):
                 change, inner = back.pop(number), self.graph.nodes[number]
                 if isinstance(inner, Linear):
-                    h = self._columns(inner, values[inner.source])
+                    h = self.columns(inner, values[inner.source])
                     of_each = change.reshape(count, m, -1, change.shape[-1]) if batch else change
                     grams[:, at] += _gram(inner, h, of_each)
                 for source, part in self._back(inner, change, values, made):
@@ -131,19 +119,16 @@ class Drawn:
     def _product(self, node: Linear, u: Array, made: Mapping[str, Array]) -> Array:
         """d b + c W u, (count, rows · positions, out)."""
         W = _by_taps(node, made[node.weight])
-        found = float(node.scale) * self._columns(node, u) @ W.swapaxes(1, 2)
+        found = float(node.scale) * self.columns(node, u) @ W.swapaxes(1, 2)
         if node.bias is not None:
             found = found + float(node.bias_scale) * made[node.bias][:, None]
         return np.asarray(found)
 
     def columns(self, node: Linear, u: Array) -> Array:
-        """The arrays that a matrix multiplies, (count, rows, columns), of values at its source,
-        (count, rows, …), of a matrix with one result for each row."""
-        return self._columns(node, u.reshape(*u.shape[:2], *self.graph.axes(node.source)))
-
-    def _columns(self, node: Linear, u: Array) -> Array:
-        """The arrays that a matrix multiplies, (count, rows · positions, columns), tap by tap."""
-        (columns,) = node.taps.read(u, self._read)
+        """The arrays that a matrix multiplies, (count, rows · results, columns), tap by tap, of
+        values at its source, (count, rows, …)."""
+        at_positions = u.reshape(*u.shape[:2], *self.graph.axes(node.source))
+        (columns,) = node.taps.read(at_positions, self._read)
         return _rows(columns)
 
     def _read(self, taps: Taps, u: Array) -> list[Array]:

@@ -113,20 +113,14 @@ def _joined(graph: Graph, node: Node) -> Node:
         alone = isinstance(own, Sum) and len(own.terms) == 1 and own.terms[0][0] == 1
         return origin(own.sources[0]) if alone else at
 
-    if isinstance(node, Linear | Norm | Pooled):
-        return replace(node, source=origin(node.source))
-    if isinstance(node, Applied):
-        source = origin(node.source)
-        below = graph.nodes[source]
-        if not isinstance(below, Applied):
-            return replace(node, source=source)
-        expr = node.function.expr.xreplace({z: below.function.expr})
-        return Applied(below.source, activation(sympy.simplify(expr), "a function of a function"))
-    if isinstance(node, Product):
-        return Product(origin(node.left), origin(node.right))
-    if isinstance(node, Sum):
-        return Sum(tuple((factor, origin(source)) for factor, source in node.terms))
-    return node
+    if not isinstance(node, Linear | Norm | Pooled | Applied | Product | Sum):
+        return node
+    made = node.moved(origin)
+    below = graph.nodes[made.sources[0]]
+    if not isinstance(made, Applied) or not isinstance(below, Applied):
+        return made
+    expr = made.function.expr.xreplace({z: below.function.expr})
+    return Applied(below.source, activation(sympy.simplify(expr), "a function of a function"))
 
 
 def _taken(node: Node, at: int, factor: sympy.Expr, source: int) -> Node | None:

@@ -6,9 +6,9 @@ Every framework's reader makes one of these; nodes are numbered as they are comp
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import sympy
 
@@ -34,7 +34,23 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Linear:
+class _OfOne:
+    """What is computed from one node."""
+
+    source: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The nodes that it is computed from."""
+        return (self.source,)
+
+    def moved(self, to: Callable[[int], int]) -> Self:
+        """The same of other nodes."""
+        return replace(self, source=to(self.source))
+
+
+@dataclass(frozen=True)
+class Linear(_OfOne):
     """c W u, or d b + c W u; of a signal Σ_k W^{(k)} u at the positions that tap k reads.
 
     Arguments:
@@ -46,7 +62,6 @@ class Linear:
         size: the positions of a filter, which a fan-out counts; 1 for a matrix.
     """
 
-    source: int
     weight: str
     bias: str | None
     fan_in: int
@@ -61,36 +76,24 @@ class Linear:
         """How many taps it has."""
         return self.taps.count
 
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The nodes that it is computed from."""
-        return (self.source,)
-
     def times(self, factor: sympy.Expr) -> Linear:
         """The same, all of it times a number."""
         return replace(self, scale=factor * self.scale, bias_scale=factor * self.bias_scale)
 
 
 @dataclass(frozen=True)
-class Applied:
+class Applied(_OfOne):
     """σ(u), entry by entry."""
 
-    source: int
     function: Activation
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The nodes that it is computed from."""
-        return (self.source,)
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(_OfOne):
     """The normalized u: kind "rms" or "layer", of each of so many groups of neurons by itself, and
     `over` the positions or at each of them; or "batch", over the samples of a batch, and their
     positions, at each neuron."""
 
-    source: int
     kind: str
     eps: sympy.Expr
     sets: int = 1
@@ -100,11 +103,6 @@ class Norm:
     def summed(self) -> str:
         """The index of its means in an equation."""
         return f"a{',p' if self.over else ''}{f':{self.sets}' if self.sets > 1 else ''}"
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The nodes that it is computed from."""
-        return (self.source,)
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,10 @@ class Sum:
     def sources(self) -> tuple[int, ...]:
         """The nodes that it is computed from."""
         return tuple(source for _, source in self.terms)
+
+    def moved(self, to: Callable[[int], int]) -> Sum:
+        """The same of other nodes."""
+        return Sum(tuple((factor, to(source)) for factor, source in self.terms))
 
     def times(self, factor: sympy.Expr) -> Sum:
         """The same, all of it times a number."""
@@ -135,18 +137,16 @@ class Product:
         """The nodes that it is computed from."""
         return (self.left, self.right)
 
+    def moved(self, to: Callable[[int], int]) -> Product:
+        """The same of other nodes."""
+        return Product(to(self.left), to(self.right))
+
 
 @dataclass(frozen=True)
-class Pooled:
+class Pooled(_OfOne):
     """Means of u over positions."""
 
-    source: int
     taps: Taps
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The nodes that it is computed from."""
-        return (self.source,)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,8 @@ class Report:
         return all(each.agrees for each in self.comparisons)
 
     def __str__(self) -> str:
-        return text(self)
+        lines = [self.description.heading, *map(str, self.findings)]
+        return "\n".join([*lines, "", self._table])
 
     def __repr__(self) -> str:
         return str(self)
@@ -134,43 +135,38 @@ class Report:
     @property
     def rest(self) -> str:
         """The lines that `say` did not receive: the first finding, which takes draws; the table."""
-        return f"{self.findings[0]}\n\n{table(self)}"
+        return f"{self.findings[0]}\n\n{self._table}"
+
+    @property
+    def _table(self) -> str:
+        """The numbers by layer, and what is not known."""
+        heads, rows = _cells(self)
+        return "\n".join([*aligned([heads, *rows]), *_withheld(self.withheld)])
 
     @property
     def details(self) -> str:
         """How the model was read, what follows from theory, and each verdict, as text."""
-        return details(self)
+        lines = [str(self.description), "", *facts(self), ""]
+        for each, its in zip(self.comparisons, self.limits, strict=True):
+            lines.append(f"{', '.join(each.tensors)}: {each.summary}")
+            lines += [f"  {told}" for told in _beside(self, each, its)]
+        return "\n".join(lines)
 
     def json(self) -> str:
         """The findings, the table and the verdicts, as a JSON document."""
-        return json.dumps(document(self), ensure_ascii=False, indent=2, allow_nan=False)
+        return json.dumps(_document(self), ensure_ascii=False, indent=2, allow_nan=False)
 
     def html(self) -> str:
         """A page that stands alone."""
-        return html(self)
+        title = escaping.escape(f"{self.description.name} at initialization")
+        return (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            '<meta name="viewport" content="width=device-width">'
+            f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{self._repr_html_()}</body></html>\n"
+        )
 
     def _repr_html_(self) -> str:
-        return body(self)
-
-
-def text(report: Report) -> str:
-    """The findings, the table, and what is not known."""
-    return "\n".join([report.description.heading, *map(str, report.findings), "", table(report)])
-
-
-def table(report: Report) -> str:
-    """The numbers by layer, and what is not known."""
-    heads, rows = _cells(report)
-    return "\n".join([*aligned([heads, *rows]), *_withheld(report.withheld)])
-
-
-def details(report: Report) -> str:
-    """How the model was read, what follows, and each verdict, in lines."""
-    lines = [str(report.description), "", *facts(report), ""]
-    for each, its in zip(report.comparisons, report.limits, strict=True):
-        lines.append(f"{', '.join(each.tensors)}: {each.summary}")
-        lines += [f"  {told}" for told in _beside(report, each, its)]
-    return "\n".join(lines)
+        return _body(self)
 
 
 def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]:
@@ -266,7 +262,7 @@ def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
 # JSON
 
 
-def document(report: Report) -> dict[str, Any]:
+def _document(report: Report) -> dict[str, Any]:
     """All that is computed without further cost, as JSON has it: what is not known is null."""
     described, table = report.description, report.table
     rows = [
@@ -322,17 +318,7 @@ svg { max-width: 100% }
 """
 
 
-def html(report: Report) -> str:
-    """A page that needs nothing beside it."""
-    title = escaping.escape(f"{report.description.name} at initialization")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width">'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body(report)}</body></html>\n"
-    )
-
-
-def body(report: Report) -> str:
+def _body(report: Report) -> str:
     """The body of the page."""
     description = report.description
     told = "agrees with" if report.agrees else "DISAGREES with"

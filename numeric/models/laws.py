@@ -19,8 +19,10 @@ from scipy import special
 from derive import weights as ensembles
 from derive.errors import InputError
 from derive.weights import WeightEnsemble
+from derive.work.caches import cache
 
 from ..arrays import Array
+from ..random.matrices import weight_matrix
 from .initializers import CUT as _CUT
 from .initializers import CUT_SCALE as _CUT_SCALE
 from .initializers import Measured, named
@@ -110,24 +112,7 @@ class Law:
 
     def ensemble(self) -> WeightEnsemble | None:
         """The ensemble of `derive.weights` that it is; None where there is none."""
-        match self.kind:
-            case "gaussian" | "zero":
-                return ensembles.Gaussian(self.C)
-            case "orthogonal":
-                return ensembles.Orthogonal(self.C)
-            case "uniform":
-                return ensembles.Uniform(self.C)
-            case "truncated normal":
-                return ensembles.TruncatedNormal(2, self.C)
-            case "signs":
-                return ensembles.Rademacher(self.C)
-            case "sparse":
-                return ensembles.Sparse(_rational(self.density), C_W=self.C)
-            case "low-rank gaussian":
-                return ensembles.LowRankGaussian(self.C, gamma=_rational(self.density))
-            case "low-rank orthogonal":
-                return ensembles.LowRankOrthogonal(self.C, gamma=_rational(self.density))
-        return None
+        return _ensemble(self.kind, self.C, self.density)
 
     def times(self, factor: sympy.Expr) -> Law:
         """The law of the entries times a number."""
@@ -176,29 +161,12 @@ class Law:
             live = replace(self, kept=()).draw(self.shape, random)
             found[:, :, np.array(self.kept)] = live.reshape(*found.shape[:2], -1)
             return found.reshape(shape)
+        ensemble = self.ensemble()
+        if ensemble is None or not self.is_drawn:
+            wanted = "a law that can be drawn, or a function that makes it"
+            raise InputError("model", str(self), wanted)
         fan_in = shape[1] if len(shape) == 2 else 1
-        scale = math.sqrt(float(self.C) / fan_in)
-        match self.kind:
-            case "orthogonal":
-                most = max(shape)
-                frame, upper = np.linalg.qr(random.standard_normal((most, most)))
-                frame = frame * np.sign(upper.diagonal())  # without it, no Haar matrix
-                return np.asarray(frame[: shape[0], :fan_in] * scale * math.sqrt(most))
-            case "uniform":
-                return np.asarray(random.uniform(-1, 1, shape) * scale * math.sqrt(3))
-            case "truncated normal":
-                entries = special.ndtri(random.uniform(_CUT[1], _CUT[0], shape))
-                return np.asarray(entries * scale / _CUT_SCALE)
-            case "signs":
-                return np.asarray((2.0 * random.integers(0, 2, shape) - 1) * scale)
-            case "sparse":
-                kept = random.random(shape) < self.density
-                return np.asarray(
-                    kept * random.standard_normal(shape) * scale / math.sqrt(self.density)
-                )
-            case "gaussian" | "zero":
-                return random.standard_normal(shape) * scale
-        raise InputError("model", str(self), "a law that can be drawn, or a function that makes it")
+        return weight_matrix(ensemble, (shape[0], fan_in), random).reshape(shape)
 
     def __str__(self) -> str:
         if self.kind == "zero":
@@ -212,6 +180,28 @@ class Law:
             told = f"{told}, not told apart" if len(self.rivals) > 1 else f"perhaps {told}"
         reason = f" ({told})" if told else ""
         return f"{name}, {symbol} = {shown}{error}{reason}"
+
+
+@cache
+def _ensemble(kind: str, C: sympy.Expr, density: float) -> WeightEnsemble | None:
+    match kind:
+        case "gaussian" | "zero":
+            return ensembles.Gaussian(C)
+        case "orthogonal":
+            return ensembles.Orthogonal(C)
+        case "uniform":
+            return ensembles.Uniform(C)
+        case "truncated normal":
+            return ensembles.TruncatedNormal(2, C)
+        case "signs":
+            return ensembles.Rademacher(C)
+        case "sparse":
+            return ensembles.Sparse(_rational(density), C_W=C)
+        case "low-rank gaussian":
+            return ensembles.LowRankGaussian(C, gamma=_rational(density))
+        case "low-rank orthogonal":
+            return ensembles.LowRankOrthogonal(C, gamma=_rational(density))
+    return None
 
 
 def of_matrix(samples: Sequence[Array], depths: Sequence[int] = (), size: int = 1) -> Law:

@@ -24,8 +24,8 @@ their standard errors. Θ is that of the first neuron, of whole initializations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
@@ -36,6 +36,7 @@ from ..tables import layout
 from ..tables.compare import Comparison
 from .description import Description
 from .drawn import Drawn
+from .frameworks.base import Initialized
 from .graph import Linear
 from .independence import Rows, Tests
 from .networks import law_of_biases, law_of_weights
@@ -99,8 +100,7 @@ def enough(description: Description, share: float = 1.0) -> int:
     """How many initializations are measured by default: as many as take some seconds, or a share
     of them."""
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
-    if description.positions:
-        size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
+    size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
     count = share * _PARAMETERS / (description.reading.overhead + size)
     fewest = _FEWEST if share >= 1 else _FEWEST_AT_ALL
     return int(np.clip(count, fewest, share * _MOST))
@@ -138,28 +138,6 @@ def fewer(description: Description, planned: Plan, m: int) -> Plan:
     if draws >= planned.total:
         return planned
     return plan(description, draws)._replace(work=planned.work * draws / planned.total)
-
-
-class Initialized(Protocol):
-    """An object that draws initializations and computes with them, as `Reading` does."""
-
-    precision: float
-    has_free_rows: bool
-
-    def initialize(self, seeds: Sequence[int]) -> Any:
-        """See `Reading`."""
-
-    def first(self, made: Any, count: int) -> Any:
-        """See `Reading`."""
-
-    def values(self, made: Any) -> Mapping[str, Array]:
-        """See `Reading`."""
-
-    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
-        """See `Reading`."""
-
-    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
-        """See `Reading`."""
 
 
 def measure(

@@ -273,7 +273,7 @@ def _checked(inputs: Array) -> Array:
 def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xarray.Dataset:
     """At the first input: what the page's table has."""
     n, first, depth = description.widths[1], description.first, description.depth
-    layers = range(1, depth + 1)
+    layers, spread = range(1, depth + 1), ["spread"] * ("spread" in derived.first)
 
     def at(table: xarray.Dataset | None, name: str) -> Array:
         """By layer, NaN where the table has none."""
@@ -288,21 +288,16 @@ def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xar
         ratios, _ = ratios_of(description, derived)
         columns: dict[str, Any] = {"K": K, "ratio": np.where(abs(ratios) < ZERO, 0, ratios)}
         columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
-        columns["Theta"] = at(derived.first, "Theta")
-        if "spread" in derived.first:
-            columns["spread"] = at(derived.first, "spread")
-        for name in ("K", "Theta", "spread"):
-            for ending in ("", "_se"):
-                columns[f"{name}_measured{ending}"] = at(sampled.first, f"{name}{ending}")
+        columns |= {name: at(derived.first, name) for name in ("Theta", *spread)}
         for ending in ("", "_se"):
-            of_below = at(sampled.below, f"K{ending}")[: first - 1]
-            columns[f"K_measured{ending}"][: first - 1] = of_below
+            own = {name: at(sampled.first, f"{name}{ending}") for name in ("K", "Theta", "spread")}
+            own["K"][: first - 1] = at(sampled.below, f"K{ending}")[: first - 1]
+            if sampled.second is not None:
+                own["ratio"] = at(sampled.second, f"V{ending}") / (n * K**2)
+            columns |= {f"{name}_measured{ending}": each for name, each in own.items()}
         exact = columns["spread_measured"] <= layout.ACCURACY * abs(columns["Theta_measured"])
         for name in ("spread_measured", "spread_measured_se"):  # rounding of what is the same
             columns[name] = np.where(exact, 0.0, columns[name])
-        if sampled.second is not None:
-            for ending in ("", "_se"):
-                columns[f"ratio_measured{ending}"] = at(sampled.second, f"V{ending}") / (n * K**2)
         for name in [each for each in columns if "measured" not in each]:
             columns[f"{name}_error"] = by_readings(derived.uncertain, name) * abs(columns[name])
     return layout.table(layers, {"width": n}, **columns)

@@ -245,8 +245,7 @@ def _of_few(description: Description) -> float:
     no series in 1/n sees where σ oscillates within z."""
     (first, *_) = description.structure.blocks[0].matrices
     node: Any = description.structure.graph.nodes[first]
-    law = description.laws[node.weight]
-    return 0.0 if law.keeps_rotations else (float(law.kurtosis) / node.fan_in) ** 2 / 24
+    return float((description.laws[node.weight].kurtosis / node.fan_in) ** 2 / 24)
 
 
 def _doubt(description: Description, K: Array) -> Array:

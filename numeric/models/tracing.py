@@ -329,13 +329,8 @@ class Tracer:
         own, span = self.graph.nodes[node], (low, high, is_last)
         if isinstance(own, Linear):
             made: Node = self._linear_rows(own, (low, high))
-        elif isinstance(own, Applied | Pooled):
-            made = replace(own, source=self._rows(own.source, *span))
-        elif isinstance(own, Sum):
-            terms = ((factor, self._rows(source, *span)) for factor, source in own.terms)
-            made = Sum(tuple(terms))
-        elif isinstance(own, Product):
-            made = Product(*(self._rows(source, *span) for source in own.sources))
+        elif isinstance(own, Applied | Pooled | Sum | Product):
+            made = own.moved(lambda source: self._rows(source, *span))
         else:
             raise UnreadableError(
                 "a part of the inputs: read the network that takes it by itself, as model.net"

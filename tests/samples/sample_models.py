@@ -46,6 +46,9 @@ class Perceptron(Reading):
     def initialize(self, seeds):
         return [self.draw(seed) for seed in seeds]
 
+    def first(self, made, count):
+        return made[:count]
+
     def values(self, made):
         return {path: np.array([each[path] for each in made]) for path in made[0]}
 

@@ -32,7 +32,10 @@ Values = Mapping[str, Any]
 
 
 class KerasReading(Reading):
-    """A `keras.Model` whose layers are known here."""
+    """A `keras.Model` whose layers are known here, to the output of this name.
+
+    Raises InputError for what cannot be read, by its layer's name.
+    """
 
     framework = "keras"
     precision = 1e-5
@@ -76,20 +79,19 @@ class KerasReading(Reading):
         return None
 
     def initialize(self, seeds: Sequence[int]) -> Any:
-        """See `Reading`: the variables' values of each."""
-        made = []
+        """See `Reading`: the variables' values, stacked."""
+        found: dict[str, list[Array]] = {path: [] for path in self._paths}
         for seed in seeds:
             self._initialize(seed)
-            made.append([np.array(self._weights[path].value) for path in self._paths])
-        return made
+            for path, several in found.items():
+                several.append(np.array(self._weights[path].value))
+        return {path: np.stack(several) for path, several in found.items()}
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
-        columns = zip(self._paths, zip(*made, strict=True), strict=True)
-        stacked = {path: np.array(each, float) for path, each in columns}
         own = {
-            path: np.array([self._matrix(path, one) for one in each])
-            for path, each in stacked.items()
+            path: np.array([self._matrix(path, one) for one in each.astype(float)])
+            for path, each in made.items()
         }
         return self.graph.with_parts(own)
 
@@ -106,8 +108,7 @@ class KerasReading(Reading):
             given = {} if start is None else {start: rows}
             return self._run(rows if start is None else x, [end], given=given)[0]
 
-        every = list(states) if len(states) == len(made) else [states[0]] * len(made)
-        found = self._each(("propagate", start, end), one, made, every)
+        found = self._each(("propagate", start, end), one, made, states)
         return np.array([each.reshape(states.shape[1], -1) for each in found])
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
@@ -122,7 +123,7 @@ class KerasReading(Reading):
                 firsts = [[each[a, ..., 0] for a in range(len(X))] for each in outputs]
             return tensorflow.stack([self._gram(tape, place) for place in firsts])
 
-        return np.array(self._each(("tangents", *origins), one, made, [X] * len(made)))
+        return np.array(self._each(("tangents", *origins), one, made, X[None]))
 
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
@@ -139,7 +140,7 @@ class KerasReading(Reading):
             slopes = tape.jacobian(output, below, experimental_use_pfor=False)
             return tensorflow.reshape(slopes, (output.shape[-1], -1))
 
-        return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
+        return np.array(self._each(("jacobian", start, end), one, made, x[None, None]))
 
     def prepare(self, X: Array) -> Array:
         """See `Reading`: of tokens their unit vectors."""
@@ -183,11 +184,11 @@ class KerasReading(Reading):
         return total
 
     def _each(
-        self, key: tuple[Any, ...], one: Callable[[Any], Any], made: Any, given: Sequence[Array]
+        self, key: tuple[Any, ...], one: Callable[[Any], Any], made: Any, given: Array
     ) -> list[Array]:
-        """A function of the variables and of rows, of one initialization after another: compiled
-        for rows of this shape once."""
-        shape = np.shape(given[0])
+        """A function of the variables and of rows, of one initialization after another, with rows
+        of its own or the same for all: compiled for rows of this shape once."""
+        shape = given.shape[1:]
         if (*key, shape) not in self._programs:
 
             def program(values: Sequence[Any], rows: Any) -> Any:
@@ -197,7 +198,8 @@ class KerasReading(Reading):
 
             self._programs[*key, shape] = tensorflow.function(program, autograph=False)
         run, found = self._programs[*key, shape], []
-        for values, rows in zip(made, given, strict=True):
+        each = [*zip(*made.values(), strict=True)]
+        for values, rows in zip(each, np.broadcast_to(given, (len(each), *shape)), strict=True):
             tensors = [tensorflow.constant(value, "float32") for value in values]
             found.append(np.asarray(run(tensors, tensorflow.constant(rows, "float32")), float))
         return found
@@ -309,16 +311,6 @@ class KerasReading(Reading):
             return tracer.finish(found)
         except UnreadableError as error:
             raise refused(self._model, [(tracer.where, str(error))]) from None
-
-
-def read(
-    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None = None
-) -> KerasReading:
-    """The model as nodes, to the output of this name.
-
-    Raises InputError for what cannot be read, by its layer's name.
-    """
-    return KerasReading(model, make, inputs, output)
 
 
 def _to(function: Any, output: str | None) -> Any:
@@ -594,23 +586,12 @@ _REASONS = {
     ),
 }
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
-    "relu": functions.relu,
-    "tanh": sympy.tanh,
-    "sigmoid": functions.sigmoid,
-    "silu": functions.silu,
-    "swish": functions.silu,
-    "gelu": functions.gelu,
-    "softplus": functions.softplus,
-    "elu": functions.elu,
-    "selu": functions.selu,
-    "mish": functions.mish,
-    "softsign": functions.softsign,
-    "leaky_relu": lambda u: functions.leaky_relu(u, 0.2),
-    "relu6": lambda u: functions.hard_tanh(u, 0, 6),
-    "hard_tanh": functions.hard_tanh,
-    "hard_sigmoid": functions.hard_sigmoid,
-    "tanh_shrink": lambda u: u - sympy.tanh(u),
-}
+    name: functions.TORCH[functions.plain(name)][0]
+    for name in (
+        *("relu", "tanh", "sigmoid", "silu", "gelu", "softplus", "elu", "selu", "mish"),
+        *("softsign", "relu6", "hard_tanh", "hard_sigmoid", "tanh_shrink"),
+    )
+} | {"swish": functions.silu, "leaky_relu": lambda u: functions.leaky_relu(u, 0.2)}
 _OPTIONS = {
     "MultiHeadAttention": (
         *("key", "attention_mask", "use_causal_mask", "return_attention_scores", "value", "query"),

@@ -68,7 +68,7 @@ class JaxReading(Reading):
         self._together: bool | None = None
         self.how = "made again" if make else "drawn by the laws read off its matrices"
         if make:
-            self._check_held(model, dict(self._drawn(1)))
+            self.check_held(model, self._values, dict(self._drawn(1)))
 
     def _check_gradients(self, model: Any) -> None:
         """Raise InputError where a derivative of the user's own, `jax.custom_jvp` or `custom_vjp`,
@@ -97,12 +97,6 @@ class JaxReading(Reading):
         scale = 1e-3 * max((float(abs(each).max()) for each in own), default=0.0)
         if any(abs(a - b).max() > scale for a, b in zip(own, read, strict=True)):
             raise refused(model, [("model", _OTHER_GRADIENTS)])
-
-    def _check_held(self, model: Any, other: Mapping[str, Any]) -> None:
-        """Raise InputError for gains that are others in another initialization."""
-        for path in dict.fromkeys(self.graph.gains):
-            if path in self._values and not np.array_equal(self._values[path], other[path]):
-                raise refused(model, [(path, "it is another in each initialization")])
 
     def _parts(self, model: Any) -> tuple[list[tuple[str, Any]], Any, Callable[[Any, Any], Any]]:
         """The parameters by their paths, how they are put together, and the function of them."""

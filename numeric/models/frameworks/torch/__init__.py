@@ -1,5 +1,5 @@
 """Models of torch, by the graphs that torch.fx traces."""
 
-from .reading import read
+from .reading import TorchReading
 
-__all__ = ["read"]
+__all__ = ["TorchReading"]

@@ -81,7 +81,13 @@ class _OfBatches(nn.Module):
 
 
 class TorchReading(Reading):
-    """A `torch.nn.Module`, or what makes one."""
+    """A `torch.nn.Module`, or what makes one, to the output of this name.
+
+    Arguments:
+        arguments: the shapes of several arguments of `forward`, which lie side by side in inputs.
+
+    Raises InputError for what cannot be read, by its path in the model.
+    """
 
     framework = "torch"
 
@@ -119,8 +125,8 @@ class TorchReading(Reading):
         self._given = None if make else self._values()
         self._check_values(output, inputs)
         if make:
-            other = unwrapped(make(1).eval())
-            self._check_held(other)
+            other = unwrapped(make(1).eval()).cpu().double()
+            self.check_held(self._model, self._model.state_dict(), other.state_dict())
             self._tell_of_buffers(other)
         self.how = "made again" if make else "each module's reset_parameters"
 
@@ -159,10 +165,6 @@ class TorchReading(Reading):
             for path, several in found.items():
                 several.append(self._parameter(path).detach().clone())
         return {path: torch.stack(several) for path, several in found.items()}
-
-    def first(self, made: Any, count: int) -> Any:
-        """See `Reading`."""
-        return {path: each[:count] for path, each in made.items()}
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
@@ -307,15 +309,6 @@ class TorchReading(Reading):
             told = f"{', '.join(drawn)}: drawn at random, but no parameters; those of the first "
             self.graph.remarks.append(f"{told}initialization are taken in all")
 
-    def _check_held(self, other: nn.Module) -> None:
-        """Raise InputError for gains that are others in another initialization."""
-        found = dict(other.named_parameters())
-        for path in dict.fromkeys(self.graph.gains):
-            if path in found and not torch.equal(
-                self._parameter(path), found[path].detach().cpu().double()
-            ):
-                raise refused(self._model, [(path, "it is another in each initialization")])
-
     def _values(self) -> dict[str, Array]:
         own = {path: self._parameter(path).detach().numpy() for path in self._paths}
         return {path: self._matrix(path, value.copy()) for path, value in own.items()}
@@ -352,23 +345,6 @@ class TorchReading(Reading):
                 values = torch.from_numpy(law.draw(tuple(shape), random))
                 values = values.T if path in self.graph.turned else values
                 parameter.copy_(values.reshape(parameter.shape))
-
-
-def read(
-    model: Any,
-    make: Callable[[int], Any] | None,
-    inputs: Array | None,
-    output: str | None = None,
-    arguments: Sequence[tuple[int, ...]] = (),
-) -> TorchReading:
-    """The model as nodes, to the output of this name.
-
-    Arguments:
-        arguments: the shapes of several arguments of `forward`, which lie side by side in inputs.
-
-    Raises InputError for what cannot be read, by its path in the model.
-    """
-    return TorchReading(model, make, inputs, output, arguments)
 
 
 def _settled(model: nn.Module) -> nn.Module:
