@@ -25,7 +25,7 @@ from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.taps import Taps, matrices
+from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor
 from derive.engine.trees import ABOVE, STREAM, Kind
 
@@ -34,6 +34,7 @@ from . import stages
 from .fluctuations import Fluctuations, Pair, Slope, Term, Terms, kinds_of, without_tensors
 from .lanes import Forms, Lanes, Move, Reading, Source, Values, put, root
 from .sigma import derivatives
+from .tapped import Reader
 from .vectors import Estimate
 
 Weights: TypeAlias = dict[Name, Array]
@@ -82,9 +83,9 @@ class Moves:
     def __init__(self, taps: Taps, m: int) -> None:
         self.past: sparse.csr_array | None = None
         signals, share = m // taps.positions, taps.count**-0.5
-        self._taps = [share * each for each in _of_signals(taps, signals)]
+        self._taps = [share * each for each in Reader(taps, signals).matrices]
         if taps.past is not None:
-            (self.past,) = _of_signals(taps.past, signals)
+            (self.past,) = Reader(taps.past, signals).matrices
 
     def together(self, weights: Array) -> Array:
         """Σ_k AᵀwA/s of each output."""
@@ -117,12 +118,6 @@ class Moves:
 def _read(A: sparse.csr_array, weights: Array) -> Array:
     left = A.T @ weights
     return np.asarray((A.T @ left.T).T)
-
-
-def _of_signals(taps: Taps, signals: int) -> list[sparse.csr_array]:
-    """A of each tap, between the samples of so many signals: (results, samples)."""
-    every = sparse.eye_array(signals)
-    return [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
 
 
 class Passage:
