@@ -39,9 +39,8 @@ Change = Callable[[Array], Array]
 """Of how far kernels are away, (copies, m, m): what averages change by, (copies, averages),
 to first order; those of the first averages, where the others' do not matter."""
 
-Gradient = Callable[[Array], Change | None]
-"""Of a kernel: the change around it; None where derivatives change too fast from one kernel to the
-next to be of use."""
+Gradient = Callable[[Array], Change]
+"""Of a kernel: the change around it."""
 
 Shapes: TypeAlias = tuple[SingleShape, ...]
 """The functions at each sample of a set."""
