@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from itertools import combinations, groupby, pairwise, permutations
 from typing import NamedTuple, TypeAlias
 
@@ -310,7 +311,7 @@ def _by_order(
     patterns, ranked = _ranked(m, len(labels))
     parts = []
     for pattern in patterns:
-        met = _apart(bracket, labels, pattern) if apart else [_met(bracket, labels, pattern)]
+        met = separate(bracket, pattern) if apart else [together(bracket, pattern)]
         if exchangeable:
             met = [each._replace(shapes=tuple(sorted(each.shapes))) for each in met]
         d = max(pattern) + 1
@@ -337,9 +338,9 @@ def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
     return list(map(tuple, patterns.tolist())), _Ranked(pattern.reshape(-1), place)
 
 
-def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> analytic.Shared:
-    """The bracket with its labels at these samples."""
-    to = dict(zip(labels, samples, strict=True))
+def together(bracket: Bracket, samples: Sequence[int]) -> analytic.Shared:
+    """The bracket with its labels at these samples, where labels that meet share derivatives."""
+    to = dict(zip(bracket.samples, samples, strict=True))
     members = tuple(sorted(set(samples)))
     orders = {
         member: tuple(sorted(order for label, order in bracket.factors if to[label] == member))
@@ -347,20 +348,21 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> ana
     }
     outer = Counter(to[label] for label in bracket.outer)
     own = Counter(label for label, _ in bracket.factors)
-    share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
-    return analytic.Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+    shares = (Fraction(own[label], len(orders[to[label]])) for label in bracket.outer)
+    shapes = tuple(SingleShape(orders[k], outer[k]) for k in members)
+    return analytic.Shared(shapes, math.prod(shares, start=Fraction(1)))
 
 
-def _apart(
-    bracket: Bracket, labels: Sequence[int], samples: Sequence[int]
+def separate(
+    bracket: Bracket, samples: Sequence[int], *, inside_alone: bool = False
 ) -> list[analytic.Shared]:
     """The bracket with its labels at these samples, a sum: where several labels meet, derivatives
-    outside go inside, each onto the factors of its own label."""
-    to = dict(zip(labels, samples, strict=True))
-    alone = {member for member in samples if list(samples).count(member) == 1}
-    outer = Counter(to[label] for label in bracket.outer if to[label] in alone)
-    kept = {label for label in bracket.outer if to[label] in alone}
-    members = tuple(sorted(set(samples)))
+    outside go inside, each onto the factors of its own label. So do, if asked, all others."""
+    to = dict(zip(bracket.samples, samples, strict=True))
+    places = Counter(samples)
+    kept = {label for label in bracket.outer if places[to[label]] == 1 and not inside_alone}
+    outer = Counter(to[label] for label in bracket.outer if label in kept)
+    members = tuple(sorted(places))
     found: Counter[tuple[SingleShape, ...]] = Counter()
     for factors, times in inside(bracket, kept).items():
         orders = (
@@ -369,7 +371,7 @@ def _apart(
         )
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
-    return [analytic.Shared(shapes, float(times)) for shapes, times in found.items()]
+    return [analytic.Shared(shapes, Fraction(times)) for shapes, times in found.items()]
 
 
 def _numbered(shape: Shape, rows: Places, wanted: dict[Placed, int]) -> Places:
