@@ -617,10 +617,9 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     names = others(list(map(canonical, asked.names))) if closing else asked.names
     given = net, data, schemes, *_needed(names, schemes[0])
     try:
-        tables = precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
+        return precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
         raise limits.no_value(net, data, error) from None
-    return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
 def _table(
