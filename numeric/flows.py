@@ -43,7 +43,7 @@ from .layers.several_samples import FEW
 from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
-from .layers.start import input_means, means_at
+from .layers.steps import input_means, means_at
 from .random.permuted import check_limit
 from .tables import layout
 

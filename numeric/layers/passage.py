@@ -10,11 +10,9 @@ The first term is a sum over independent neurons, and m = Ê y, an odd mean, ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -32,44 +30,13 @@ from derive.engine.trees import ABOVE, STREAM, Kind
 from ..arrays import Array
 from . import stages
 from .fluctuations import Fluctuations, Pair, Slope, Term, Terms, kinds_of, without_tensors
-from .lanes import Forms, Lanes, Move, Reading, Source, Values, put, root
+from .lanes import Forms, Group, Lanes, Move, Reading, Source, Values, Weights, put, root
 from .sigma import derivatives
 from .tapped import Reader
 from .vectors import Estimate
 
-Weights: TypeAlias = dict[Name, Array]
-"""Of each mean of two variables: weights of pairs of samples, (outputs, m, m)."""
-
 _LETTERS = " abcd"
 """Of the labels 1 … 4."""
-
-
-@dataclass
-class Group:
-    """Outputs of one layer, on the way down.
-
-    Attributes:
-        number: of the group.
-        weights: an output changes by Σ w δK.
-        carried: the part of the weights that skips and norms alone have brought down since the
-            last matrix. Its part of second degree has been counted there.
-        totals: V, squares of standard errors, and sums of absolute values, (3, outputs, outputs).
-    """
-
-    number: int
-    weights: Weights
-    carried: Weights
-    totals: Array
-
-    @classmethod
-    def of(cls, number: int, name: Name, weights: Array) -> Group:
-        """A group at its own layer."""
-        own = {name: weights}
-        return cls(number, own, own, np.zeros((3, len(weights), len(weights))))
-
-    def add(self, values: Array, errors: Array | float = 0.0) -> None:
-        """Add a part of V."""
-        self.totals += np.array([values, 0.0 * values + errors**2, np.abs(values)])
 
 
 class Moves:
