@@ -43,7 +43,7 @@ from .layers.several_samples import FEW
 from .layers.skips.derived import others
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
-from .layers.start import input_means, means_at
+from .layers.steps import input_means, means_at
 from .random.permuted import check_limit
 from .tables import layout
 
@@ -617,10 +617,9 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
     names = others(list(map(canonical, asked.names))) if closing else asked.names
     given = net, data, schemes, *_needed(names, schemes[0])
     try:
-        tables = precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
+        return precise.tensors(*given, closing, exact, asked.names, digits, _size, limit)
     except UndefinedError as error:
         raise limits.no_value(net, data, error) from None
-    return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
 def _table(

@@ -37,8 +37,8 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from .accuracy import EPS
 from .fluctuations import means_behind, refused
-from .lanes import Lanes, Move, put, root
-from .passage import Group, Moves, Passage, add_squares
+from .lanes import Group, Lanes, Move, put, root
+from .passage import Moves, Passage, add_squares
 from .staged import StagedLayers
 from .steps import parameters_of
 from .vectors import Estimate

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -39,9 +40,8 @@ Change = Callable[[Array], Array]
 """Of how far kernels are away, (copies, m, m): what averages change by, (copies, averages),
 to first order; those of the first averages, where the others' do not matter."""
 
-Gradient = Callable[[Array], Change | None]
-"""Of a kernel: the change around it; None where derivatives change too fast from one kernel to the
-next to be of use."""
+Gradient = Callable[[Array], Change]
+"""Of a kernel: the change around it."""
 
 Shapes: TypeAlias = tuple[SingleShape, ...]
 """The functions at each sample of a set."""
@@ -52,7 +52,7 @@ class Shared(NamedTuple):
     bracket."""
 
     shapes: Shapes
-    share: float
+    share: Fraction
 
 
 def evaluators(
@@ -132,11 +132,11 @@ class Group:
         self.samples = samples
         every = combinations(range(m), samples)
         self.sets = np.array([next(every)] if only_first else list(every))
-        self._shares = np.array([each.share for each in wanted])
+        self._shares = np.array([float(each.share) for each in wanted])
         shapes: dict[Shapes, int] = {}
         self._rows = [
             shapes.setdefault(each.shapes, len(shapes))
-            if not activation.is_odd or _is_even(each.shapes)
+            if not activation.is_odd or are_even(each.shapes)
             else None
             for each in wanted
         ]
@@ -199,7 +199,8 @@ class Group:
         return np.moveaxis(np.array(each), 0, 1)
 
 
-def _is_even(shapes: Shapes) -> bool:
+def are_even(shapes: Shapes) -> bool:
+    """True if the average does not vanish for an odd σ."""
     orders = [order for each in shapes for order in each.orders]
     return is_even(orders, sum(each.outer for each in shapes))
 

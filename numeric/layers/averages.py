@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from fractions import Fraction
 from itertools import combinations, groupby, pairwise, permutations
 from typing import NamedTuple, TypeAlias
 
@@ -37,14 +37,10 @@ from .resting import at_rest
 
 Places = NDArray[np.int64]
 
-Reach = Callable[[Array], Array]
-"""Of a kernel: how far its entries may go, times `_MOVED`, with one gradient."""
-
 Copies = Callable[[Array], tuple[Array, Array]]
 
 _MOVED = 0.5
-"""How far K may go, in units of its largest entry, with one gradient; and, with kinks, 1 ∓ each
-correlation in units of itself."""
+"""How far K may go, in units of its largest entry, with one gradient."""
 
 _CLOSE = 1e-4
 """How far apart copies' K may be, relative to it, for a slope to tell what they have."""
@@ -53,12 +49,6 @@ _NEAR = 0.1
 """How far K of one input may go, relative to it, with one slope."""
 _MANY = 64
 """Layers at a time from which on a slope takes less than averages at every copy."""
-
-_FOLLOWED = 32
-"""Inputs up to which averages with kinks have a gradient: it is by each entry of K."""
-
-_ALIKE, _STEP = 1e-6, 1e-3
-"""The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
 
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
@@ -82,13 +72,12 @@ class Averages:
         count: int,
         places: dict[Bracket, Places],
         gradient: analytic.Gradient | None = None,
-        reach: Reach | None = None,
         raised: analytic.Evaluate | None = None,
         by_size: Sequence[analytic.Group] = (),
     ) -> None:
         self.by_size = by_size
-        self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
-        self._raised, self.count, self.places = raised, count, places
+        self._evaluate, self._gradient, self._raised = evaluate, gradient, raised
+        self.count, self.places = count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         """Values and sizes of the averages at a kernel, (count,)."""
@@ -156,7 +145,7 @@ class Averages:
             if len(K) == 1:
                 values, sizes = self._evaluate(K[0])
                 return values[None], sizes
-            if self._gradient and not (np.abs(K[0] - at) <= _MOVED * self._reach(K[0])).all():
+            if self._gradient and not (np.abs(K[0] - at) <= _MOVED * np.abs(K[0]).max()).all():
                 at, change = K[0], self._gradient(K[0])
             if change is None:
                 values, sizes = self._evaluate(K)
@@ -236,12 +225,12 @@ def _of_several(
     found = {each: places(each) for each in brackets}
     zero = len(wanted)  # behind the averages stands a 0
     found = {each: np.where(places == _NOWHERE, zero, places) for each, places in found.items()}
-    averages, gradient, reach = _kinked(activation, list(wanted))
+    averages = _kinked(activation, list(wanted))
     sets = {tuple(sorted(set(samples))) for _, samples in wanted}
     evaluate = _checked(averages, [each for each in sets if len(each) > MAX_INPUTS], m)
     if exchangeable:
-        evaluate, gradient = _shared(activation, list(wanted), evaluate), None
-    return Averages(evaluate, len(wanted), found, gradient, reach)
+        evaluate = _shared(activation, list(wanted), evaluate)
+    return Averages(evaluate, len(wanted), found)
 
 
 _NOWHERE = -1
@@ -322,7 +311,7 @@ def _by_order(
     patterns, ranked = _ranked(m, len(labels))
     parts = []
     for pattern in patterns:
-        met = _apart(bracket, labels, pattern) if apart else [_met(bracket, labels, pattern)]
+        met = separate(bracket, pattern) if apart else [together(bracket, pattern)]
         if exchangeable:
             met = [each._replace(shapes=tuple(sorted(each.shapes))) for each in met]
         d = max(pattern) + 1
@@ -349,9 +338,9 @@ def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
     return list(map(tuple, patterns.tolist())), _Ranked(pattern.reshape(-1), place)
 
 
-def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> analytic.Shared:
-    """The bracket with its labels at these samples."""
-    to = dict(zip(labels, samples, strict=True))
+def together(bracket: Bracket, samples: Sequence[int]) -> analytic.Shared:
+    """The bracket with its labels at these samples, where labels that meet share derivatives."""
+    to = dict(zip(bracket.samples, samples, strict=True))
     members = tuple(sorted(set(samples)))
     orders = {
         member: tuple(sorted(order for label, order in bracket.factors if to[label] == member))
@@ -359,20 +348,21 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> ana
     }
     outer = Counter(to[label] for label in bracket.outer)
     own = Counter(label for label, _ in bracket.factors)
-    share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
-    return analytic.Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+    shares = (Fraction(own[label], len(orders[to[label]])) for label in bracket.outer)
+    shapes = tuple(SingleShape(orders[k], outer[k]) for k in members)
+    return analytic.Shared(shapes, math.prod(shares, start=Fraction(1)))
 
 
-def _apart(
-    bracket: Bracket, labels: Sequence[int], samples: Sequence[int]
+def separate(
+    bracket: Bracket, samples: Sequence[int], *, inside_alone: bool = False
 ) -> list[analytic.Shared]:
     """The bracket with its labels at these samples, a sum: where several labels meet, derivatives
-    outside go inside, each onto the factors of its own label."""
-    to = dict(zip(labels, samples, strict=True))
-    alone = {member for member in samples if list(samples).count(member) == 1}
-    outer = Counter(to[label] for label in bracket.outer if to[label] in alone)
-    kept = {label for label in bracket.outer if to[label] in alone}
-    members = tuple(sorted(set(samples)))
+    outside go inside, each onto the factors of its own label. So do, if asked, all others."""
+    to = dict(zip(bracket.samples, samples, strict=True))
+    places = Counter(samples)
+    kept = {label for label in bracket.outer if places[to[label]] == 1 and not inside_alone}
+    outer = Counter(to[label] for label in bracket.outer if label in kept)
+    members = tuple(sorted(places))
     found: Counter[tuple[SingleShape, ...]] = Counter()
     for factors, times in inside(bracket, kept).items():
         orders = (
@@ -381,7 +371,7 @@ def _apart(
         )
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
-    return [analytic.Shared(shapes, float(times)) for shapes, times in found.items()]
+    return [analytic.Shared(shapes, Fraction(times)) for shapes, times in found.items()]
 
 
 def _numbered(shape: Shape, rows: Places, wanted: dict[Placed, int]) -> Places:
@@ -422,31 +412,11 @@ def _up_to_permutations(shape: Shape, samples: tuple[int, ...]) -> Placed:
     return min(_ordered(shape, tuple(order[at] for at in samples)) for order in orders)
 
 
-def _largest(K: Array) -> Array:
-    """Of analytic averages, in every direction: the largest entry."""
-    return np.full(K.shape, np.abs(K).max())
-
-
-def _between(K: Array) -> Array:
-    """Of averages with kinks, which depend on the angles: (m, m), 1 ∓ correlation times K's
-    entries' size, the least of each input on the diagonal."""
-    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    sizes = root[:, None] * root
-    gaps = sizes - np.abs(K)
-    np.fill_diagonal(gaps, K.diagonal())
-    least = (gaps / np.where(sizes > 0.0, sizes, 1.0)).min(axis=1)
-    np.fill_diagonal(gaps, least * K.diagonal())
-    return np.asarray(gaps)
-
-
-def _kinked(
-    activation: Activation, wanted: Sequence[Placed]
-) -> tuple[analytic.Evaluate, analytic.Gradient | None, Reach]:
+def _kinked(activation: Activation, wanted: Sequence[Placed]) -> analytic.Evaluate:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
     At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
-    the first have its values, and what few nodes say that they differ from it by. The gradient is
-    of such differences, where no two inputs are almost alike or opposite.
+    the first have its values, and what few nodes say that they differ from it by.
     """
     straight = pieces.table(activation) is not None
     ranks = [_together(wanted, rank) for rank in sorted({len(each) for _, each in wanted})]
@@ -478,33 +448,7 @@ def _kinked(
             _rest(activation, wanted, resting, values, sizes)
         return values, sizes
 
-    def gradient(K: Array) -> analytic.Change | None:
-        room = _between(K)
-        if (
-            len(K) > _FOLLOWED
-            or not (room >= _ALIKE * np.abs(K)).all()
-            or not (K.diagonal() > 0.0).all()
-        ):
-            return None
-        if len(ranks[-1].tuples[0]) > MAX_INPUTS:
-            return None
-        entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
-        moved = np.repeat(K[None], 1 + len(entries), axis=0)
-        for k, (a, b) in enumerate(entries, start=1):
-            moved[k, a, b] = moved[k, b, a] = K[a, b] - _STEP * room[a, b] * (K[a, b] > 0.0 or -1.0)
-        values = np.empty((len(moved), len(wanted)))
-        for shapes, tuples, places, chosen, which in ranks:
-            each, _ = kinked.averages(activation, shapes, _covariances(moved, tuples), rough=True)
-            each = each.reshape(len(shapes), len(moved), len(tuples))
-            values[:, places] = each[chosen, :, which].T
-        slopes = np.zeros((len(wanted), *K.shape))
-        for k, (a, b) in enumerate(entries, start=1):
-            step = moved[k, a, b] - K[a, b]
-            slopes[:, a, b] += 0.5 * (values[k] - values[0]) / step
-            slopes[:, b, a] += 0.5 * (values[k] - values[0]) / step
-        return partial(np.einsum, "kab,cab->ck", slopes)
-
-    return evaluate, None if straight else gradient, _between
+    return evaluate
 
 
 def _shared(

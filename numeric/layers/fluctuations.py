@@ -18,12 +18,11 @@ import sympy
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Value
-from derive.arithmetic.polynomials import Expansion, Monomial, atoms_in, of_kind, power, times
+from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
 from derive.engine.atoms import with_labels
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Collective, Equation, Function, Product, Stage, Variable
 from derive.engine.step import Step, through
-from derive.engine.step.derived import Kind as AtomKind
 from derive.engine.tensors import Name, Tensor, identify, kernel_label, kernel_of, tensor
 from derive.engine.through import Response, at_limit
 from derive.engine.trees import STREAM, Field, Kind
@@ -33,6 +32,7 @@ from derive.symbols import z
 from derive.weights import Gaussian, WeightEnsemble
 
 from . import stages
+from .program import Polynomial
 
 Terms = list[tuple[float, Monomial]]
 """A sum of products of atoms, each with its coefficient."""
@@ -98,18 +98,6 @@ class Term(NamedTuple):
     def kinds(self) -> set[Kind]:
         """The variables on which it depends."""
         return {*self.variables, *(kind for kind, _ in self.functions)}
-
-
-class _Laid(NamedTuple):
-    """Atoms that are to be laid out, as a polynomial."""
-
-    target: Name
-    samples: tuple[int, ...]
-    terms: Expansion
-
-    def atoms(self, kind: type[AtomKind]) -> set[AtomKind]:
-        """The atoms of this kind."""
-        return set(of_kind(atoms_in(self.terms), kind))
 
 
 def mean_of(x: Kind, y: Kind) -> Name:
@@ -186,7 +174,7 @@ class Fluctuations:
         monos += [each.factors for each in chain(*self.bodies.values(), *self.sources.values())]
         monos += [without_tensors(mono) for _, mono in chain(*self.corrections)]
         laid: Expansion = {(mono, 0): 1 for mono in monos}  # type: ignore[misc]
-        given = self._below, [_Laid(self._below[0], (1, 2), laid)], self._sigma, parameters, m
+        given = self._below, [Polynomial(self._below[0], (1, 2), laid)], self._sigma, parameters, m
         return stages.Stage(*given, keep=self._stage.keep, apart=False)
 
     def is_quadratic(self, matrix: int, pair: Pair) -> bool:

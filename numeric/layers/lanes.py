@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from derive.engine.tensors import Name
 from derive.engine.trees import Kind
 from derive.errors import InputError
 
@@ -67,15 +68,36 @@ def _carried(sources: Sequence[Source], before: Values) -> Array | float:
     return total
 
 
-class Outputs(Protocol):
-    """A group of outputs."""
+Weights: TypeAlias = dict[Name, Array]
+"""Of each mean of two variables: weights of pairs of samples, (outputs, m, m)."""
 
-    @property
-    def number(self) -> int:
-        """Of the group."""
+
+@dataclass
+class Group:
+    """Outputs of one layer, on the way down.
+
+    Attributes:
+        number: of the group.
+        weights: an output changes by Σ w δK.
+        carried: the part of the weights that skips and norms alone have brought down since the
+            last matrix. Its part of second degree has been counted there.
+        totals: V, squares of standard errors, and sums of absolute values, (3, outputs, outputs).
+    """
+
+    number: int
+    weights: Weights
+    carried: Weights
+    totals: Array
+
+    @classmethod
+    def of(cls, number: int, name: Name, weights: Array) -> Group:
+        """A group at its own layer."""
+        own = {name: weights}
+        return cls(number, own, own, np.zeros((3, len(weights), len(weights))))
 
     def add(self, values: Array, errors: Array | float = 0.0) -> None:
         """Add a part of V."""
+        self.totals += np.array([values, 0.0 * values + errors**2, np.abs(values)])
 
 
 @dataclass
@@ -148,7 +170,7 @@ class Lane:
                     totals[group][:] += forms(found)
 
     def add_to(
-        self, groups: Sequence[Outputs], ratio: float, draws: int, stream: Sequence[int]
+        self, groups: Sequence[Group], ratio: float, draws: int, stream: Sequence[int]
     ) -> None:
         """Add E r_a r_b to each group of outputs, and its standard error.
 

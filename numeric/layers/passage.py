@@ -10,11 +10,9 @@ The first term is a sum over independent neurons, and m = Ê y, an odd mean, ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -25,50 +23,20 @@ from derive.engine.atoms import read
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step
-from derive.engine.taps import Taps, matrices
+from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor
 from derive.engine.trees import ABOVE, STREAM, Kind
 
 from ..arrays import Array
 from . import stages
 from .fluctuations import Fluctuations, Pair, Slope, Term, Terms, kinds_of, without_tensors
-from .lanes import Forms, Lanes, Move, Reading, Source, Values, put, root
+from .lanes import Forms, Group, Lanes, Move, Reading, Source, Values, Weights, put, root
 from .sigma import derivatives
+from .tapped import Reader
 from .vectors import Estimate
-
-Weights: TypeAlias = dict[Name, Array]
-"""Of each mean of two variables: weights of pairs of samples, (outputs, m, m)."""
 
 _LETTERS = " abcd"
 """Of the labels 1 … 4."""
-
-
-@dataclass
-class Group:
-    """Outputs of one layer, on the way down.
-
-    Attributes:
-        number: of the group.
-        weights: an output changes by Σ w δK.
-        carried: the part of the weights that skips and norms alone have brought down since the
-            last matrix. Its part of second degree has been counted there.
-        totals: V, squares of standard errors, and sums of absolute values, (3, outputs, outputs).
-    """
-
-    number: int
-    weights: Weights
-    carried: Weights
-    totals: Array
-
-    @classmethod
-    def of(cls, number: int, name: Name, weights: Array) -> Group:
-        """A group at its own layer."""
-        own = {name: weights}
-        return cls(number, own, own, np.zeros((3, len(weights), len(weights))))
-
-    def add(self, values: Array, errors: Array | float = 0.0) -> None:
-        """Add a part of V."""
-        self.totals += np.array([values, 0.0 * values + errors**2, np.abs(values)])
 
 
 class Moves:
@@ -82,9 +50,9 @@ class Moves:
     def __init__(self, taps: Taps, m: int) -> None:
         self.past: sparse.csr_array | None = None
         signals, share = m // taps.positions, taps.count**-0.5
-        self._taps = [share * each for each in _of_signals(taps, signals)]
+        self._taps = [share * each for each in Reader(taps, signals).matrices]
         if taps.past is not None:
-            (self.past,) = _of_signals(taps.past, signals)
+            (self.past,) = Reader(taps.past, signals).matrices
 
     def together(self, weights: Array) -> Array:
         """Σ_k AᵀwA/s of each output."""
@@ -117,12 +85,6 @@ class Moves:
 def _read(A: sparse.csr_array, weights: Array) -> Array:
     left = A.T @ weights
     return np.asarray((A.T @ left.T).T)
-
-
-def _of_signals(taps: Taps, signals: int) -> list[sparse.csr_array]:
-    """A of each tap, between the samples of so many signals: (results, samples)."""
-    every = sparse.eye_array(signals)
-    return [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
 
 
 class Passage:

@@ -9,20 +9,19 @@ array over the samples alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from derive.arithmetic.polynomials import Expansion, Monomial, of_kind, power, times
+from derive.arithmetic.polynomials import Monomial, of_kind, power, times
 from derive.display.labels import POOLED, relabelled
 from derive.engine.score_averages import MEAN, ScoreAverage
-from derive.engine.step.derived import Kind, Step
+from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify
 from derive.engine.through import Weighting
 
 from ..arrays import Array
+from .program import Polynomial
 from .scores import at_kernels
 
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
@@ -106,36 +105,12 @@ class At(NamedTuple):
     samples: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """A step's polynomial with each such product as one atom."""
-
-    step: Step
-
-    @property
-    def target(self) -> Name:
-        """The tensor."""
-        return self.step.target
-
-    @property
-    def samples(self) -> tuple[int, ...]:
-        """The label of each of its axes."""
-        return self.step.samples
-
-    @cached_property
-    def terms(self) -> Expansion:
-        """{(monomial of atoms, 0): coefficient}."""
-        return {(_gathered(mono), at): value for (mono, at), value in self.step.terms.items()}
-
-    @property
-    def products(self) -> set[Pooled]:
-        """The products that occur."""
-        atoms = (atom for mono, _ in self.terms for atom, _ in mono)
-        return {atom.of for atom in atoms if isinstance(atom, At)}
-
-    def atoms(self, kind: type[Kind]) -> set[Kind]:
-        """The atoms of the step of this kind."""
-        return self.step.atoms(kind)
+def gathered(step: Step) -> tuple[Polynomial, set[Pooled]]:
+    """A step's polynomial with each such product as one atom, and the products that occur."""
+    terms = {(_gathered(mono), at): value for (mono, at), value in step.terms.items()}
+    atoms = (atom for mono, _ in terms for atom, _ in mono)
+    products = {atom.of for atom in atoms if isinstance(atom, At)}
+    return Polynomial(step.target, step.samples, terms), products
 
 
 def _gathered(mono: Monomial) -> Monomial:

@@ -8,17 +8,16 @@ entries are many, a monomial is a product of arrays instead, each along the axes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import product as product_of
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from derive.arithmetic.polynomials import Atom, Expansion, Monomial
-from derive.display.labels import SUMMED
-from derive.engine.step.derived import Kind
+from derive.arithmetic.polynomials import Atom, Expansion, Monomial, atoms_in, of_kind
+from derive.engine.step.derived import Kind, Step
 from derive.engine.tensors import Name
 from derive.groups.pairings import pattern_of, patterns
 from derive.work.caches import cache
@@ -70,23 +69,22 @@ def times(one: Array, other: Array) -> Array:
     return np.where(silent, 0.0, one * other)
 
 
-class Polynomial(Protocol):
-    """A tensor in terms of those before it: a `Step`, or some of its terms."""
+class Polynomial(NamedTuple):
+    """A tensor in terms of those before it; a `Step` has the same attributes.
 
-    @property
-    def target(self) -> Name:
-        """The tensor."""
+    Attributes:
+        target: the tensor.
+        samples: the label of each of its axes.
+        terms: {(monomial of atoms, 0): coefficient}.
+    """
 
-    @property
-    def samples(self) -> tuple[int, ...]:
-        """The label of each of its axes."""
-
-    @property
-    def terms(self) -> Expansion:
-        """{(monomial of atoms, 0): coefficient}."""
+    target: Name
+    samples: tuple[int, ...]
+    terms: Expansion
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind."""
+        return set(of_kind(atoms_in(self.terms), kind))
 
 
 class Table:
@@ -101,7 +99,7 @@ class Table:
     """
 
     def __init__(
-        self, steps: Sequence[Polynomial], m: int, find: Find, *, exchangeable: bool = False
+        self, steps: Sequence[Step | Polynomial], m: int, find: Find, *, exchangeable: bool = False
     ) -> None:
         axes = [{label: axis for axis, label in enumerate(_labels(each))} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
@@ -112,9 +110,7 @@ class Table:
         for step, of_labels in zip(steps, axes, strict=True):
             self._begins.append(len(rows))
             terms = sorted(
-                (placed, float(value))
-                for (mono, _), value in step.terms.items()
-                for placed in _over_samples(_placed(mono, find), m)
+                (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
             )
             rows += [(factors, value, of_labels) for factors, value in terms or [((), 0.0)]]
         longest = max(1, *(len(factors) for factors, *_ in rows))
@@ -124,10 +120,7 @@ class Table:
             for place, (first, labels) in enumerate(factors):
                 self._first[row, place] = first
                 for power, label in enumerate(reversed(labels) if rank else ()):
-                    if label < 0:
-                        self._first[row, place] += _sample(label) * m**power
-                    else:
-                        self._strides[row, place, of_labels[label]] += m**power
+                    self._strides[row, place, of_labels[label]] += m**power
         self._coefficients = np.array([value for _, value, _ in rows])[:, None]
         self._step = max(1, GATHERED // self._first.size)
         self._whole = self._places(0) if self._step >= self.size else None
@@ -227,7 +220,7 @@ class Grids:
     Arguments: as of `Table`, m > 1, of tensors with two axes or more.
     """
 
-    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
+    def __init__(self, steps: Sequence[Step | Polynomial], m: int, find: Find) -> None:
         self._m, self._rank = m, len(steps[0].samples)
         self._steps: list[list[tuple[float, list[_Axed]]]] = []
         for step in steps:
@@ -289,7 +282,7 @@ class Tables:
     """
 
     def __init__(
-        self, steps: Sequence[Polynomial], m: int, find: Find, *, exchangeable: bool = False
+        self, steps: Sequence[Step | Polynomial], m: int, find: Find, *, exchangeable: bool = False
     ) -> None:
         ranks = [0 if m == 1 else len(_labels(each)) for each in steps]
         self._shapes = [(m,) * rank for rank in ranks]
@@ -322,7 +315,7 @@ class Contractions:
     Arguments: as of `Table`.
     """
 
-    def __init__(self, steps: Sequence[Polynomial], m: int, find: Find) -> None:
+    def __init__(self, steps: Sequence[Step | Polynomial], m: int, find: Find) -> None:
         self._m = m
         self._steps = []
         for step in steps:
@@ -388,29 +381,9 @@ def _orbits(rank: int, m: int) -> tuple[Places, Places]:
     return np.array(entries, np.int64), np.fromiter(every, np.int64, m**rank)
 
 
-def _labels(step: Polynomial) -> tuple[int, ...]:
+def _labels(step: Step | Polynomial) -> tuple[int, ...]:
     """The labels of its axes, one for those that are equal."""
     return tuple(dict.fromkeys(step.samples))
-
-
-def _over_samples(placed: _Placed, m: int) -> Iterator[_Placed]:
-    """The terms of a monomial's sum over samples, with `_fixed` ones for the labels."""
-    summed = sorted({label for _, labels in placed for label in labels if label >= SUMMED})
-    for at in product_of(range(m), repeat=len(summed)):
-        to = {label: _fixed(sample) for label, sample in zip(summed, at, strict=True)}
-        yield tuple(
-            (first, tuple(to.get(label, label) for label in labels)) for first, labels in placed
-        )
-
-
-def _fixed(sample: int) -> int:
-    """A label that stands for one sample, 0, 1, …"""
-    return -1 - sample
-
-
-def _sample(label: int) -> int:
-    """The sample of such a label."""
-    return -1 - label
 
 
 def _placed(mono: Monomial, find: Find) -> _Placed:

@@ -7,7 +7,8 @@ functions of the collective variables' limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -28,7 +29,6 @@ from .alike_batches import AlikeBatch
 from .averages import Averages
 from .coincident_inputs import Merged
 from .resting import Degenerate, UndefinedError
-from .start import at_layer_1
 from .steps import ways
 from .tapped import Tapped
 from .vectors import Descent, Estimate, at_one_layer, begun, joined, put
@@ -52,7 +52,7 @@ class StagedLayers:
         names: the tensors behind a layer, and then those of the readout.
         parameters: the names of the hyperparameters that occur.
         noises: how many averages all stages have.
-        orders: of the inputs' means that layer 1 depends on (`start.input_means`).
+        orders: of the inputs' means that layer 1 depends on (`steps.input_means`).
 
     Raises:
         InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
@@ -221,6 +221,25 @@ class StagedLayers:
             found = self.degenerate([each[0] for each in below], parameters[:1], layer + 1)
             if found is not None:
                 raise UndefinedError(found).at(layer, self.names[bad[0]])
+
+
+def at_layer_1(
+    passages: Iterable[Passage], below: Sequence[Name], m: int, means: Array, parameters: Array
+) -> Estimate:
+    """The tensors behind these passages from the inputs, one after another, and their sizes.
+
+    Arguments:
+        below: the means in front of the passages.
+        m: the number of inputs.
+        means: their `steps.input_means`; those of higher orders may follow.
+        parameters: at layer 1, (copies, parameters).
+    """
+    shapes = [(m,) * len(name.subscripts) if m > 1 else () for name in below]
+    parts = np.split(means.ravel(), np.cumsum([math.prod(shape) for shape in shapes]))
+    arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)]
+    copies = [np.broadcast_to(each, (len(parameters), *each.shape)) for each in arrays]
+    before, none = (copies, [np.abs(each) for each in arrays]), np.zeros((len(parameters), 0))
+    return joined([each.passed(before, parameters, none, []) for each in passages])
 
 
 def _passage(

@@ -25,7 +25,7 @@ from derive.symbols import PARAMETERS
 
 from ..arrays import Array
 from . import averages as of
-from .pooled import Gathered, Pooled, over_positions, products_of
+from .pooled import Pooled, gathered, over_positions, products_of
 from .program import Contractions, Polynomial, Table, Tables
 from .resting import Degenerate, UndefinedError, on_kink
 from .sampled_batches import of_batch
@@ -82,7 +82,7 @@ class Stage:
     def __init__(
         self,
         below: Sequence[Name],
-        steps: Sequence[Polynomial],
+        steps: Sequence[Step | Polynomial],
         sigma: Sigma,
         parameters: Sequence[str],
         m: int,
@@ -95,10 +95,12 @@ class Stage:
         attends: bool = False,
         batch: BatchFunction | None = None,
     ) -> None:
-        gathered = attends or positions > 1
-        pooled = [Gathered(step) for step in steps if isinstance(step, Step) and gathered]
-        steps = pooled or steps
-        self._pooled = sorted(set[Pooled]().union(*(each.products for each in pooled)), key=repr)
+        products = set[Pooled]()
+        if attends or positions > 1:
+            pooled = [gathered(step) for step in steps if isinstance(step, Step)]
+            steps = [polynomial for polynomial, _ in pooled]
+            products = products.union(*(own for _, own in pooled))
+        self._pooled = sorted(products, key=repr)
         self._positions = positions
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
         self._sigma = sigma
@@ -135,7 +137,7 @@ class Stage:
         self,
         kernels: Sequence[str],
         brackets: dict[str, list[Bracket]],
-        steps: Sequence[Polynomial],
+        steps: Sequence[Step | Polynomial],
     ) -> None:
         """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors,
         numbers, functions of collective variables, brackets."""
@@ -300,7 +302,7 @@ class Stage:
 
         return array
 
-    def table(self, steps: Sequence[Polynomial]) -> Table:
+    def table(self, steps: Sequence[Step | Polynomial]) -> Table:
         """Of some of the steps, at one input."""
         return Table(steps, 1, self._find)
 

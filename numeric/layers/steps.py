@@ -1,4 +1,4 @@
-"""The steps of a network's tensors through the stages of its layers, and the symbols in them."""
+"""The steps of a network's tensors through its layers, their symbols, and where they start."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
+
 from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
 from derive.engine.stages import Stage
 from derive.engine.step import Step, through
-from derive.engine.tensors import Name
+from derive.engine.tensors import Name, Tensor, identify, named
 from derive.weights import WeightEnsemble
 
+from ..arrays import Array
 from ..brackets.shapes import check_all_finite
-from .start import means_of
+from ..checks import Inputs
 
 
 class Way(NamedTuple):
@@ -119,3 +122,39 @@ def parameters_of(steps: Iterable[Step], more: Iterable[Value] = ()) -> list[str
     found = {symbol.name for value in values for symbol in value.expr.free_symbols}
     found |= {atom.name for each in every for atom in each.atoms(Parameter)}
     return sorted({"C_W", "C_b", *found})
+
+
+def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
+    """The means (1/n_0) Σ_k Π_a x_ak of inputs (m, n_0): the kernel XXᵀ/n_0, and higher orders.
+
+    Arguments:
+        orders: the number of factors of each mean; 2 is the kernel.
+        scale: divides the kernel.
+    """
+    kernel = X @ X.T / X.shape[1]
+    if scale != 1.0:
+        kernel = kernel / scale
+    if tuple(orders) == (2,):
+        return np.asarray(kernel)
+    parts = [kernel.reshape(-1)]
+    for order in orders[1:]:
+        operands: list[object] = []
+        for axis in range(order):
+            operands += [X, [axis, order]]
+        mean = np.einsum(*operands, list(range(order))) / X.shape[1]  # type: ignore[call-overload]
+        parts.append(mean.reshape(-1) / scale ** (order / 2))
+    return np.concatenate(parts)
+
+
+def means_at(data: Inputs, orders: Sequence[int], scale: float = 1.0) -> Array:
+    """`input_means` of the inputs; of exchangeable ones q and p themselves, without rounding."""
+    if data.exchangeable is None:
+        return input_means(data.X, orders, scale)
+    q, p = (float(each) / scale for each in data.exchangeable.numbers)
+    return np.where(np.eye(len(data.X), dtype=bool), q, p)
+
+
+def means_of(steps: Iterable[Step]) -> list[Name]:
+    """The means over the inputs' entries in the equations of layer 1, and always the kernel."""
+    found = {identify(atom)[0] for each in steps for atom in each.atoms(Tensor)}
+    return sorted({named("K"), *found}, key=lambda name: len(name.subscripts))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
 from derive.engine.step import Step
-from derive.engine.taps import Row, Taps
+from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
 from .coincident_inputs import Merged
@@ -26,17 +26,19 @@ class Reader:
 
     Attributes:
         samples: of what is read, and of the result.
+        matrices: A of each tap, between all samples.
     """
 
     def __init__(self, taps: Taps, signals: int) -> None:
         self.samples = signals * taps.positions, signals * taps.results
         self._scale = taps.count**-0.5
-        self._summands = [_summands(tap, taps.positions, signals) for tap in taps.reads]
+        every = sparse.eye_array(signals)
+        self.matrices = [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
 
     @property
     def count(self) -> int:
         """How many taps there are."""
-        return len(self._summands)
+        return len(self.matrices)
 
     def read(self, tap: int, values: Array, axis: int) -> Array:
         """Σ A values of a tap, times s^{-1/2}, along an axis of samples."""
@@ -45,17 +47,9 @@ class Reader:
 
     def summed(self, tap: int, values: Array, axis: int) -> Array:
         """Σ A values of a tap, along an axis of samples."""
-        axis %= values.ndim
-        moved = np.moveaxis(values, axis, 0)
-        padded = np.concatenate([moved, np.zeros_like(moved[:1])])
-        found: Array | None = None
-        for index, weights in self._summands[tap]:
-            part = padded[index]
-            if weights is not None:
-                part *= weights.reshape(-1, *(1,) * (moved.ndim - 1))
-            found = part if found is None else np.add(found, part, out=found)
-        assert found is not None
-        return np.moveaxis(found, 0, axis)
+        A, moved = self.matrices[tap], np.moveaxis(values, axis, 0)
+        found = A @ moved.reshape(len(moved), -1)
+        return np.moveaxis(found.reshape(-1, *moved.shape[1:]), 0, axis)
 
     def over_taps(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
         """Σ over a tap for each block of axes, read along all axes of the block."""
@@ -69,22 +63,6 @@ class Reader:
             assert total is not None
             values = total
         return values
-
-
-def _summands(
-    tap: Sequence[Row], positions: int, signals: int
-) -> list[tuple[NDArray[np.int64], Array | None]]:
-    """The sample, one for each of the result, of every summand, and its weight; None if all are 1.
-    Where there is no summand the sample is the one past the last."""
-    found = []
-    for k in range(max(1, *map(len, tap))):
-        own = [row[k] if k < len(row) else (-1, 1.0) for row in tap]
-        at = np.array([p for p, _ in own], np.int64)
-        first = positions * np.arange(signals)[:, None]
-        index = np.where(at < 0, signals * positions, at + first).ravel()
-        weights = np.tile([weight for _, weight in own], signals)
-        found.append((index, None if (weights == 1.0).all() else weights))
-    return found
 
 
 class Tapped:

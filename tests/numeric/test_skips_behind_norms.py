@@ -20,9 +20,9 @@ from numeric import compare, flow, flows, simulate
 from numeric.layers.accuracy import CAUTION
 from numeric.layers.averages import of_several
 from numeric.layers.skips import tangents
+from numeric.layers.skips.derived import met
 from numeric.layers.skips.functionals import Functionals, bent, bent_tail
 from numeric.layers.skips.hermite import basis, degrees
-from numeric.layers.skips.meeting import met
 
 TOWER = ["Theta1", "D", "F", "A", "B"]
 WEIGHTS = [Gaussian, Orthogonal]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from flint import arb
+from flint import arb, fmpq, fmpq_mat
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic.balls import Matrix
@@ -55,18 +55,8 @@ def proportional(rows: Rows, a: int, b: int) -> Fraction | None:
 
 def rank(rows: Sequence[Sequence[Fraction]]) -> int:
     """Of these vectors."""
-    left = [list(row) for row in rows]
-    found = 0
-    for column in range(len(left[0]) if left else 0):
-        pivot = next((k for k in range(found, len(left)) if left[k][column]), None)
-        if pivot is None:
-            continue
-        left[found], left[pivot] = left[pivot], left[found]
-        for k in range(found + 1, len(left)):
-            c = left[k][column] / left[found][column]
-            left[k] = [x - c * y for x, y in zip(left[k], left[found], strict=True)]
-        found += 1
-    return found
+    entries = [[fmpq(*each.as_integer_ratio()) for each in row] for row in rows]
+    return int(fmpq_mat(entries).rank()) if entries else 0
 
 
 class Factor(NamedTuple):

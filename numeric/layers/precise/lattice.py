@@ -179,7 +179,8 @@ def _inner(
     own = [[P[a][b] for b in range(len(P) - d, len(P))] for a in range(len(P) - d, len(P))]
     if d == 2:
         a, b = columns
-        table = _weights(a.nodes, b.nodes, own, shift, log)
+        none = [arb(0)] * len(a.nodes), [arb(0)] * len(b.nodes)
+        table = _weights(a.nodes, b.nodes, own, shift, log, none)
         return {(one, two): value for (one, two), value in _contracted(a, b, table).items()}
     a, b, c = columns
     v = 1 / own[2][2]
@@ -191,7 +192,10 @@ def _inner(
     left = arb_mat([[((far := x - m) * far * rate).exp() for x in halves] for m in alpha])
     right = [[((far := x - m) * far * rate).exp() for m in beta] for x in halves]
     wanted = set(zip(*(each.heads for each in columns), strict=True))
-    outside = _prefactors(a.nodes, b.nodes, own, shift, log, alpha, beta)
+    # with e^{m²P_cc/2}, m = α + β, and e^{(α − β)²P_cc/2} what does not depend on z_c is
+    # e^{P_cc (α² + β²)} times the weights of the first two
+    squares = [[own[2][2] * m * m for m in means] for means in (alpha, beta)]
+    outside = _weights(a.nodes, b.nodes, own, shift, log, squares)
     found: dict[tuple[Orders, ...], arb] = {}
     for head, values in c.values.items():
         if not any(heads[2] == head for heads in wanted):
@@ -207,37 +211,19 @@ def _inner(
 
 
 def _weights(
-    first: Sequence[arb], second: Sequence[arb], P: Matrix, shift: Sequence[arb], log: arb
-) -> list[arb]:
-    """e^{log − zᵀPz/2 − shift·z} of two samples, row by row."""
-    at_first = [log - (P[0][0] * x / 2 + shift[0]) * x for x in first]
-    at_second = [(P[1][1] * y / 2 + shift[1]) * y for y in second]
-    slopes = [P[0][1] * x for x in first]
-    return [
-        (own - slope * y - other).exp()
-        for own, slope in zip(at_first, slopes, strict=True)
-        for y, other in zip(second, at_second, strict=True)
-    ]
-
-
-def _prefactors(
     first: Sequence[arb],
     second: Sequence[arb],
     P: Matrix,
     shift: Sequence[arb],
     log: arb,
-    alpha: Sequence[arb],
-    beta: Sequence[arb],
+    more: Sequence[Sequence[arb]],
 ) -> list[arb]:
-    """The factor that does not depend on z_c: with e^{m²P_cc/2}, m = α + β, and
-    e^{(α − β)²P_cc/2} it is e^{P_cc (α² + β²)} times the weights of the first two."""
-    rate = P[2][2]
+    """e^{log − zᵀPz/2 − shift·z} of two samples, row by row, with more in the exponent at each."""
     at_first = [
-        log - (P[0][0] * x / 2 + shift[0]) * x + rate * m * m
-        for x, m in zip(first, alpha, strict=True)
+        log - (P[0][0] * x / 2 + shift[0]) * x + own for x, own in zip(first, more[0], strict=True)
     ]
     at_second = [
-        (P[1][1] * y / 2 + shift[1]) * y - rate * m * m for y, m in zip(second, beta, strict=True)
+        (P[1][1] * y / 2 + shift[1]) * y - own for y, own in zip(second, more[1], strict=True)
     ]
     slopes = [P[0][1] * x for x in first]
     return [

@@ -30,13 +30,14 @@ from derive.engine.step import Step
 from derive.engine.tensors import Name, Tensor, identify, tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.groups.pairings import pattern_of
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 from derive.work.caches import cache
 
 from ...brackets.shapes import check_finite_together, is_merged
+from ..analytic import are_even
+from ..averages import separate, together
 from ..coincident_inputs import merged
 from ..resting import Degenerate, kink_at_zero
 from ..steps import Way, ways
@@ -479,50 +480,13 @@ def placed_averages(
     an input its N positions share them, ∂_p = (1/N) d/dz: it comes to the same in a recursion,
     which is symmetric in what meets.
     """
-    labels: dict[int, list[Group]] = {}
-    for label, sample in enumerate(samples):
-        orders = tuple(sorted(order for own, order in bracket.factors if own == label))
-        labels.setdefault(sample, []).append((orders, bracket.outer.count(label)))
-    found: Counter[Average] = Counter({(): 1})
-    for sample in sorted(labels):
-        groups = _inside(tuple(labels[sample]), activation)
-        found = _times(found, sample, groups)
-    if not activation.is_odd:
-        return found
-    return Counter(
-        {
-            average: count
-            for average, count in found.items()
-            if is_even(
-                [order for _, (orders, _) in average for order in orders],
-                sum(outer for _, (_, outer) in average),
-            )
-        }
-    )
-
-
-def _times(found: Counter[Average], sample: int, groups: Counter[Group]) -> Counter[Average]:
+    if activation.is_smooth:
+        found = separate(bracket, samples, inside_alone=True)
+    else:
+        found = [together(bracket, samples)]
+    members = sorted(set(samples))
     total: Counter[Average] = Counter()
-    for average, count in found.items():
-        for group, times in groups.items():
-            total[(*average, (sample, group))] += count * times
+    for shapes, share in found:
+        if not activation.is_odd or are_even(shapes):
+            total[tuple(zip(members, shapes, strict=True))] += share  # type: ignore[assignment]
     return total
-
-
-def _inside(groups: tuple[Group, ...], activation: Activation) -> Counter[Group]:
-    """The product of what stands at one input, as a sum."""
-    if not activation.is_smooth:
-        together = tuple(sorted(order for orders, _ in groups for order in orders))
-        share = Fraction(1)
-        for orders, outer in groups:
-            share *= Fraction(len(orders), len(together)) ** outer
-        return Counter({(together, sum(outer for _, outer in groups)): share})
-    total: Counter[tuple[int, ...]] = Counter({(): 1})
-    for group in groups:
-        parts = leibniz(*SingleShape(*group))
-        raised: Counter[tuple[int, ...]] = Counter()
-        for orders, count in total.items():
-            for more, times in parts.items():
-                raised[tuple(sorted((*orders, *more)))] += count * times
-        total = raised
-    return Counter({(orders, 0): count for orders, count in total.items()})

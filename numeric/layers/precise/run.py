@@ -43,26 +43,20 @@ _TERM, _LAYER = 2e-6, 0.0006
 _FIRST = 100
 
 _ALONE = threading.RLock()
+"""Held while a run sets the precision, which is all threads'."""
 
 Layer = list[arb]
 
 
-class Outcome(NamedTuple):
-    """The entries of a run at every layer of results, as balls."""
-
-    layers: list[Layer]
-
-    def floats(self, recursions: Recursions) -> dict[Name, Array]:
-        """Their middles by tensor, (depth, entries), to judge sizes by."""
-        names = dict.fromkeys(name for name, _ in recursions.entries)
-        places = {
-            name: [k for k, (own, _) in enumerate(recursions.entries) if own == name]
-            for name in names
-        }
-        return {
-            name: np.array([[float(layer[k].mid()) for k in at] for layer in self.layers])
-            for name, at in places.items()
-        }
+def _floats(layers: Sequence[Layer], entries: Sequence[Entry]) -> dict[Name, Array]:
+    """The middles of balls by tensor, (depth, entries), to judge sizes by."""
+    places: dict[Name, list[int]] = {}
+    for place, (name, _) in enumerate(entries):
+        places.setdefault(name, []).append(place)
+    return {
+        name: np.array([[float(layer[k].mid()) for k in at] for layer in layers])
+        for name, at in places.items()
+    }
 
 
 class Precise(NamedTuple):
@@ -70,7 +64,6 @@ class Precise(NamedTuple):
 
     values: dict[Entry, list[Decimal]]
     errors: dict[Entry, list[float]]
-    floats: dict[Name, Array]
 
 
 Sizes = Callable[[dict[Name, Array], Name], Array]
@@ -100,52 +93,47 @@ def run(
     Raises:
         InputError: where an entry is not finite, or does not come to have its digits.
     """
-    with _ALONE:
-        return _run(
-            _Descent(recursions, inputs, parameters, limit, products),
-            wanted, digits, sizes,
-        )  # fmt: skip
-
-
-def _run(
-    descent: _Descent,
-    wanted: Sequence[Entry],
-    digits: int,
-    sizes: Sizes,
-) -> Precise:
-    """`run`, while no other thread changes the precision, which is all threads'."""
-    recursions = descent.recursions
     asked = [(entry, recursions.entries.index(entry)) for entry in wanted]
-    guard = GUARD + PER_DECADE * int(math.log10(descent.depth))
-    while True:
-        working = digits + guard
-        outcome = descent(working)
-        missing = math.inf
-        if outcome is not None:
-            floats = outcome.floats(recursions)
-            missing = 0.0
-            for (name, _), at in asked:
-                size = sizes(floats, name)
-                for layer, values in enumerate(outcome.layers):
-                    enough = _is_zero(values[at], float(size[layer]), floats, layer, digits)
-                    missing = max(missing, 0.0 if enough else _missing(values[at], digits))
-            if missing <= 0.0:
-                break
-        guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(12, guard // 2)
-        if guard > 20 * digits + 4000:
-            names = ", ".join(dict.fromkeys(str(name) for name, _ in wanted))
-            got = f"{digits}, of which {names} lose more than {guard}"
-            raise InputError("precision", got, "inputs and variances at which they are finite")
-    with ctx.workprec(_bits(working) + 64):
-        found = {
-            entry: [decimal_of(layer[at], digits) for layer in outcome.layers]
-            for entry, at in asked
-        }
+    with _ALONE:
+        descent = _Descent(recursions, inputs, parameters, limit, products)
+        guard = GUARD + PER_DECADE * int(math.log10(descent.depth))
+        while True:
+            working = digits + guard
+            layers, missing = descent(working), math.inf
+            if layers is not None:
+                missing = _most_missing(layers, recursions.entries, asked, digits, sizes)
+                if missing <= 0.0:
+                    break
+            guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(12, guard // 2)
+            if guard > 20 * digits + 4000:
+                names = ", ".join(dict.fromkeys(str(name) for name, _ in wanted))
+                got = f"{digits}, of which {names} lose more than {guard}"
+                raise InputError("precision", got, "inputs and variances at which they are finite")
+        with ctx.workprec(_bits(working) + 64):
+            found = {
+                entry: [decimal_of(layer[at], digits) for layer in layers] for entry, at in asked
+            }
     return Precise(
         {entry: [value for value, _ in each] for entry, each in found.items()},
         {entry: [error for _, error in each] for entry, each in found.items()},
-        floats,
     )
+
+
+def _most_missing(
+    layers: Sequence[Layer],
+    entries: Sequence[Entry],
+    asked: Sequence[tuple[Entry, int]],
+    digits: int,
+    sizes: Sizes,
+) -> float:
+    """How many digits entries that are not zero lack at most."""
+    floats, missing = _floats(layers, entries), 0.0
+    for (name, _), at in asked:
+        size = sizes(floats, name)
+        for layer, values in enumerate(layers):
+            if not _is_zero(values[at], float(size[layer]), floats, layer, digits):
+                missing = max(missing, _missing(values[at], digits))
+    return missing
 
 
 def _slower(digits: int) -> float:
@@ -187,7 +175,7 @@ class _Descent:
                     }
         self._rows = _all_rows(recursions, inputs, parameters, self.depth)
 
-    def __call__(self, working: int) -> Outcome | None:
+    def __call__(self, working: int) -> list[Layer] | None:
         """The layers; None where a kernel loses all of its digits on the way."""
         what = f"running through the layers with {working} digits"
         with ctx.workprec(_bits(working)), telling(what, total=self.depth) as progress:
@@ -222,7 +210,7 @@ class _Descent:
                 check_time("precision", working, longest, what, self._limit)
                 self._counted += seconds * _slower(working)
 
-            return Outcome(list(recursions.completed(layers, self._parameters, goal, told)))
+            return list(recursions.completed(layers, self._parameters, goal, told))
 
     def _through(
         self,

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement, pairwise
+from itertools import product as tuples
 from typing import Any, NamedTuple, TypeAlias
 
 from flint import acb, arb, arb_mat, ctx
@@ -32,6 +33,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic import balls
 from derive.arithmetic.balls import Matrix
 from derive.errors import InputError, Words
+from derive.gaussian.shapes import leibniz
 from derive.work.caches import cache
 
 from . import envelopes, functions, large_variance, lattice
@@ -548,20 +550,12 @@ def _log_tail(reach: float, slope: float, power: int) -> float:
 
 
 @cache(entries=4096)
-def _raised(product: Product, a: int, b: int) -> Counter[Product]:
+def _raised(factors: Product, a: int, b: int) -> Counter[Product]:
     """∂_a ∂_b of a product."""
+    parts = [leibniz(orders, (k == a) + (k == b)) for k, orders in enumerate(factors)]
     found: Counter[Product] = Counter()
-    for first, one in _derived(product, a).items():
-        for second, other in _derived(first, b).items():
-            found[second] += one * other
-    return found
-
-
-def _derived(product: Product, at: int) -> Counter[Product]:
-    found: Counter[Product] = Counter()
-    for k, order in enumerate(product[at]):
-        raised = tuple(sorted((*product[at][:k], order + 1, *product[at][k + 1 :])))
-        found[(*product[:at], raised, *product[at + 1 :])] += 1
+    for terms in tuples(*(part.items() for part in parts)):
+        found[tuple(orders for orders, _ in terms)] += math.prod(count for _, count in terms)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,6 @@ LEAST, MOST = 16, 1000
 """Digits that can be asked for."""
 
 
-class Table(NamedTuple):
-    """A tensor at the layers of a table, (layers, m, …) or (layers,): `Decimal`s, bounds of their
-    errors, and the tensor's natural size by layer."""
-
-    values: NDArray[Any]
-    errors: Array
-    size: Array
-
-
 def tensors(
     net: Network,
     data: Inputs,
@@ -45,8 +36,9 @@ def tensors(
     digits: int,
     sizes: Callable[[dict[Name, Array], Name], Array],
     limit: float = DAY,
-) -> dict[Name, Table]:
-    """These tensors, each number with its digits.
+) -> dict[Name, tuple[NDArray[Any], Array]]:
+    """These tensors at the layers of a table, (layers, m, …) or (layers,): `Decimal`s, each with
+    its digits, and bounds of their errors.
 
     Arguments:
         data: the inputs; those that are equal are computed once, but for dropout and for
@@ -122,5 +114,5 @@ def tensors(
             for layer in range(depth - unseen):
                 values[(layer, *at)] = found.values[own][layer]
                 errors[(layer, *at)] = found.errors[own][layer]
-        tables[name] = Table(values, errors, sizes(found.floats, name))
+        tables[name] = values, errors
     return tables

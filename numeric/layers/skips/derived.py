@@ -1,18 +1,26 @@
-"""Terms of a layer that is a skip around one matrix, which `tangents` adds up."""
+"""Terms of a layer that is a skip around one matrix, which `tangents` adds up.
+
+Where samples meet, labels become equal. Derivatives outside of a bracket go inside before that,
+each onto the factors of its own label: ⟨∂₁∂₂(σ'₁σ'₂)⟩ + ⟨∂₁∂₁(σ'₁σ'₂)⟩ becomes ⟨σ''σ'' + σ'''σ'⟩ =
+½⟨∂∂(σ'σ')⟩, a number for σ with kinks, where neither of the two is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
 from derive.activations.functions import Activation
-from derive.arithmetic.polynomials import Expansion, of_kind
-from derive.engine.exchangeable import Local, Pair
+from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all, of_kind, power
+from derive.engine.atoms import read
+from derive.engine.exchangeable import Local, Moment, Pair, two
 from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.skip_closure import (
+    BRANCHES,
     MEMBERS,
     RANKS,
     SKIP_TENSORS,
@@ -24,14 +32,14 @@ from derive.engine.skip_closure import (
 )
 from derive.engine.skips import is_skip
 from derive.engine.taps import MOVED, Taps
-from derive.engine.tensors import FIRST_ORDER, Name, Tensor, identify, named
+from derive.engine.tensors import FIRST_ORDER, Name, Tensor, identify, named, tensor
 from derive.engine.through import Response
-from derive.engine.trees import STREAM
+from derive.engine.trees import STREAM, H
 from derive.engine.variances import unbound
 from derive.errors import InputError
+from derive.gaussian.brackets import Bracket, inside, normal_form
 
 from .hermite import Orders
-from .meeting import met
 
 MEETING: dict[Name | str, tuple[tuple[Pair, ...], ...]] = {
     named("G1"): (((1, 2),),),
@@ -114,7 +122,7 @@ def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
         atoms = [*(atom for atom, _ in term.atoms), term.test]
         found = map(functional_in, atoms)
         kinds |= {each[0] for each in found if each and each[0] != "Mean"}
-        names |= {identify(tensor)[0] for tensor in of_kind(atoms, Tensor)}
+        names |= {identify(each)[0] for each in of_kind(atoms, Tensor)}
     return names & set(SKIP_TENSORS), kinds
 
 
@@ -251,3 +259,60 @@ def bent_of(orders: Orders, activation: Activation) -> Bent | None:
     if activation.kinks and orders not in _BENT:
         raise InputError("activation", str(activation), "one without kinks")
     return _BENT[orders] if activation.kinks else None
+
+
+def met(terms: Expansion, to: Mapping[int, int]) -> Expansion:
+    """The terms with labels put in the place of others."""
+    total: Expansion = {}
+    for (mono, at), value in terms.items():
+        term: Expansion = {(UNIT, at): value}
+        for atom, exponent in mono:
+            brackets = [_bracket(each, to) for each in of_kind([atom], Bracket)] * exponent
+            factors = brackets or [{(power(_atom(atom, to), exponent), 0): Fraction(1)}]
+            term = multiply_all([term, *factors], at)
+        add(total, term)
+    return total
+
+
+def _bracket(bracket: Bracket, to: Mapping[int, int]) -> Expansion:
+    labels = bracket.samples
+    places = Counter(to.get(label, label) for label in labels)
+    apart = {label for label in labels if places[to.get(label, label)] == 1}
+    outer = tuple(sorted(to.get(label, label) for label in bracket.outer if label in apart))
+    total: Expansion = {}
+    for factors, count in inside(bracket, apart).items():
+        merged = tuple(sorted((to.get(label, label), order) for label, order in factors))
+        found = bracket._replace(factors=merged, outer=outer)
+        raised_once = max(order for _, order in merged) > 1
+        for each, value in (normal_form(found) if raised_once else {found: Fraction(1)}).items():
+            add(total, {(power(each, 1), 0): value * count})
+    return total
+
+
+def _atom(atom: Any, to: Mapping[int, int]) -> Any:
+    def merged(own: Tensor) -> Tensor:
+        return tensor(*own.relabelled(lambda each: to.get(each, each)))
+
+    def function(own: Response) -> Response:
+        return own._replace(limits=tuple((symbol, merged(each)) for symbol, each in own.limits))
+
+    return read(atom, tensor=merged, response=function, other=lambda own: _functional(own, to))
+
+
+def _functional(atom: Any, to: Mapping[int, int]) -> Any:
+    if not isinstance(atom, Moment):
+        return atom
+    if atom.tree != H or atom.kind in BRANCHES:
+        raise TypeError(f"{atom.kind} where samples meet: cumulants of dH are of others")
+    content = tuple(_local(each, to) for each in atom.content)
+    if atom.kind == "kappa":
+        return two(*content)
+    samples = tuple(to.get(each, each) for each in atom.samples)
+    ordered = tuple(sorted(samples)) if atom.kind in ("Own", "Apart") else samples
+    return atom._replace(content=content, samples=ordered)
+
+
+def _local(of: Local, to: Mapping[int, int]) -> Local:
+    tested = None if of.tested is None else tuple(sorted(to.get(each, each) for each in of.tested))
+    factors = tuple(sorted((to.get(sample, sample), order) for sample, order in of.factors))
+    return Local(tuple(sorted(to.get(each, each) for each in of.labels)), factors, tested)

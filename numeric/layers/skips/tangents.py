@@ -46,10 +46,9 @@ from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
 from ..resting import Degenerate
-from ..staged import StagedLayers
+from ..staged import StagedLayers, at_layer_1
 from ..stages import Stage
-from ..start import at_layer_1, means_of
-from ..steps import parameters_of, steps_of
+from ..steps import means_of, parameters_of, steps_of
 from ..vectors import Descent, Estimate, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .derived import Derived, Term, bent_of, closed, others, product_of
 from .functionals import (
