@@ -425,6 +425,7 @@ def apply(
     S: Array,
     X: Array,
     Z: Array,
+    W: Array,
     draws: NDArray[np.int64],
     factor: tuple[int, int, float],
     source: tuple[NDArray[np.uint64], int, int],
@@ -433,6 +434,8 @@ def apply(
 
     Arguments:
         S: X Xᵀ/n_in of each draw, (draws, vectors, vectors).
+        W: of a block of a Haar matrix on N what the normal numbers that its frame is made of do to
+            X instead, √(C_W) G R, (draws, vectors, N); (draws, vectors, 0) where that is not asked.
         draws: the networks' numbers, in the order of X.
         factor: (GAUSSIAN or HAAR, big, scale) of a `Step`.
         source: (key, layer, stream of the first column) of the random numbers.
@@ -448,6 +451,10 @@ def apply(
         rank = factorise(S[s], X[s], R, spare)
         fill_columns(G[:rank], drawn, draws[s], source)
         if kind == HAAR:
+            if W.shape[2]:
+                combine(R, rank, G, W[s])
+                for a in range(vectors):
+                    put_multiple(W[s, a], scale / math.sqrt(big), W[s, a])
             orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
         for k in range(rank):
             put_multiple(R[k], scale, R[k])

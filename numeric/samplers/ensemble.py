@@ -125,22 +125,24 @@ class Layers:
         )
 
     @cached_property
+    def stages(self) -> frozenset[Stage]:
+        """All that layers are made of, each once, but for a readout."""
+        distinct = self.net.schemes(self.depth, 1).distinct
+        return frozenset(stage for scheme in distinct for stage in scheme.stages)
+
+    @cached_property
     def needs(self) -> dict[str, str]:
         """The features that a sampler must support, and where the network has them: all but one
         matrix of a law that rotations keep, between two activations."""
-        schemes = self.net.schemes(self.depth, 1).distinct
-        stages = {stage for scheme in schemes for stage in scheme.stages}
-        stages.update(self.net.read_at(self.depth, self.depth))
-        found = {}
-        if any(replace(stage, masks=()) not in (DENSE, STEM) for stage in stages):
-            found[STAGES] = f"the layer {self.net.layer}"
-        if any(stage.masks for stage in stages):
-            found[MASKS] = "layers with dropout"
-        if any(stage.batch for stage in stages):
-            found[BATCHES] = f"the layer {self.net.layer}"
-        if self.net.group != "O":
-            found[PERMUTATIONS] = f"the weights {self.net.weights}"
-        return found
+        stages = self.stages.union(self.net.read_at(self.depth, self.depth))
+        own = f"the layer {self.net.layer}"
+        features = (
+            (STAGES, own, any(replace(stage, masks=()) not in (DENSE, STEM) for stage in stages)),
+            (MASKS, "layers with dropout", any(stage.masks for stage in stages)),
+            (BATCHES, own, any(stage.batch for stage in stages)),
+            (PERMUTATIONS, f"the weights {self.net.weights}", self.net.group != "O"),
+        )
+        return {need: where for need, where, has_it in features if has_it}
 
     def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
         try:

@@ -97,6 +97,8 @@ def fits(ensemble: Ensemble, plan: Plan) -> bool:
 @cache(entries=64)
 def fit(layers: Layers, plan: Plan) -> bool:
     """The same of layers."""
+    if layers.needs:
+        return False
     steps = [step for steps in layers.steps for step in steps]
     widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
     return (

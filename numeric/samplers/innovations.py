@@ -45,21 +45,7 @@ from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
 from ..estimators.sums import moment
-from ..random.lazy import (
-    COLUMN,
-    GAUSSIAN,
-    HAAR,
-    PARTS,
-    add_multiple,
-    combine,
-    factorise,
-    fill_columns,
-    gram,
-    orthogonal,
-    put_multiple,
-    sum_of,
-)
-from ..random.philox import padded
+from ..random.lazy import COLUMN, GAUSSIAN, HAAR, PARTS, add_multiple, gram, put_multiple, sum_of
 from . import probing
 from .base import Sampler, evaluated_once
 from .ensemble import Ensemble, Layers
@@ -179,7 +165,7 @@ class InnovationSampler(ProbeSampler):
             Z = np.empty((draws.size, m, step.size))
             W = np.empty((draws.size, m, step.big if frame else 0))
             factor = step.kind, step.big, step.scale
-            kernels().apply_both(S, X, Z, W, draws, factor, (*source, COLUMN))
+            probing.kernels().apply(S, X, Z, W, draws, factor, (*source, COLUMN))
             Y = W[:, :, : step.size].copy() if frame else Z
             if C_b:
                 probing.kernels().add_bias(C_b, Z, m, draws, source)
@@ -194,38 +180,6 @@ class InnovationSampler(ProbeSampler):
             given = averages(K + C_b), of_w
             kernels().innovate((Y, W), pairs, given, slopes, (moved, own))
             X = Z
-
-
-@driver
-def apply_both(
-    S: Array,
-    X: Array,
-    Z: Array,
-    W: Array,
-    draws: NDArray[np.int64],
-    factor: tuple[int, int, float],
-    source: tuple[NDArray[np.uint64], int, int],
-) -> None:
-    """`lazy.apply`, and of a block of a Haar matrix on N also W (draws, vectors, N): what the
-    normal numbers that its frame is made of do to X instead, √(C_W) G R."""
-    kind, big, scale = factor
-    _, vectors, n_in = X.shape
-    drawn = big if kind == HAAR else Z.shape[2]
-    scale *= math.sqrt(n_in)
-    G, square = np.empty((vectors, padded(drawn))), (vectors, vectors)
-    R, U, rows = np.empty(square), np.empty(square), np.empty(square)
-    spare = (np.empty((vectors, n_in)), np.empty((vectors, n_in)), np.empty((2, vectors)))
-    for s in range(draws.size):
-        rank = factorise(S[s], X[s], R, spare)
-        fill_columns(G[:rank], drawn, draws[s], source)
-        if kind == HAAR:
-            combine(R, rank, G, W[s])
-            for a in range(vectors):
-                put_multiple(W[s, a], scale / math.sqrt(big), W[s, a])
-            orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
-        for k in range(rank):
-            put_multiple(R[k], scale, R[k])
-        combine(R, rank, G, Z[s])
 
 
 @driver
@@ -323,9 +277,9 @@ def control(
 
 @cache
 def kernels() -> ModuleType:
-    """`apply_both`, `innovate`, `carry` and `control`, compiled."""
-    doc = "Preactivations beside those behind Gaussian weights, and their innovations."
-    entries = apply_both, innovate, carry, control
+    """`innovate`, `carry` and `control`, compiled."""
+    doc = "What each layer adds to products of two inputs, neuron by neuron."
+    entries = innovate, carry, control
     return load_kernels("innovations", doc, entries, parts=PARTS)
 
 

@@ -185,8 +185,7 @@ def _has_kernels(stages: Sequence[Stage]) -> bool:
         return False
     read = _attended(stages)
     return all(
-        not (stage.arguments or stage.masks or stage.batch or stage.relates_positions)
-        and not stage.has_centres
+        not (stage.arguments or stage.relates_positions or stage.has_centres)
         and len(stage.scores) < 2
         and not {kind.space for kind in stage.attends_to} & dict(stage.ratios).keys()
         and all(mean.sets == 1 for mean in stage.means)

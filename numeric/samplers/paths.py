@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from types import ModuleType
 from typing import ClassVar
 
@@ -35,10 +34,6 @@ MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
 
 A product of H H with two inputs has some hundred coefficients, of H H H or ddH some thousands.
 """
-
-
-_SWEEPS = {1: 0, 2: 2, 3: 7, 4: 7}
-"""Of Jacobi's rotations over all pairs of m vectors: of two the first leaves rounding alone."""
 
 
 def within(layers: Layers, inputs: int) -> bool:
@@ -237,28 +232,14 @@ def _arranged(derivatives: Array, F: Array) -> Array:
 
 def _turned(within: Array, basis: Array) -> Array:
     """The lengths λ (draws, m) of M ŝ_a, once the basis ŝ (draws, m, n) is turned to have them
-    orthogonal: M ŝ_a, (draws, m, r), from before.
-
-    Jacobi's rotations of the rows of the triangle of M ŝ_a, which converge quadratically.
+    orthogonal: M ŝ_a, (draws, m, r), from before. They are the singular values of their triangle.
     """
     count, m, _ = within.shape
     axes, T = np.broadcast_to(np.eye(m), (count, m, m)).copy(), np.zeros((count, m, m))
     kernels().advance(_arranged(within[:, None], np.zeros_like(within)), 1, axes, T)
-    for _ in range(_SWEEPS[m]):
-        for a, b in combinations(range(m), 2):
-            difference = 0.5 * ((T[:, b] ** 2).sum(axis=1) - (T[:, a] ** 2).sum(axis=1))
-            product = (T[:, a] * T[:, b]).sum(axis=1)
-            square = np.abs(difference) + np.hypot(difference, product)
-            tangent = np.copysign(1.0, difference) * product / np.where(square > 0.0, square, 1.0)
-            cosine = 1.0 / np.hypot(1.0, tangent)
-            for rows in (T, basis):
-                c, s = cosine[:, None], (cosine * tangent)[:, None]
-                rows[:, a], rows[:, b] = (
-                    c * rows[:, a] - s * rows[:, b],
-                    s * rows[:, a] + c * rows[:, b],
-                )
-    lengths: Array = np.sqrt((T**2).sum(axis=2))
-    return lengths
+    turns, lengths, _ = np.linalg.svd(T)
+    basis[:] = np.einsum("dab,dan->dbn", turns, basis)
+    return np.asarray(lengths)
 
 
 def _law(steps: tuple[Step, ...]) -> path_averages.Law:

@@ -104,7 +104,8 @@ def weighted(
             if X.shape[1] == 1:
                 kernels().apply_alone(S * X.shape[2], Z, draws, factor, stream)
             else:
-                kernels().apply(S, X, Z, draws, factor, stream)
+                nothing = np.empty((*X.shape[:2], 0))
+                kernels().apply(S, X, Z, nothing, draws, factor, stream)
         X = Z
     return X
 

@@ -32,7 +32,7 @@ from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from .base import evaluated
-from .ensemble import BATCHES, MASKS, PERMUTATIONS, Ensemble, number_at
+from .ensemble import STAGES, Ensemble, number_at
 from .forward import WIDEST, grouped
 from .forward_kernels import LANES, room_of_words
 from .stage_kernels import PARTS
@@ -45,15 +45,16 @@ _PIECE = 1 << 22
 
 def fits(ensemble: Ensemble, plan: Plan) -> bool:
     """True for one input and preactivations alone, in equal layers that are not too wide."""
-    needs = {PERMUTATIONS, BATCHES, MASKS} & ensemble.layers.needs.keys()
-    alone = plan.samples == 1 and plan.fields == {Z}
+    needs = ensemble.layers.needs.keys()
+    if plan.samples > 1 or plan.fields != {Z} or needs != {STAGES}:
+        return False
     stages = {ensemble.stages_at(layer) for layer in range(2, ensemble.depth + 1)}
     several = not isinstance(ensemble.net.activation, Activation) or any(
         stage.relates_positions or stage.scores or stage.sets > 1 or stage.is_bound
         for each in stages
         for stage in each
     )
-    if needs or not alone or several or len(stages) > 1:
+    if several or len(stages) > 1:
         return False
     factors = tables_of(ensemble).factors[0]
     widest = max(*ensemble.widths, *factors[:, 1], *factors[:, 2])

@@ -102,12 +102,12 @@ _WIDEST = 1 << 15
 
 def fits(ensemble: Ensemble, plan: Plan) -> bool:
     """True for preactivations alone behind matrices that read one position each, or none."""
+    if plan.fields != {Z} or ensemble.layers.needs.keys() != {STAGES}:
+        return False
     layers = range(1, ensemble.depth + 1)
     stages = [ensemble.stages_at(layer) for layer in layers]
     if (
-        plan.fields != {Z}
-        or ensemble.layers.needs.keys() != {STAGES}
-        or not isinstance(ensemble.net.activation, Activation)
+        not isinstance(ensemble.net.activation, Activation)
         or {len(ensemble.inputs)} != {*ensemble.data.samples, plan.samples}
         or not all(len(each) == 1 and _is_plain(each[0]) for each in stages)
         or any(ensemble.read_at(layer) != stages[layer - 1] for layer in layers)

@@ -203,15 +203,15 @@ def _kept_network(net: Network) -> dict[str, str]:
 
 
 def _network(net: Network) -> dict[str, str]:
-    first = {} if net.first_weights is None else {"first_weights": str(net.first_weights)}
     sigma = net.activation
-    return {
-        "network": str(net),
-        "activation": net.activation.name,
-        **({"activation_expr": str(sigma.expr)} if isinstance(sigma, Activation) else {}),
-        "weights": str(net.weights),
-        **first,
+    about = {
+        "network": net,
+        "activation": sigma.name,
+        "activation_expr": sigma.expr if isinstance(sigma, Activation) else None,
+        "weights": net.weights,
+        "first_weights": net.first_weights,
     }
+    return {name: str(each) for name, each in about.items() if each is not None}
 
 
 def _stored(value: int | float | str) -> int | float | str:

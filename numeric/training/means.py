@@ -16,7 +16,7 @@ are applied to (`estimators.controls`): no mean is changed. Derived here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -34,8 +34,8 @@ from ..layers import positions
 from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
 from ..samplers.base import Sampler
-from ..samplers.ensemble import Ensemble, checked_ensemble
-from ..samplers.paths import MOST_EDGES, PathSampler, kernels
+from ..samplers.ensemble import Ensemble
+from ..samplers.paths import PathSampler, kernels
 from ..simulations import make_sampler
 
 BATCHES = 256
@@ -67,52 +67,18 @@ class Known(NamedTuple):
 
 def known(ensemble: Ensemble, draws: int) -> Known:
     """From so many networks, 2 or more, or a few more: in as many parts, or `BATCHES`."""
-    m, batches = ensemble.data.measured, min(BATCHES, max(2, draws))
-    each = -(-draws // batches)
-    groups, seeds = _groups(ensemble), np.random.SeedSequence([ensemble.seed, BATCHES])
-    totals, counts = np.zeros((len(_NAMES), batches, m, m)), np.zeros((m, m))
-    for group, seed in zip(groups, seeds.generate_state(len(groups), np.uint64), strict=True):
-        own = _of_inputs(ensemble, group, int(seed))
-        rows, columns = np.ix_(*[_samples(ensemble, group)] * 2)
-        counts[rows, columns] += 1
-        totals[:, :, rows, columns] += _estimates(_sampler(own), batches, each)
-    return Known(*totals / counts)
+    batches = min(BATCHES, max(2, draws))
+    (seed,) = np.random.SeedSequence([ensemble.seed, BATCHES]).generate_state(1, np.uint64)
+    others = replace(ensemble, seed=int(seed))
+    return Known(*_estimates(_sampler(others), batches, -(-draws // batches)))
 
 
 def seconds(ensemble: Ensemble) -> float:
-    """Of a network, roughly, all groups of inputs together."""
-    found = 0.0
-    for group in _groups(ensemble):
-        pairs = len(_samples(ensemble, group)) ** 2 * ensemble.depth
-        sampler = _sampler(_of_inputs(ensemble, group, ensemble.seed))
-        whole = sampler.label == "explicit"
-        per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
-        found += _SECONDS + per_neuron * ensemble.width * pairs
-    return found
-
-
-def _of_inputs(ensemble: Ensemble, group: list[int], seed: int) -> Ensemble:
-    """The same networks on some of the inputs."""
-    given = ensemble.data.by_input[group]
-    return checked_ensemble(ensemble.net, given, ensemble.width, ensemble.depth, seed)
-
-
-def _samples(ensemble: Ensemble, group: list[int]) -> NDArray[np.intp]:
-    """The quantities that are measured of these inputs."""
-    m = ensemble.data.measured
-    return np.arange(m).reshape(len(ensemble.data.by_input), -1)[group].ravel()
-
-
-def _groups(ensemble: Ensemble) -> list[list[int]]:
-    """Inputs that go down the layers together: every pair of all is in some; all of them, where
-    forward paths are not enough."""
-    count, measured, most = len(ensemble.data.by_input), ensemble.data.measured, max(MOST_EDGES)
-    half = max(1, most // 2 * count // measured)
-    parts = [list(range(k, min(k + half, count))) for k in range(0, count, half)]
-    groups = [one + other for one, other in combinations(parts, 2)]
-    if measured > most and groups and _bears(_sampler(_of_inputs(ensemble, groups[0], 0))):
-        return groups
-    return [list(range(count))]
+    """Of a network, roughly."""
+    pairs = ensemble.data.measured**2 * ensemble.depth
+    whole = _sampler(ensemble).label == "explicit"
+    per_neuron = _WHOLE_SECONDS * ensemble.width if whole else _ENTRY_SECONDS
+    return _SECONDS + per_neuron * ensemble.width * pairs
 
 
 def _sampler(ensemble: Ensemble) -> Sampler:

@@ -16,7 +16,7 @@ from derive.weights import WeightEnsemble
 from numeric.arrays import Array
 from numeric.random import COLUMN, GAUSSIAN, HAAR, lazy
 from numeric.samplers import Arithmetic, Parts, ProbeSampler
-from numeric.samplers.innovations import kernels
+from numeric.samplers.probing import kernels
 from numeric.samplers.stage_tables import _NUMBER, Place
 from numeric.samplers.staged import State, _Vectors
 
@@ -70,7 +70,7 @@ class InnovatingSampler(ProbeSampler):
         W = np.empty((*X.shape[:2], step.big if frame else 0))
         source = (self.ensemble.key, stream, COLUMN)
         factor = step.kind, step.big, step.scale
-        kernels().apply_both(S, X, Z, W, arithmetic.draws, factor, source)
+        kernels().apply(S, X, Z, W, arithmetic.draws, factor, source)
         if arithmetic.means is None:
             arithmetic.found[self._key(stream)] = float(weights.C_W) * S.mean(axis=0)
         else:
