@@ -532,6 +532,16 @@ def atoms_of(term: sympy.Expr) -> tuple[Fraction, Monomial]:
     return Fraction(int(number.p), int(number.q)), mono
 
 
+def in_atoms(value: sympy.Expr, at: int = 0) -> Expansion:
+    """value · n^{−at} by `atoms_of` its terms; an irrational number is rounded (`fraction`)."""
+    found: Expansion = {}
+    for term in sympy.Add.make_args(sympy.expand(value)):
+        number = term.is_number and not term.is_Rational
+        scale, mono = (fraction(term), UNIT) if number else atoms_of(term)
+        add(found, {(mono, at): scale})
+    return found
+
+
 def larger(n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
     """The larger of two widths; an error where the two symbols cannot be compared."""
     excess = sympy.simplify(n_in - n_out)
