@@ -32,7 +32,8 @@ from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
 from ..work.caches import cache
-from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed, Term
+from .through import Summand
+from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
@@ -52,9 +53,9 @@ class Own(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One product on the right: a `Term` over the places of the left, and the own fields in it."""
+    """A product on the right: a `Summand` over the places of the left, and the own fields in it."""
 
-    term: Term
+    term: Summand
     own: tuple[Own, ...]
 
 
@@ -134,7 +135,7 @@ class Equation:
         """The permutations of the indices that keep the equation, and so the field."""
         return _symmetries(self)
 
-    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Summand, ...]:
         """The right-hand side for these neural indices and samples."""
         return tuple(_placed(line, self, slots, samples) for line in self.lines)
 
@@ -152,7 +153,9 @@ def _factor_latex(match: re.Match[str]) -> str:
     return f"{head}{primes}_{{{indices}}}"
 
 
-def _placed(line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> Term:
+def _placed(
+    line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
+) -> Summand:
     term = line.term
     own = tuple(
         Placed(owner, each.neurons, tuple(samples[place] for place in each.samples))
@@ -160,9 +163,9 @@ def _placed(line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[
     )
     return term._replace(
         deltas=tuple((slots[a], slots[b]) for a, b in term.deltas),
-        biases=tuple(slots[a] for a in term.biases),
-        weights=tuple((slots[a], j) for a, j in term.weights),
-        factors=tuple((j, samples[place], order) for j, place, order in term.factors),
+        biases=tuple((slots[a], kind) for a, kind in term.biases),
+        weights=tuple((matrix, slots[a], j) for matrix, a, j in term.weights),
+        factors=tuple((j, samples[place], order, of) for j, place, order, of in term.factors),
         fields=own
         + tuple(
             placed._replace(samples=tuple(samples[place] for place in placed.samples))
@@ -194,7 +197,9 @@ def _powers(order: tuple[int, ...]) -> list[tuple[int, ...]]:
     return group
 
 
-def _normal_form(term: Term, owner: Equation, turns: list[tuple[int, ...]]) -> tuple[object, ...]:
+def _normal_form(
+    term: Summand, owner: Equation, turns: list[tuple[int, ...]]
+) -> tuple[object, ...]:
     """The least spelling of a term over the names of its summed neurons."""
 
     def placed(each: Placed, number: tuple[int, ...]) -> tuple[object, ...]:
@@ -206,14 +211,14 @@ def _normal_form(term: Term, owner: Equation, turns: list[tuple[int, ...]]) -> t
         (
             term.coefficient,
             sorted(term.parameters),
-            term.fan_in,
+            term.means,
             sorted(ordered(a, b) for a, b in term.deltas),
             sorted(term.biases),
-            sorted((slot, number[j]) for slot, j in term.weights),
-            sorted((number[j], sample, order) for j, sample, order in term.factors),
+            sorted((slot, number[j]) for _, slot, j in term.weights),
+            sorted((number[j], sample, order) for j, sample, order, _ in term.factors),
             sorted(placed(each, number) for each in term.fields),
         )
-        for number in permutations(range(term.neurons))
+        for number in permutations(range(len(term.neurons)))
     )
 
 
@@ -298,7 +303,7 @@ class _Product:
     def line(self) -> Line:
         """The product as a `Line`; raises InputError where it is not invariant."""
         deltas, biases, weights = [], [], []
-        factors: list[tuple[int, int, int]] = []
+        factors: list[tuple[int, int, int, Kind]] = []
         fields: list[Placed] = []
         own: list[Own] = []
         for token in self.tokens:
@@ -309,15 +314,15 @@ class _Product:
                 self.scale(token)
             elif kind == "W":
                 row, column = self.indices(token, 2)
-                weights.append((self.place(row), self.number(column)))
+                weights.append((0, self.place(row), self.number(column)))
             elif kind == "b":
-                biases.append(self.place(*self.indices(token, 1)))
+                biases.append((self.place(*self.indices(token, 1)), STREAM))
             elif kind == "delta":
                 a, b = self.indices(token, 2)
                 deltas.append((self.place(a), self.place(b)))
             elif kind == "s":
                 (node,) = self.nodes(token, 1)
-                factors.append((*node, len(token["primes"])))
+                factors.append((*node, len(token["primes"]), STREAM))
             elif kind == self.name:
                 own.append(Own(*zip(*self.nodes(token, len(self.places)), strict=True)))
             elif kind in self.known:
@@ -331,25 +336,28 @@ class _Product:
                     f"W, b, delta, s, {self.name} or one of {', '.join(self.known)}",
                 )
         self.check(deltas, biases, weights)
-        term = Term(
+        term = Summand(
             self.parameters,
-            self.fan_in,
+            (STREAM.space,) * self.fan_in,
             tuple(deltas),
             tuple(biases),
             tuple(weights),
             tuple(factors),
             tuple(fields),
-            len(self.neuron),
-            self.coefficient,
+            neurons=(STREAM.space,) * len(self.neuron),
+            coefficient=self.coefficient,
         )
         return Line(term, tuple(own))
 
     def check(
-        self, deltas: list[tuple[int, int]], biases: list[int], weights: list[tuple[int, int]]
+        self,
+        deltas: list[tuple[int, int]],
+        biases: list[tuple[int, Kind]],
+        weights: list[tuple[int, int, int]],
     ) -> None:
         """Every index of the left once, and a sum over every neuron through the weights or 1/n."""
         seen = [place for pair in deltas for place in pair]
-        seen += [*biases, *(place for place, _ in weights)]
+        seen += [*(place for place, _ in biases), *(place for _, place, _ in weights)]
         if sorted(seen) != sorted(self.places.values()):
             wanted = f"each of {', '.join(self.places)} once, in W, b or delta, in every product"
             raise InputError("text", " ".join(token[0].strip() for token in self.tokens), wanted)

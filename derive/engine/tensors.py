@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing, relabelled
 from ..errors import InputError, as_integer, did_you_mean
-from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
+from ..groups.pairings import MOST_POINTS, Blocks, ordered, partitions
 from ..work.caches import cache
 from .meaning import meaning, normalisation
 from .trees import (
@@ -71,15 +71,11 @@ def tensor(
     """
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     alike = fields[0].nodes == 1 and fields.count(fields[0]) == len(fields)
-    if alike and len(pairing) * 2 < len(samples):
+    if alike:
         blocks = sorted((len(block), sorted(samples[slot] for slot in block)) for block in pairing)
         ends = [0, *accumulate(size for size, _ in blocks)]
         own = tuple(tuple(range(a, b)) for a, b in pairwise(ends))
         return Tensor(fields, order, own, tuple(s for _, labels in blocks for s in labels))
-    if alike:
-        pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
-        flat = tuple(label for pair in pairs for label in pair)
-        return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
     slots, single = slots_of(fields), list[int]()
     first = fields[ranked[0]]
     if len(pairing) * 2 == len(samples) and first.nodes == 1:
