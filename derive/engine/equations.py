@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
-from typing import NamedTuple
 
 import sympy
 
@@ -45,20 +44,6 @@ NO_SKIP = (
 )
 
 
-class Own(NamedTuple):
-    """Where the equation's own field stands on the right."""
-
-    neurons: tuple[int, ...]
-    samples: tuple[int, ...]
-
-
-class Line(NamedTuple):
-    """A product on the right: a `Summand` over the places of the left, and the own fields in it."""
-
-    term: Summand
-    own: tuple[Own, ...]
-
-
 @dataclass(frozen=True)
 class Equation:
     """A field given by its forward equation.
@@ -78,9 +63,10 @@ class Equation:
     text: str
     at_inputs: InputValue = "zero"
     using: tuple[Equation, ...] = ()
-    name: str = field(init=False)
-    nodes: int = field(init=False)
-    lines: tuple[Line, ...] = field(init=False, repr=False)
+    name: str = field(init=False, compare=False)
+    nodes: int = field(init=False, compare=False)
+    terms: tuple[Summand, ...] = field(init=False, compare=False)
+    """The products on the right, over the places of the left."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -97,22 +83,24 @@ class Equation:
                 raise InputError("using", each.name, "only fields that occur in the equation")
         known: dict[str, AnyField] = {name: tree for tree, name in FIELD_NAMES.items()}
         known |= {equation.name: equation for equation in self.using}
-        name, nodes, lines = _parse(self.text, known)
+        name, indices, right = _parse(self.text, known)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "lines", lines)
-        values = ["zero", *["identity"] * (nodes == 2)]
-        if not isinstance(self.at_inputs, str) or self.at_inputs not in values:
+        object.__setattr__(self, "nodes", len(indices))
+        places = {index: place for place, index in enumerate(indices)}
+        products = (_Product(part, sign, self, places, known) for sign, part in _split(right))
+        object.__setattr__(self, "terms", tuple(each.term() for each in products))
+        given, values = self.at_inputs, ["zero", *["identity"] * (self.nodes == 2)]
+        if not isinstance(given, str) or given not in values:
             wanted = '"zero", or "identity" for a field with two indices'
-            raise InputError("at_inputs", self.at_inputs, wanted)
+            raise InputError("at_inputs", given, wanted)
 
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        at_inputs = "" if self.at_inputs == "zero" else f", at_inputs={self.at_inputs!r}"
-        using = f", using=({', '.join(map(repr, self.using))},)" if self.using else ""
-        return f"Equation({self.text!r}{at_inputs}{using})"
+        given = ((name, getattr(self, name)) for name in ("at_inputs", "using"))
+        changed = (f", {name}={each!r}" for name, each in given if each != getattr(Equation, name))
+        return f"Equation({self.text!r}{''.join(changed)})"
 
     def latex(self) -> str:
         """The forward equation in LaTeX."""
@@ -137,7 +125,7 @@ class Equation:
 
     def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Summand, ...]:
         """The right-hand side for these neural indices and samples."""
-        return tuple(_placed(line, self, slots, samples) for line in self.lines)
+        return tuple(_placed(term, slots, samples) for term in self.terms)
 
 
 _FACTOR = re.compile(r"([A-Za-z_]\w*)('*)(?:\[([^\]]*)\])?")
@@ -153,21 +141,13 @@ def _factor_latex(match: re.Match[str]) -> str:
     return f"{head}{primes}_{{{indices}}}"
 
 
-def _placed(
-    line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
-) -> Summand:
-    term = line.term
-    own = tuple(
-        Placed(owner, each.neurons, tuple(samples[place] for place in each.samples))
-        for each in line.own
-    )
+def _placed(term: Summand, slots: tuple[int, ...], samples: tuple[int, ...]) -> Summand:
     return term._replace(
         deltas=tuple((slots[a], slots[b]) for a, b in term.deltas),
         biases=tuple((slots[a], kind) for a, kind in term.biases),
         weights=tuple((matrix, slots[a], j) for matrix, a, j in term.weights),
         factors=tuple((j, samples[place], order, of) for j, place, order, of in term.factors),
-        fields=own
-        + tuple(
+        fields=tuple(
             placed._replace(samples=tuple(samples[place] for place in placed.samples))
             for placed in term.fields
         ),
@@ -228,7 +208,8 @@ _TOKEN = re.compile(
 )
 
 
-def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Line, ...]]:
+def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, list[str], str]:
+    """The name on the left, its indices, and the right-hand side."""
     left, equals, right = text.partition("=")
     match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*\[([\w\s,]+)\]\s*", left)
     if not equals or match is None:
@@ -238,9 +219,7 @@ def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Li
     if name in {*known, "W", "b", "s", "delta", "n"} or len(set(indices)) < len(indices):
         wanted = f"a new name on the left, other than {', '.join(known)}, and distinct indices"
         raise InputError("text", left.strip(), wanted)
-    places = {index: place for place, index in enumerate(indices)}
-    lines = tuple(_Product(part, sign, name, places, known).line() for sign, part in _split(right))
-    return name, len(indices), lines
+    return name, indices, right
 
 
 def _refuse_skips(right: str, indices: list[str]) -> None:
@@ -286,11 +265,11 @@ class _Product:
         self,
         tokens: list[re.Match[str]],
         sign: int,
-        name: str,
+        owner: Equation,
         places: Mapping[str, int],
         known: Mapping[str, AnyField],
     ) -> None:
-        self.tokens, self.name, self.places, self.known = tokens, name, places, known
+        self.tokens, self.places, self.known = tokens, places, {owner.name: owner, **known}
         self.coefficient, self.fan_in = Fraction(sign), 0
         self.parameters: Monomial = UNIT
         self.neuron: dict[str, int] = {}
@@ -300,12 +279,11 @@ class _Product:
                 row, column = self.indices(token, 2)
                 self.tied.setdefault(column, set()).add(self.place(row))
 
-    def line(self) -> Line:
-        """The product as a `Line`; raises InputError where it is not invariant."""
+    def term(self) -> Summand:
+        """The product; raises InputError where it is not invariant."""
         deltas, biases, weights = [], [], []
         factors: list[tuple[int, int, int, Kind]] = []
         fields: list[Placed] = []
-        own: list[Own] = []
         for token in self.tokens:
             kind = token["name"]
             if token["primes"] and (kind != "s" or token["inside"] is None):
@@ -323,8 +301,6 @@ class _Product:
             elif kind == "s":
                 (node,) = self.nodes(token, 1)
                 factors.append((*node, len(token["primes"]), STREAM))
-            elif kind == self.name:
-                own.append(Own(*zip(*self.nodes(token, len(self.places)), strict=True)))
             elif kind in self.known:
                 field = self.known[kind]
                 neurons, samples = zip(*self.nodes(token, field.nodes), strict=True)
@@ -333,10 +309,10 @@ class _Product:
                 raise InputError(
                     "text",
                     token[0].strip(),
-                    f"W, b, delta, s, {self.name} or one of {', '.join(self.known)}",
+                    f"W, b, delta, s, or one of {', '.join(self.known)}",
                 )
         self.check(deltas, biases, weights)
-        term = Summand(
+        return Summand(
             self.parameters,
             (STREAM.space,) * self.fan_in,
             tuple(deltas),
@@ -347,7 +323,6 @@ class _Product:
             neurons=(STREAM.space,) * len(self.neuron),
             coefficient=self.coefficient,
         )
-        return Line(term, tuple(own))
 
     def check(
         self,

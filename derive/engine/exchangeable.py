@@ -17,7 +17,7 @@ alone, so that each is averaged once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from fractions import Fraction
 from itertools import combinations, product
@@ -111,86 +111,75 @@ def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) ->
     assert order < 2, "order 1/n is all that is known of the layer below"
     total: Expansion = {}
     means = [_mean(each) for each in content]
-    apart = [k for k, each in enumerate(fields) if each.is_apart]
-    together = [k for k in range(len(fields)) if k not in apart]
-
-    def put(atom: Moment | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
-        """The product of an average at places, with these H in it, and of what else there is."""
+    if not any(each.is_apart for each in fields):
+        add(total, multiply_all([*means, *map(_theta, fields)], 1))
+    for atom, places, moved in _fluctuations(content, fields) if order > 0 else ():
         factors = [{(monomial([atom]), 1): Fraction(1)}]
         factors += [each for k, each in enumerate(means) if k not in places]
-        factors += [_theta(fields[k]) for k in range(len(fields)) if k not in moved]
+        factors += [_theta(each) for k, each in enumerate(fields) if k not in moved]
         add(total, multiply_all(factors, 1))
+    return {key: value for key, value in total.items() if key[1] <= order}
 
-    if not apart:
-        add(total, multiply_all([*means, *(_theta(each) for each in fields)], 1))
-    if order < 1 or len(apart) > 2:
-        return {key: value for key, value in total.items() if key[1] <= order}
+
+def _fluctuations(
+    content: Sequence[Local], fields: Sequence[Tangent]
+) -> Iterator[tuple[Moment | Tensor, Sequence[int], Sequence[int]]]:
+    """The averages that are of order 1/n: each with the places of its neurons and of its fields."""
+    apart = [k for k, each in enumerate(fields) if each.is_apart]
+    if apart:
+        for atom, places in _between(content, [fields[k] for k in apart]):
+            yield atom, places, apart
+        return
     live = [k for k, each in enumerate(content) if not each.is_one]
-    if not apart:
+    for k in live:
+        yield Moment("One", (content[k],)), [k], []
+    for j, k in combinations(live, 2):
+        yield two(content[j], content[k]), [j, k], []
+    for f, each in enumerate(fields):
+        (i, _), samples = each.neurons, tuple(sorted(each.samples))
+        yield Moment("Own", (content[i],), samples), [i], [f]
         for k in live:
-            put(Moment("One", (content[k],)), [k], [])
-        for j, k in combinations(live, 2):
-            put(two(content[j], content[k]), [j, k], [])
-        for f in together:
-            (i, _), samples = fields[f].neurons, tuple(sorted(fields[f].samples))
-            put(Moment("Own", (content[i],), samples), [i], [f])
-            for k in live:
-                if k != i:
-                    put(Moment("Apart", (content[k],), samples), [k], [f])
-        for f, g in combinations(together, 2):
-            one, other = fields[f], fields[g]
-            assert one.neurons != other.neurons, "a variance of H at one neuron"
-            put(_paired(one.samples + other.samples), [], [f, g])
-    elif any(fields[k].tree != H for k in apart):
-        if len(apart) == 1:
-            _put_grown(fields[apart[0]], content, apart, put)
-        else:
-            _put_together([fields[k] for k in apart], content, apart, put)
-    elif len(apart) == 1:
-        (i, j), samples, _ = fields[apart[0]]
-        put(Moment("Across", (content[i], content[j]), samples), [i, j], apart)
+            if k != i:
+                yield Moment("Apart", (content[k],), samples), [k], [f]
+    for f, g in combinations(range(len(fields)), 2):
+        one, other = fields[f], fields[g]
+        assert one.neurons != other.neurons, "a variance of H at one neuron"
+        yield _paired(one.samples + other.samples), [], [f, g]
+
+
+def _between(
+    content: Sequence[Local], trees: Sequence[Tangent]
+) -> Iterator[tuple[Moment, Sequence[int]]]:
+    """The average of trees at two neurons, with these; of others, of higher order, none.
+
+    dH_{j;ii} H_ij are of order n^{-1/2} each, as one weight W_ji stands in both; of dH and H at
+    other neurons one weight is alone, so that they are of order n^{-2}.
+    """
+    if len(trees) > 2:
+        return
+    large, small = sorted((trees[0], trees[-1]), key=lambda each: -each.tree.nodes)
+    neurons = sorted(set(large.neurons), key=large.neurons.index)
+    assert len(trees) > 1 or len(neurons) > 1, "a tree at one neuron"
+    if len(neurons) == 1:
+        return
+    i, j = neurons[:2]
+    both = content[i], content[j]
+    if len(trees) == 1 and large.tree == H:
+        yield Moment("Across", both, large.samples), neurons
+    elif len(trees) == 1:
+        if len(neurons) == 2 and 2 in map(large.neurons.count, neurons):
+            places = tuple(map(neurons.index, large.neurons))
+            yield Moment("Grown", both, large.samples, large.tree, places), neurons
+    elif large.tree == H:
+        if set(small.neurons) == set(neurons):
+            turned = small.samples[:: 1 if small.neurons == large.neurons else -1]
+            yield Moment("Square", both, large.samples + turned), neurons
     else:
-        one, other = (fields[k] for k in apart)
-        if other.neurons == one.neurons[::-1]:
-            other = Tangent(one.neurons, other.samples[::-1])
-        if one.neurons == other.neurons:
-            i, j = one.neurons
-            both = one.samples + other.samples
-            put(Moment("Square", (content[i], content[j]), both), [i, j], apart)
-    return total
-
-
-def _put_grown(
-    each: Tangent,
-    content: Sequence[Local],
-    apart: Sequence[int],
-    put: Callable[[Moment, Sequence[int], Sequence[int]], None],
-) -> None:
-    """A tree at two neurons, of which one has two nodes; others are of higher order."""
-    neurons = sorted(set(each.neurons), key=each.neurons.index)
-    assert len(neurons) > 1, "a tree at one neuron"
-    if len(neurons) == 2 and 2 in map(each.neurons.count, neurons):
-        i, j = neurons
-        places = tuple(map(neurons.index, each.neurons))
-        both = content[i], content[j]
-        put(Moment("Grown", both, each.samples, each.tree, places), neurons, apart)
-
-
-def _put_together(
-    trees: Sequence[Tangent],
-    content: Sequence[Local],
-    apart: Sequence[int],
-    put: Callable[[Moment, Sequence[int], Sequence[int]], None],
-) -> None:
-    """dH_{j;ii} H_ij, which are of order n^{-1/2} each, as one weight W_ji stands in both; of dH
-    and H at other neurons one weight is alone, so that they are of order n^{-2}."""
-    small, large = sorted(trees, key=lambda each: each.tree.nodes)
-    assert (small.tree, large.tree) == (H, DH), "two trees, or ddH and H"
-    (j, i, end), (a, b) = large.neurons, small.neurons
-    if i == end and {i, j} == {a, b}:
-        (at_j, *ends), of_h = large.samples, small.samples[:: 1 if a == i else -1]
-        samples = (at_j, *sorted(ends), *of_h)
-        put(Moment("Together", (content[j], content[i]), samples), [i, j], apart)
+        assert (small.tree, large.tree) == (H, DH), "two trees, or ddH and H"
+        if large.neurons == (i, j, j) and set(small.neurons) == {i, j}:
+            at_i, *ends = large.samples
+            of_h = small.samples[:: 1 if small.neurons[0] == j else -1]
+            yield Moment("Together", both, (at_i, *sorted(ends), *of_h)), neurons
 
 
 def _mean(of: Local) -> Expansion:

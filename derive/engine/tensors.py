@@ -11,7 +11,7 @@ stands for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
@@ -372,6 +372,13 @@ def add_name(found: dict[str, Name], name: Name) -> bool:
     return False
 
 
+def in_order(found: Mapping[str, Name]) -> tuple[Name, ...]:
+    """Tensors by their labels: the literature's first, others by length."""
+    known = [name for label, name in NAMES.items() if label in found]
+    others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
+    return (*known, *(found[label] for label in others))
+
+
 def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has.
 
@@ -381,7 +388,7 @@ def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Block
     _check_points(fields, total)
     found: dict[Tensor, Blocks] = {}
     for pairing in partitions(total, group):
-        found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
+        found.setdefault(tensor(tuple(fields), 0, pairing, (1,) * total), pairing)
     return tuple(found.values())
 
 
@@ -389,7 +396,3 @@ def _check_points(fields: Sequence[AnyField], total: int) -> None:
     if not fields or total % 2 or total > MOST_POINTS:
         wanted = f"an even number of indices, {MOST_POINTS} at most"
         raise InputError("fields", [str(field) for field in fields], wanted)
-
-
-def _unlabelled(fields: tuple[AnyField, ...], pairing: Blocks) -> Tensor:
-    return tensor(fields, 0, pairing, (1,) * sum(map(len, pairing)))

@@ -134,8 +134,7 @@ class Forward:
     @property
     def degree(self) -> int:
         """The most variables that one variable of the stage is a product of."""
-        terms = [term for _, equation in self.stage.equations for term in equation.right]
-        return max(1, *(sum(map(self._degree, term.factors)) for term in terms))
+        return max(1, *(sum(map(self._degree, term.factors)) for term in self.stage.terms))
 
     def _degree(self, factor: StageFactor) -> int:
         if not isinstance(factor, Function):

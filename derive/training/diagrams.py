@@ -40,6 +40,13 @@ class Factor(NamedTuple):
     name: Name
     labels: tuple[int, ...]
 
+    @classmethod
+    def of(
+        cls, fields: tuple[Field, ...], relative: int, pairing: Blocks, labels: tuple[int, ...]
+    ) -> Factor:
+        """The tensor of a cumulant of these fields, with the labels of their nodes."""
+        return cls(*identify(tensor(fields, relative, pairing, labels)))
+
 
 @dataclass(frozen=True)
 class Diagram:
@@ -150,9 +157,8 @@ def _with_pairings(
 
 
 def _factor(items: Sequence[_Item], relative: int, pairing: Blocks) -> Factor:
-    samples = tuple(a for item in items for a in item.labels)
-    fields = tuple(item.field for item in items)
-    return Factor(*identify(tensor(fields, relative, pairing, samples)))
+    labels = tuple(a for item in items for a in item.labels)
+    return Factor.of(tuple(item.field for item in items), relative, pairing, labels)
 
 
 _End = tuple[int, int]

@@ -22,7 +22,7 @@ import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb, isfinite, nan, prod
 from typing import Any, ClassVar, NamedTuple
@@ -32,7 +32,7 @@ import sympy
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, multiply, power
 from ..errors import InputError, as_integer, as_sequence
-from ..expressions import as_expression, as_text
+from ..expressions import as_expression
 from ..groups.pairings import Blocks, Partition, even_partitions
 from ..work.caches import cache
 from .rotations import NO_C_W, WeightEnsemble, in_atoms
@@ -108,12 +108,6 @@ class IndependentEntries(PermutationInvariant):
         return _cumulant(self, as_integer("k", k, 1))
 
     @property
-    def free_symbols(self) -> set[sympy.Symbol]:
-        """The symbols among the ensemble's parameters and those of its law."""
-        values = (getattr(self, each.name) for each in fields(self))
-        return set().union(*(getattr(value, "free_symbols", ()) for value in values))
-
-    @property
     def is_symmetric(self) -> bool:
         """True if x and −x have one law, so far as cumulants that are known tell."""
         return True
@@ -185,10 +179,6 @@ class IndependentEntries(PermutationInvariant):
         counts = Counter(zip(*given, strict=True)).values()
         moments = (scale ** sympy.Rational(m, 2) * self.standard_moment(m) for m in counts)
         return sympy.simplify(prod(moments, start=sympy.Integer(1)))
-
-    def __str__(self) -> str:
-        values = (f"{each.name}={as_text(getattr(self, each.name))}" for each in fields(self))
-        return f"{type(self).__name__}({', '.join(values)})"
 
 
 @cache

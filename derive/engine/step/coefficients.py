@@ -86,7 +86,12 @@ def _derived(
     over sets: there K K/n of two neurons of one set, of which each has n/sets, is as without sets.
     """
     if alone := stage.sets != 1 and power > 0:
-        _check_sets(fields, power)
+        if power > 1:
+            wanted = (
+                "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond "
+            )
+            wanted += "it cumulants of one set and of several differ"
+            raise InputError("fields", ", ".join(map(str, fields)), wanted)
         kinds = (field.kind(node) for field in fields for node in range(field.nodes))
         alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
     if alone:
@@ -127,13 +132,6 @@ def _derived(
     if alone:
         found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
     return found
-
-
-def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
-    if power > 1:
-        wanted = "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond it "
-        wanted += "cumulants of one set and of several differ"
-        raise InputError("fields", ", ".join(map(str, fields)), wanted)
 
 
 def _in_one_set(mono: Monomial) -> Monomial:

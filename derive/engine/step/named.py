@@ -23,6 +23,7 @@ from ..tensors import (
     add_name,
     canonical,
     fields_by_name,
+    in_order,
     named,
     target,
 )
@@ -194,7 +195,7 @@ def closures(
                 pending.extend((before, need) for need in made.needs)
                 for need in made.needs:
                     asker.setdefault(need, asker[name])
-    return tuple(tuple(map(_in_order, part)) for part in found)
+    return tuple(tuple(map(in_order, part)) for part in found)
 
 
 def read_through(
@@ -206,12 +207,6 @@ def read_through(
         needs = {need for name in found[0] for need in through(name, scheme, stage).needs}
         found.insert(0, tuple(sorted(needs)))
     return found[0], tuple(found[1:])
-
-
-def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:
-    known = [name for label, name in NAMES.items() if label in found]
-    others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
-    return (*known, *(found[label] for label in others))
 
 
 def _check_factors(made: Step, most: int, asker: Name) -> None:
