@@ -21,7 +21,8 @@ from derivations.day_kahn_roberts.by_definition import Index, SmallNetwork
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.arithmetic.polynomials import Atom
-from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Placed, forward
+from derive.engine.through import Summand
 
 HALF, THIRD = sympy.Rational(1, 2), sympy.Rational(1, 3)
 
@@ -52,7 +53,7 @@ QUADRATIC = CUBIC[:3]
 
 
 def evaluate_forward(
-    terms: Sequence[Term], network: SmallNetwork, neurons: Sequence[int]
+    terms: Sequence[Summand], network: SmallNetwork, neurons: Sequence[int]
 ) -> sympy.Expr:
     """A forward equation's right-hand side at layer 2, with the fields of layer 1 by definition."""
     W, b = network.weights[1], network.biases[1]
@@ -66,17 +67,17 @@ def evaluate_forward(
         at = [(below[j], sample) for j, sample in zip(placed.neurons, placed.samples, strict=True)]
         return network.field(placed.field, 1, at)
 
-    def value(term: Term, below: Sequence[int]) -> sympy.Expr:
-        parts = [sympy.Integer(W.cols) ** -term.fan_in]
+    def value(term: Summand, below: Sequence[int]) -> sympy.Expr:
+        parts = [sympy.Integer(W.cols) ** -len(term.means)]
         parts += [rates[atom] ** power for atom, power in term.parameters]
         parts += [sympy.Integer(neurons[a] == neurons[c]) for a, c in term.deltas]
-        parts += [b[neurons[slot]] for slot in term.biases]
-        parts += [W[neurons[slot], below[j]] for slot, j in term.weights]
+        parts += [b[neurons[slot]] for slot, _ in term.biases]
+        parts += [W[neurons[slot], below[j]] for _, slot, j in term.weights]
         parts += [
             network.activation.derivative(order).subs(
                 activations.z, network.derivative(1, (below[j], sample), ())
             )
-            for j, sample, order in term.factors
+            for j, sample, order, _ in term.factors
         ]
         parts += [below_by_definition(placed, below) for placed in term.fields]
         return prod(parts, start=sympy.S.One)
@@ -85,7 +86,7 @@ def evaluate_forward(
         *(
             value(term, below)
             for term in terms
-            for below in product(range(W.cols), repeat=term.neurons)
+            for below in product(range(W.cols), repeat=len(term.neurons))
         )
     )
 
@@ -165,7 +166,7 @@ def slopes() -> Verdict:
     network = small_network(CUBIC)
     derived = forward(H, (0, 1), (0, 1))
     printed = [
-        term._replace(factors=tuple((j, sample, 0) for j, sample, _ in term.factors))
+        term._replace(factors=tuple((j, sample, 0, of) for j, sample, _, of in term.factors))
         for term in derived
     ]
     right, wrong = (evaluate_forward(terms, network, (0, 1)) for terms in (derived, printed))

@@ -30,7 +30,7 @@ import sympy
 from derivations.files import write_text
 from derive.arithmetic.polynomials import Expansion, Monomial, add, monomial, multiply
 from derive.engine import cumulants
-from derive.engine.fields import Field, Term
+from derive.engine.fields import Field
 from derive.engine.tensors import Tensor, spell, tensor
 from derive.engine.through import Summand
 from derive.errors import InputError
@@ -58,7 +58,7 @@ class Diagram:
     """
 
     recursion: Recursion
-    parts: tuple[Term, ...]
+    parts: tuple[Summand, ...]
     neurons: tuple[Slots, ...]
     tensors: Legs
     terms: Expansion
@@ -73,9 +73,9 @@ class Diagram:
         """The slots at each summed neuron before any two are told to coincide."""
         return tuple(
             sorted(
-                tuple(sorted(slot for j, slot, _ in part.factors if j == neuron))
+                tuple(sorted(slot for j, slot, *_ in part.factors if j == neuron))
                 for part in self.parts
-                for neuron in range(part.neurons)
+                for neuron in range(len(part.neurons))
             )
         )
 
@@ -103,7 +103,7 @@ class Diagram:
     @property
     def brackets(self) -> tuple[str, ...]:
         """σ's at each of `neurons`, before any derivative by z."""
-        orders = {slot: order for part in self.parts for _, slot, order in part.factors}
+        orders = {slot: order for part in self.parts for _, slot, order, _ in part.factors}
         return tuple(
             str(Average(sorted((self.labels[slot], orders[slot]) for slot in slots)))
             for slots in self.neurons
@@ -189,10 +189,10 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
         pairing=target.pairing,
         corrections=recursion.corrections,
     )[target.pairing]
-    found: dict[tuple[tuple[Term, ...], tuple[Slots, ...], Legs], Expansion] = {}
+    found: dict[tuple[tuple[Summand, ...], tuple[Slots, ...], Legs], Expansion] = {}
     for (mono, at), value in marked.items():
-        parts = tuple(atom for atom, _ in mono if isinstance(atom, Term))
-        terms: Monomial = frozenset(item for item in mono if not isinstance(item[0], Term))
+        parts = tuple(atom for atom, _ in mono if isinstance(atom, Summand))
+        terms: Monomial = frozenset(item for item in mono if not isinstance(item[0], Summand))
         if at == power and (terms, 0) in labelled.terms:
             key = (_sorted(parts), _neurons(terms), _tensors(terms))
             add(found.setdefault(key, {}), {(terms, 0): value})
@@ -211,10 +211,10 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
 def _marking(average: cumulants.Average, whole: Summand, order: int) -> Expansion:
     """The average over the layer below, times the term itself as one more atom."""
     averaged = average.neurons(whole, order)
-    return multiply(averaged, {(monomial([whole.term()]), 0): Fraction(1)}, order)
+    return multiply(averaged, {(monomial([whole]), 0): Fraction(1)}, order)
 
 
-def _sorted(parts: Sequence[Term]) -> tuple[Term, ...]:
+def _sorted(parts: Sequence[Summand]) -> tuple[Summand, ...]:
     return tuple(sorted(parts, key=lambda part: (part.factors, part.deltas, part.biases)))
 
 

@@ -9,7 +9,7 @@ log ℓ and any real exponents, `polynomials.Expansion` monomials of the engine'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 Series: TypeAlias = "list[Any]"
@@ -19,6 +19,21 @@ def multiply(a: Sequence[Any], b: Sequence[Any]) -> Series:
     """a·b through the shorter one's order."""
     order = min(len(a), len(b))
     return [sum((a[j] * b[k - j] for j in range(1, k + 1)), a[0] * b[k]) for k in range(order)]
+
+
+def quotient(
+    a: Sequence[Any], b: Sequence[Any], terms: int, tidy: Callable[[Any], Any] = lambda value: value
+) -> Series:
+    """So many terms of a/b, b_0 ≠ 0, by long division; what a and b do not have is 0.
+
+    Arguments:
+        tidy: brings each coefficient to a normal form.
+    """
+    out: Series = []
+    for k in range(terms):
+        known = sum(b[j] * out[k - j] for j in range(1, min(k, len(b) - 1) + 1))
+        out.append(tidy(((a[k] if k < len(a) else 0) - known) / b[0]))
+    return out
 
 
 def power(a: Sequence[Any], exponent: Any) -> Series:

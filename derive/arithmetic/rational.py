@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cmp_to_key
 from math import prod
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from flint import fmpq, fmpz_poly
 
 from ..errors import InputError
 from ..work.caches import cache
+from . import powerseries
 
 
 def linear_product(exponents: Mapping[int, int]) -> fmpz_poly:
@@ -78,6 +80,16 @@ class RationalFunction:
                 "n", n, f"a dimension where {lowest.expr(sympy.Symbol('n'))} is finite"
             )
         return fmpq(lowest.numerator(n), bottom)
+
+    def series(self, order: int) -> dict[int, Fraction]:
+        """The coefficients of n^{−j}, other than 0, through `order`."""
+        above, below = (
+            [Fraction(int(c)) for c in reversed(part.coeffs())]
+            for part in (self.numerator, linear_product(self.poles))
+        )
+        first = len(below) - len(above)
+        found = enumerate(powerseries.quotient(above, below, order + 1 - first), start=first)
+        return {j: value for j, value in found if value}
 
     def expr(self, n: sympy.Expr) -> sympy.Expr:
         """Reduced and factored over the integers, as a sympy expression in n."""

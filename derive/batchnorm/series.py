@@ -19,7 +19,7 @@ import sympy
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
-from ..groups.pairings import ordered, set_partitions
+from ..groups.pairings import joined, ordered, set_partitions
 from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
 from ..symbols import batch as n
@@ -245,12 +245,4 @@ def _product_of_rows(edges: tuple[tuple[int, int], ...], degree: int) -> PolyEle
 
 
 def _components(edges: tuple[tuple[int, int], ...]) -> list[tuple[tuple[int, int], ...]]:
-    left, found = list(edges), []
-    while left:
-        nodes, inside = set(left[0]), []
-        while taken := [edge for edge in left if nodes & set(edge)]:
-            inside += taken
-            nodes |= {node for edge in taken for node in edge}
-            left = [edge for edge in left if edge not in taken]
-        found.append(tuple(sorted(inside)))
-    return found
+    return [tuple(edge for edge in edges if edge[0] in nodes) for nodes in joined(edges)]

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
-from typing import NamedTuple
 
 import sympy
 
@@ -32,7 +31,8 @@ from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
 from ..work.caches import cache
-from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed, Term
+from .through import Summand
+from .trees import FIELD_NAMES, STREAM, AnyField, Edge, InputValue, Kind, Placed
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
@@ -42,20 +42,6 @@ NO_SKIP = (
     "fields of layer ℓ at neurons that are summed over, as in W[i,a] z[a]: one that is carried "
     "past the weights, as a skip connection carries z[i], is not covered"
 )
-
-
-class Own(NamedTuple):
-    """Where the equation's own field stands on the right."""
-
-    neurons: tuple[int, ...]
-    samples: tuple[int, ...]
-
-
-class Line(NamedTuple):
-    """One product on the right: a `Term` over the places of the left, and the own fields in it."""
-
-    term: Term
-    own: tuple[Own, ...]
 
 
 @dataclass(frozen=True)
@@ -77,9 +63,10 @@ class Equation:
     text: str
     at_inputs: InputValue = "zero"
     using: tuple[Equation, ...] = ()
-    name: str = field(init=False)
-    nodes: int = field(init=False)
-    lines: tuple[Line, ...] = field(init=False, repr=False)
+    name: str = field(init=False, compare=False)
+    nodes: int = field(init=False, compare=False)
+    terms: tuple[Summand, ...] = field(init=False, compare=False)
+    """The products on the right, over the places of the left."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -96,22 +83,24 @@ class Equation:
                 raise InputError("using", each.name, "only fields that occur in the equation")
         known: dict[str, AnyField] = {name: tree for tree, name in FIELD_NAMES.items()}
         known |= {equation.name: equation for equation in self.using}
-        name, nodes, lines = _parse(self.text, known)
+        name, indices, right = _parse(self.text, known)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "lines", lines)
-        values = ["zero", *["identity"] * (nodes == 2)]
-        if not isinstance(self.at_inputs, str) or self.at_inputs not in values:
+        object.__setattr__(self, "nodes", len(indices))
+        places = {index: place for place, index in enumerate(indices)}
+        products = (_Product(part, sign, self, places, known) for sign, part in _split(right))
+        object.__setattr__(self, "terms", tuple(each.term() for each in products))
+        given, values = self.at_inputs, ["zero", *["identity"] * (self.nodes == 2)]
+        if not isinstance(given, str) or given not in values:
             wanted = '"zero", or "identity" for a field with two indices'
-            raise InputError("at_inputs", self.at_inputs, wanted)
+            raise InputError("at_inputs", given, wanted)
 
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        at_inputs = "" if self.at_inputs == "zero" else f", at_inputs={self.at_inputs!r}"
-        using = f", using=({', '.join(map(repr, self.using))},)" if self.using else ""
-        return f"Equation({self.text!r}{at_inputs}{using})"
+        given = ((name, getattr(self, name)) for name in ("at_inputs", "using"))
+        changed = (f", {name}={each!r}" for name, each in given if each != getattr(Equation, name))
+        return f"Equation({self.text!r}{''.join(changed)})"
 
     def latex(self) -> str:
         """The forward equation in LaTeX."""
@@ -134,9 +123,9 @@ class Equation:
         """The permutations of the indices that keep the equation, and so the field."""
         return _symmetries(self)
 
-    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Summand, ...]:
         """The right-hand side for these neural indices and samples."""
-        return tuple(_placed(line, self, slots, samples) for line in self.lines)
+        return tuple(_placed(term, slots, samples) for term in self.terms)
 
 
 _FACTOR = re.compile(r"([A-Za-z_]\w*)('*)(?:\[([^\]]*)\])?")
@@ -152,19 +141,13 @@ def _factor_latex(match: re.Match[str]) -> str:
     return f"{head}{primes}_{{{indices}}}"
 
 
-def _placed(line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> Term:
-    term = line.term
-    own = tuple(
-        Placed(owner, each.neurons, tuple(samples[place] for place in each.samples))
-        for each in line.own
-    )
+def _placed(term: Summand, slots: tuple[int, ...], samples: tuple[int, ...]) -> Summand:
     return term._replace(
         deltas=tuple((slots[a], slots[b]) for a, b in term.deltas),
-        biases=tuple(slots[a] for a in term.biases),
-        weights=tuple((slots[a], j) for a, j in term.weights),
-        factors=tuple((j, samples[place], order) for j, place, order in term.factors),
-        fields=own
-        + tuple(
+        biases=tuple((slots[a], kind) for a, kind in term.biases),
+        weights=tuple((matrix, slots[a], j) for matrix, a, j in term.weights),
+        factors=tuple((j, samples[place], order, of) for j, place, order, of in term.factors),
+        fields=tuple(
             placed._replace(samples=tuple(samples[place] for place in placed.samples))
             for placed in term.fields
         ),
@@ -194,7 +177,9 @@ def _powers(order: tuple[int, ...]) -> list[tuple[int, ...]]:
     return group
 
 
-def _normal_form(term: Term, owner: Equation, turns: list[tuple[int, ...]]) -> tuple[object, ...]:
+def _normal_form(
+    term: Summand, owner: Equation, turns: list[tuple[int, ...]]
+) -> tuple[object, ...]:
     """The least spelling of a term over the names of its summed neurons."""
 
     def placed(each: Placed, number: tuple[int, ...]) -> tuple[object, ...]:
@@ -206,14 +191,14 @@ def _normal_form(term: Term, owner: Equation, turns: list[tuple[int, ...]]) -> t
         (
             term.coefficient,
             sorted(term.parameters),
-            term.fan_in,
+            term.means,
             sorted(ordered(a, b) for a, b in term.deltas),
             sorted(term.biases),
-            sorted((slot, number[j]) for slot, j in term.weights),
-            sorted((number[j], sample, order) for j, sample, order in term.factors),
+            sorted((slot, number[j]) for _, slot, j in term.weights),
+            sorted((number[j], sample, order) for j, sample, order, _ in term.factors),
             sorted(placed(each, number) for each in term.fields),
         )
-        for number in permutations(range(term.neurons))
+        for number in permutations(range(len(term.neurons)))
     )
 
 
@@ -223,7 +208,8 @@ _TOKEN = re.compile(
 )
 
 
-def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Line, ...]]:
+def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, list[str], str]:
+    """The name on the left, its indices, and the right-hand side."""
     left, equals, right = text.partition("=")
     match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*\[([\w\s,]+)\]\s*", left)
     if not equals or match is None:
@@ -233,9 +219,7 @@ def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Li
     if name in {*known, "W", "b", "s", "delta", "n"} or len(set(indices)) < len(indices):
         wanted = f"a new name on the left, other than {', '.join(known)}, and distinct indices"
         raise InputError("text", left.strip(), wanted)
-    places = {index: place for place, index in enumerate(indices)}
-    lines = tuple(_Product(part, sign, name, places, known).line() for sign, part in _split(right))
-    return name, len(indices), lines
+    return name, indices, right
 
 
 def _refuse_skips(right: str, indices: list[str]) -> None:
@@ -281,11 +265,11 @@ class _Product:
         self,
         tokens: list[re.Match[str]],
         sign: int,
-        name: str,
+        owner: Equation,
         places: Mapping[str, int],
         known: Mapping[str, AnyField],
     ) -> None:
-        self.tokens, self.name, self.places, self.known = tokens, name, places, known
+        self.tokens, self.places, self.known = tokens, places, {owner.name: owner, **known}
         self.coefficient, self.fan_in = Fraction(sign), 0
         self.parameters: Monomial = UNIT
         self.neuron: dict[str, int] = {}
@@ -295,12 +279,11 @@ class _Product:
                 row, column = self.indices(token, 2)
                 self.tied.setdefault(column, set()).add(self.place(row))
 
-    def line(self) -> Line:
-        """The product as a `Line`; raises InputError where it is not invariant."""
+    def term(self) -> Summand:
+        """The product; raises InputError where it is not invariant."""
         deltas, biases, weights = [], [], []
-        factors: list[tuple[int, int, int]] = []
+        factors: list[tuple[int, int, int, Kind]] = []
         fields: list[Placed] = []
-        own: list[Own] = []
         for token in self.tokens:
             kind = token["name"]
             if token["primes"] and (kind != "s" or token["inside"] is None):
@@ -309,17 +292,15 @@ class _Product:
                 self.scale(token)
             elif kind == "W":
                 row, column = self.indices(token, 2)
-                weights.append((self.place(row), self.number(column)))
+                weights.append((0, self.place(row), self.number(column)))
             elif kind == "b":
-                biases.append(self.place(*self.indices(token, 1)))
+                biases.append((self.place(*self.indices(token, 1)), STREAM))
             elif kind == "delta":
                 a, b = self.indices(token, 2)
                 deltas.append((self.place(a), self.place(b)))
             elif kind == "s":
                 (node,) = self.nodes(token, 1)
-                factors.append((*node, len(token["primes"])))
-            elif kind == self.name:
-                own.append(Own(*zip(*self.nodes(token, len(self.places)), strict=True)))
+                factors.append((*node, len(token["primes"]), STREAM))
             elif kind in self.known:
                 field = self.known[kind]
                 neurons, samples = zip(*self.nodes(token, field.nodes), strict=True)
@@ -328,28 +309,30 @@ class _Product:
                 raise InputError(
                     "text",
                     token[0].strip(),
-                    f"W, b, delta, s, {self.name} or one of {', '.join(self.known)}",
+                    f"W, b, delta, s, or one of {', '.join(self.known)}",
                 )
         self.check(deltas, biases, weights)
-        term = Term(
+        return Summand(
             self.parameters,
-            self.fan_in,
+            (STREAM.space,) * self.fan_in,
             tuple(deltas),
             tuple(biases),
             tuple(weights),
             tuple(factors),
             tuple(fields),
-            len(self.neuron),
-            self.coefficient,
+            neurons=(STREAM.space,) * len(self.neuron),
+            coefficient=self.coefficient,
         )
-        return Line(term, tuple(own))
 
     def check(
-        self, deltas: list[tuple[int, int]], biases: list[int], weights: list[tuple[int, int]]
+        self,
+        deltas: list[tuple[int, int]],
+        biases: list[tuple[int, Kind]],
+        weights: list[tuple[int, int, int]],
     ) -> None:
         """Every index of the left once, and a sum over every neuron through the weights or 1/n."""
         seen = [place for pair in deltas for place in pair]
-        seen += [*biases, *(place for place, _ in weights)]
+        seen += [*(place for place, _ in biases), *(place for _, place, _ in weights)]
         if sorted(seen) != sorted(self.places.values()):
             wanted = f"each of {', '.join(self.places)} once, in W, b or delta, in every product"
             raise InputError("text", " ".join(token[0].strip() for token in self.tokens), wanted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..work.caches import cache
 from .equations import Equation
 from .stages import DENSE
-from .through import lines
+from .through import Summand, lines
 from .trees import (
     DDH_I,
     DDH_II,
@@ -23,7 +23,6 @@ from .trees import (
     H,
     Kind,
     Placed,
-    Term,
     Z,
     automorphisms,
     canonical_tree,
@@ -42,7 +41,6 @@ __all__ = [
     "H",
     "Kind",
     "Placed",
-    "Term",
     "Z",
     "automorphisms",
     "canonical_tree",
@@ -52,12 +50,13 @@ __all__ = [
 
 
 @cache
-def forward(field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+def forward(
+    field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
+) -> tuple[Summand, ...]:
     """The field at layer ℓ+1 as a polynomial in the weights of a dense layer, derived once.
 
     `slots` names the neural index of each node, `samples` its sample.
     """
     if isinstance(field, Equation):
         return field.forward(slots, samples)
-    found = (each for line in lines(DENSE, field, slots, samples) for each in line.degree(0))
-    return tuple(each.term() for each in found)
+    return tuple(each for line in lines(DENSE, field, slots, samples) for each in line.degree(0))

@@ -20,17 +20,19 @@ from .exchangeable import Labels, Local, Pair
 from .skip_closure import BRANCHES, MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {
-    "s": ("σ²", r"\sigma^{2}"),
-    "u": ("σσ'", r"\sigma \sigma'"),
-    "t": ("σ'²", r"\sigma'^{2}"),
-    "e": ("y σσ'", r"y \sigma \sigma'"),
-    "v": ("y σ'²", r"y \sigma'^{2}"),
-    "w": ("y σ'σ''", r"y \sigma' \sigma''"),
-    "c": ("σσ''", r"\sigma \sigma''"),
-    "h": ("σ'σ''", r"\sigma' \sigma''"),
-    "k": ("σ''²", r"\sigma''^{2}"),
-    "m": ("σ'σ'''", r"\sigma' \sigma'''"),
+    (0, 0): ("s", "σ²", r"\sigma^{2}"),
+    (0, 1): ("u", "σσ'", r"\sigma \sigma'"),
+    (1, 1): ("t", "σ'²", r"\sigma'^{2}"),
+    (-1, 0, 1): ("e", "y σσ'", r"y \sigma \sigma'"),
+    (-1, 1, 1): ("v", "y σ'²", r"y \sigma'^{2}"),
+    (-1, 1, 2): ("w", "y σ'σ''", r"y \sigma' \sigma''"),
+    (0, 2): ("c", "σσ''", r"\sigma \sigma''"),
+    (1, 2): ("h", "σ'σ''", r"\sigma' \sigma''"),
+    (2, 2): ("k", "σ''²", r"\sigma''^{2}"),
+    (1, 3): ("m", "σ'σ'''", r"\sigma' \sigma'''"),
 }
+"""By the orders of the factors, −1 for y: a letter, text and LaTeX."""
+_SHOWN = {letter: (text, latex) for letter, text, latex in _PRODUCTS.values()}
 
 
 class Derivative(sympy.Expr):
@@ -50,11 +52,11 @@ class Derivative(sympy.Expr):
         return made
 
     def _sympystr(self, printer: Any) -> str:
-        text, _ = _PRODUCTS[str(self.args[1])]
+        text, _ = _SHOWN[str(self.args[1])]
         return f"⟨({text}){self._order(printer, '^(', ')')}⟩"
 
     def _latex(self, printer: Any) -> str:
-        _, latex = _PRODUCTS[str(self.args[1])]
+        _, latex = _SHOWN[str(self.args[1])]
         order = self._order(printer, "^{(", ")}")
         return rf"\left\langle \left({latex}\right){order}\right\rangle_{{K}}"
 
@@ -80,18 +82,6 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
     **{kind: sympy.IndexedBase(kind, real=True) for kind in BRANCHES},
 }
 """X_b of each functional."""
-_SUFFIX = {
-    (0, 0): "s",
-    (0, 1): "u",
-    (1, 1): "t",
-    (-1, 0, 1): "e",
-    (-1, 1, 1): "v",
-    (-1, 1, 2): "w",
-    (0, 2): "c",
-    (1, 2): "h",
-    (2, 2): "k",
-    (1, 3): "m",
-}
 
 
 def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
@@ -127,7 +117,7 @@ def _letter(kind: str) -> str:
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
     """s, u or t, and e, v or w behind a norm."""
-    return _SUFFIX[tuple(sorted(order for _, order in factors))]
+    return _PRODUCTS[tuple(sorted(order for _, order in factors))][0]
 
 
 def _in_order(factors: tuple[Pair, ...]) -> Labels:

@@ -38,11 +38,21 @@ from ..groups.pairings import Blocks, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from ..work.caches import cache
 from .atoms import with_labels
-from .exchangeable import Labels, Local, Pair, Tangent, mean
+from .exchangeable import (
+    Contraction,
+    Element,
+    Labels,
+    Local,
+    Pair,
+    Sum,
+    Sums,
+    Tangent,
+    averaged,
+    mean,
+)
 from .norms import Norm
 from .skips import gamma_of
 from .stages import Stage, linear
-from .sums import Contraction, Element, Sum, Sums, averaged
 from .taps import MOVED
 from .through import Summand, lines
 from .trees import STREAM
@@ -79,14 +89,9 @@ def moment(
         for tangent in tangents
     )
     for parts in product(*equations):
-        whole = prod((part.whole for part in parts), start=Summand())
-        if all(a == b for a, b in whole.deltas):
-            through = _Through(
-                multiply_all((part.scale for part in parts), 0),
-                tuple(sample for part in parts for sample in part.slopes),
-                any(part.far for part in parts),
-            )
-            made = _Average(stage, weights, whole, neurons, norm, arguments, through)
+        term = prod(parts, start=_Term(Summand(), constant(1)))
+        if all(a == b for a, b in term.whole.deltas):
+            made = _Average(stage, weights, term, neurons, norm, arguments)
             for each, scale in made.all():
                 add(scales.setdefault(each, {}), scale)
     total: Expansion = {}
@@ -122,27 +127,27 @@ def _relabelled(whole: Summand, label: Callable[[int, int], int]) -> Summand:
     )
 
 
-class _Through(NamedTuple):
-    """The rest of a derivative through a norm.
+class _Term(NamedTuple):
+    """A term of H', and the rest of its derivative through a norm.
 
     Arguments:
-        scale: at the limits.
+        scale: the rest at the limits.
         slopes: the samples of the f in it, that fluctuate.
         far: whether there is a z of another neuron, which is of order 1/n.
     """
-
-    scale: Expansion
-    slopes: Labels = ()
-    far: bool = False
-
-
-class _Term(NamedTuple):
-    """A term of H'."""
 
     whole: Summand
     scale: Expansion
     slopes: Labels = ()
     far: bool = False
+
+    def __mul__(self, other: _Term) -> _Term:  # type: ignore[override]
+        return _Term(
+            self.whole * other.whole,
+            multiply(self.scale, other.scale, 0),
+            self.slopes + other.slopes,
+            self.far or other.far,
+        )
 
 
 def _through(norm: Norm | None, whole: Summand) -> Iterator[_Term]:
@@ -209,14 +214,14 @@ class _Average:
         self,
         stage: Stage,
         weights: WeightEnsemble,
-        whole: Summand,
+        term: _Term,
         neurons: tuple[Local, ...],
         norm: Norm | None,
         arguments: Labels,
-        through: _Through,
     ) -> None:
+        whole = term.whole
         self._whole, self._weights, self._norm = whole, weights, norm
-        self._fluctuations, self._slopes = 0 if through.far else 2, through.slopes
+        self._fluctuations, self._slopes = 0 if term.far else 2, term.slopes
         self._rows = [
             tuple(_rows([j for _, slot, j in whole.weights if slot == place], test, arguments))
             for place, test in enumerate(neurons)
@@ -228,7 +233,7 @@ class _Average:
         }
         self._carried = gamma_of(stage)
         own = {(whole.parameters, 0): whole.coefficient}
-        self._prefactor = multiply(own, through.scale, 0)
+        self._prefactor = multiply(own, term.scale, 0)
         self._mark, self._share = stage.taps.mark, Fraction(1, stage.taps.count)
         self._again = stage.taps.again
 

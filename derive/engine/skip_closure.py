@@ -41,6 +41,7 @@ from ..arithmetic.polynomials import (
 )
 from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
+from ..groups.pairings import joined
 from ..weights import WeightEnsemble
 from ..work.caches import cache
 from .exchangeable import TEST, Labels, Local, Moment, Pair, Tangent, mean
@@ -231,12 +232,8 @@ def _connected(
 
 
 def _groups(left: Left) -> list[set[int]]:
-    groups = [{k} for k in range(len(left.neurons))]
-    for each in left.tangents:
-        own = set(each.neurons)
-        joined = set[int]().union(*(group for group in groups if group & own))
-        groups = [joined, *(group for group in groups if not group & joined)]
-    return groups
+    alone = ({k} for k in range(len(left.neurons)))
+    return joined([*alone, *(set(each.neurons) for each in left.tangents)])
 
 
 def _restricted(left: Left, group: set[int]) -> Left:

@@ -194,10 +194,14 @@ class Mean(NamedTuple):
         """True if it changes its sign with its variables."""
         return len(self.factors) % 2 == 1
 
+    @property
+    def is_pooled(self) -> bool:
+        """True if it is over several positions, too."""
+        return self.positions > 1
+
     def at(self, neuron: int) -> Product:
         """The mean with this neuron summed over."""
-        pooled = self.positions > 1
-        own = tuple(each._replace(at=neuron, pooled=pooled) for each in self.factors)
+        own = tuple(each._replace(at=neuron, pooled=self.is_pooled) for each in self.factors)
         return Product(own, ((neuron, self.space),), (self.space,))
 
 
@@ -251,6 +255,11 @@ class Stage:
     def _equations(self) -> dict[Kind, Equation]:
         return dict(self.equations)
 
+    @cached_property
+    def terms(self) -> tuple[Product, ...]:
+        """The products in its equations."""
+        return tuple(term for _, equation in self.equations for term in equation.right)
+
     def equation(self, kind: Kind) -> Equation:
         """The equation of a variable."""
         return self._equations[kind.everywhere]
@@ -259,8 +268,8 @@ class Stage:
     def sets(self) -> int | sympy.Expr:
         """The number of sets of neurons that it reads, each normalized by itself, or heads; 1
         without."""
-        sums = [*(equation.right for _, equation in self.equations), *self.arguments]
-        factors = [each for terms in sums for term in terms for each in term.factors]
+        terms = [*self.terms, *(term for argument in self.arguments for term in argument)]
+        factors = [each for term in terms for each in term.factors]
         kinds = [each.kind for each in factors if isinstance(each, Variable)]
         heads = (each.sets for each in self.scores)
         found = {*heads, *(mean.sets for mean in self.means), *(kind.sets for kind in kinds)} - {1}
@@ -269,8 +278,7 @@ class Stage:
     @cached_property
     def attends_to(self) -> frozenset[Kind]:
         """The variables that attention reads: queries, keys and values."""
-        terms = (term for _, equation in self.equations for term in equation.right)
-        factors = (factor for term in terms for factor in term.factors)
+        factors = (factor for term in self.terms for factor in term.factors)
         values = {each.kind for each in factors if isinstance(each, Variable) and each.read}
         return frozenset(values.union(*((each.query, each.key) for each in self.scores)))
 
@@ -306,8 +314,7 @@ class Stage:
     @property
     def symbols(self) -> tuple[sympy.Expr, ...]:
         """Everything in it that may have symbols other than a network's hyperparameters."""
-        terms = [term for _, equation in self.equations for term in equation.right]
-        terms += [term for argument in self.arguments for term in argument]
+        terms = [*self.terms, *(term for argument in self.arguments for term in argument)]
         atoms = [atom for term in terms for atom, _ in term.parameters]
         atoms += [matrix.variance for matrix in self.matrices]
         atoms += [equation.variance for _, equation in self.equations]
@@ -351,17 +358,17 @@ class Stage:
     @property
     def separates_equals(self) -> bool:
         """True if equal samples may differ behind it: by their masks, or by other positions."""
-        return bool(self.masks or self.scores) or self.taps.moves
+        return any((self.masks, self.scores, self.taps.moves))
 
     @property
     def relates_positions(self) -> bool:
         """True if its matrices read other positions, or its means are over several."""
-        return self.taps.moves or self.pools > 1
+        return any((self.taps.moves, self.pools > 1))
 
     @property
     def carries(self) -> bool:
         """True if it adds something that no matrix multiplies, as a skip does."""
-        return any(term.weight is None for _, each in self.equations for term in each.right)
+        return any(term.weight is None for term in self.terms)
 
     def matrix(self, number: int) -> Matrix:
         """The matrix of this number; the matrices of all taps count, those of one body in turn."""

@@ -130,8 +130,7 @@ class Taps:
     def read_at(self, samples: Iterable[int]) -> set[int]:
         """The samples that are read for these of the result, by matrices or a skip past them."""
         at = [divmod(sample, self.results) for sample in samples]
-        every = (*self.reads, *(tap for past in (self.past,) if past for tap in past.reads))
-        found = {a * self.positions + q for a, p in at for tap in every for q, _ in tap[p]}
+        found = {a * self.positions + q for a, p in at for tap in self._every for q, _ in tap[p]}
         return found if self.changes else found | {a * self.positions + p for a, p in at}
 
     @property
@@ -145,17 +144,20 @@ class Taps:
         """True if the result has other positions than those that are read."""
         return self.into != self.shape
 
+    @property
+    def _every(self) -> tuple[tuple[Row, ...], ...]:
+        """What matrices read, and a skip past them."""
+        return self.reads if self.past is None else (*self.reads, *self.past.reads)
+
     @cached_property
     def is_full(self) -> bool:
         """True if the weights of each tap sum to 1: constant signals stay constant."""
-        every = self.reads if self.past is None else (*self.reads, *self.past.reads)
-        return all(isclose(fsum(a for _, a in row), 1.0) for tap in every for row in tap)
+        return all(isclose(fsum(a for _, a in row), 1.0) for tap in self._every for row in tap)
 
     @cached_property
     def absolute(self) -> Taps:
         """The same with |A|, by which sizes of terms are added up."""
-        every = self.reads if self.past is None else (*self.reads, *self.past.reads)
-        if all(a > 0 for tap in every for row in tap for _, a in row):
+        if all(a > 0 for tap in self._every for row in tap for _, a in row):
             return self
         reads = (tuple(tuple((p, abs(a)) for p, a in row) for row in tap) for tap in self.reads)
         past = None if self.past is None else self.past.absolute

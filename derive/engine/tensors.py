@@ -11,13 +11,13 @@ stands for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing, relabelled
 from ..errors import InputError, as_integer, did_you_mean
-from ..groups.pairings import MOST_POINTS, Blocks, ordered, pair_partitions, partitions
+from ..groups.pairings import MOST_POINTS, Blocks, ordered, partitions
 from ..work.caches import cache
 from .meaning import meaning, normalisation
 from .trees import (
@@ -71,15 +71,11 @@ def tensor(
     """
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     alike = fields[0].nodes == 1 and fields.count(fields[0]) == len(fields)
-    if alike and len(pairing) * 2 < len(samples):
+    if alike:
         blocks = sorted((len(block), sorted(samples[slot] for slot in block)) for block in pairing)
         ends = [0, *accumulate(size for size, _ in blocks)]
         own = tuple(tuple(range(a, b)) for a, b in pairwise(ends))
         return Tensor(fields, order, own, tuple(s for _, labels in blocks for s in labels))
-    if alike:
-        pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
-        flat = tuple(label for pair in pairs for label in pair)
-        return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
     slots, single = slots_of(fields), list[int]()
     first = fields[ranked[0]]
     if len(pairing) * 2 == len(samples) and first.nodes == 1:
@@ -376,6 +372,13 @@ def add_name(found: dict[str, Name], name: Name) -> bool:
     return False
 
 
+def in_order(found: Mapping[str, Name]) -> tuple[Name, ...]:
+    """Tensors by their labels: the literature's first, others by length."""
+    known = [name for label, name in NAMES.items() if label in found]
+    others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
+    return (*known, *(found[label] for label in others))
+
+
 def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has.
 
@@ -385,7 +388,7 @@ def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Block
     _check_points(fields, total)
     found: dict[Tensor, Blocks] = {}
     for pairing in partitions(total, group):
-        found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
+        found.setdefault(tensor(tuple(fields), 0, pairing, (1,) * total), pairing)
     return tuple(found.values())
 
 
@@ -393,7 +396,3 @@ def _check_points(fields: Sequence[AnyField], total: int) -> None:
     if not fields or total % 2 or total > MOST_POINTS:
         wanted = f"an even number of indices, {MOST_POINTS} at most"
         raise InputError("fields", [str(field) for field in fields], wanted)
-
-
-def _unlabelled(fields: tuple[AnyField, ...], pairing: Blocks) -> Tensor:
-    return tensor(fields, 0, pairing, (1,) * sum(map(len, pairing)))

@@ -35,7 +35,7 @@ from .stages import (
     numbers,
 )
 from .tensors import Tensor, kernel_of
-from .trees import STREAM, Field, Kind, Placed, Term, components
+from .trees import Field, Kind, Placed, components
 
 
 class Response(NamedTuple):
@@ -138,36 +138,6 @@ class Summand(NamedTuple):
             self.neurons + other.neurons,
             self.coefficient * other.coefficient,
         )
-
-    def term(self) -> Term:
-        """The same where the stage is the dense layer's."""
-        return Term(
-            self.parameters,
-            len(self.means),
-            self.deltas,
-            tuple(slot for slot, _ in self.biases),
-            tuple((slot, j) for _, slot, j in self.weights),
-            tuple((j, sample, order) for j, sample, order, _ in self.factors),
-            self.fields,
-            len(self.neurons),
-            self.coefficient,
-        )
-
-
-def summand(term: Term) -> Summand:
-    """A term of the dense layer as one of its stage."""
-    return Summand(
-        term.parameters,
-        (STREAM.space,) * term.fan_in,
-        term.deltas,
-        tuple((slot, STREAM) for slot in term.biases),
-        tuple((0, slot, j) for slot, j in term.weights),
-        tuple((j, sample, order, STREAM) for j, sample, order in term.factors),
-        term.fields,
-        (),
-        (STREAM.space,) * term.neurons,
-        term.coefficient,
-    )
 
 
 @dataclass(eq=False)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import accumulate, pairwise, permutations
 from typing import Literal, NamedTuple, Protocol
 
-from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
-from ..groups.pairings import ordered
+from ..groups.pairings import joined, ordered
 from ..work.caches import cache
 
 Edge = tuple[int, int]
@@ -86,39 +84,6 @@ _INPUT_TERMS: dict[InputValue, tuple[AtInputs, ...]] = {
 }
 
 
-class Term(NamedTuple):
-    """One term of a forward equation, a product over summed neurons j of
-
-    coefficient parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_j Π field.
-    """
-
-    parameters: Monomial = UNIT
-    fan_in: int = 0
-    deltas: tuple[tuple[int, int], ...] = ()
-    biases: tuple[int, ...] = ()
-    weights: tuple[tuple[int, int], ...] = ()
-    factors: tuple[tuple[int, int, int], ...] = ()
-    fields: tuple[Placed, ...] = ()
-    neurons: int = 0
-    coefficient: Fraction = Fraction(1)
-
-    def __mul__(self, other: Term) -> Term:  # type: ignore[override]
-        """The product, with the other's summed neurons renumbered behind this one's."""
-        by = self.neurons
-        return Term(
-            times(self.parameters, other.parameters),
-            self.fan_in + other.fan_in,
-            self.deltas + other.deltas,
-            self.biases + other.biases,
-            self.weights + tuple((slot, j + by) for slot, j in other.weights),
-            self.factors + tuple((j + by, sample, order) for j, sample, order in other.factors),
-            self.fields
-            + tuple(placed.at(j + by for j in placed.neurons) for placed in other.fields),
-            by + other.neurons,
-            self.coefficient * other.coefficient,
-        )
-
-
 class AnyField(Protocol):
     """A field, as the engine uses it: a tree of derivatives, or an equation of one's own."""
 
@@ -164,10 +129,8 @@ class Field:
         object.__setattr__(self, "edges", edges)
         if set(self.kinds) <= {STREAM}:
             object.__setattr__(self, "kinds", ())
-        reached = {0}
-        for _ in range(self.nodes):
-            reached |= {node for edge in edges if reached & set(edge) for node in edge}
-        if reached != set(range(self.nodes)) or len(edges) != self.nodes - 1:
+        nodes = set(range(self.nodes))
+        if joined([{0}, *edges]) != [nodes] or len(edges) != self.nodes - 1:
             raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
 
     def __str__(self) -> str:
@@ -277,21 +240,15 @@ def components(
     copies: Sequence[tuple[Kind, int, int]], edges: Iterable[Sequence[int]]
 ) -> Iterator[Placed]:
     """The connected trees among copies of variables (kind, neuron, sample), joined by edges."""
-    joined = list(edges)
-    if not joined:
+    pairs = list(edges)
+    if not pairs:
         for kind, j, sample in copies:
             field, _ = canonical_tree(1, (), () if kind == STREAM else (kind,))
             yield Placed(field, (j,), (sample,))
         return
-    unseen = set(range(len(copies)))
-    while unseen:
-        tree = {min(unseen)}
-        while grown := {end for edge in joined if tree & set(edge) for end in edge} - tree:
-            tree |= grown
-        unseen -= tree
-        members = sorted(tree)
+    for members in sorted(map(sorted, joined([*((k,) for k in range(len(copies))), *pairs]))):
         place = {copy: position for position, copy in enumerate(members)}
-        inner = tuple(sorted(ordered(place[a], place[b]) for a, b in joined if a in tree))
+        inner = tuple(sorted(ordered(place[a], place[b]) for a, b in pairs if a in place))
         kinds = tuple(copies[member][0] for member in members)
         field, order = canonical_tree(len(members), inner, () if set(kinds) == {STREAM} else kinds)
         chosen = [copies[members[position]] for position in order]

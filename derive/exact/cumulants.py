@@ -15,7 +15,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from math import prod
+from typing import Any, TypeAlias
 
 import sympy
 
@@ -403,49 +404,23 @@ def _mean_name(samples: int) -> str:
 
 
 def _rational(value: Expansion, moments: Moments) -> sympy.Expr:
-    """The polynomial with n put in: for each product of parameters a rational function of n.
-
-    All are brought to one denominator first, so that what is summed are polynomials.
-    """
-    by_width: dict[tuple[frozenset[tuple[Spectrum, int]], int], Expansion] = {}
+    """The polynomial with n put in: for each product of parameters a rational function of n."""
+    spectra = {atom for mono, _ in value for atom, _ in mono if isinstance(atom, Spectrum)}
+    exprs = [moments.matrices[atom.matrix].value(atom.cosets) for atom in spectra]
+    field, elements = sympy.construct_domain([moments.width, *exprs], field=True)
+    width, *own = elements
+    values = dict(zip(spectra, own, strict=True))
+    parts: dict[Monomial, Any] = {}
     for (mono, at), number in value.items():
         spectral, rest = _split(mono)
-        add(by_width.setdefault((spectral, at), {}), {(rest, 0): number})
-    spectra = {atom for spectral, _ in by_width for atom, _ in spectral}
-    values = {atom: moments.matrices[atom.matrix].value(atom.cosets) for atom in spectra}
-    used = sympy.Tuple(moments.width, *values.values()).free_symbols
-    gens = sorted(used, key=str) or [n]
-    width = _fraction(moments.width, gens)
-    fractions = {atom: _fraction(expr, gens) for atom, expr in values.items()}
-    products = {}
-    for spectral, at in by_width:
-        powers = [(fractions[atom], exponent) for atom, exponent in spectral]
-        powers.append((width if at < 0 else width[::-1], abs(at)))
-        products[spectral, at] = [
-            sympy.prod([part[side] ** e for part, e in powers], start=sympy.Poly(1, *gens))
-            for side in (0, 1)
-        ]
-    denominator = sympy.Poly(1, *gens)
-    for _, below in products.values():
-        denominator = denominator.lcm(below)
-    numerators: dict[Monomial, sympy.Poly] = {}
-    for key, polynomial in by_width.items():
-        above, below = products[key]
-        scaled = above * denominator.exquo(below)
-        for (rest, _), number in polynomial.items():
-            term = scaled * sympy.Rational(number.numerator, number.denominator)
-            numerators[rest] = numerators[rest] + term if rest in numerators else term
+        term = field.from_sympy(sympy.Rational(number.numerator, number.denominator)) * width**-at
+        term *= prod(values[atom] ** exponent for atom, exponent in spectral)
+        parts[rest] = parts.get(rest, field.zero) + term
     total = sympy.Integer(0)
-    for rest, top in numerators.items():
+    for rest, part in parts.items():
         scale = sympy.Mul(*(_atom(atom, moments) ** exponent for atom, exponent in rest))
-        unit, above, below = top.cancel(denominator)
-        total += scale * sympy.factor(unit * above.as_expr() / below.as_expr())
+        total += scale * sympy.factor(field.to_sympy(part))
     return total if total.has(Component) else sympy.factor(total)
-
-
-def _fraction(value: sympy.Expr, gens: Sequence[sympy.Symbol]) -> tuple[sympy.Poly, sympy.Poly]:
-    above, below = sympy.fraction(sympy.cancel(value))
-    return sympy.Poly(above, *gens), sympy.Poly(below, *gens)
 
 
 def _split(mono: Monomial) -> tuple[frozenset[tuple[Spectrum, int]], Monomial]:

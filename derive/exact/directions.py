@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from itertools import product
 from math import comb, prod
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from flint import fmpz_poly
 
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, constant, power
-from ..arithmetic.rational import RationalFunction, Term, as_sympy, linear_product
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError
 from ..groups.pairings import double_factorial_pairings
 from ..weights import Orthogonal
@@ -58,20 +57,9 @@ class Directions(Matrix):
 
     def _expansion(self, coset: Any, order: int, equal_widths: bool) -> Expansion:
         """A as a series in 1/n."""
-        made = angular(coset)
-        above, below = (
-            [Fraction(int(c)) for c in reversed(part.coeffs())]
-            for part in (made.numerator, linear_product(made.poles))
-        )
-        found: list[Fraction] = []
-        first = len(below) - len(above)
-        for t in range(order + 1 - first):
-            known = sum(below[i] * found[t - i] for i in range(1, min(t, len(below) - 1) + 1))
-            found.append(((above[t] if t < len(above) else 0) - known) / below[0])
         return {
-            (UNIT if equal_widths else power(R_IN, -first - t), first + t): value
-            for t, value in enumerate(found)
-            if value
+            (UNIT if equal_widths else power(R_IN, -j), j): value
+            for j, value in angular(coset).series(order).items()
         }
 
 

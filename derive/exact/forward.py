@@ -35,9 +35,10 @@ from ..engine.stages import (
     numbers,
 )
 from ..engine.stages import Factor as StageFactor
-from ..engine.through import Response, Summand, lines, summand
+from ..engine.through import Response, Summand, lines
 from ..engine.trees import AnyField, Field, Kind, Placed, input_terms
 from ..errors import InputError
+from ..groups.pairings import joined
 from ..layers.chain import BoundStage
 from .values import exact_value, multiply, raised
 
@@ -133,8 +134,7 @@ class Forward:
     @property
     def degree(self) -> int:
         """The most variables that one variable of the stage is a product of."""
-        terms = [term for _, equation in self.stage.equations for term in equation.right]
-        return max(1, *(sum(map(self._degree, term.factors)) for term in terms))
+        return max(1, *(sum(map(self._degree, term.factors)) for term in self.stage.terms))
 
     def _degree(self, factor: StageFactor) -> int:
         if not isinstance(factor, Function):
@@ -175,7 +175,7 @@ class Forward:
                 if not (plain.has_dense_equation or plain == STEM):
                     wanted = "z, H, dH, …: fields given by an Equation are those of dense layers"
                     raise InputError("fields", str(field), wanted)
-                found = [(summand(term), frozenset[int]()) for term in field.forward(nodes, nodes)]
+                found = [(each, frozenset[int]()) for each in field.forward(nodes, nodes)]
             else:
                 assert isinstance(field, Field)
                 written = lines(self.stage, field, nodes, nodes)
@@ -192,11 +192,8 @@ class Forward:
         if not (tied or loose):
             yield constant(1), dict(enumerate(samples)), dict.fromkeys(range(len(samples)), 0)
             return
-        groups: list[set[int]] = [{node} for node in sorted(tied)]
-        for pair in whole.deltas:  # by the derivatives by one matrix
-            if tied.issuperset(pair):
-                joined = [each for each in groups if each & set(pair)]
-                groups = [each for each in groups if not each & set(pair)] + [set().union(*joined)]
+        same = (pair for pair in whole.deltas if tied.issuperset(pair))  # derivatives by one matrix
+        groups = joined([*((node,) for node in sorted(tied)), *same])
         scale = Fraction(1, taps.count) ** ((len(tied) - len(whole.weights)) // 2)
         for chosen in product(range(taps.count), repeat=len(groups)):
             tap = {node: k for group, k in zip(groups, chosen, strict=True) for node in group}

@@ -5,7 +5,7 @@ A *pairing* of 2k points is a tuple of k sorted pairs, sorted: ((0, 1), (2, 3)).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 from math import factorial, prod
 from typing import TypeVar
@@ -57,19 +57,22 @@ def _pair_partitions(points: int) -> tuple[Pairing, ...]:
     return tuple(pairings(points))
 
 
-def pairings(points: int) -> Iterator[Pairing]:
-    """Those of `pair_partitions`, one after the other."""
-    return _pairings(tuple(range(points)))
+def pairings(points: int, allowed: Container[tuple[int, int]] | None = None) -> Iterator[Pairing]:
+    """Those of `pair_partitions`, one after the other; if given, of `allowed` pairs alone."""
+    return _pairings(tuple(range(points)), allowed)
 
 
-def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:
+def _pairings(
+    points: tuple[int, ...], allowed: Container[tuple[int, int]] | None = None
+) -> Iterator[Pairing]:
     if not points:
         yield ()
         return
     first, rest = points[0], points[1:]
     for position, partner in enumerate(rest):
-        for tail in _pairings(rest[:position] + rest[position + 1 :]):
-            yield ((first, partner), *tail)
+        if allowed is None or (first, partner) in allowed:
+            for tail in _pairings(rest[:position] + rest[position + 1 :], allowed):
+                yield ((first, partner), *tail)
 
 
 def matchings(points: Sequence[int]) -> Iterator[tuple[Pairing, tuple[int, ...]]]:
@@ -168,6 +171,20 @@ def set_partitions(items: Sequence[T]) -> Iterator[tuple[tuple[T, ...], ...]]:
         for position, block in enumerate(partition):
             yield (*partition[:position], (first, *block), *partition[position + 1 :])
         yield ((first,), *partition)
+
+
+def joined(groups: Iterable[Iterable[T]]) -> list[set[T]]:
+    """The finest partition of the items in which those of each group are in one block.
+
+    >>> joined(["ab", "cd", "b", "bc"]) == [{"a", "b", "c", "d"}]
+    True
+    """
+    found: list[set[T]] = []
+    for group in groups:
+        block = set(group)
+        touched = [each for each in found if each & block]
+        found = [each for each in found if not each & block] + [block.union(*touched)]
+    return found
 
 
 def as_pairing(blocks: Blocks) -> Pairing:

@@ -32,7 +32,7 @@ from ..errors import InputError, as_integer
 from ..work.caches import cache
 from ..work.resources import check_time
 from .factors import Factor
-from .pairings import Blocks, even_partitions, mobius, set_partitions
+from .pairings import Blocks, even_partitions, joined, mobius, set_partitions
 
 PERMUTATIONS = ("S", "B")
 """The permutation matrices, and the signed ones."""
@@ -64,12 +64,7 @@ def join(pi: Blocks, sigma: Blocks) -> Blocks:
     >>> join(((0, 1), (2,), (3,)), ((0,), (1, 2), (3,)))
     ((0, 1, 2), (3,))
     """
-    joined: list[set[int]] = []
-    for block in (*pi, *sigma):
-        touched = [each for each in joined if each & set(block)]
-        joined = [each for each in joined if not each & set(block)]
-        joined.append(set(block).union(*touched))
-    return tuple(sorted(tuple(sorted(block)) for block in joined))
+    return tuple(sorted(tuple(sorted(block)) for block in joined((*pi, *sigma))))
 
 
 def as_pair(given: Any, group: str) -> tuple[Blocks, Blocks]:
@@ -157,15 +152,8 @@ def value_at(pi: Blocks, sigma: Blocks, n: int, group: str) -> fmpq:
 
 def coefficients(pi: Blocks, sigma: Blocks, order: int, group: str) -> tuple[int, ...]:
     """Integers c_0 … c_order with W(π,σ) = Σ_j c_j n^{−j} + O(n^{−order−1})."""
-    total = [0] * (order + 1)
-    for blocks, count in counts(pi, sigma, group).items():
-        series = [1] + [0] * max(order - blocks, 0)
-        for j in range(1, blocks):
-            for i in range(1, len(series)):
-                series[i] += j * series[i - 1]
-        for i, value in enumerate(series[: max(order + 1 - blocks, 0)]):
-            total[blocks + i] += count * value
-    return tuple(total)
+    series = function(pi, sigma, group).series(order)
+    return tuple(int(series.get(j, 0)) for j in range(order + 1))
 
 
 def _inverse(blocks: int) -> RationalFunction:

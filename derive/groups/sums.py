@@ -18,7 +18,7 @@ average of integer indices, so C follows by Möbius inversion (derived here).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from math import factorial, prod
 from typing import Any, TypeAlias
@@ -38,7 +38,9 @@ from .pairings import (
     Partition,
     coset_type,
     double_factorial_pairings,
+    joined,
     loop_type,
+    pairings,
     set_partitions,
 )
 from .weingarten import MOST_PAIRS, as_partition, class_size, dimension, table, value_at
@@ -210,18 +212,10 @@ class PairingSum(sympy.Expr):
 
     def terms(self) -> Iterator[tuple[sympy.Expr, Partition]]:
         """Each δ_p(i) δ_q(j), with its sign for Sp(n), and the coset type of (p, q)."""
-        points = tuple(range(len(self.factors)))
         forms = [_forms(side, self.n, self.group, True) for side in _sides(self.factors)]
-        signed = self.group == "Sp"
-
-        def side(form: Forms) -> Iterator[tuple[sympy.Expr, Pairing]]:
-            for pairing in _pairings(points, form):
-                weight = _weight(pairing, form, signed)
-                if weight != 0:
-                    yield weight, pairing
-
-        for row_weight, p in side(forms[0]):
-            for col_weight, q in side(forms[1]):
+        points, signed = len(self.factors), self.group == "Sp"
+        for row_weight, p in _weighted(forms[0], points, signed):
+            for col_weight, q in _weighted(forms[1], points, signed):
                 yield row_weight * col_weight, loop_type(p, q)
 
     def subs(self, *args: Any, **kwargs: Any) -> sympy.Expr:
@@ -257,25 +251,20 @@ class PairingSum(sympy.Expr):
             for f in self.factors
             for entry in [f"{self.group[0]}[{_index(f.row, self.n)},{_index(f.col, self.n)}]"]
         )
-        shown, left = self._shown()
-        text = " + ".join(
-            f"W({','.join(map(str, mu))})*{printer.parenthesize(deltas, PRECEDENCE['Mul'])}"
-            for deltas, mu in shown
-        )
+        text, left = self._shown(printer, "W({})*{}")
         return f"E[{entries} over {self.group}({self.n}) = {text} + ... and {left} terms more]"
 
     def _latex(self, printer: Any, **_: object) -> str:
-        shown, left = self._shown()
-        text = " + ".join(
-            rf"W_{{{','.join(map(str, mu))}}} {printer.parenthesize(deltas, PRECEDENCE['Mul'])}"
-            for deltas, mu in shown
-        )
+        text, left = self._shown(printer, "W_{{{}}} {}")
         return rf"\left({text} + \cdots \text{{ and {left} terms more}}\right)"
 
-    def _shown(self) -> tuple[list[tuple[sympy.Expr, Partition]], int]:
-        """The first terms, and how many are left."""
-        shown = list(islice(self.terms(), SHOWN))
-        return shown, self.number - len(shown)
+    def _shown(self, printer: Any, term: str) -> tuple[str, int]:
+        """The first terms, each a type and its δ's in this form, and how many are left."""
+        shown = [
+            term.format(",".join(map(str, mu)), printer.parenthesize(deltas, PRECEDENCE["Mul"]))
+            for deltas, mu in islice(self.terms(), SHOWN)
+        ]
+        return " + ".join(shown), self.number - len(shown)
 
 
 def _index(line: Row, n: sympy.Expr) -> sympy.Expr:
@@ -374,9 +363,10 @@ def _weights(
     factors: Sequence[Factor], n: sympy.Expr, group: str, *, symbolic: bool
 ) -> tuple[Weights, Weights]:
     """The pairings of the rows by their δ_p, and those of the columns by their δ_q."""
-    points = tuple(range(len(factors)))
-    forms = [_forms(side, n, group, symbolic) for side in _sides(factors)]
-    rows, cols = (_by_weight(_pairings(points, form), form, group == "Sp") for form in forms)
+    rows, cols = (
+        _by_weight(_forms(side, n, group, symbolic), len(factors), group == "Sp")
+        for side in _sides(factors)
+    )
     return rows, cols
 
 
@@ -491,33 +481,20 @@ def _combination(counts: Counter[Partition], n: sympy.Expr, group: str) -> sympy
     ).expr(n)
 
 
-def _by_weight(
-    pairings: Iterable[Pairing], form: Forms, signed: bool
-) -> dict[sympy.Expr, list[Pairing]]:
-    """The pairings p by their δ_p, with their sign for Sp(n), without those where it vanishes."""
-    collected: dict[sympy.Expr, list[Pairing]] = defaultdict(list)
-    for pairing in pairings:
-        collected[_weight(pairing, form, signed)].append(pairing)
-    collected.pop(sympy.Integer(0), None)
+def _by_weight(form: Forms, points: int, signed: bool) -> Weights:
+    """The pairings p by their δ_p."""
+    collected: Weights = defaultdict(list)
+    for weight, pairing in _weighted(form, points, signed):
+        collected[weight].append(pairing)
     return collected
 
 
-def _weight(pairing: Pairing, form: Forms, signed: bool) -> sympy.Expr:
-    """δ_p, with p's sign for Sp(n)."""
-    weight = _merged(sympy.Mul(*(form[pair] for pair in pairing)))
-    return _sign(pairing) * weight if signed else weight
-
-
-def _pairings(points: tuple[int, ...], form: Forms) -> Iterator[Pairing]:
-    """The pairings of these points by pairs where the form does not vanish."""
-    if not points:
-        yield ()
-        return
-    first, rest = points[0], points[1:]
-    for position, partner in enumerate(rest):
-        if (first, partner) in form:
-            for tail in _pairings(rest[:position] + rest[position + 1 :], form):
-                yield ((first, partner), *tail)
+def _weighted(form: Forms, points: int, signed: bool) -> Iterator[tuple[sympy.Expr, Pairing]]:
+    """Each pairing p whose δ_p does not vanish: δ_p, with p's sign for Sp(n), and p."""
+    for pairing in pairings(points, form):
+        weight = _merged(sympy.Mul(*(form[pair] for pair in pairing)))
+        if weight != 0:
+            yield (_sign(pairing) if signed else 1) * weight, pairing
 
 
 def _sign(pairing: Pairing) -> int:
@@ -532,15 +509,8 @@ def _merged(weight: sympy.Expr) -> sympy.Expr:
     deltas = sympy.Mul.make_args(product)
     if not all(isinstance(delta, sympy.KroneckerDelta) for delta in deltas):
         return weight
-    classes: list[set[sympy.Expr]] = []
-    for delta in deltas:
-        joined = set(delta.args[:2])
-        for other in [other for other in classes if other & joined]:
-            joined |= other
-            classes.remove(other)
-        classes.append(joined)
     merged = sign
-    for members in classes:
+    for members in joined(delta.args[:2] for delta in deltas):
         if any(sympy.KroneckerDelta(x, y) == 0 for x, y in combinations(members, 2)):
             return sympy.Integer(0)
         first, *others = sorted(members, key=sympy.default_sort_key)

@@ -29,6 +29,7 @@ import sympy
 from flint import fmpq, fmpz_poly
 from numpy.typing import NDArray
 
+from ..arithmetic import powerseries
 from ..arithmetic.rational import RationalFunction, as_sympy, written
 from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
@@ -214,18 +215,11 @@ def trace_series(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.E
 
 
 def _quotient(expression: sympy.Expr, n: sympy.Symbol, order: int) -> dict[int, sympy.Expr]:
-    """The coefficients of n^{−j} of a rational function, by long division, through `order`."""
-    top, bottom = (
-        {-power: value for (power,), value in sympy.Poly(side, n).terms()}
-        for side in expression.as_numer_denom()
-    )
-    first = min(bottom)
-    lowest = min(top) - first
-    quotient: dict[int, sympy.Expr] = {}
-    for j in range(lowest, order + 1):
-        known = sum(bottom.get(first + i, 0) * quotient[j - i] for i in range(1, j - lowest + 1))
-        quotient[j] = _expanded((top.get(j + first, 0) - known) / bottom[first])
-    return quotient
+    """The coefficients of n^{−j} of a rational function, through `order`."""
+    above, below = (sympy.Poly(side, n).all_coeffs() for side in expression.as_numer_denom())
+    first = len(below) - len(above)
+    found = powerseries.quotient(above, below, order + 1 - first, _expanded)
+    return dict(enumerate(found, start=first))
 
 
 def _expanded(expression: sympy.Expr) -> sympy.Expr:

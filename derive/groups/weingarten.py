@@ -46,6 +46,7 @@ from .permutations import PERMUTATIONS
 from .zonal import (
     insert,
     invertible_functions,
+    jucys_murphy,
     partitions,
     remove,
     type_class_size,
@@ -243,50 +244,31 @@ def _orders(k: int, alpha: int, length: int) -> tuple[tuple[int, ...], ...]:
     """Row j holds the coefficients of n^{ℓ(μ)−2k−j} in W(μ), for μ in `partitions(k)`."""
     note("collins2017")
     types = partitions(k)
-    relations = [_relation(mu, types, alpha) for mu in types[1:]]
+    position = {mu: i for i, mu in enumerate(types)}
+    relations = [_relation(mu, position, alpha) for mu in types[1:]]
     sizes = [(i, type_class_size(mu, alpha), k - len(mu)) for i, mu in enumerate(types)]
-    row_sums = _row_sums(k, alpha, length)
-    empty = (0,) * len(types)
-    rows: list[tuple[int, ...]] = []
+    inverse = RationalFunction(fmpz_poly([1]), {alpha * j: 1 for j in range(k)})
+    row_sums = inverse.series(k + length - 1)
+    rows: list[list[int]] = []
     for j in range(length):
-        last, before = (rows[-1] if j else empty), (rows[-2] if j > 1 else empty)
-        row = [row_sums[j] - sum(size * rows[j - gap][i] for i, size, gap in sizes[1:] if gap <= j)]
-        for index, (stay, splits, joins) in enumerate(relations, start=1):
-            value = stay * last[index]
-            for other, weight in splits:
-                value += weight * row[other]
-            for other, weight in joins:
-                value += weight * before[other]
-            row.append(-value)
-        rows.append(tuple(row))
-    return tuple(rows)
-
-
-_Weights = tuple[tuple[int, int], ...]
+        sizes_before = sum(size * rows[j - gap][i] for i, size, gap in sizes[1:] if gap <= j)
+        rows.append([int(row_sums.get(k + j, 0)) - sizes_before])
+        for relation in relations:
+            terms = (weight * rows[j - gap][i] for i, weight, gap in relation if gap <= j)
+            rows[j].append(-sum(terms))
+    return tuple(map(tuple, rows))
 
 
 def _relation(
-    mu: Partition, types: tuple[Partition, ...], alpha: int
-) -> tuple[int, _Weights, _Weights]:
-    """The orthogonality relation of μ at its smallest part m ≥ 2: the coefficients of −n W(μ), on
-    W(μ) itself, on the types with m split, and on those with m joined to another part."""
-    position = {nu: i for i, nu in enumerate(types)}
+    mu: Partition, position: Mapping[Partition, int], alpha: int
+) -> list[tuple[int, int, int]]:
+    """The orthogonality relation of μ at its smallest part m ≥ 2: the places of the types in
+    −n W(μ), their coefficients, and how many orders in 1/n before its own each is taken at."""
     m = min(part for part in mu if part > 1)
-    rest = remove(mu, m)
-    splits = Counter(position[insert(insert(rest, s), m - s)] for s in range(1, m))
-    joins: Counter[int] = Counter()
-    for other, count in Counter(rest).items():
-        joins[position[insert(remove(rest, other), m + other)]] += alpha * other * count
-    return (alpha - 1) * (m - 1), tuple(splits.items()), tuple(joins.items())
-
-
-def _row_sums(k: int, alpha: int, length: int) -> list[int]:
-    """The series of n^k Π_{j<k} 1/(n + αj) in 1/n."""
-    coefficients = [1] + [0] * (length - 1)
-    for j in range(1, k):
-        for i in range(1, length):
-            coefficients[i] -= alpha * j * coefficients[i - 1]
-    return coefficients[:length]
+    found: Counter[Partition] = Counter()
+    for (part, rest), weight in jucys_murphy(m, remove(mu, m), alpha).items():
+        found[insert(rest, part)] += weight
+    return [(position[nu], each, 1 + len(mu) - len(nu)) for nu, each in found.items()]
 
 
 @cache

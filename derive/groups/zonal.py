@@ -114,17 +114,22 @@ def _jucys_murphy(state: dict[Marked, fmpq], k: int, alpha: int) -> dict[Marked,
 
 @cache
 def _jucys_murphy_terms(k: int, alpha: int) -> dict[Marked, tuple[tuple[Marked, int], ...]]:
-    terms = {}
-    for m in range(1, k + 1):
-        for rest in partitions(k - m):
-            found: Counter[Marked] = Counter()
-            found[m, rest] += (alpha - 1) * (m - 1)
-            for s in range(1, m):
-                found[s, insert(rest, m - s)] += 1
-            for part, count in Counter(rest).items():
-                found[m + part, remove(rest, part)] += alpha * part * count
-            terms[m, rest] = tuple(found.items())
-    return terms
+    return {
+        (m, rest): tuple(jucys_murphy(m, rest, alpha).items())
+        for m in range(1, k + 1)
+        for rest in partitions(k - m)
+    }
+
+
+def jucys_murphy(m: int, rest: Partition, alpha: int) -> Counter[Marked]:
+    """(J f)(m; ρ): the arguments of f, with their coefficients."""
+    found: Counter[Marked] = Counter()
+    found[m, rest] += (alpha - 1) * (m - 1)
+    for s in range(1, m):
+        found[s, insert(rest, m - s)] += 1
+    for part, count in Counter(rest).items():
+        found[m + part, remove(rest, part)] += alpha * part * count
+    return found
 
 
 def _growth(shape: Partition, alpha: int) -> list[int]:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..engine.tensors import Name
 from ..engine.trees import Field, H, Z
-from ..groups.pairings import compositions
+from ..groups.pairings import compositions, partitions
 from ..work.caches import cache
-from .diagrams import Diagram, diagrams
+from .diagrams import Diagram, Factor, diagrams
 from .histories import History, fields, residuals
 
 EDGES = 3
@@ -98,3 +98,13 @@ def tensors(group: str = "O", wanted: tuple[str, ...] = tuple(OUTPUTS)) -> tuple
         for factor in each.tensors
     }
     return tuple(names[label] for label in sorted(names))
+
+
+@cache
+def fluctuations(group: str = "O") -> tuple[Factor, ...]:
+    """The tensors that add up to n Cov[H_ab, H_cd], all neural indices alike; labels are 0 … 3.
+
+    A sum over the pairings of four neural indices (source 000, eq. 6.9), and with the group "B" the
+    block of all four.
+    """
+    return tuple(Factor.of((H, H), 0, pairing, (0, 1, 2, 3)) for pairing in partitions(4, group))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..engine.tensors import Name, identify, tensor
 from ..engine.trees import Field, Z
-from ..groups.pairings import Blocks, matchings, partitions
+from ..groups.pairings import Blocks, joined, matchings, partitions
 from .histories import History
 
 _NODES = 4
@@ -39,6 +39,13 @@ class Factor(NamedTuple):
 
     name: Name
     labels: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, fields: tuple[Field, ...], relative: int, pairing: Blocks, labels: tuple[int, ...]
+    ) -> Factor:
+        """The tensor of a cumulant of these fields, with the labels of their nodes."""
+        return cls(*identify(tensor(fields, relative, pairing, labels)))
 
 
 @dataclass(frozen=True)
@@ -100,8 +107,8 @@ def diagrams(histories: Sequence[History], order: int, group: str) -> Iterator[D
     for block, relative in _blocks(items, inserted, legs, order):
         others = [k for k in legs if k not in block]
         for pairs, single in matchings(others):
-            joined = [block, *pairs]
-            if len(histories) > 1 and all(len({items[k].owner for k in b}) < 2 for b in joined):
+            cumulants = [block, *pairs]
+            if len(histories) > 1 and all(len({items[k].owner for k in b}) < 2 for b in cumulants):
                 continue
             yield from _with_pairings(
                 tuple(histories), items, block, relative, pairs, single, group
@@ -150,9 +157,8 @@ def _with_pairings(
 
 
 def _factor(items: Sequence[_Item], relative: int, pairing: Blocks) -> Factor:
-    samples = tuple(a for item in items for a in item.labels)
-    fields = tuple(item.field for item in items)
-    return Factor(*identify(tensor(fields, relative, pairing, samples)))
+    labels = tuple(a for item in items for a in item.labels)
+    return Factor.of(tuple(item.field for item in items), relative, pairing, labels)
 
 
 _End = tuple[int, int]
@@ -178,10 +184,7 @@ def lines_of(
     equal: Iterable[Iterable[Hashable]], ends: Sequence[tuple[Hashable, tuple[str, int]]]
 ) -> tuple[Line, ...]:
     """The lines of indices that are equal in these groups, in the order of their ends."""
-    lines: list[set[Hashable]] = []
-    for group in equal:
-        met = [line for line in lines if not line.isdisjoint(group)]
-        lines = [line for line in lines if line not in met] + [set(group).union(*met)]
+    lines = joined(equal)
     found = ([k for k, (index, _) in enumerate(ends) if index in line] for line in lines)
     ordered = sorted(found, key=lambda own: own or [len(ends)])
     return tuple(Line(tuple(ends[k][1] for k in own)) for own in ordered)

@@ -130,7 +130,9 @@ class Trained(Formula):
         K[1,2]*m_1**t*m_2**t
         """
         rates, targets = ([real(f"{name}_{k}") for k in (1, 2)] for name in "my")
-        return self._at_points(rates, targets, lambda label, at: real(f"{label}[{_comma(at)}]"))
+        return self._at_points(
+            rates, targets, lambda label, at: real(f"{label}[{','.join(map(str, at))}]")
+        )
 
     def _at_points(
         self,
@@ -179,7 +181,7 @@ class Trained(Formula):
 def prediction(order: int = 1) -> Trained:
     """The mean over initializations of the trained output, E[z_i(t)] = Σ_g n^{−g} prediction_g.
 
-    Derived here, from descent (source 000, eqs. 6.2, 6.3) as a sum over trees (`descent`); `order`
+    Derived here, from descent (source 000, eqs. 6.2, 6.3) as a sum over trees; `order`
     is g, 0 or 1. Raises InputError for another.
 
     >>> print(prediction(order=0))
@@ -215,10 +217,6 @@ def ntk(order: int = 1) -> Trained:
 def _trained(name: str, average: Average, order: int) -> Trained:
     order = as_integer("order", order, 0, 1, "a relative order in 1/n, 0 or 1")
     return Trained(name, order, average)
-
-
-def _comma(labels: Sequence[int]) -> str:
-    return ",".join(map(str, labels))
 
 
 def _renamings(diagram: Diagram) -> Iterable[dict[int, str]]:

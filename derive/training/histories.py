@@ -1,6 +1,16 @@
-"""Histories: the ways in which descent changes an observable, and how each grows with the steps.
+"""Histories: the ways in which gradient descent changes an observable, as sums over trees.
 
-A history is a descent of z − y (`descent`), or what has grown on a field, with a label for every
+A step θ_μ → θ_μ − η λ_μ Σ_b ε_b ∂_μ z_b, ε = z − y, moves a field by its Taylor series: each ε_b
+hangs a derivative by the parameters, a new node b, on any node that was there. So after t steps
+
+    F(t) = Σ_T (1/|T|) T_{… b c …}(0) Π_v (−η) Σ_{s_v < s_parent(v)} ε_v(s_v),
+
+over the trees T that grow from F's, s_parent = t for what hangs on F itself, |T| the permutations
+of branches that keep T. ε itself descends in the same way, so that the trees are nested: a
+*descent* is either the leading one, ε_a(t) = (1 − ηΘ_a)^t ε_a(0) in the eigenbasis of Θ, or a tree
+that is met on the way, each of its ε a descent again. A tree of one edge stands for H − Θ.
+
+A history is a descent of z − y, or what has grown on a field, with a label for every
 node. Labels stand for samples in the eigenbasis of Θ, and those that are not free are summed over.
 It is a product of fields at initialization, and a function of the step that depends on the labels
 through m = 1 − η Θ_a alone. That function is one of finitely many products of sums, such as
@@ -9,17 +19,74 @@ through m = 1 − η Θ_a alone. That function is one of finitely many products 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from math import factorial, prod
 from typing import NamedTuple
 
 from ..engine.trees import Edge, Field, Z, canonical_tree
 from ..groups.pairings import compositions
 from ..work.caches import cache
-from .descent import LEADING, Branches, Descent, descents, forests, symmetry
+
+
+class Branch(NamedTuple):
+    """A node that a step has hung on: how its ε has come about, and what hangs on it."""
+
+    epsilon: Descent
+    branches: Branches = ()
+
+
+Branches = tuple[Branch, ...]
+"""Sorted: what hangs on one node."""
+
+
+class Descent(NamedTuple):
+    """How z − y of one sample has come about: by Θ alone, or by the tree with these branches."""
+
+    branches: Branches = ()
+
+
+LEADING = Descent()
+
+
+def symmetry(branches: Branches) -> int:
+    """The permutations of equal branches, at every node."""
+    own = prod(factorial(times) for times in Counter(branches).values())
+    return own * prod(
+        symmetry(each.epsilon.branches) * symmetry(each.branches) for each in branches
+    )
+
+
+@cache
+def descents(edges: int) -> tuple[Descent, ...]:
+    """The descents with so many edges in all of their trees."""
+    if not edges:
+        return (LEADING,)
+    return tuple(Descent(branches) for branches in forests(edges))
+
+
+@cache
+def forests(edges: int) -> tuple[Branches, ...]:
+    """Branches that may hang on one node, of so many edges, with those of the trees of each ε."""
+    found: set[Branches] = {()} if not edges else set()
+    for first in range(1, edges + 1):
+        for branch, others in product(_branches(first), forests(edges - first)):
+            found.add(tuple(sorted((branch, *others))))
+    return tuple(sorted(found))
+
+
+@cache
+def _branches(edges: int) -> tuple[Branch, ...]:
+    """Those of so many edges, the one by which it hangs with them."""
+    return tuple(
+        Branch(epsilon, below)
+        for inner, above in compositions(edges - 1, 2)
+        for epsilon, below in product(descents(inner), forests(above))
+    )
 
 
 class Variable(NamedTuple):
@@ -142,13 +209,12 @@ def _product(factors: Sequence[Polynomial]) -> Polynomial:
 @cache
 def residuals(edges: int) -> tuple[History, ...]:
     """The histories of z_0(t) − y_0 with so many edges."""
-    return tuple(_residual(descent, edges) for descent in descents(edges))
-
-
-def _residual(descent: Descent, edges: int) -> History:
-    made = _Made(1)
-    target = frozenset({made.epsilon(descent, 0)})
-    return made.history((0,), target, symmetry(descent.branches), edges)
+    found = []
+    for descent in descents(edges):
+        made = _Made(1)
+        target = frozenset({made.epsilon(descent, 0)})
+        found.append(made.history((0,), target, symmetry(descent.branches), edges))
+    return tuple(found)
 
 
 @cache
@@ -167,15 +233,8 @@ def _grown(base: Field, edges: int) -> Iterator[History]:
         for chosen in product(*(forests(part) for part in parts)):
             made = _Made(base.nodes)
             target = made.tree(tuple(range(base.nodes)), base.edges, chosen)
-            weight = 1
-            for branches in chosen:
-                weight *= symmetry(branches)
+            weight = prod(map(symmetry, chosen))
             yield made.history(tuple(range(base.nodes)), target, weight, edges)
-
-
-def _insertion(labels: Sequence[int], edges: Sequence[Edge], *, whole: bool) -> Insertion:
-    tree, order = canonical_tree(len(labels), tuple(edges))
-    return Insertion(tree, tuple(labels[node] for node in order), whole)
 
 
 class _Made:
@@ -202,7 +261,9 @@ class _Made:
         """The tree that has grown from nodes of these labels; the product of its sums."""
         labels, joined = list(base), list(edges)
         sums = [self.sums(branches, place, labels, joined) for place, branches in enumerate(chosen)]
-        self.insertions.append(_insertion(labels, joined, whole=len(base) > 1))
+        tree, order = canonical_tree(len(labels), tuple(joined))
+        own = tuple(labels[node] for node in order)
+        self.insertions.append(Insertion(tree, own, len(base) > 1))
         return frozenset[Variable]().union(*sums)
 
     def sums(

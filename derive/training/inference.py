@@ -16,7 +16,6 @@ from itertools import permutations
 from math import factorial
 
 from ..citations import rests_on
-from ..engine.tensors import identify, tensor
 from ..engine.trees import Z
 from ..errors import InputError, as_integer
 from ..groups.pairings import Blocks, matchings, partitions
@@ -59,7 +58,7 @@ def terms(name: str, order: int, group: str = "O") -> tuple[tuple[Term, Fraction
     """
     free = FREE[name]
     if order == 0:
-        own = Term(2, (Factor(*identify(tensor((Z, Z), 0, ((0, 1),), (0, 1)))),), (), _ONE_LINE)
+        own = Term(2, (Factor.of((Z, Z), 0, ((0, 1),), (0, 1)),), (), _ONE_LINE)
         return ((own, Fraction(1)),) if name == "covariance" else ()
     found: dict[Term, Fraction] = {}
     for legs, relative in _CUMULANTS:
@@ -94,7 +93,7 @@ def _term(
         ends = {leg: ("free", k) for k, leg in enumerate(at_free)}
         ends |= {leg: ("target", label[leg]) for leg in single}
         samples = tuple(label[leg] for leg in range(legs))
-        factor = Factor(*identify(tensor((Z,) * legs, relative, pairing, samples)))
+        factor = Factor.of((Z,) * legs, relative, pairing, samples)
         inverses = tuple(range(len(at_free), len(at_free) + len(groups)))
         lines = lines_of([*pairing, *joined], list(ends.items()))
         lines = tuple(sorted(Line(tuple(sorted(line.ends))) for line in lines))

@@ -22,7 +22,7 @@ import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb, isfinite, nan, prod
 from typing import Any, ClassVar, NamedTuple
@@ -30,12 +30,12 @@ from typing import Any, ClassVar, NamedTuple
 import sympy
 
 from ..arithmetic.parameters import R_IN
-from ..arithmetic.polynomials import UNIT, Expansion, power, times
+from ..arithmetic.polynomials import UNIT, Expansion, multiply, power
 from ..errors import InputError, as_integer, as_sequence
-from ..expressions import as_expression, as_text
+from ..expressions import as_expression
 from ..groups.pairings import Blocks, Partition, even_partitions
 from ..work.caches import cache
-from .rotations import NO_C_W, WeightEnsemble, atoms_of, fraction
+from .rotations import NO_C_W, WeightEnsemble, in_atoms
 
 MOST_CUMULANT = 12
 """Orders of cumulants that a given distribution is asked for."""
@@ -106,12 +106,6 @@ class IndependentEntries(PermutationInvariant):
         By κ_k = m_k − Σ_{j<k} C(k−1, j−1) κ_j m_{k−j}.
         """
         return _cumulant(self, as_integer("k", k, 1))
-
-    @property
-    def free_symbols(self) -> set[sympy.Symbol]:
-        """The symbols among the ensemble's parameters and those of its law."""
-        values = (getattr(self, each.name) for each in fields(self))
-        return set().union(*(getattr(value, "free_symbols", ()) for value in values))
 
     @property
     def is_symmetric(self) -> bool:
@@ -186,10 +180,6 @@ class IndependentEntries(PermutationInvariant):
         moments = (scale ** sympy.Rational(m, 2) * self.standard_moment(m) for m in counts)
         return sympy.simplify(prod(moments, start=sympy.Integer(1)))
 
-    def __str__(self) -> str:
-        values = (f"{each.name}={as_text(getattr(self, each.name))}" for each in fields(self))
-        return f"{type(self).__name__}({', '.join(values)})"
-
 
 @cache
 def _cumulant(entries: IndependentEntries, k: int) -> sympy.Expr:
@@ -204,17 +194,8 @@ def _cumulant(entries: IndependentEntries, k: int) -> sympy.Expr:
 def _product(entries: IndependentEntries, sizes: Partition, equal_widths: bool) -> Expansion:
     """Π_B κ_{|B|} (r_in n)^{-k}, its terms in the engine's form."""
     k = sum(sizes) // 2
-    mono = UNIT if equal_widths else power(R_IN, -k)
-    value = sympy.expand(prod((entries.cumulant(size) for size in sizes), start=sympy.Integer(1)))
-    found: Expansion = {}
-    for term in sympy.Add.make_args(value):
-        if term.is_number and not term.is_Rational:
-            scale, own = fraction(term), UNIT
-        else:
-            scale, own = atoms_of(term)
-        if scale:
-            found[times(mono, own), k] = found.get((times(mono, own), k), Fraction(0)) + scale
-    return found
+    widths: Expansion = {(UNIT if equal_widths else power(R_IN, -k), k): Fraction(1)}
+    return multiply(widths, in_atoms(sympy.prod(map(entries.cumulant, sizes))), k)
 
 
 class Moments(NamedTuple):

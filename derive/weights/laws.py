@@ -64,12 +64,9 @@ class StudentT(IndependentEntries):
 
     def __init__(self, nu: sympy.Expr | float | str, C_W: sympy.Expr | float = NO_C_W) -> None:
         object.__setattr__(self, "C_W", C_W)
+        object.__setattr__(self, "nu", nu)
         super().__post_init__()
-        wanted = "more than 2 degrees of freedom, or a symbol"
-        value = parse_number("nu", nu)
-        if value.is_number and not value > 2:
-            raise InputError("nu", nu, wanted)
-        object.__setattr__(self, "nu", value)
+        self.read_number("nu", "more than 2 degrees of freedom, or a symbol", lambda nu: nu > 2)
 
     def standard_moment(self, k: int) -> sympy.Expr:
         """The moment; InputError for k ≥ ν, where it is infinite."""
@@ -145,21 +142,13 @@ class Masked(PermutationInvariant):
         C_W: sympy.Expr | float = NO_C_W,
     ) -> None:
         object.__setattr__(self, "C_W", C_W)
+        object.__setattr__(self, "p", p)
         super().__post_init__()
-        value = parse_number("p", p)
-        if value.is_number and not 0 < value <= 1:
-            raise InputError("p", p, "a part in (0, 1], or a symbol")
+        self.read_number("p", "a part in (0, 1], or a symbol", lambda p: 0 < p <= 1)
         if of is not None and not isinstance(of, IndependentEntries):
             raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
         check_unscaled("of", of)
-        object.__setattr__(self, "p", value)
         object.__setattr__(self, "of", of)
-
-    @property
-    def free_symbols(self) -> set[sympy.Symbol]:
-        """The symbols among p, C_W and the parameters of the entries' law."""
-        found: set[sympy.Symbol] = sympy.Tuple(self.C_W, self.p).free_symbols
-        return found | (self.of.free_symbols if self.of else set())
 
     def own_moment(self, k: int) -> sympy.Expr:
         """E[x^k] of an entry that is not 0, at variance 1."""

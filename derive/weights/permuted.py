@@ -33,8 +33,9 @@ from typing import Any, NamedTuple
 
 import sympy
 
+from ..arithmetic import powerseries
 from ..arithmetic.parameters import R_IN
-from ..arithmetic.polynomials import UNIT, Expansion, power
+from ..arithmetic.polynomials import UNIT, Expansion, add, power
 from ..errors import InputError
 from ..expressions import as_expression
 from ..groups.pairings import Blocks, even_partitions, mobius, set_partitions
@@ -42,7 +43,7 @@ from ..symbols import r_in, r_out
 from ..work.caches import cache
 from .entries import IndependentEntries, PermutationInvariant
 from .laws import Masked
-from .rotations import NO_C_W, atoms_of, fraction
+from .rotations import NO_C_W, in_atoms
 
 _T = sympy.Dummy("t", positive=True)
 """1/n."""
@@ -156,12 +157,8 @@ def _series(law: FourMoments, equal_widths: bool) -> dict[str, Expansion]:
             raise InputError("weights", str(law), _EXCESS[name])
         series: Expansion = {(leading, 2): Fraction(1)} if name == "same" else {}
         for m, coefficient in terms.items():
-            for term in sympy.Add.make_args(sympy.expand(coefficient)):
-                number = term.is_number and not term.is_Rational
-                scale, mono = (fraction(term), UNIT) if number else atoms_of(term)
-                key = mono, m
-                series[key] = series.get(key, Fraction(0)) + scale
-        found[name] = {key: scale for key, scale in series.items() if scale}
+            add(series, in_atoms(coefficient, m))
+        found[name] = series
     return found
 
 
@@ -172,13 +169,8 @@ def _in_powers(law: FourMoments, value: sympy.Expr, order: int) -> dict[int, sym
         raise InputError("weights", str(law), f"moments, each {_WANTED}")
     above, below = (sympy.Poly(each, _T).all_coeffs()[::-1] for each in (top, bottom))
     start = next(k for k, each in enumerate(below) if each != 0)
-    below = below[start:]
-    found: list[sympy.Expr] = []
-    for m in range(order + start + 1):
-        known = above[m] if m < len(above) else sympy.Integer(0)
-        known -= sum(below[i] * found[m - i] for i in range(1, min(m, len(below) - 1) + 1))
-        found.append(sympy.cancel(known / below[0]))
-    return {m - start: each for m, each in enumerate(found) if each != 0}
+    found = powerseries.quotient(above, below[start:], order + start + 1, sympy.cancel)
+    return {m: each for m, each in enumerate(found, start=-start) if each != 0}
 
 
 def _takes_three(given: Any) -> bool:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import sympy
 
@@ -51,6 +51,9 @@ from ..symbols import r_big, r_in, r_out, trace_moment
 from ..work.caches import cache
 
 _MISSING: Any = None
+
+Sizes: TypeAlias = tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]
+"""Of matrices, above and below in c_λ."""
 
 
 class _LeftOut(int):
@@ -87,6 +90,15 @@ class WeightEnsemble(ABC):
         if value.is_negative:
             raise InputError("C_W", self.C_W, wanted)
         object.__setattr__(self, "C_W", value)
+
+    def read_number(self, name: str, wanted: str, holds: Callable[[sympy.Expr], bool]) -> None:
+        """Read a parameter of the law; InputError where it is missing, or a number that is not as
+        wanted."""
+        given = getattr(self, name)
+        value = None if given is _MISSING else parse_number(name, given)
+        if value is None or (value.is_number and not holds(value)):
+            raise InputError(name, given, wanted)
+        object.__setattr__(self, name, value)
 
     @abstractmethod
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
@@ -147,10 +159,10 @@ class WeightEnsemble(ABC):
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:
-        """The symbols among the ensemble's parameters."""
-        values = sympy.Tuple(*(getattr(self, each.name) for each in fields(self)))
-        found: set[sympy.Symbol] = values.free_symbols
-        return found
+        """The symbols among the ensemble's parameters, those of another law among them too."""
+        values = (getattr(self, each.name) for each in fields(self))
+        parts = (part for value in values for part in (value if type(value) is tuple else [value]))
+        return set().union(*(getattr(part, "free_symbols", ()) for part in parts))
 
     def latex(self) -> str:
         """The law's name, E[W_ij²] and the other parameters in LaTeX."""
@@ -232,9 +244,7 @@ class Frames(WeightEnsemble):
     """A product of uniform frames, Gaussian matrices and given singular values, by `sizes`."""
 
     @abstractmethod
-    def sizes(
-        self, n_in: sympy.Expr, n_out: sympy.Expr
-    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+    def sizes(self, n_in: sympy.Expr, n_out: sympy.Expr) -> Sizes:
         """The sizes above and below in c_λ, each linear in the widths."""
 
     def trace_factor(self, spherical: Spherical) -> dict[int, sympy.Expr]:
@@ -283,16 +293,9 @@ class Truncated(Frames):
     def __post_init__(self) -> None:
         super().__post_init__()
         wanted = "1 or more, or a symbol, as in Truncated(ratio=2)"
-        if self.ratio is _MISSING:
-            raise InputError("ratio", None, wanted)
-        ratio = parse_number("ratio", self.ratio)
-        if ratio.is_number and not ratio >= 1:
-            raise InputError("ratio", self.ratio, wanted)
-        object.__setattr__(self, "ratio", ratio)
+        self.read_number("ratio", wanted, lambda ratio: ratio >= 1)
 
-    def sizes(
-        self, n_in: sympy.Expr, n_out: sympy.Expr
-    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+    def sizes(self, n_in: sympy.Expr, n_out: sympy.Expr) -> Sizes:
         """c_λ = n_in^{-k} / Π(1 + c/N)."""
         big = r_big if {n_in, n_out} == {r_in, r_out} else larger(n_in, n_out)
         return (), (_whole("ratio", self.ratio * big, n_in, n_out),)
@@ -305,12 +308,7 @@ class _LowRank(Frames):
     def __post_init__(self) -> None:
         super().__post_init__()
         wanted = "a ratio of rank to width in (0, 1], or a symbol, as in gamma=0.5"
-        if self.gamma is _MISSING:
-            raise InputError("gamma", None, wanted)
-        gamma = parse_number("gamma", self.gamma)
-        if gamma.is_number and not 0 < gamma <= 1:
-            raise InputError("gamma", self.gamma, wanted)
-        object.__setattr__(self, "gamma", gamma)
+        self.read_number("gamma", wanted, lambda gamma: 0 < gamma <= 1)
         note("naitsaada2023")
 
     def _rank(self, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
@@ -330,9 +328,7 @@ class LowRankGaussian(_LowRank):
     LowRankGaussian(C_W=1, gamma=1/4)
     """
 
-    def sizes(
-        self, n_in: sympy.Expr, n_out: sympy.Expr
-    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+    def sizes(self, n_in: sympy.Expr, n_out: sympy.Expr) -> Sizes:
         """c_λ = n_in^{-k} Π (1 + c/r)/(1 + c/n_out)."""
         return (self._rank(n_in, n_out),), (n_out,)
 
@@ -350,9 +346,7 @@ class LowRankOrthogonal(_LowRank):
     LowRankOrthogonal(C_W=2, gamma=1/2)
     """
 
-    def sizes(
-        self, n_in: sympy.Expr, n_out: sympy.Expr
-    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+    def sizes(self, n_in: sympy.Expr, n_out: sympy.Expr) -> Sizes:
         """c_λ = n_in^{-k} Π (1 + c/r)/((1 + c/n_out)(1 + c/n_in))."""
         rank = self._rank(n_in, n_out)
         if (rank - n_in).is_positive:
@@ -390,9 +384,7 @@ class BiInvariant(Frames):
             raise InputError("moments", self.moments, wanted)
         object.__setattr__(self, "moments", moments)
 
-    def sizes(
-        self, n_in: sympy.Expr, n_out: sympy.Expr
-    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+    def sizes(self, n_in: sympy.Expr, n_out: sympy.Expr) -> Sizes:
         """c_λ = n_in^{-k} s_λ / Π (1 + c/n_out)(1 + c/n_in)."""
         return (), (n_out, n_in)
 
@@ -530,6 +522,16 @@ def atoms_of(term: sympy.Expr) -> tuple[Fraction, Monomial]:
             raise InputError("weights", term, "parameters that are rational numbers or symbols")
         mono = times(mono, power(Parameter(base.name), int(exponent)))
     return Fraction(int(number.p), int(number.q)), mono
+
+
+def in_atoms(value: sympy.Expr, at: int = 0) -> Expansion:
+    """value · n^{−at} by `atoms_of` its terms; an irrational number is rounded (`fraction`)."""
+    found: Expansion = {}
+    for term in sympy.Add.make_args(sympy.expand(value)):
+        number = term.is_number and not term.is_Rational
+        scale, mono = (fraction(term), UNIT) if number else atoms_of(term)
+        add(found, {(mono, at): scale})
+    return found
 
 
 def larger(n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.cumulants import splittings
-from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
+from derive.engine.fields import AnyField, Field, Z, forward, slots_of
 from derive.engine.tensors import Name, Tensor, spell, tensor
+from derive.engine.through import Summand
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, mobius, patterns
 from derive.work.caches import cache
@@ -240,11 +241,11 @@ def followed(fields: Iterable[AnyField]) -> tuple[AnyField, ...]:
 def derivatives(fields: Iterable[AnyField]) -> int:
     """The highest derivative of σ in these fields' forward equations and in those they need."""
     terms = (term for field in followed(fields) for term in terms_of(field))
-    return max((order for term in terms for *_, order in term.factors), default=0)
+    return max((order for term in terms for *_, order, _ in term.factors), default=0)
 
 
 @cache
-def terms_of(field: AnyField) -> tuple[Term, ...]:
+def terms_of(field: AnyField) -> tuple[Summand, ...]:
     """The forward equation over the field's own slots and samples 0, 1, …"""
     slots = tuple(range(field.nodes))
     return forward(field, slots, slots)

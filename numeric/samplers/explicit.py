@@ -174,23 +174,23 @@ def forward_field(
     total = np.zeros((draws, *(m,) * nodes, *(n_out,) * nodes))
     every_sample, identity = np.ones(m), np.eye(n_out)
     for term in terms_of(field):
-        neuron = range(1 + 2 * nodes, 1 + 2 * nodes + term.neurons)
+        neuron = range(1 + 2 * nodes, 1 + 2 * nodes + len(term.neurons))
         operands: list[Any] = [np.ones(draws), [0]]
         for k in range(nodes):
             operands += [every_sample, [sample[k]]]
         for a, c in term.deltas:
             operands += [identity, [slot[a], slot[c]]]
-        for a in term.biases:
+        for a, _ in term.biases:
             operands += [b, [0, slot[a]]]
-        for a, j in term.weights:
+        for _, a, j in term.weights:
             operands += [W, [0, slot[a], neuron[j]]]
-        for j, k, order in term.factors:
+        for j, k, order, _ in term.factors:
             operands += [sigma[:, order], [0, sample[k], neuron[j]]]
         for placed in term.fields:
             labels = [sample[k] for k in placed.samples] + [neuron[j] for j in placed.neurons]
             operands += [fields[placed.field], [0, *labels]]
         rate = np.prod([values[atom] ** power for atom, power in term.parameters])
-        scale = float(term.coefficient) * rate * float(n_in) ** -term.fan_in
+        scale = float(term.coefficient) * rate * float(n_in) ** -len(term.means)
         total += scale * np.einsum(*operands, output, optimize="greedy")
     return total
 

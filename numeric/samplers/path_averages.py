@@ -42,8 +42,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W, Parameter
-from derive.engine.fields import AnyField, Term, Z, forward, slots_of
+from derive.engine.fields import AnyField, Z, forward, slots_of
 from derive.engine.tensors import slot_orders
+from derive.engine.through import Summand
 from derive.groups.pairings import (
     Pairing,
     Partition,
@@ -146,7 +147,7 @@ class _Counts(NamedTuple):
 
 @cache
 def _contraction(
-    term: Term,
+    term: Summand,
     samples: Labels,
     inputs: int,
     joined: Pairing,
@@ -167,10 +168,10 @@ def _contraction(
     kind = tuple(each.field for each in placed)
     slots = tuple(j for each in placed for j in each.neurons)
     below = tuple(samples[slot] for each in placed for slot in each.samples)
-    neuron = [j for _, j in term.weights]
+    neuron = [j for *_, j in term.weights]
     times: dict[Monomial, int] = {}
     for pairs in partial_pairings(tuple(range(len(slots)))):
-        name = list(range(term.neurons))
+        name = list(range(len(term.neurons)))
         unions = [(neuron[a], neuron[b]) for a, b in joined]
         for a, b in unions + [(slots[a], slots[b]) for a, b in pairs]:
             name = [name[a] if other == name[b] else other for other in name]
@@ -179,7 +180,7 @@ def _contraction(
         neurons = [
             (
                 one,
-                tuple(sorted((samples[at], k) for j, at, k in term.factors if name[j] == one)),
+                tuple(sorted((samples[at], k) for j, at, k, _ in term.factors if name[j] == one)),
                 tuple(sorted(label for a, label in ends if name[neuron[a]] == one)),
             )
             for one in sorted(set(name))
@@ -357,10 +358,10 @@ class Averages:
         for term in _terms(fields):
             rest = set(pairing)
             made = {ordered(*pair) for pair in term.deltas}
-            biased = {pair for pair in rest if set(pair) <= set(term.biases)}
+            biased = {pair for pair in rest if set(pair) <= {slot for slot, _ in term.biases}}
             if not made <= rest or 2 * len(biased) != len(term.biases):
                 continue
-            place = {slot: a for a, (slot, _) in enumerate(term.weights)}
+            place = {slot: a for a, (_, slot, _) in enumerate(term.weights)}
             pairs = sorted((place[a], place[b]) for a, b in rest - made - biased)
             p: Pairing = tuple(sorted(ordered(a, b) for a, b in pairs))
             scale = self._parameters(term) * self._reading.C_b ** len(biased)
@@ -377,7 +378,7 @@ class Averages:
             made = {ordered(*pair) for pair in term.deltas}
             if not made <= pairs:
                 continue
-            place = {slot: a for a, (slot, _) in enumerate(term.weights)}
+            place = {slot: a for a, (_, slot, _) in enumerate(term.weights)}
             fixed = tuple(sorted(ordered(place[a], place[b]) for a, b in pairs - made))
             free = {place[slot]: label for slot, label in enumerate(state.labels) if label >= 0}
             parameters = self._parameters(term)
@@ -409,11 +410,11 @@ class Averages:
                         total[key] = total.get(key, 0.0) + signed
         return total
 
-    def _parameters(self, term: Term) -> Array:
+    def _parameters(self, term: Summand) -> Array:
         reading = self._reading
         values: dict[Any, Array] = {LAMBDA_W: reading.lambda_W, LAMBDA_B: reading.lambda_b}
         values |= {Parameter(name): np.array(column) for name, column in reading.symbols}
-        value: Array = float(term.coefficient) * reading.widths ** -float(term.fan_in)
+        value: Array = float(term.coefficient) * reading.widths ** -float(len(term.means))
         for atom, power in term.parameters:
             value = value * values[atom] ** power
         return value
@@ -433,12 +434,12 @@ def _projected(q: Pairing, inputs: int) -> tuple[tuple[Pairing, Pairing], ...]:
 
 
 @cache
-def _terms(kind: Kind) -> tuple[Term, ...]:
+def _terms(kind: Kind) -> tuple[Summand, ...]:
     """The forward equation of a product of fields, each slot a sample of its own."""
     expanded = [
         forward(field, slots, slots) for field, slots in zip(kind, slots_of(kind), strict=True)
     ]
-    return tuple(prod(terms, start=Term()) for terms in product(*expanded))
+    return tuple(prod(terms, start=Summand()) for terms in product(*expanded))
 
 
 def closes(kinds: Iterable[Kind], most: int) -> bool:
@@ -461,7 +462,7 @@ def closes(kinds: Iterable[Kind], most: int) -> bool:
     return True
 
 
-def _below(term: Term) -> Kind:
+def _below(term: Summand) -> Kind:
     """The product of fields of layer ℓ in a term."""
     return tuple(sorted((placed.field for placed in term.fields), key=lambda field: field.rank))
 

@@ -18,7 +18,7 @@ from derive.engine.orbits import Exchangeable
 from derive.engine.tensors import named
 from derive.errors import InputError, Words
 from derive.network import Network
-from derive.training.eigenvalues import fluctuations
+from derive.training.averages import fluctuations
 
 from ..arrays import Array
 from ..flows import flow as tensors_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from derivations.daneshmand import bounds, moments
 from derive import batchnorm
-from derive.batchnorm import d, n, stationary
+from derive.batchnorm import chain, d, n
 from derive.batchnorm import series as batchnorm_series
 from derive.batchnorm.series import FIELD
 from derive.errors import InputError
@@ -22,7 +22,7 @@ from derive.groups import pair_partitions
 GOLD = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
 
-@pytest.mark.parametrize("module", [batchnorm, stationary, batchnorm_series, bounds])
+@pytest.mark.parametrize("module", [batchnorm, chain, batchnorm_series, bounds])
 def test_doctests(module) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -175,21 +175,21 @@ def test_gaussian_moments_of_traceless_matrices() -> None:
             factors = [(index[a], index[b]) for a, b in entries]
             for pairing in pair_partitions(len(factors)):
                 total += np.prod([covariance(*factors[a], *factors[b]) for a, b in pairing])
-        found = FIELD.to_sympy(stationary.wick(powers)).subs(n, size)
+        found = FIELD.to_sympy(chain.wick(powers)).subs(n, size)
         assert float(found) == pytest.approx(total)
 
 
 def test_fourth_cumulant_vanishes_at_leading_order() -> None:
     """E t_2² that a step leaves unchanged is the Gaussian one: two derivations of one number."""
-    moments = stationary.stationary()
+    moments = chain.stationary()
     again = {powers: dict(orders) for powers, orders in moments.items()}
-    stationary._solve(again, (2, 2), stationary._steps()[2], 2)
+    chain._solve(again, (2, 2), chain._steps()[2], 2)
     assert again[2, 2][2] == moments[2, 2][2]
 
 
 def test_fourth_moment_by_edgeworth_is_the_direct_one() -> None:
-    moments = stationary.stationary()
-    _, correction = stationary.norm_moment(4)
+    moments = chain.stationary()
+    _, correction = chain.norm_moment(4)
     direct = FIELD.to_sympy(moments[2, 2][3] / moments[2, 2][2])
     assert sympy.simplify(correction - direct) == 0
 

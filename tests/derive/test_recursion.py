@@ -120,7 +120,7 @@ def test_the_ntk_and_its_descendants_follow_by_differentiation():
     terms = forward(H, (0, 1), (1, 2))
     assert len(terms) == 3
     chained = [term for term in terms if term.fields]
-    assert [term.factors for term in chained] == [((0, 1, 1), (1, 2, 1))]
+    assert [[factor[:3] for factor in term.factors] for term in chained] == [[(0, 1, 1), (1, 2, 1)]]
     assert chained[0].fields[0].field == H
     assert [
         len(forward(field, tuple(range(field.nodes)), tuple(range(field.nodes))))

@@ -12,8 +12,16 @@ from derive.engine.trees import DDH_I, DDH_II, DH, H, Z
 from derive.errors import InputError
 from derive.symbols import real, tensor
 from derive.training import averages
-from derive.training.descent import LEADING, Branch, Descent, descents, forests, symmetry
-from derive.training.histories import fields, residuals
+from derive.training.histories import (
+    LEADING,
+    Branch,
+    Descent,
+    descents,
+    fields,
+    forests,
+    residuals,
+    symmetry,
+)
 from derive.training.sequences import closed
 from numeric import flow
 from numeric.training import flow as trained

@@ -16,8 +16,7 @@ averaged.
 
 from __future__ import annotations
 
-from .averages import Average
-from .distinct import coincidences, ways_of
+from .averages import Average, coincidences, ways_of
 from .joint import layer_cumulant
 from .products import splittings
 from .size import Work, work

@@ -1,4 +1,8 @@
-"""A product of equations, averaged over the stage's weights and biases and the neurons below."""
+"""A product of equations, averaged over the stage's weights and biases and the neurons below.
+
+Sums over neurons are split into sums over distinct ones. The inputs below layer 1 are fixed:
+Σ_j x_j x_j = n_0 K0, without fluctuations.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,23 @@ from ...arithmetic.polynomials import (
     UNIT,
     Atom,
     Expansion,
+    Monomial,
     add,
+    constant,
     monomial,
     multiply,
     multiply_all,
     power,
     times,
 )
+from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
 from ...work.caches import cache
 from ..stages import INPUTS, NEURONS, Below, Stage
+from ..tensors import Tensor, tensor
 from ..through import Summand
-from ..trees import STREAM, Kind, Placed
-from .distinct import coincidences, ways_of
-from .inputs import sums_over_inputs
+from ..trees import STREAM, Kind, Placed, Z, input_terms
 from .insertions import Neuron, around_gaussian
 from .products import Rows, carried_past, identified
 
@@ -208,3 +214,70 @@ def _variances(halves: tuple[tuple[Parameter | Value, int], ...], corrections: i
         series: Expansion = {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(atoms)}
         factors += [series] * half
     return multiply_all(factors, corrections)
+
+
+def coincidences(
+    spaces: Sequence[str], own: Sequence[Sequence[int]], outside: int, least: int
+) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
+    """Which neuron each summed one is: one outside the sums, of its `own`, or one that is free.
+
+    Those outside have the numbers 0 … outside−1, and the free ones, whose spaces come too, those
+    behind; there are `least` free ones or more.
+    """
+
+    def extended(
+        homes: tuple[int, ...], free: tuple[str, ...]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
+        j = len(homes)
+        if j == len(spaces):
+            yield homes, free
+            return
+        if len(free) + len(spaces) - j > least:
+            for k in own[j]:
+                yield from extended((*homes, k), free)
+            for k, space in enumerate(free):
+                if space == spaces[j]:
+                    yield from extended((*homes, outside + k), free)
+        yield from extended((*homes, outside + len(free)), (*free, spaces[j]))
+
+    if len(spaces) >= least:
+        yield from extended((), ())
+
+
+@cache
+def ways_of(ratio: Atom | None, count: int, taken: int) -> Expansion:
+    """How many ways to choose distinct neurons, in order, among rn of which some are taken."""
+    width = UNIT if ratio is None else power(ratio, 1)
+    result = constant(1)
+    for k in range(taken, taken + count):
+        result = multiply(result, {(width, -1): Fraction(1), (UNIT, 0): Fraction(-k)}, 0)
+    return result
+
+
+def sums_over_inputs(whole: Summand, most: int) -> Iterator[tuple[Monomial, int]]:
+    """Σ_j Π fields over the inputs, term by term: (Π K, r), to be multiplied by n_0^r.
+
+    K is the mean xᵀx/n_0, or that of more factors, at most `most`: Σ_j x_j x_j x_j x_j/n_0 enters
+    where rotations do not keep the law of the weights. Raises InputError for others.
+    """
+    for terms in product(*(input_terms(placed.field) for placed in whole.fields)):
+        name = list(range(len(whole.neurons)))
+        for placed, term in zip(whole.fields, terms, strict=True):
+            for a, b in term.joined:
+                i, j = (name[placed.neurons[node]] for node in (a, b))
+                name = [i if other == j else other for other in name]
+        samples: dict[int, list[int]] = {j: [] for j in name}
+        for placed, term in zip(whole.fields, terms, strict=True):
+            for node in term.entries:
+                samples[name[placed.neurons[node]]].append(placed.samples[node])
+        if any(len(found) % 2 or len(found) > most for found in samples.values()):
+            wanted = "cumulants that at layer 1 depend on the inputs through xᵀx only"
+            raise InputError("fields", whole.fields, wanted)
+        means = [_mean_of(tuple(found)) for found in samples.values() if found]
+        yield monomial(means), len(samples)
+
+
+def _mean_of(samples: tuple[int, ...]) -> Tensor:
+    """The mean over the inputs' entries of a product of them, as the tensor of one block."""
+    block = tuple(range(len(samples)))
+    return tensor((Z,) * len(samples), 0, (block,), samples)

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from .derived import Composed, Step, compose
-from .named import check_alone, checked_fields, step, through
-from .needs import closure, closures, read_through
+from .named import (
+    check_alone,
+    checked_fields,
+    closure,
+    closures,
+    read_through,
+    step,
+    through,
+)
 
 __all__ = [
     "Composed",

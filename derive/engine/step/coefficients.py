@@ -6,13 +6,8 @@ variances of their matrices alone.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import groupby, permutations, product
-
-from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, of_kind, times
-from ...arithmetic.polynomials import power as power_of
-from ...display.labels import POOLED, SUMMED
+from ...arithmetic.polynomials import Atom, Expansion, Monomial
+from ...display.labels import SUMMED
 from ...errors import InputError
 from ...groups.pairings import Blocks
 from ...weights import WeightEnsemble
@@ -25,7 +20,6 @@ from ..fields import AnyField, Field
 from ..stages import DENSE, Stage
 from ..taps import Ties
 from ..tensors import Tensor, tensor
-from ..through import Weighting
 from ..variances import general, multiplied_out, unbound
 from .summed import numbered_alike
 
@@ -58,23 +52,20 @@ def coefficient(
         InputError: for cumulants of an order that they do not have, and for too large ones.
     """
     if stage.is_bound:
-        open_stage, law = unbound(stage, weights)
-        if (open_stage, law) != (stage, weights):
-            unlike = equal_widths, corrections, open_stage, ties, group
-            return coefficient(fields, samples, pairing, law, power, *unlike)
-    rest = pairing, weights, power, equal_widths, corrections
+        stage, weights = unbound(stage, weights)
+    stage, variances = general(stage)
     distinct = tuple(sorted(set(samples)))
     places = tuple(distinct.index(sample) + 1 for sample in samples)
-    if places != samples:
-        found = coefficient(fields, places, *rest, stage, ties, group)
-        return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
-    symbolic, variances = general(stage)
+    widths = equal_widths, corrections
+    found = _derived(fields, places, pairing, weights, power, *widths, stage, ties, group)
     if variances:
-        found = coefficient(fields, samples, *rest, symbolic, ties, group)
-        return multiplied_out(found, variances)
-    return _derived(fields, samples, *rest, stage, ties, group)
+        found = multiplied_out(found, variances)
+    if places != samples:
+        found = {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
+    return found
 
 
+@cache
 def _derived(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
@@ -95,7 +86,12 @@ def _derived(
     over sets: there K K/n of two neurons of one set, of which each has n/sets, is as without sets.
     """
     if alone := stage.sets != 1 and power > 0:
-        _check_sets(fields, power)
+        if power > 1:
+            wanted = (
+                "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond "
+            )
+            wanted += "it cumulants of one set and of several differ"
+            raise InputError("fields", ", ".join(map(str, fields)), wanted)
         kinds = (field.kind(node) for field in fields for node in range(field.nodes))
         alone = list(map(len, pairing)) == [2] or any(kind.alone for kind in kinds)
     if alone:
@@ -130,69 +126,12 @@ def _derived(
             group=group,
         )[pairing]
     found = multiplied_out(cumulant, {})
-    if stage.pools > 1 or stage.scores:
-        found = _pooled(found)
-    if stage.batch is not None:
+    if stage.pools > 1 or stage.scores or stage.batch is not None:
         found = numbered_alike(found)
     _check_order(found, pairing, what)
     if alone:
         found = {(_in_one_set(mono), at): value for (mono, at), value in found.items()}
     return found
-
-
-def _pooled(expansion: Expansion) -> Expansion:
-    """With positions that are averaged or summed over numbered alike in products that are alike."""
-    found: Expansion = {}
-    for (mono, at), value in expansion.items():
-        exponents = dict(mono)
-        atoms: list[Tensor | Weighting] = [*of_kind(exponents, Tensor)]
-        atoms += of_kind(exponents, Weighting)
-        moving = {each: exponents[each] for each in atoms}
-        labels = sorted({each for atom in moving for each in atom.samples if each >= POOLED})
-        ways = (_numbered([*moving.items()], order) for order in _orders(labels))
-        best = min(ways, key=lambda made: sorted(map(repr, made)))
-        others = frozenset(each for each in mono if each[0] not in moving)
-        add(found, {(times(others, best), at): value})
-    return found
-
-
-def _orders(labels: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The orders of the labels that differ in those of one sample."""
-    signals = [list(own) for _, own in groupby(sorted(labels, key=_signal), key=_signal)]
-    for parts in product(*map(permutations, signals)):
-        yield tuple(label for part in parts for label in part)
-
-
-def _signal(label: int) -> int:
-    return label % POOLED
-
-
-def _numbered(atoms: Sequence[tuple[Tensor | Weighting, int]], labels: Sequence[int]) -> Monomial:
-    """The product with these labels numbered from 1 on for each sample."""
-    taken: Counter[int] = Counter()
-    to: dict[int, int] = {}
-    for each in labels:
-        taken[each % POOLED] += 1
-        to[each] = each % POOLED + POOLED * taken[each % POOLED]
-
-    def of_tensor(own: Tensor) -> Atom:
-        at = tuple(to.get(each, each) for each in own.samples)
-        return tensor(own.fields, own.order, own.pairing, at)
-
-    def of_weighting(own: Weighting) -> Atom:
-        return own.at(tuple(to.get(each, each) for each in own.samples))
-
-    made = UNIT
-    for own, exponent in atoms:
-        made = times(made, power_of(read(own, tensor=of_tensor, weighting=of_weighting), exponent))
-    return made
-
-
-def _check_sets(fields: tuple[AnyField, ...], power: int) -> None:
-    if power > 1:
-        wanted = "tensors of order 1/n in a layer that normalizes sets of neurons apart: beyond it "
-        wanted += "cumulants of one set and of several differ"
-        raise InputError("fields", ", ".join(map(str, fields)), wanted)
 
 
 def _in_one_set(mono: Monomial) -> Monomial:

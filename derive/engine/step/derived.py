@@ -33,6 +33,7 @@ from ..tensors import (
     Tensor,
     canonical,
     identify,
+    in_order,
     kernel_label,
     kernel_name,
     kernel_of,
@@ -350,9 +351,7 @@ class Step(Shown):
     def needs(self) -> tuple[Name, ...]:
         """The tensors of `depends_on`."""
         if self.is_composed:
-            first = {need.label: need for each in self.stages[0] for need in each.needs}
-            known = [name for label, name in NAMES.items() if label in first]
-            return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
+            return in_order({need.label: need for each in self.stages[0] for need in each.needs})
         atoms = self.atoms(Tensor)
         atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
         weights = self.atoms(Weighting) | self.atoms(ScoreAverage)
@@ -362,8 +361,7 @@ class Step(Shown):
         for kernel in map(kernel_name, self.through.argument_kinds):
             if kernel.label in kernels:
                 found[kernel.label] = kernel
-        known = [name for label, name in NAMES.items() if label in found]
-        return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
+        return in_order(found)
 
     def _check_without_batch(self, wanted: str) -> None:
         for stage in self.layer_stages if self.is_composed else (self.through,):
@@ -422,8 +420,9 @@ class Step(Shown):
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
         shown = {label: self._shown(kernel) for label, kernel in self.kernels.items()}
+        at = "" if self.is_single_input else "[1,2]"
         kernels = "".join(
-            f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
+            f", with ⟨…⟩{label.removeprefix('K')} at {label}{at} = {kernel}"
             for label, kernel in shown.items()
         )
         right = readable(self._shown(self.expr))
@@ -432,10 +431,6 @@ class Step(Shown):
     def _shown(self, expr: sympy.Expr) -> sympy.Expr:
         """The printed form: with several inputs each average shows its sample."""
         return expr if self.is_single_input else with_samples(expr)
-
-    @property
-    def _first_two(self) -> str:
-        return "" if self.is_single_input else "[1,2]"
 
 
 class Composed(NamedTuple):

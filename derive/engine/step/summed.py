@@ -1,20 +1,23 @@
-"""Samples that are summed over, numbered alike in products that are equal.
+"""Samples and positions that are summed over, numbered alike in products that are equal.
 
-A label p of a sum over the batch has no meaning of its own: V[p,q,r,u] ⟨∂_p∂_q∂_r∂_u(…)⟩ is
-V[p,r,q,u] times the same. Labels are told apart by where they stand, and then by where those beside
-them stand (colour refinement). Of labels that remain alike, each is tried as the first.
+A label p of a sum over the batch, or over positions of a signal, has no meaning of its own:
+V[p,q,r,u] ⟨∂_p∂_q∂_r∂_u(…)⟩ is V[p,r,q,u] times the same. Labels are told apart by where they
+stand, and then by where those beside them stand (colour refinement). Of labels that remain alike,
+each is tried as the first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ...arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ...display.labels import POOLED, SLOPES, SUMMED
 from ...gaussian.brackets import Bracket, slopes_of
 from ...work.caches import cache
-from ..atoms import read, relabelled
+from ..atoms import read
 from ..tensors import Tensor, tensor
+from ..through import Weighting
 
 _Colours = dict[int, int]
 """Of each summed label a number that does not depend on labels."""
@@ -32,7 +35,8 @@ def _numbered(mono: Monomial) -> Monomial:
     labels = sorted({label for atom, _ in mono for label in _labels(atom)})
     if not labels:
         return mono
-    made = (_renamed(mono, order) for order in _orders(mono, dict.fromkeys(labels, 0)))
+    families = {label: _family(label)[0] for label in labels}
+    made = (_renamed(mono, order) for order in _orders(mono, families))
     return min(made, key=lambda each: sorted(map(repr, each)))
 
 
@@ -43,40 +47,51 @@ def _labels(atom: Atom) -> tuple[int, ...]:
         atom,
         tensor=lambda own: own.samples,
         bracket=lambda own: own.samples,
+        weighting=lambda own: own.samples,
         other=lambda _: (),
     )
-    return tuple(each for each in samples if SUMMED <= each < POOLED)
+    return tuple(each for each in samples if each >= SUMMED)
+
+
+def _family(label: int) -> tuple[int, int]:
+    """The first label of those that are numbered together, and how far the next one is."""
+    if label >= POOLED:
+        return label % POOLED + POOLED, POOLED
+    return (SLOPES if label >= SLOPES else SUMMED), 1
 
 
 def _renamed(mono: Monomial, order: list[int]) -> Monomial:
-    """With the labels numbered in this order, those of slopes by themselves."""
+    """With the labels of each family numbered in this order."""
+    taken: Counter[int] = Counter()
     to: dict[int, int] = {}
-    for begin, own in ((SUMMED, [x for x in order if x < SLOPES]), (SLOPES, order)):
-        fresh = [each for each in own if each not in to]
-        to |= {label: begin + k for k, label in enumerate(fresh)}
+    for label in order:
+        first, step = _family(label)
+        to[label] = first + step * taken[first]
+        taken[first] += 1
     return _moved(mono, to)
 
 
 def _moved(mono: Monomial, to: Mapping[int, int]) -> Monomial:
     """With other labels, each atom brought to its representative."""
+
+    def at(own: Tensor | Weighting) -> tuple[int, ...]:
+        return tuple(to.get(each, each) for each in own.samples)
+
     made = UNIT
     for atom, exponent in mono:
-        moved = relabelled(atom, lambda label: to.get(label, label))
-        own = read(moved, tensor=_sorted, bracket=_in_order, other=_same)
+        own = read(
+            atom,
+            tensor=lambda own: tensor(own.fields, own.order, own.pairing, at(own)),
+            bracket=lambda own: _in_order(own.relabelled(lambda label: to.get(label, label))),
+            weighting=lambda own: own.at(at(own)),
+            other=lambda own: own,
+        )
         made = times(made, power(own, exponent))
     return made
 
 
-def _sorted(own: Tensor) -> Atom:
-    return tensor(*own)
-
-
 def _in_order(own: Bracket) -> Atom:
     return own._replace(factors=tuple(sorted(own.factors)), outer=tuple(sorted(own.outer)))
-
-
-def _same(own: Atom) -> Atom:
-    return own
 
 
 def _orders(mono: Monomial, colours: _Colours) -> Iterator[list[int]]:
@@ -137,7 +152,13 @@ def _beside(mono: Monomial, label: int, colours: Mapping[int, int]) -> list[str]
         every = sorted(f"{shown(s)}:{sorted(map(shown, slopes_of(n)))}" for s, n in own.factors)
         return f"B{every}{sorted(map(shown, own.outer))}{beside}{own.outer.count(label)}"
 
-    return sorted(
-        f"{read(atom, tensor=of_tensor, bracket=of_bracket, other=str)}^{exponent}"
-        for atom, exponent in mono
+    def of_weighting(own: Weighting) -> str:
+        t, s, *others = map(shown, own.samples)
+        slots = {min(slot, 2) for slot, sample in enumerate(own.samples) if sample == label}
+        return f"A{own.label}{t}{s}{sorted(others)}{sorted(slots)}"
+
+    texts = (
+        read(atom, tensor=of_tensor, bracket=of_bracket, weighting=of_weighting, other=str)
+        for atom, _ in mono
     )
+    return sorted(f"{text}^{exponent}" for text, (_, exponent) in zip(texts, mono, strict=True))
