@@ -24,6 +24,7 @@ from ..symbols import K, is_named, real, z
 from . import closed_forms
 from .oracle import gaussian_average
 from .pieces import Pieces
+from .shapes import differentiated
 
 _LABELS = 1 << 20
 """More than all labels of samples."""
@@ -83,7 +84,7 @@ class Bracket(NamedTuple):
         return self._replace(factors=factors, outer=tuple(map(label, self.outer)))
 
 
-def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
+def normal_form(bracket: Bracket, least: int = 1) -> dict[Bracket, Fraction]:
     """The bracket by total derivatives of products in which no σ^{(k)} of highest order is alone.
 
     Of one sample, p + 1 factors being of order k − 1 and A of lower ones,
@@ -91,11 +92,14 @@ def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
         σ^{(k)} (σ^{(k−1)})^p A = (∂[(σ^{(k−1)})^{p+1} A] − (σ^{(k−1)})^{p+1} ∂A) / (p + 1),
 
     as σσ'' = ½∂²(σσ) − σ'σ': what is left exists for kinked activations wherever the sum does.
+
+    Arguments:
+        least: the lowest order k of a derivative that is moved.
     """
     for sample in bracket.samples:
         orders = sorted(order for at, order in bracket.factors if at == sample)
         top = orders.pop()
-        if not top or top in orders:
+        if top < least or top in orders:
             continue
         others = [factor for factor in bracket.factors if factor[0] != sample]
         own = [(sample, order) for order in (*orders, top - 1)]
@@ -114,7 +118,7 @@ def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
                 )
         found: dict[Bracket, Fraction] = {}
         for part, coefficient in parts:
-            for each, value in normal_form(part).items():
+            for each, value in normal_form(part, least).items():
                 found[each] = found.get(each, Fraction(0)) + coefficient * value
         return {each: value for each, value in found.items() if value}
     return {bracket: Fraction(1)}
@@ -123,16 +127,10 @@ def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
 def inside(bracket: Bracket, kept: Container[int]) -> Counter[tuple[tuple[int, int], ...]]:
     """The products of σ^{(order)}, each with its count, once the derivatives outside are taken
     inside, but those of the samples that are kept."""
-    products = Counter({tuple(bracket.factors): 1})
+    products = Counter({bracket.factors: 1})
     for sample in bracket.outer:
         if sample not in kept:
-            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
-            for factors, count in products.items():
-                for k, (own, order) in enumerate(factors):
-                    if own == sample:
-                        moved = (*factors[:k], (own, order + 1), *factors[k + 1 :])
-                        raised[tuple(sorted(moved))] += count
-            products = raised
+            products = differentiated(products, sample)
     return products
 
 

@@ -11,7 +11,7 @@ eq. 5.16). On the right σ is multiplied, never differentiated, so a kink does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -29,6 +29,7 @@ from .brackets import (
     Bracket,
     Component,
     GaussianAverage,
+    normal_form,
     product_latex,
     product_text,
     specialise,
@@ -188,7 +189,7 @@ def kernel_form(
 
 
 def outward(average: Average) -> sympy.Expr:
-    """The bracket with derivatives of σ beyond the first moved outside, by the product rule:
+    """The bracket with derivatives of σ beyond the first moved outside, by `normal_form`:
 
         σ'' σ'^q σ^p G = [∂(σ'^{q+1} σ^p G) − p σ'^{q+2} σ^{p−1} G]/(q+1) ,
 
@@ -197,26 +198,10 @@ def outward(average: Average) -> sympy.Expr:
 
     Raises InputError where two factors of one sample are distributions.
     """
-    factors, outer, kernel = average.bracket
-    sample, highest = max(factors, key=lambda factor: factor[1], default=(0, 0))
-    if highest < 2:
-        return average
-    here = [order for at, order in factors if at == sample]
-    others = [factor for factor in factors if factor[0] != sample]
-    p, q = here.count(0), here.count(1)
-    if len(here) != p + q + 1 or (highest > 2 and q):
+    moved = normal_form(average.bracket, least=2)
+    if any(order > 1 for bracket in moved for _, order in bracket.factors):
         raise InputError("bracket", average, "at most one factor of a sample with a kink's δ")
-
-    def with_orders(orders: Iterable[int], derivatives: int) -> sympy.Expr:
-        pairs = sorted([*others, *((sample, order) for order in orders)])
-        kept = sorted([*outer, *[sample] * derivatives])
-        return outward(unspecified(Bracket(tuple(pairs), tuple(kept), kernel)))
-
-    lower = [0] * p + [1] * q + [highest - 1]
-    whole = with_orders(lower, 1)
-    if p:
-        whole -= p * with_orders([0] * (p - 1) + [1] * (q + 1) + [highest - 1], 0)
-    return whole / (q + 1)
+    return sympy.Add(*(value * unspecified(each) for each, value in moved.items()))
 
 
 def wick_ordered(

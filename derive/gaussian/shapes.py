@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class SingleShape(NamedTuple):
@@ -26,17 +26,24 @@ def is_even(orders: Sequence[int], outer: int = 0) -> bool:
     return (sum(orders) + len(orders) + outer) % 2 == 0
 
 
+Factors: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Sorted pairs (sample, order) of a product Π σ^{(order)}(z_sample)."""
+
+
+def differentiated(products: Counter[Factors], sample: int) -> Counter[Factors]:
+    """∂_sample of a sum of products, each with its count, by the product rule."""
+    raised: Counter[Factors] = Counter()
+    for factors, count in products.items():
+        for k, (own, order) in enumerate(factors):
+            if own == sample:
+                moved = (*factors[:k], (own, order + 1), *factors[k + 1 :])
+                raised[tuple(sorted(moved))] += count
+    return raised
+
+
 def leibniz(orders: Sequence[int], outer: int) -> Counter[tuple[int, ...]]:
     """(d/dz)^outer Π σ^{(order)} = Σ coefficient Π σ^{(order')}: {sorted orders': coefficient}."""
-    terms = Counter({tuple(sorted(orders)): 1})
+    terms = Counter({tuple((0, order) for order in sorted(orders)): 1})
     for _ in range(outer):
-        derived: Counter[tuple[int, ...]] = Counter()
-        for factors, coefficient in terms.items():
-            for place, order in enumerate(factors):
-                derived[_sorted_with(factors, place, order + 1)] += coefficient
-        terms = derived
-    return terms
-
-
-def _sorted_with(factors: tuple[int, ...], place: int, order: int) -> tuple[int, ...]:
-    return tuple(sorted((*factors[:place], order, *factors[place + 1 :])))
+        terms = differentiated(terms, 0)
+    return Counter({tuple(o for _, o in factors): count for factors, count in terms.items()})

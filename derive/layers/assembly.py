@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, product
 from math import prod
+from typing import NamedTuple
 
 import sympy
 
@@ -102,30 +103,45 @@ class Centred:
     centre: sympy.Expr
 
 
+class MeanOf(NamedTuple):
+    """What a collective variable averages.
+
+    Attributes:
+        numbers: the one or two variables, by their numbers.
+        sets: of neurons, over each of which alone the mean is.
+        pooled: whether it is over the positions of a signal, too.
+    """
+
+    numbers: tuple[int, ...]
+    sets: int
+    pooled: bool
+
+
+class Given(NamedTuple):
+    """What the names in a layer's equations stand for: the arguments of `Layer`, normalized."""
+
+    values: Mapping[str, sympy.Expr]
+    C: Mapping[str, sympy.Expr]
+    ratio: Mapping[str, sympy.Expr]
+    weights: Mapping[str, WeightEnsemble]
+    activations: Mapping[str, Activation]
+    keep: Mapping[str, sympy.Expr]
+    taps: Mapping[str, Taps]
+    tables: Mapping[str, Table]
+
+
 class Assembly:
     """The equations that were read so far."""
 
     def __init__(
         self,
         statements: Sequence[Statement | Batch | ScoreTable],
-        values: Mapping[str, sympy.Expr],
-        variances: Mapping[str, sympy.Expr],
-        ratios: Mapping[str, sympy.Expr],
-        laws: Mapping[str, WeightEnsemble] | None = None,
-        activations: Mapping[str, Activation] | None = None,
-        keep: Mapping[str, sympy.Expr] | None = None,
-        taps: Mapping[str, Taps] | None = None,
-        tables: Mapping[str, Table] | None = None,
+        given: Given,
         *,
         opened: bool = False,
     ) -> None:
         """Read equations; `opened` removes each σ that is linear."""
-        self.opens = opened
-        self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
-        self.laws, self.activations = dict(laws or {}), dict(activations or {})
-        self.keep = dict(keep or {})
-        self.taps = dict(taps or {})
-        self.tables = dict(tables or {})
+        self.given, self.opens = given, opened
         self.scores: dict[str, tuple[int, int, int | sympy.Expr, str, bool]] = {}  # q, k, heads, …
         self.shape: tuple[int, ...] | None = None  # of the positions, where that is known
         self.definitions = [Definition("z", 0)]
@@ -133,12 +149,10 @@ class Assembly:
         self.collective: dict[str, sympy.Expr] = {}
         self.batches: dict[str, tuple[int, BatchFunction]] = {}  # by their names
         self.composed: dict[str, BatchFunction] = {}  # by the names of lines' functions
-        self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
-        self.sets: dict[sympy.Symbol, int] = {}  # of neurons, by means over each alone
-        self.pooled: set[sympy.Symbol] = set()  # the means over positions, too
+        self.means: dict[sympy.Symbol, MeanOf] = {}
         self.text = ""
         self.asymmetries: list[InputError] = []
-        self.unused = {*self.values, *self.tables}
+        self.unused = {*given.values, *given.tables}
         for statement in statements:
             self.text = statement.text
             if isinstance(statement, Batch):
@@ -196,8 +210,7 @@ class Assembly:
         name += f" in {at.sets}" if at.sets > 1 else ""
         name += " over positions" if at.position else ""
         symbol = sympy.Symbol(name, positive=True) if even else sympy.Symbol(name, real=True)
-        self.means[symbol], self.sets[symbol] = numbers, at.sets
-        self.pooled |= {symbol} if at.position else set()
+        self.means[symbol] = MeanOf(numbers, at.sets, bool(at.position))
         return symbol
 
     def resolved(self, scale: sympy.Expr) -> sympy.Expr:
@@ -208,8 +221,8 @@ class Assembly:
                 raise self.wrong(f"an index on {symbol.name}")
             if symbol.name in self.collective:
                 known[symbol] = self.collective[symbol.name]
-            elif symbol.name in self.values:
-                known[symbol] = self.values[symbol.name]
+            elif symbol.name in self.given.values:
+                known[symbol] = self.given.values[symbol.name]
                 self.unused.discard(symbol.name)
             else:
                 known[symbol] = sympy.Symbol(symbol.name, positive=True)
@@ -276,7 +289,7 @@ class Assembly:
             raise self.wrong("W[i,a] softmax_s(c[t,s]) v[a,s], without other factors")
         self.made_by_matrix(entries[0].variable)
         name, scores, table, _ = found[0]
-        if scores not in self.scores or (table and table not in self.tables):
+        if scores not in self.scores or (table and table not in self.given.tables):
             missing = table if scores in self.scores else scores
             raise self.wrong(f"scores that are defined above, and tables that are given: {missing}")
         self.unused.discard(table)
@@ -346,10 +359,9 @@ class Assembly:
         centre = self.centre(made, offset, number)
         self.definitions.append(made)
         if centre:
-            self.means[centre] = (number,)
-            known = offset.free_symbols & self.sets.keys()
-            self.sets[centre] = max(self.sets[each] for each in known)
-            self.pooled |= {centre} if known & self.pooled else set()
+            known = [self.means[each] for each in offset.free_symbols & self.means.keys()]
+            sets, pooled = max(each.sets for each in known), any(each.pooled for each in known)
+            self.means[centre] = MeanOf((number,), sets, pooled)
         self.variables[name] = Centred(number, centre)
         return number
 
@@ -431,7 +443,7 @@ class Assembly:
                     offset += scale * factor
                 else:
                     scales[v] = scales.get(v, sympy.S.Zero) + scale * factor
-        odd = [symbol for symbol, numbers in self.means.items() if self.is_odd(symbol)]
+        odd = [symbol for symbol in self.means if self.is_odd(symbol)]
         if list(scales.values()) == [1] and offset.subs(dict.fromkeys(odd, 0)) == 0:
             return next(iter(scales)), -offset
         names = {*self.variables, *self.collective}
@@ -441,7 +453,7 @@ class Assembly:
 
     def is_odd(self, mean: sympy.Symbol) -> bool:
         """True if a mean is 0 in the limit."""
-        return len(self.means[mean]) == 1
+        return len(self.means[mean].numbers) == 1
 
     def centre(self, made: Definition, offset: sympy.Expr, number: int) -> sympy.Expr:
         """The mean that is taken off: none, or that of what is carried."""
@@ -454,7 +466,7 @@ class Assembly:
         if len(made.lines) != 1 or made.lines[0].matrix or made.bias:
             raise self.wrong(wanted)
         (line,) = made.lines
-        own = next((s for s, of in self.means.items() if of == (line.at,)), None)
+        own = next((s for s, of in self.means.items() if of.numbers == (line.at,)), None)
         if own is None or sympy.simplify(offset + line.scale * own) != 0:
             raise self.wrong(wanted)
         return sympy.Symbol(f"mean({made.name}{number})", real=True)
@@ -467,12 +479,12 @@ class Assembly:
             found |= set(self.scores[line.attention[1]][:2]) if line.attention else set()
             for each in (line.scale, *(offset for _, offset, _ in line.sigmas)):
                 for symbol in each.free_symbols & self.means.keys():
-                    found |= set(self.means[symbol])
+                    found |= set(self.means[symbol].numbers)
         return found
 
     def positions(self) -> int:
         """The positions of a signal before the stage that is made; InputError if unknown."""
-        first = next((taps.shape for taps in self.taps.values()), None)
+        first = next((taps.shape for taps in self.given.taps.values()), None)
         shape = first if self.shape is None else self.shape
         if shape is None:
             wanted = "a convolution, or positions, in a layer with a norm over positions or scores"
@@ -483,8 +495,8 @@ class Assembly:
         """The activation of a function's name; None for the network's."""
         if name in self.composed:
             name = name.partition("(")[0] if "(" in name else SIGMA
-        if name in self.activations or name == SIGMA:
-            return self.activations.get(name)
+        if name in self.given.activations or name == SIGMA:
+            return self.given.activations.get(name)
         return as_activation(name)
 
     def level(self, variable: int) -> int:
@@ -545,8 +557,8 @@ class Assembly:
                 if line.matrix is not None:
                     self._check_sum(line, carried)
             self._check_arguments(made.level)
-        for symbol, numbers in self.means.items():
-            if len({joined.of(v) for v in numbers}) > 1:
+        for symbol, mean in self.means.items():
+            if len({joined.of(v) for v in mean.numbers}) > 1:
                 raise self.wrong(f"{symbol.name} of one variable: its limit vanishes otherwise")
 
     def _check_attention(self, line: Line, carried: set[int]) -> None:
@@ -608,7 +620,7 @@ class Assembly:
         self.names_of_spaces = {last: ABOVE, same.of(0): STREAM.space}
         self.space_ratios: dict[int, sympy.Expr] = {}
         numbers: dict[str, int] = {made.name: v for v, made in enumerate(self.definitions)}
-        for name, ratio in self.ratios.items():
+        for name, ratio in self.given.ratio.items():
             if name not in numbers:
                 raise InputError("ratio", name, f"a variable of the layer, {', '.join(numbers)}")
             space = same.of(numbers[name])
@@ -642,9 +654,9 @@ class Assembly:
     def _sets(self, made: Definition) -> int:
         """The number of sets of neurons that a variable without a matrix is normalized in."""
         carried = [line for line in made.lines if line.matrix is None]
-        means = {each for line in carried for each in line.scale.free_symbols & self.sets.keys()}
+        means = {each for line in carried for each in line.scale.free_symbols & self.means.keys()}
         kinds = (self.kinds[line.at] for line in carried)
-        return max([1, *(self.sets[each] for each in means), *(kind.sets for kind in kinds)])
+        return max([1, *(self.means[each].sets for each in means), *(kind.sets for kind in kinds)])
 
     def _check_sets(self) -> None:
         """Raise InputError where z has neurons in sets, or means are over others than those."""
@@ -653,8 +665,8 @@ class Assembly:
             wanted = "no norm of groups of neurons on what is carried on: one behind which all of "
             wanted += "the variable meets a matrix, so that the law of z does not know the groups"
             raise self.wrong(wanted)
-        for symbol, numbers in self.means.items():
-            if not {self.kinds[v].sets for v in numbers} <= {1, self.sets[symbol]}:
+        for mean in self.means.values():
+            if not {self.kinds[v].sets for v in mean.numbers} <= {1, mean.sets}:
                 raise self.wrong("one number of groups of neurons, where a norm follows another")
 
     def _stage(self, level: int) -> Stage:
@@ -699,12 +711,12 @@ class _StageMaker:
         means = tuple(
             Mean(
                 symbol,
-                tuple(Variable(whole.kinds[v], HERE) for v in whole.means[symbol]),
-                whole.kinds[whole.means[symbol][0]].space,
-                whole.sets[symbol],
-                whole.positions() if symbol in whole.pooled else 1,
+                tuple(Variable(whole.kinds[v], HERE) for v in of.numbers),
+                whole.kinds[of.numbers[0]].space,
+                of.sets,
+                whole.positions() if of.pooled else 1,
             )
-            for symbol in self.means
+            for symbol, of in ((symbol, whole.means[symbol]) for symbol in self.means)
         )
         for function in self.functions:
             self.check(function)
@@ -744,14 +756,14 @@ class _StageMaker:
         """The positions that all matrices read. InputError if they read different ones, or those
         of another signal than the stage before has, or if a skip past them has none to read."""
         whole = self.whole
-        read = [whole.taps[name] for name in self.matrices if name in whole.taps]
+        read = [whole.given.taps[name] for name in self.matrices if name in whole.given.taps]
         for each in read:
             before = each.shape if whole.shape is None else whole.shape
             if each.shape != before:
                 counts = (" x ".join(map(str, at)) for at in sorted((before, each.shape)))
                 got = f"convolutions of {' and '.join(counts)} positions"
                 raise InputError("positions", Words(got), "those that the block before gives")
-        every = (whole.taps.get(name, ALONE) for name in self.matrices)
+        every = (whole.given.taps.get(name, ALONE) for name in self.matrices)
         found = {ALONE if taps.is_identity else taps for taps in every}
         if len(found) > 1:
             wanted = "one kernel size and boundary for all matrices between the same two variables"
@@ -766,7 +778,8 @@ class _StageMaker:
 
     def masks(self, equations: Sequence[Equation]) -> tuple[Value, ...]:
         """p of dropout; InputError unless one matrix is there, and multiplies one σ alone."""
-        chances = [self.whole.keep[name] for name in self.matrices if name in self.whole.keep]
+        keep = self.whole.given.keep
+        chances = [keep[name] for name in self.matrices if name in keep]
         if not chances:
             return ()
         summed = (term for equation in equations for term in equation.right if term.weight)
@@ -780,7 +793,7 @@ class _StageMaker:
     def equation(self, number: int, made: Definition) -> Equation:
         """The right-hand side of a definition."""
         kind = self.whole.kinds[number]
-        variance = self.whole.variances.get(made.bias or "b")
+        variance = self.whole.given.C.get(made.bias or "b")
         return Equation(
             tuple(self.product(line, kind) for line in made.lines),
             made.bias is not None,
@@ -793,12 +806,12 @@ class _StageMaker:
         if line.matrix is None:
             return Product((Variable(self.whole.kinds[line.at], LEFT),)) * scaled
         into = self.whole.kinds[line.at].space
-        variance = self.whole.variances.get(line.matrix)
+        variance = self.whole.given.C.get(line.matrix)
         out = kind.space
         if kind == STREAM:  # behind the layer
             whole = self.whole
             out = whole.names_of_spaces[whole.spaces.of(whole.variables["z"].variable)]
-        law = self.whole.laws.get(line.matrix)
+        law = self.whole.given.weights.get(line.matrix)
         matrix = Matrix(C_W if variance is None else Value(variance), into, out, law)
         if self.matrices.setdefault(line.matrix, matrix) != matrix:
             raise self.whole.wrong(f"{line.matrix} between the same two widths everywhere")
@@ -816,7 +829,7 @@ class _StageMaker:
         """The number of the scores, with their function."""
         whole = self.whole
         query, key, heads, over, is_normal = whole.scores[scores]
-        rows = whole.tables.get(table, ())
+        rows = whole.given.tables.get(table, ())
         if rows and len(rows) != whole.positions():
             got = f"a table of {len(rows)} positions for a signal of {whole.positions()}"
             raise InputError("tables", Words(got), "as many as the signal has")

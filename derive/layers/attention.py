@@ -147,18 +147,14 @@ def _heads(given: int | str | sympy.Expr, key_norm: bool) -> sympy.Expr:
 def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
     """The attention with an MLP that reads the same z, and is added to it."""
     *lines, last = block.lines
-    return Layer(
-        *lines,
-        "h[i] = W1[i,a] z[a]",
-        f"{last} + W2[i,a] s(h[a])",
-        C=dict.fromkeys(dict(block.laws), C_W) | dict(block.variances),
-        weights=dict(block.laws),
-        activations=dict(block.functions) | as_sigma(activations),
-        ratio={**dict(block.ratios), "h": ratio},
-        taps=dict(block.tapped),
-        tables=dict(block.tables),
-        **dict(block.values),
-    )
+    own = block.given
+    given: dict[str, Any] = own._asdict() | {
+        "C": {**dict.fromkeys(own.weights, C_W), **own.C},
+        "activations": {**own.activations, **as_sigma(activations)},
+        "ratio": {**own.ratio, "h": ratio},
+    }
+    values = given.pop("values")
+    return Layer(*lines, "h[i] = W1[i,a] z[a]", f"{last} + W2[i,a] s(h[a])", **given, **values)
 
 
 def as_sigma(given: Sigmas) -> dict[str, Activation | str]:

@@ -8,12 +8,12 @@ activations. A name that a block leaves open, s or a symbol without a value, sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..engine.taps import Taps
 from ..expressions import as_expression
 from ..symbols import C_W
+from .assembly import Given
 from .layer import Layer
 from .norms import Norm
 from .notation import PARAMETER
@@ -33,14 +33,7 @@ class _Equations:
 
     def __init__(self, *blocks: Layer) -> None:
         self.lines: list[str] = []
-        self.values: dict[str, Any] = {}
-        self.variances: dict[str, object] = {}
-        self.ratios: dict[str, object] = {}
-        self.laws: dict[str, Any] = {}
-        self.functions: dict[str, Any] = {}
-        self.keep: dict[str, object] = {}
-        self.taps: dict[str, Taps] = {}
-        self.tables: dict[str, Any] = {}
+        self.given: dict[str, dict[str, Any]] = {name: {} for name in Given._fields}
         self._taken = {"z", "n", "b"}.union(*map(_left_open, blocks))
 
     def start(self, lines: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -49,24 +42,14 @@ class _Equations:
         own = dict.fromkeys((*defined, *values, *PARAMETER.findall(" ".join(lines))))
         names = {name: self.free(name) for name in own}
         self.lines += [_renamed(line, names) for line in lines]
-        self.values |= {names[name]: value for name, value in values.items()}
+        self.given["values"] |= {names[name]: value for name, value in values.items()}
         return names
 
     def take(self, block: Layer) -> list[str]:
         """The block's equations, renamed. Its values, laws and functions are recorded."""
         names = {name: self.free(name) for name in _own(block)}
-
-        def renamed(pairs: tuple[tuple[str, Any], ...]) -> Iterator[tuple[str, Any]]:
-            return ((names.get(name, name), value) for name, value in pairs)
-
-        self.values |= dict(renamed(block.values))
-        self.variances |= dict(renamed(block.variances))
-        self.ratios |= dict(renamed(block.ratios))
-        self.laws |= dict(renamed(block.laws))
-        self.functions |= dict(renamed(block.functions))
-        self.keep |= dict(renamed(block.keep))
-        self.taps |= dict(renamed(block.tapped))
-        self.tables |= dict(renamed(block.tables))
+        for argument, own in block.given._asdict().items():
+            self.given[argument] |= {names.get(name, name): own[name] for name in own}
         return [_renamed(line, names) for line in _lines(block)]
 
     def free(self, name: str) -> str:
@@ -78,19 +61,13 @@ class _Equations:
 
     def layer(self, label: str, readouts: Sequence[Layer] = ()) -> Layer:
         """The layer of all equations, with this readout if any."""
-        return Layer(
-            *self.lines,
-            C=dict.fromkeys(self.laws, C_W) | self.variances,
-            ratio=self.ratios,
-            weights=self.laws,
-            activations=self.functions,
-            keep=self.keep,
-            taps=self.taps,
-            tables=self.tables,
-            readout=next(iter(readouts), None),
-            label=label,
-            **self.values,
-        )
+        given: dict[str, Any] = {
+            **self.given,
+            "C": dict.fromkeys(self.given["weights"], C_W) | self.given["C"],
+        }
+        values = given.pop("values")
+        readout = next(iter(readouts), None)
+        return Layer(*self.lines, readout=readout, label=label, **given, **values)
 
 
 def joined(blocks: Sequence[Layer], label: str | None = None) -> Layer:
@@ -153,8 +130,8 @@ def _lines(block: Layer) -> list[str]:
 def _own(block: Layer) -> list[str]:
     """The names that a block defines, or gives a value, a law or an activation."""
     defined = [_left(line)[0] for line in block.lines]
-    given = (*dict(block.values), *dict(block.functions), *dict(block.tables))
-    given = (*given, *block.parameter_names)
+    own = block.given
+    given = (*own.values, *own.activations, *own.tables, *block.parameter_names)
     return [name for name in dict.fromkeys((*defined, *given)) if name != "z"]
 
 

@@ -22,7 +22,7 @@ from ..expressions import as_expression
 from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
-from .assembly import Assembly
+from .assembly import Assembly, Given
 from .notation import PARAMETER, SIGMA, WANTED, functions_in, parse
 
 Values = tuple[tuple[str, sympy.Expr], ...]
@@ -135,6 +135,12 @@ class Layer:
         object.__setattr__(self, "readouts", () if readout is None else (readout,))
         object.__setattr__(self, "keep", _chances(keep or {}, self.matrix_names))
         assert self.stages
+
+    @property
+    def given(self) -> Given:
+        """The arguments that it is made with, besides the equations, label and readout."""
+        own = (self.values, self.variances, self.ratios, self.laws, self.functions)
+        return Given(*map(dict, (*own, self.keep, self.tapped, self.tables)))
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -269,18 +275,9 @@ class Layer:
             return self.label
         parts = [repr(line) for line in self.lines]
         parts += [f"{name}={value}" for name, value in self.values]
-        pairs: tuple[tuple[str, Sequence[tuple[str, object]]], ...] = (
-            ("C", self.variances),
-            ("ratio", self.ratios),
-            ("weights", self.laws),
-            ("activations", self.functions),
-            ("keep", self.keep),
-            ("taps", self.tapped),
-            ("tables", self.tables),
-        )
-        for name, given in pairs:
-            if given:
-                parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
+        for name, own in self.given._replace(values={})._asdict().items():
+            if own:
+                parts.append(f"{name}={{{', '.join(f'{k!r}: {v}' for k, v in own.items())}}}")
         parts += [f"readout={readout!r}" for readout in self.readouts]
         return f"Layer({', '.join(parts)})"
 
@@ -295,16 +292,13 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     """The stages, and why they are not invariant."""
     functions = dict(layer.functions)
     statements = [parse(line, functions) for line in layer.lines]
-    of_matrices = dict(layer.variances), dict(layer.ratios), dict(layer.laws)
     used = {name for each in statements for name in functions_in(each)}
     if unknown := sorted(functions.keys() - used):
         known = ", ".join(sorted(used)) or "none"
         raise InputError("activations", unknown, f"functions in the layer's equations, {known}")
-    of_layer = dict(layer.keep), dict(layer.tapped), dict(layer.tables)
-    given = statements, dict(layer.values), *of_matrices, functions, *of_layer
     wrong: list[InputError] = []
     for opened in (False, True):
-        made = Assembly(*given, opened=opened)
+        made = Assembly(statements, layer.given, opened=opened)
         stages, wrong = made.stages(), made.asymmetries
         if not wrong or (not layer.keep and (opened or is_skip(stages))):
             return stages, next((each.wanted for each in wrong), None)

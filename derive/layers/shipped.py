@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, cast
 
 import sympy
 
-from ..errors import InputError, as_sequence, did_you_mean
+from ..errors import InputError, as_sequence, did_you_mean, flag
 from ..expressions import MAX_LENGTH, as_expression, parse_number, parts
 from . import composed
 from .along import Along
-from .attention import Laws, Sigmas, attention, beside, shown_table
+from .attention import Laws, Sharing, Sigmas, attention, beside, shown_table
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .norms import WANTED, Norm, named_text, over_samples, shown_as
@@ -110,8 +111,7 @@ def around(
     >>> around("sequence(gated, dense)", skip="1/2", norm="rms")
     around(sequence(gated(), dense()), skip=1/2, norm=rms)
     """
-    if not isinstance(projected, bool):
-        raise InputError("projected", projected, "True or False")
+    flag("projected", projected)
     return composed.around(as_layer(block), skip, norm, eps, label, projected=projected)
 
 
@@ -166,9 +166,7 @@ def batchnorm(
     >>> print("; ".join(batchnorm(center=False).lines))
     y[i;s] = z[i;s]/sqrt(mean_s((z[i;s])^2) + eps); z[i] = b[i] + W[i,a] s(y[a])
     """
-    for name, given in (("center", center), ("behind", behind)):
-        if not isinstance(given, bool):
-            raise InputError(name, given, "True or False")
+    center, behind = flag("center", center), flag("behind", behind)
     norm = Norm("rms", eps)
     pair = None if affine is None else as_sequence("affine", affine, "(gain, shift)")
     if pair is not None and len(pair) != 2:
@@ -295,8 +293,7 @@ def transformer(
     >>> transformer(4, 8)
     transformer(4, 8, norm=rms)
     """
-    if not isinstance(parallel, bool):
-        raise InputError("parallel", parallel, "True or False")
+    flag("parallel", parallel)
     shown = [str(heads), str(positions), *shown_as(ratio=None if ratio == 4 else ratio)]
     shown += [*Norm(norm, eps).shown("norm="), *shown_as(skip=None if skip == 1 else skip)]
     shown += [*_own(weights, activations), *(["parallel=True"] if parallel else [])]
@@ -360,46 +357,16 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
     return {f"W{k}": value for k, value in enumerate(values, start=1)}
 
 
-_HEADS = "heads", "positions"
-_OTHERS = "scores", "score", "mask", "C", "keys", "tied", "key_norm"
-_OWN, _LAW = ("weights", "activations"), ("law", "activations")
-_SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
-    "dense": (dense, _OWN),
-    "dropout": (dropout, ("keep",)),
-    "normalized": (normalized, ("norm", "eps", *_OWN)),
-    "batchnorm": (batchnorm, ("eps", "center", "affine", "behind", *_OWN)),
-    "residual": (residual, ("skip", "norm", "eps", "ratio", "C", *_OWN)),
-    "gated": (gated, ("skip", "norm", "eps", "C", *_OWN)),
-    "skip": (skip, ("gamma", "norm", "eps", *_OWN)),
-    "convolution": (
-        convolution,
-        (
-            *("size", "positions", "weights", "boundary", "readout", "norm", "eps", *_LAW),
-            *("stride", "padding", "dilation"),
-        ),
-    ),
-    "attention": (attention, (*_HEADS, "skip", "norm", "eps", *_OTHERS, "weights")),
-    "transformer": (
-        transformer,
-        (*_HEADS, "ratio", "norm", "eps", "skip", *_OWN, "parallel", *_OTHERS),
-    ),
-    "around": (around, ("block", "skip", "norm", "eps", "projected")),
-    "pooling": (pooling, ("positions", "size", "stride")),
-    "flattening": (flattening, ("positions",)),
-}
-
-
-_NEEDED = {
-    "dropout": ("keep",),
-    "normalized": ("norm",),
-    "skip": ("gamma",),
-    "around": ("block",),
-    "attention": _HEADS,
-    "transformer": _HEADS,
-    "convolution": ("size", "positions"),
-    "pooling": ("positions",),
-    "flattening": ("positions",),
-}
+_SHIPPED: dict[str, Callable[..., Layer]] = {
+    make.__name__: make
+    for make in (
+        dense, dropout, normalized, batchnorm, residual, gated, skip, convolution, attention,
+        transformer, around, pooling, flattening,
+    )
+}  # fmt: skip
+_NOT_TEXT = {"label", "bias"}
+"""Arguments that a layer's text does not give."""
+_OWN = {"weights", "activations", "law"}
 
 _EXAMPLES = {
     "dropout": "dropout(0.9)",
@@ -431,8 +398,9 @@ def read(text: str) -> Layer:
     if match is None or match[1] not in _SHIPPED:
         wanted += did_you_mean(match[1] if match else text, [*_SHIPPED, "sequence"])
         raise InputError("layer", text, wanted)
-    make, known = _SHIPPED[match[1]]
-    given: dict[str, Any] = {}
+    make = _SHIPPED[match[1]]
+    needed = _arguments(make)
+    known, given = list(needed), dict[str, Any]()
     for place, part in enumerate(parts(match[2] or "")):
         pair = re.fullmatch(r"\s*(\w+)\s*=(.*)", part, re.DOTALL)
         default = known[place] if place < len(known) else part.strip()
@@ -440,14 +408,24 @@ def read(text: str) -> Layer:
         if name not in known or name in given:
             options = ", ".join(known) or "no arguments"
             raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
-        given[name] = _named(value.strip()) if name in _OWN + _LAW else _value(value.strip())
-    for name in _NEEDED.get(match[1], ()):
-        if name not in given:
-            wanted = (
-                f"{match[1]} with {' and '.join(_NEEDED[match[1]])}, as in {_EXAMPLES[match[1]]}"
-            )
-            raise InputError("layer", text, wanted)
+        given[name] = _named(value.strip()) if name in _OWN else _value(value.strip())
+    least = [name for name in known if needed[name]]
+    if not given.keys() >= {*least}:
+        wanted = f"{match[1]} with {' and '.join(least)}, as in {_EXAMPLES[match[1]]}"
+        raise InputError("layer", text, wanted)
     return make(**given)
+
+
+def _arguments(make: Callable[..., Layer]) -> dict[str, bool]:
+    """The arguments that a layer's text may give, in order, and whether it has to."""
+    found: dict[str, bool] = {}
+    for name, each in signature(make).parameters.items():
+        if each.kind is each.VAR_KEYWORD:  # those of an attention
+            more = Sharing.__annotations__ if make is attention else _arguments(attention)
+            found |= {other: False for other in more if other not in found}
+        elif name not in _NOT_TEXT:
+            found[name] = each.default is each.empty
+    return found
 
 
 def as_layer(given: Layer | str | Sequence[Layer | str]) -> Layer:
