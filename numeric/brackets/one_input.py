@@ -280,21 +280,15 @@ def _smooth_sums(activation: Activation, shapes: tuple[SingleShape, ...]) -> Smo
     )
 
 
-def leibniz_integrands(
-    activation: Activation, terms: Sequence[Terms]
-) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
-    """The averaged functions in symbols s0, s1, … for σ, σ', …, and what these are."""
+def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
+    """The averaged functions in symbols s0, s1, … for σ, σ', …"""
     s = sympy.symbols(f"s:{1 + max(max(f, default=0) for term in terms for f in term)}", real=True)
     results = [
         sympy.Add(*(c * sympy.Mul(*(s[m] for m in factors)) for factors, c in term.items()))
         for term in terms
     ]
     used = sorted({m for term in terms for factors in term for m in factors})
-    return results, [(s[m], activation.derivative(m)) for m in used]
-
-
-def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
-    results, derivatives = leibniz_integrands(activation, terms)
+    derivatives = [(s[m], activation.derivative(m)) for m in used]
     doc = "The averaged functions of z, from s0 = σ(z), s1 = σ'(z), …"
     return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
 
@@ -316,9 +310,9 @@ def limit(activation: Activation, distribution: Distribution) -> sympy.Expr:
 def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
     scale = sympy.Symbol("scale", positive=True)
-    found = kinked_pieces(activation, shapes, scale)
+    found = [distribution(activation, shape) for shape in shapes]
     e, f = (_names(letter, len(shapes)) for letter in "ef")
-    regular = [k for k, one in enumerate(found.integrands) if one != 0]
+    regular = [k for k, one in enumerate(found) if any(one.pieces)]
     panels, smooth = quadrature.PANELS[0], quadrature.smooth_width(activation)
     reach, rate = repr(panels.reach), quadrature.rate(activation)
     if rate:
@@ -335,14 +329,14 @@ def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str
     integrands = printer.function(
         "integrands",
         [z],
-        [found.integrands[k] for k in regular],
+        [_piecewise(activation, found[k].pieces) for k in regular],
         decorator="@scalar",
         doc="The averaged functions of z, away from kinks.",
     )
     at_kinks = printer.function(
         "at_kinks",
         [scale],
-        found.at_kinks,
+        [_at_kinks(one, scale) for one in found],
         decorator="@scalar",
         doc="What the kinks add, for scale = √K.",
     )
@@ -355,14 +349,15 @@ def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str
         f=printer.listing(f[k] for k in regular),
         sums=[f"{e[k]} += w * {f[k]}" for k in regular],
     )
-    fine = f"if {smooth!r} / scale < {quadrature.FINEST!r}:"
+    outside = printer.listing(["math.nan"] * len(shapes))
+    fine = [f"if {smooth!r} / scale < {quadrature.FINEST!r}:", f"    return {outside}"]
     return printer.filled(
         _KINKED,
         tables=tables if regular else [],
         functions="\n\n".join([*([integrands] if regular else []), at_kinks]),
-        outside=printer.listing(["math.nan"] * len(shapes)),
-        limits=printer.listing(map(printer.literal, found.limits)),
-        refused=[fine, f"    return {printer.listing(['math.nan'] * len(shapes))}"] * bounded,
+        outside=outside,
+        limits=printer.listing(printer.literal(float(limit(activation, one))) for one in found),
+        refused=fine if bounded else [],
         totals=printer.listing(e),
         loop=loop if regular else [],
         about=_about(activation, shapes),
@@ -405,38 +400,14 @@ for panel in range($kinks + 1):
 """
 
 
-class KinkedPieces(NamedTuple):
-    """The pieces of `brackets`: functions of z away from kinks; what the kinks add, by
-    scale = √K; and the values at K = 0."""
-
-    integrands: list[sympy.Expr]
-    at_kinks: list[sympy.Expr]
-    limits: list[float]
-
-
-def kinked_pieces(
-    activation: Activation, shapes: Sequence[SingleShape], scale: sympy.Symbol
-) -> KinkedPieces:
-    """The pieces for these shapes."""
-    found = [distribution(activation, shape) for shape in shapes]
-    return KinkedPieces(
-        [
-            _piecewise(activation, one.pieces) if any(one.pieces) else sympy.Integer(0)
-            for one in found
-        ],
-        [sympy.Add(*_at_kinks(one, scale)) for one in found],
-        [float(limit(activation, one)) for one in found],
-    )
-
-
 def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Expr:
     *branches, last = parts
     cuts = [(part, z < kink) for part, kink in zip(branches, activation.kinks, strict=True)]
     return sympy.Piecewise(*cuts, (last, True))
 
 
-def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Expr]:
-    """The terms c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
+def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> sympy.Expr:
+    """The sum of c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
     terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
         x = kink / scale
@@ -446,7 +417,7 @@ def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Exp
         if kink != 0:
             term = sympy.Piecewise((term, abs(kink) < 38 * scale), (0, True))
         terms.append(term / sympy.sqrt(2 * sympy.pi))
-    return terms
+    return sympy.Add(*terms)
 
 
 def _about(activation: Activation, shapes: Sequence[SingleShape]) -> str:
