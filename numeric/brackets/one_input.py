@@ -42,9 +42,9 @@ def source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)`: a tuple of the brackets of these shapes, summed in one loop.
 
     K = 0 gives the limit, ±inf where there is none; K outside [0, ∞) gives nan. It goes after
-    `modules.PRELUDE` and `quadrature.support_source`. For analytic σ the error is 2e^{−36} ≈ 5e-16
-    of the integrand's size, for piecewise linear σ near 1e-15, and for other σ near 1e-14.
-    Cancellation within the integrand comes on top.
+    `modules.PRELUDE`. For analytic σ the error is 2e^{−36} ≈ 5e-16 of the integrand's size, for
+    piecewise linear σ near 1e-15, and for other σ near 1e-14. Cancellation within the integrand
+    comes on top. It is Python that `codegen.c` translates, too: scalars, tuples, loops, tables.
     """
     for shape in shapes:
         check(shape)
@@ -84,9 +84,12 @@ def _smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str
     found = iter(values)
     functions = [_integrands(activation, sums.integrands), *([_POWERS] if any(sums.far) else [])]
     accuracy = quadrature.ACCURACY[0]
+    strips = quadrature.strips(activation)
     return printer.filled(
         _SMOOTH,
-        growth=printer.constant("GROWTH", sums.growth),
+        tables=printer.constant("STRIPS", strips) + printer.constant("GROWTH", sums.growth),
+        strips=len(strips),
+        finest=repr(quadrature.FINEST),
         stretch=repr(sums.stretch),
         stretched_step=repr(sums.stretched_step),
         functions="\n\n".join(functions),
@@ -118,21 +121,41 @@ _ODD = f"""\
     return $zeros
 """
 
-_SMOOTH = f"""\
-$growth
-
-
-STRETCH, STRETCHED_STEP = $stretch, $stretched_step
+_SMOOTH = f'''\
+$tables
+STRETCH = $stretch
+STRETCHED_STEP = $stretched_step
 
 
 $functions
 
 
+@driver
+def step(scale):
+    """The largest step h in x that keeps the trapezoid rule for F(scale x) within 2e^-$accuracy.
+
+    2 pi a/h = $accuracy + a^2/2 + GROWTH[j] bounds the error for every a <= STRIPS[j]/scale, with
+    $degree/2 log(1 + a^2) added for a Hermite polynomial of that degree in x beside F. The step 0.5
+    is for small scales, where GROWTH overrates what F contributes. A scale that would need a step
+    below $finest gives nan, and so does its bracket.
+    """
+    largest = 0.0
+    for j in range($strips):
+        needed = $accuracy + GROWTH[j]
+        a = min(STRIPS[j] / scale, math.sqrt(2.0 * needed))
+        needed += 0.5 * $degree * math.log(1.0 + a * a)
+        largest = max(largest, 2.0 * math.pi * a / (needed + 0.5 * a * a))
+    return min(largest, 0.5) if largest > $finest else math.nan
+
+
 {_HEAD}
     scale = math.sqrt(K)
-    h, count, stretched, c = 1.0, 1, False, 1.0
+    h = 1.0
+    count = 1
+    stretched = False
+    c = 1.0
     if K > 0.0:
-        h = step(scale, STRIPS, GROWTH, $accuracy, 0.5, $degree)
+        h = step(scale)
         if STRETCHED_STEP > 0.0 and scale >= $stretched:
             reach = math.asinh($near * scale / STRETCH) / STRETCHED_STEP
             stretched = not reach >= $near / h
@@ -150,7 +173,7 @@ $functions
         w = 1.0 if k > 0 else 0.5
         if stretched:
             x = math.sinh(x) * STRETCH / scale
-            w *= math.sqrt(x * x + (STRETCH / scale) ** 2)  # cosh, bounded
+            w *= math.sqrt(x * x + STRETCH / scale * (STRETCH / scale))  # cosh, bounded
         w *= math.exp(-0.5 * x * x)
         z = scale * x
         $f = integrands(z)
@@ -159,11 +182,11 @@ $functions
             break
     $choices
     return $returned
-"""
+'''
 
 _POWERS = '''\
 @scalar
-def powers(degree, base):
+def powers(degree: int, base):
     """base^degree; beyond doubles it is infinite, and what it multiplies is not chosen."""
     result = 1.0
     for _ in range(degree):
@@ -257,21 +280,15 @@ def _smooth_sums(activation: Activation, shapes: tuple[SingleShape, ...]) -> Smo
     )
 
 
-def leibniz_integrands(
-    activation: Activation, terms: Sequence[Terms]
-) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
-    """The averaged functions in symbols s0, s1, … for σ, σ', …, and what these are."""
+def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
+    """The averaged functions in symbols s0, s1, … for σ, σ', …"""
     s = sympy.symbols(f"s:{1 + max(max(f, default=0) for term in terms for f in term)}", real=True)
     results = [
         sympy.Add(*(c * sympy.Mul(*(s[m] for m in factors)) for factors, c in term.items()))
         for term in terms
     ]
     used = sorted({m for term in terms for factors in term for m in factors})
-    return results, [(s[m], activation.derivative(m)) for m in used]
-
-
-def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
-    results, derivatives = leibniz_integrands(activation, terms)
+    derivatives = [(s[m], activation.derivative(m)) for m in used]
     doc = "The averaged functions of z, from s0 = σ(z), s1 = σ'(z), …"
     return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
 
@@ -293,41 +310,54 @@ def limit(activation: Activation, distribution: Distribution) -> sympy.Expr:
 def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
     scale = sympy.Symbol("scale", positive=True)
-    found = kinked_pieces(activation, shapes, scale)
+    found = [distribution(activation, shape) for shape in shapes]
     e, f = (_names(letter, len(shapes)) for letter in "ef")
-    regular = [k for k, one in enumerate(found.integrands) if one != 0]
-    panels = quadrature.PANELS[0]
+    regular = [k for k, one in enumerate(found) if any(one.pieces)]
+    panels, smooth = quadrature.PANELS[0], quadrature.smooth_width(activation)
     reach, rate = repr(panels.reach), quadrature.rate(activation)
     if rate:
         factors = max(len(shape.orders) for shape in shapes)
         reach = f"min({reach} + {factors * rate!r} * scale, 38.0)"
+    nodes, weights = quadrature.legendre(panels.nodes)
+    kinks = [float(kink) for kink in activation.kinks]
+    tables = [
+        printer.constant("KINKS", kinks),
+        printer.constant("NODES", nodes, array=True),
+        printer.constant("WEIGHTS", weights, array=True),
+    ]
+    bounded = math.isfinite(smooth)
     integrands = printer.function(
         "integrands",
         [z],
-        [found.integrands[k] for k in regular],
+        [_piecewise(activation, found[k].pieces) for k in regular],
         decorator="@scalar",
         doc="The averaged functions of z, away from kinks.",
     )
     at_kinks = printer.function(
         "at_kinks",
         [scale],
-        found.at_kinks,
+        [_at_kinks(one, scale) for one in found],
         decorator="@scalar",
         doc="What the kinks add, for scale = √K.",
     )
     loop = printer.filled(
         _PANELS,
         reach=reach,
-        width=repr(panels.width),
+        width=f"min({panels.width!r}, {smooth!r} / scale)" if bounded else repr(panels.width),
+        kinks=len(kinks),
         nodes=panels.nodes,
         f=printer.listing(f[k] for k in regular),
-        sums=[f"{e[k]} += w[i] * {f[k]}" for k in regular],
+        sums=[f"{e[k]} += w * {f[k]}" for k in regular],
     )
+    outside = printer.listing(["math.nan"] * len(shapes))
+    fine = [f"if {smooth!r} / scale < {quadrature.FINEST!r}:", f"    return {outside}"]
     return printer.filled(
         _KINKED,
+        tables=tables if regular else [],
         functions="\n\n".join([*([integrands] if regular else []), at_kinks]),
-        outside=printer.listing(["math.nan"] * len(shapes)),
-        limits=printer.listing(map(printer.literal, found.limits)),
+        outside=outside,
+        limits=printer.listing(printer.literal(float(limit(activation, one))) for one in found),
+        refused=fine if bounded else [],
         totals=printer.listing(e),
         loop=loop if regular else [],
         about=_about(activation, shapes),
@@ -335,6 +365,9 @@ def _kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str
 
 
 _KINKED = f"""\
+$tables
+
+
 $functions
 
 
@@ -342,47 +375,29 @@ $functions
     if K == 0.0:
         return $limits
     scale = math.sqrt(K)
-    if SMOOTH / scale < FINEST:
-        return $outside
+    $refused
     $totals = at_kinks(scale)
     $loop
     return $totals
 """
 
 _PANELS = """\
-points = np.empty(len(KINKS))
-for j in range(len(KINKS)):
-    points[j] = KINKS[j] / scale
-edges = split(points, len(KINKS), $reach, min($width, SMOOTH / scale))
-x, w = legendre(edges, NODES_$nodes, WEIGHTS_$nodes)
-for i in range(len(x)):
-    $f = integrands(scale * x[i])
-    $sums
+reach = $reach
+width = $width
+left = -reach
+for panel in range($kinks + 1):
+    right = min(KINKS[panel] / scale, reach) if panel < $kinks else reach
+    if right > left:
+        parts = int(math.ceil((right - left) / width))
+        half = 0.5 * (right - left) / parts
+        for part in range(parts):
+            for node in range($nodes):
+                x = left + half * (2 * part + 1 + NODES[node])
+                w = half * WEIGHTS[node] * math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+                $f = integrands(scale * x)
+                $sums
+        left = right
 """
-
-
-class KinkedPieces(NamedTuple):
-    """The pieces of `brackets`: functions of z away from kinks; what the kinks add, by
-    scale = √K; and the values at K = 0."""
-
-    integrands: list[sympy.Expr]
-    at_kinks: list[sympy.Expr]
-    limits: list[float]
-
-
-def kinked_pieces(
-    activation: Activation, shapes: Sequence[SingleShape], scale: sympy.Symbol
-) -> KinkedPieces:
-    """The pieces for these shapes."""
-    found = [distribution(activation, shape) for shape in shapes]
-    return KinkedPieces(
-        [
-            _piecewise(activation, one.pieces) if any(one.pieces) else sympy.Integer(0)
-            for one in found
-        ],
-        [sympy.Add(*_at_kinks(one, scale)) for one in found],
-        [float(limit(activation, one)) for one in found],
-    )
 
 
 def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Expr:
@@ -391,8 +406,8 @@ def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Exp
     return sympy.Piecewise(*cuts, (last, True))
 
 
-def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Expr]:
-    """The terms c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
+def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> sympy.Expr:
+    """The sum of c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
     terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
         x = kink / scale
@@ -402,7 +417,7 @@ def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Exp
         if kink != 0:
             term = sympy.Piecewise((term, abs(kink) < 38 * scale), (0, True))
         terms.append(term / sympy.sqrt(2 * sympy.pi))
-    return terms
+    return sympy.Add(*terms)
 
 
 def _about(activation: Activation, shapes: Sequence[SingleShape]) -> str:

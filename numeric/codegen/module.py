@@ -374,7 +374,7 @@ ORDER = $order
 
 
 @scalar
-def kind_of(layer, depth):
+def kind_of(layer: int, depth: int):
     if layer <= $stem:
         return ORDER[$first]
     if depth - layer <= $head:

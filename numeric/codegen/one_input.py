@@ -10,7 +10,7 @@ from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import identify
 from derive.gaussian.shapes import SingleShape
 
-from ..brackets import one_input, quadrature
+from ..brackets import one_input
 from ..brackets.shapes import shape_of
 from ..emit import printer
 from . import usage
@@ -32,8 +32,7 @@ class SingleModule(Module):
 
     def averages_of(self, sigma: Activation) -> str:
         """`brackets`, which computes all averages of one activation at a kernel."""
-        source = one_input.source(sigma, self.shapes[sigma]) if self.shapes else ""
-        return f"{quadrature.support_source(sigma)}\n\n\n{source}"
+        return one_input.source(sigma, self.shapes[sigma]) if self.shapes else ""
 
     def atoms(self, stage: int, average: Callable[[int, int], str]) -> dict[Atom, str]:
         """The name of each atom of a stage's steps, given the name of a shape's average."""

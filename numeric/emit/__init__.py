@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from derive.work.faces import face
 
-from .interpolation import interpolated
 from .stable import Sigmoid, stable
 
 if TYPE_CHECKING:
     from . import fastmath, jit, modules, printer
+    from .fastmath import interpolated
     from .templates import sigma_source
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 __getattr__ = face(
-    __name__, {"sigma_source": "templates"}, ("fastmath", "jit", "modules", "printer")
+    __name__,
+    {"interpolated": "fastmath", "sigma_source": "templates"},
+    ("fastmath", "jit", "modules", "printer"),
 )
 """Some are made with numba, which takes a fifth of a second to import, and few need it."""

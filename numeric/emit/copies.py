@@ -1,8 +1,8 @@
-"""Plain Python of this package in emitted modules: definitions, copied with all that they need.
+"""Definitions of this package in emitted modules, copied with all that they need.
 
 A written module needs numpy and numba alone, so it cannot import the rules of quadrature that
-`flow` runs. It holds copies of them instead: functions and classes as they stand in this package,
-the numbers that they read, and imports of what is not of this package.
+`flow` runs. It holds copies of them instead: functions, classes and kernels as they stand in this
+package, the numbers that they read, and imports of what is not of this package.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,20 +23,26 @@ from derive.work.caches import cache
 _COPIED = "derive", "numeric"
 """The packages whose definitions are copied; others are imported."""
 
+_NONE: Mapping[str, str] = {}
 
-def copies(wanted: Sequence[Any], instead: Mapping[str, str]) -> str:
+
+def copies(
+    wanted: Iterable[Any], instead: Mapping[str, str] = _NONE, there: Iterable[str] = ()
+) -> str:
     """The source of these functions and classes, after that of all that they need.
 
     Arguments:
-        wanted: functions and classes of this package.
+        wanted: functions and classes of this package, and kernels of numba.
         instead: what defines a name in the module, where it is not what this package has.
+        there: names that the module has from elsewhere.
 
     Raises:
         ValueError: where two of them need different things of one name.
     """
     copied: dict[str, tuple[object, str]] = {}
+    known = frozenset(there)
     for each in wanted:
-        _copy(each.__name__, each, copied, instead)
+        _copy(each.__name__, each, copied, instead, known)
     texts = [text for _, text in copied.values()]
     imports = sorted(text for text in texts if _IMPORT.match(text))
     rest = (text for text in texts if not _IMPORT.match(text))
@@ -47,9 +53,15 @@ _IMPORT = re.compile(r"(import|from) ")
 
 
 def _copy(
-    name: str, value: Any, copied: dict[str, tuple[object, str]], instead: Mapping[str, str]
+    name: str,
+    value: Any,
+    copied: dict[str, tuple[object, str]],
+    instead: Mapping[str, str],
+    there: frozenset[str],
 ) -> None:
     """Add what this name stands for, after all that it needs."""
+    if name in there:
+        return
     if name in copied:
         if not _is_same(copied[name][0], value):
             raise ValueError(f"two definitions in one module need something called {name}")
@@ -63,7 +75,7 @@ def _copy(
         text, needed = _definitions(module)[value.__name__]
         for each in needed:
             if each in vars(module):
-                _copy(each, vars(module)[each], copied, instead)
+                _copy(each, vars(module)[each], copied, instead, there)
     del copied[name]  # behind what it needs
     copied[name] = value, text
 
@@ -79,7 +91,7 @@ def _imported(name: str, value: Any) -> str:
 
 
 def _is_same(one: object, other: object) -> bool:
-    return one is other or (isinstance(one, int | float) and one == other)
+    return one is other or bool(isinstance(one, int | float | np.generic) and one == other)
 
 
 def literal(value: object) -> str:
@@ -104,7 +116,7 @@ class _Definition(NamedTuple):
     needed: tuple[str, ...]
 
 
-PARSING = Lock()
+_PARSING = Lock()
 """`ast.parse` of CPython 3.11 counts its depth for all threads together: SystemError."""
 
 
@@ -113,23 +125,32 @@ def _definitions(module: ModuleType) -> dict[str, _Definition]:
     """The functions and classes of a module, and the names that each reads."""
     source = inspect.getsource(module)
     lines = source.splitlines()
-    with PARSING:
+    with _PARSING:
         body = ast.parse(source).body
     found = {}
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             text = "\n".join(lines[start - 1 : node.end_lineno])
-            found[node.name] = _Definition(text, read(node))
+            found[node.name] = _Definition(text, tuple(dict.fromkeys(_names(node))))
     return found
 
 
-def read(node: ast.AST) -> tuple[str, ...]:
-    """The names that a definition reads when it runs, each once: not those of annotations."""
-    return tuple(dict.fromkeys(_names(node)))
+def bound(source: str) -> frozenset[str]:
+    """The names that the imports and assignments of a module bind."""
+    with _PARSING:
+        body = ast.parse(source).body
+    found: list[str] = []
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found += [each.asname or each.name for each in node.names]
+        elif isinstance(node, ast.Assign):
+            found += [each.id for each in node.targets if isinstance(each, ast.Name)]
+    return frozenset(found)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
+    """The names that a definition reads when it runs: not those of annotations."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
     for field, value in ast.iter_fields(node):

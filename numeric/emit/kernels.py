@@ -10,21 +10,15 @@ of what all import.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
-from numba.core.dispatcher import Dispatcher
+from typing import Any, TypeAlias
 
 from derive.work.caches import cache
 
 from . import fastmath, jit, modules, pipelines, tiles, vectors
-from .copies import PARSING, literal, read
+from .copies import bound, copies
 
 HEADER = '''\
 """{doc}"""
@@ -59,20 +53,6 @@ Kernel: TypeAlias = Callable[..., Any]
 """A function of this package that is decorated by one of `numeric.emit.jit`."""
 
 
-class _Source(NamedTuple):
-    """A kernel as it is copied.
-
-    Arguments:
-        decorator: "scalar", "driver" or "reduction".
-        text: its source, without the decorator.
-        taken: the names of the kernels and numbers that it takes from its module.
-    """
-
-    decorator: str
-    text: str
-    taken: tuple[str, ...]
-
-
 def load_kernels(
     stem: str,
     doc: str,
@@ -100,7 +80,7 @@ def load_kernels(
         return modules.load(text, stem)
     shared = modules.load(_text("What several modules call.", parts, "", (), "part"), "parts")
     module = modules.load(f"{text}\n# with {shared.__name__}\n", stem)
-    for name in map(_name, parts):
+    for name in (each.__name__ for each in parts):
         setattr(module, name, getattr(shared, name))
     return module
 
@@ -113,63 +93,12 @@ def _text(
     called: tuple[Kernel, ...],
     decorator: str = "entry",
 ) -> str:
-    copied: dict[str, tuple[object, str]] = {}
     by_name = re.compile(r"\bfastmath\.(\w+)\(")
-    for name in sorted(set(by_name.findall(source))):
-        _copy(getattr(fastmath, name), copied)
-    for function in called:
-        _copy(function, copied)
-    for function in entries:
-        _copy(function, copied, decorator)
-    numbers = [text for value, text in copied.values() if not isinstance(value, Dispatcher)]
-    kernels = [text for value, text in copied.values() if isinstance(value, Dispatcher)]
+    fast = (getattr(fastmath, name) for name in sorted(set(by_name.findall(source))))
+    kernels = copies([*fast, *called, *entries], there=bound(HEADER))
+    for kernel in entries:
+        kernels = re.sub(rf"@\w+\n(?=def {kernel.__name__}\()", f"@{decorator}\n", kernels)
     under = jit.fingerprint(jit, pipelines, tiles, vectors)
-    head = "\n".join([HEADER.format(doc=doc, under=under), *numbers])
-    return "\n\n\n".join([head, *kernels, by_name.sub(r"\1(", source)])
-
-
-def _name(kernel: Any) -> str:
-    return str(kernel.py_func.__name__)
-
-
-def _copy(function: Any, copied: dict[str, tuple[object, str]], decorator: str = "") -> None:
-    """Add the text of a kernel, after that of all that it needs."""
-    name, scope = _name(function), function.py_func.__globals__
-    if _is_there(name, function, copied):
-        return
-    source = _sources(sys.modules[function.py_func.__module__])[name]
-    for needed in source.taken:
-        value = scope[needed]
-        if isinstance(value, Dispatcher):
-            _copy(value, copied)
-        elif not _is_there(needed, value, copied):
-            copied[needed] = value, f"{needed} = {literal(value)}"
-    copied[name] = function, f"@{decorator or source.decorator}\n{source.text}"
-
-
-def _is_there(name: str, value: object, copied: dict[str, tuple[object, str]]) -> bool:
-    if name in copied and copied[name][0] != value:
-        raise ValueError(f"two kernels in one module, and both need something called {name}")
-    return name in copied
-
-
-@cache
-def _sources(module: ModuleType) -> dict[str, _Source]:
-    """The kernels of a module."""
-    text = inspect.getsource(module)
-    lines, found = text.splitlines(), {}
-    with PARSING:
-        body = ast.parse(text).body
-    for node in body:
-        if isinstance(node, ast.FunctionDef) and len(node.decorator_list) == 1:
-            (decorator,) = node.decorator_list
-            if isinstance(decorator, ast.Name):
-                written = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                taken = tuple(name for name in read(node) if _is_taken(vars(module).get(name)))
-                found[node.name] = _Source(decorator.id, written, taken)
-    return found
-
-
-def _is_taken(value: object) -> bool:
-    """True if a global is a kernel or a number, and not a module or a function of Python's."""
-    return isinstance(value, Dispatcher | int | float | np.generic)
+    return "\n".join(
+        [HEADER.format(doc=doc, under=under), kernels, "", by_name.sub(r"\1(", source)]
+    )

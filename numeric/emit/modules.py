@@ -36,9 +36,6 @@ driver = numba.njit(error_model="numpy", fastmath={"contract"}, cache=KEPT)  # l
 quadrature = numba.njit(
     error_model="numpy", fastmath={"contract", "reassoc"}, cache=KEPT
 )  # sums in any order
-parallel = numba.njit(
-    error_model="numpy", fastmath={"contract"}, parallel=True, cache=KEPT
-)  # loops over prange
 """
 """The beginning of an emitted module: its imports, and the decorators of its functions."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_DEFINED = re.compile(r"^(?:def (\w+)|static [\w ]+?\*?(\w+)(?=[(\[])|(\w+) =)", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:def (\w+)|(\w+) =)", re.MULTILINE)
 
 
 class Apart:
-    """Renames what a piece of Python or C source defines at its top level.
+    """Renames what a piece of Python source defines at its top level.
 
     Arguments:
         source: the piece.

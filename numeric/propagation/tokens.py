@@ -26,17 +26,19 @@ from derive.network import Network
 
 from ..arrays import Array
 from ..layers.accuracy import CAUTION, EPS, RUNS
-from .batches import Around, put, with_error
-from .repeated import (
+from .batches import (
     LARGEST,
     LEAST,
     NEWTON,
     ROUNDINGS,
     SMALLEST,
+    Around,
     RepeatedLayer,
     disturbances,
+    put,
     restless,
     table,
+    with_error,
 )
 
 _K, _V = named("K"), named("V")

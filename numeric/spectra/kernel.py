@@ -128,6 +128,25 @@ def averages(
 
 
 @driver
+def factor(
+    xi: complex, group: int, problem: Problem
+) -> tuple[complex, complex, complex, complex, complex]:
+    """Of a group at ξ: its M = E[f/(x − f)], 1 + M, dM/dξ, log 1/S and d log(1/S)/dξ."""
+    top = problem[7][group]
+    whole, grown = exponentials(xi)
+    away = top * inverse(grown)
+    x = away * whole
+    first, second, slope = averages(x, away, group, problem)
+    grown_one = x * (first + second)
+    own = slope * x * away / top
+    over = inverse(grown_one)
+    ratio = x * first * over
+    near_one = abs(ratio - 1.0) < 0.5
+    log_s = log1p(-x * second * over) if near_one else logarithm(ratio)
+    return first, grown_one, own, log_s, own * inverse(first * grown_one) - away / top
+
+
+@driver
 def member(
     i: int, xi: Complex, problem: Problem, blocks: Blocks, step: Complex, tangent: Complex
 ) -> tuple[complex, complex, complex, complex, complex]:
@@ -136,7 +155,6 @@ def member(
 
     Fills `step` and `tangent` of those, at a ξ_i that stays and by ξ_i.
     """
-    tops = problem[7]
     starts, factors = blocks[1], blocks[2]
     lead, base = starts[i], blocks[4][i, 0]
     above = xi[lead].imag > 0.0
@@ -155,26 +173,10 @@ def member(
     offset = 0j
     for k in range(lead + 1, starts[i + 1]):
         above = xi[k].imag > 0.0
-        whole, grown = exponentials(xi[k].conjugate() if above else xi[k])
-        away = tops[k] * inverse(grown)
-        x = away * whole
-        first, second, slope = averages(x, away, k, problem)
-        grown_one = x * (first + second)
-        own = slope * x * away / tops[k]
-        ratio = x * first * inverse(grown_one)
-        log_s = (
-            log1p(-x * second * inverse(grown_one))
-            if abs(ratio - 1.0) < 0.5
-            else (logarithm(ratio))
-        )
-        phi = -away / tops[k] + own * inverse(first * grown_one)
+        first, _, own, log_s, phi = factor(xi[k].conjugate() if above else xi[k], k, problem)
         if above:
-            first, own, log_s, phi = (
-                first.conjugate(),
-                own.conjugate(),
-                log_s.conjugate(),
-                phi.conjugate(),
-            )
+            first, own = first.conjugate(), own.conjugate()
+            log_s, phi = log_s.conjugate(), phi.conjugate()
         step[k], tangent[k] = (w - first) * inverse(own), prime * inverse(own)
         theta -= log_s
         rate -= phi * tangent[k]
@@ -244,7 +246,7 @@ def evaluate(
     Fills `step`, the Newton step in ξ that solves all equations to first order, `tangent`,
     dξ/d(log z) along the curve, and `turns`, the argument of every block's x.
     """
-    counts, scales, tops = problem[5:8]
+    counts, scales = problem[5:7]
     slopes, powers, variances, jumps, constant = problem[8:13]
     groups = xi.size
     if blocks is not None:
@@ -253,25 +255,15 @@ def evaluate(
     residual = constant - target
     along, offset = 0j, 0j
     for k in range(groups):
-        whole, grown = exponentials(xi[k])
-        away = tops[k] * inverse(grown)
-        x = away * whole
-        first, second, slope = averages(x, away, k, problem)
-        grown_one = x * (first + second)  # 1 + s_k w_k
-        stretch = -x * away / tops[k]  # dx/dξ
-        own = -slope * stretch  # s_k dw_k/dξ
+        first, grown_one, own, log_s, phi = factor(xi[k], k, problem)
         if k == 0:
             w, one_plus, w_prime = first / scales[0], grown_one, own / scales[0]
             if scales[0] != 1.0:
                 one_plus = 1.0 + w
         n = counts[k]
         if n > 0.0:
-            ratio = x * first * inverse(grown_one)
-            near_one = abs(ratio - 1.0) < 0.5
-            residual += n * (
-                log1p(-x * second * inverse(grown_one)) if near_one else logarithm(ratio)
-            )
-        phi = n * (-away / tops[k] + own * inverse(first * grown_one))
+            residual += n * log_s
+        phi *= n
         if k == 0:
             along += phi
             step[0], tangent[0] = 0j, 1.0 + 0j

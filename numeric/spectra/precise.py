@@ -57,7 +57,7 @@ class Curve:
     """
 
     def __init__(self, law: Jacobian | Limit) -> None:
-        self.numbers = Numbers(law)
+        self.law, self.numbers = law, Numbers(law)
         ball = self.numbers
         self.averages: list[Transform] = []
         self.factors: list[tuple[arb, arb]] = []

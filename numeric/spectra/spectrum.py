@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import note
 from derive.errors import InputError, Words, as_integer, check_installed
-from derive.spectra import Jacobian, Law
+from derive.spectra import Jacobian, Law, Limit
 
 from ..arrays import Array
 from ..layers.precise.tables import LEAST, MOST
@@ -262,8 +262,8 @@ class Spectrum:
         atoms together have not the mass 1.
         """
         solved = self.solve(heights)
-        self._solver.certify(solved, np.asarray(heights, float))
-        if abs(self._missing) > LEAST_MISSING:
+        self._certify(solved, np.asarray(heights, float))
+        if not abs(self._missing) <= LEAST_MISSING:
             raise ArithmeticError(
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"
@@ -271,14 +271,16 @@ class Spectrum:
         resolved = solved.status == kernel.SOLVED
         return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
 
+    def _certify(self, solved: Solution, heights: Array) -> None:
+        """Raise ArithmeticError where a value is not certified."""
+        self._solver.certify(solved, heights)
+
     def solve(self, heights: ArrayLike) -> Solution:
         """M at λ + i0 for log λ = heights; 0 outside the bulks' interior, where it is not solved.
 
         Raises InputError for heights that are not finite.
         """
-        t = np.asarray(heights, float)
-        if not np.isfinite(t).all():
-            raise InputError("heights", heights, "finite logarithms of eigenvalues")
+        t = finite(heights)
         flat = t.ravel()
         M = np.zeros(flat.size, complex)
         residual, status = np.zeros(flat.size), np.zeros(flat.size, np.int64)
@@ -296,9 +298,7 @@ class Spectrum:
 
         Raises InputError for other points, ArithmeticError where the solver loses its way.
         """
-        z = np.asarray(points, complex)
-        if not (z.imag > 0).all():
-            raise InputError("points", points, "numbers with positive imaginary part")
+        z = upper(points)
         found = np.array(
             [self._solver.follow(complex(np.log(each)))[0] for each in z.ravel()], complex
         )
@@ -341,15 +341,17 @@ class Spectrum:
 
     def integrated_moments(self, order: int) -> Array:
         """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
-        order = len(self.moments(order))
-        total = np.zeros(order + 1)
-        powers = np.arange(order + 1)
+        powers = np.arange(len(self.moments(order)) + 1)
+        total = self._integrals(powers)
         for at, mass in self.atoms.items():
             total += mass * at**powers if at else mass * (powers == 0)
-        scale = np.concatenate([[1.0], self.moments(order)])
-        for bulk in self._bulks:
-            total += self._masses.moments(bulk, powers, scale)
         return total
+
+    def _integrals(self, powers: NDArray[np.int_]) -> Array:
+        """∫ λ^k ρ dλ for k = 0, 1, …"""
+        scale = np.concatenate([[1.0], self.moments(len(powers) - 1)])
+        parts = (self._masses.moments(bulk, powers, scale) for bulk in self._bulks)
+        return sum(parts, np.zeros(len(powers)))
 
     def integrated_moments_error(self, order: int) -> Array:
         """The errors of `integrated_moments`: how far they are from 1 and the exact moments.
@@ -377,10 +379,14 @@ class Spectrum:
 
     def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
         """Up to each λ, and at all."""
-        found, everything = self._masses.below(lam, points)
+        found, everything = self._below(lam, points)
         for at, mass in self.atoms.items():
             found = found + mass * (lam >= at)
         return found, everything + sum(self.atoms.values())
+
+    def _below(self, lam: Array, points: int) -> tuple[Array, float]:
+        """The mass of the density up to each λ, and at all."""
+        return self._masses.below(lam, points)
 
     def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
         """The errors of `cumulative`: by half as many points, and the mass that is missing.
@@ -447,14 +453,39 @@ class Spectrum:
         if lam.ndim != 1:
             raise InputError("eigenvalues", Words(f"shape {lam.shape}"), "numbers in a row")
         order = as_integer("order", order, 0, MAX_ORDER)
-        if precision is None:
-            return tables.floats(self, lam, order)
-        precision = as_integer("precision", precision, LEAST, MOST)
-        return tables.digits(self, lam, order, precision)
+        if precision is not None:
+            precision = as_integer("precision", precision, LEAST, MOST)
+            if not isinstance(self.law, Jacobian | Limit):
+                raise InputError("law", str(self.law), "a Jacobian or a Limit of derive.spectra")
+            return tables.digits(self.law, self._solver, self._bulks, lam, order, precision)
+        edges, edges_error = (
+            np.array(each, float).reshape(-1, 2) for each in (self.edges, self.edges_error)
+        )
+        off = np.array([self.atoms_error[at] for at in self.atoms]).reshape(-1, 2)
+        pairs = {
+            "density": (self.density(lam), self.density_error(lam)),
+            "edges": (edges, edges_error),
+            "atoms": (np.array(list(self.atoms)), off[:, 0]),
+            "masses": (np.array(list(self.atoms.values())), off[:, 1]),
+            "moments": (self.moments(order), self.moments_error(order)),
+        }
+        return tables.dataset(self.law, lam, pairs, {})
 
-    def inside(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
-        """M, every ξ and the status at one height inside a bulk."""
-        return self._solver.inside(bulk, height)
+
+def finite(heights: ArrayLike) -> Array:
+    """Logarithms of eigenvalues; InputError for others."""
+    t = np.asarray(heights, float)
+    if not np.isfinite(t).all():
+        raise InputError("heights", heights, "finite logarithms of eigenvalues")
+    return t
+
+
+def upper(points: ArrayLike) -> Complex:
+    """Points of the upper half plane; InputError for others."""
+    z = np.asarray(points, complex)
+    if not (z.imag > 0).all():
+        raise InputError("points", points, "numbers with positive imaginary part")
+    return z
 
 
 def _positive(name: str, values: ArrayLike) -> Array:

@@ -1,16 +1,15 @@
-"""The numbers of a spectrum as one table, in floats or to as many digits as asked."""
+"""The numbers of a spectrum as one table, and to as many digits as asked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import xarray
-from flint import acb, arb, ctx, fmpq
-from numpy.typing import ArrayLike, NDArray
+from flint import acb, arb, ctx
+from numpy.typing import NDArray
 
 from derive.errors import InputError
 from derive.spectra import Jacobian, Law, Limit
@@ -20,6 +19,7 @@ from ..layers.precise.run import decimal_of
 from .edges import Bulk, Edge
 from .precise import Curve, Vector, solve
 from .problem import Problem
+from .solver import Solver
 
 _GUARD, _MOST = 12, 8
 """Digits beyond those at first; how often they are doubled."""
@@ -28,79 +28,26 @@ Pair = tuple[NDArray[Any], Array]
 """Values and their errors."""
 
 
-class Spectrum(Protocol):
-    """The part of `spectrum.Spectrum` that a table needs."""
-
-    @property
-    def law(self) -> Law:
-        """Its derivation."""
-
-    @property
-    def problem(self) -> Problem:
-        """The problem for the solver."""
-
-    @property
-    def atoms(self) -> dict[float, float]:
-        """{position: mass}."""
-
-    @property
-    def atoms_error(self) -> dict[float, tuple[float, float]]:
-        """{position: (error of the position, error of the mass)}."""
-
-    @property
-    def edges(self) -> tuple[tuple[float, float], ...]:
-        """The intervals that have a density."""
-
-    @property
-    def edges_error(self) -> tuple[tuple[float, float], ...]:
-        """The errors of `edges`."""
-
-    @property
-    def intervals(self) -> tuple[Bulk, ...]:
-        """The same with what is known of each edge."""
-
-    def density(self, eigenvalues: ArrayLike) -> Array:
-        """ρ(λ)."""
-
-    def density_error(self, eigenvalues: ArrayLike) -> Array:
-        """Its errors."""
-
-    def moments(self, order: int) -> Array:
-        """m_1 … m_order."""
-
-    def moments_error(self, order: int) -> Array:
-        """Their errors."""
-
-    def inside(self, bulk: Bulk, height: float) -> tuple[complex, NDArray[np.complex128], int]:
-        """M, every ξ and the status at one log λ inside an interval."""
-
-
-def floats(spectrum: Spectrum, eigenvalues: Array, order: int) -> xarray.Dataset:
-    """Everything in floats."""
-    atoms, off = spectrum.atoms, spectrum.atoms_error
-    pairs: dict[str, Pair] = {
-        "density": (spectrum.density(eigenvalues), spectrum.density_error(eigenvalues)),
-        "edges": (_two(spectrum.edges), _two(spectrum.edges_error)),
-        "atoms": (np.array(list(atoms)), np.array([off[at][0] for at in atoms])),
-        "masses": (np.array(list(atoms.values())), np.array([off[at][1] for at in atoms])),
-        "moments": (spectrum.moments(order), spectrum.moments_error(order)),
-    }
-    return _dataset(spectrum, eigenvalues, pairs, {})
-
-
-def digits(spectrum: Spectrum, eigenvalues: Array, order: int, precision: int) -> xarray.Dataset:
+def digits(
+    law: Jacobian | Limit,
+    solver: Solver,
+    bulks: Sequence[Bulk],
+    eigenvalues: Array,
+    order: int,
+    precision: int,
+) -> xarray.Dataset:
     """Everything as `Decimal`s, with bounds of their errors.
+
+    Arguments:
+        solver, bulks: the solution in floats, near which zeros are proved.
 
     Raises InputError where averages have no enclosure, and where a number does not come to have
     its digits.
     """
-    law = spectrum.law
-    if not isinstance(law, Jacobian | Limit):
-        raise InputError("law", str(law), "a Jacobian or a Limit of derive.spectra")
     for attempt in range(_MOST):
         working = precision + _GUARD * 2**attempt
         with ctx.workprec(math.ceil(working * math.log2(10.0)) + 32):
-            found = _balls(spectrum, Curve(law), eigenvalues, order)
+            found = _balls(Curve(law), solver, bulks, eigenvalues, order)
             if found is not None and all(
                 _is_known(value, precision) for values in found.values() for value in values
             ):
@@ -119,57 +66,57 @@ def digits(spectrum: Spectrum, eigenvalues: Array, order: int, precision: int) -
         if name == "edges":
             values, errors = values.reshape(-1, 2), errors.reshape(-1, 2)
         pairs[name] = values, errors
-    shape = eigenvalues.shape
-    pairs["density"] = pairs["density"][0].reshape(shape), pairs["density"][1].reshape(shape)
-    return _dataset(spectrum, eigenvalues, pairs, {"precision": precision})
+    return dataset(law, eigenvalues, pairs, {"precision": precision})
 
 
 def _balls(
-    spectrum: Spectrum, curve: Curve, eigenvalues: Array, order: int
+    curve: Curve, solver: Solver, bulks: Sequence[Bulk], eigenvalues: Array, order: int
 ) -> dict[str, list[arb]] | None:
     """All numbers; None where a zero is not proved with these digits."""
     ends: list[arb] = []
-    for bulk in spectrum.intervals:
+    for bulk in bulks:
         for edge in (bulk.lower, bulk.upper):
-            height = arb("-inf") if edge is None else _edge(spectrum, curve, edge)
+            height = arb("-inf") if edge is None else _edge(curve, solver.problem, edge)
             if height is None:
                 return None
             ends.append(arb(0) if edge is None else height.exp())
-    density = [_density(spectrum, curve, ends, float(at)) for at in eigenvalues.ravel()]
+    density = [_density(curve, solver, bulks, ends, float(at)) for at in eigenvalues]
     if any(value is None for value in density):
         return None
-    ball = curve.numbers
-    atoms = sorted(spectrum.law.atoms.items(), key=lambda pair: float(pair[0]))
+    ball, law = curve.numbers, curve.law
+    atoms = sorted(law.atoms.items(), key=lambda pair: float(pair[0]))
     return {
         "density": [value for value in density if value is not None],
         "edges": ends,
         "atoms": [ball(at) for at, _ in atoms],
         "masses": [ball(mass) for _, mass in atoms],
-        "moments": [ball(spectrum.law.moment(k)) for k in range(1, order + 1)],
+        "moments": [ball(law.moment(k)) for k in range(1, order + 1)],
     }
 
 
-def _edge(spectrum: Spectrum, curve: Curve, edge: Edge) -> arb | None:
+def _edge(curve: Curve, problem: Problem, edge: Edge) -> arb | None:
     """log λ at an edge."""
     if not math.isfinite(edge.w):
         wanted = "without a precision, a spectrum with an edge where M has a pole"
-        raise InputError("precision", f"a precision with {spectrum.law}", wanted)
-    start = _start(spectrum, acb(edge.w / spectrum.problem.base), edge.xi)
+        raise InputError("precision", f"a precision with {curve.law}", wanted)
+    start = _start(curve.law, problem, acb(edge.w / problem.base), edge.xi)
     found = solve(curve.edge, start, real=True)
     return None if found is None else curve.logarithm(found, real=True).real
 
 
-def _density(spectrum: Spectrum, curve: Curve, ends: Sequence[arb], at: float) -> arb | None:
+def _density(
+    curve: Curve, solver: Solver, bulks: Sequence[Bulk], ends: Sequence[arb], at: float
+) -> arb | None:
     """ρ at an eigenvalue."""
-    exact = Fraction(at)
-    lam = arb(fmpq(exact.numerator, exact.denominator))
-    for k, bulk in enumerate(spectrum.intervals):
+    lam = arb(at)
+    for k, bulk in enumerate(bulks):
         low, high = ends[2 * k], ends[2 * k + 1]
         if low < lam < high:
-            M, xi, status = spectrum.inside(bulk, math.log(at))
+            M, xi, status = solver.inside(bulk, math.log(at))
             if status:
                 break
-            found = solve(curve.point(lam.log()), _start(spectrum, acb(M), xi))
+            start = _start(curve.law, solver.problem, acb(M), xi)
+            found = solve(curve.point(lam.log()), start)
             if found is None or not found[0].imag < 0:
                 return None
             return -found[0].imag / (arb.pi() * lam)
@@ -181,9 +128,8 @@ def _density(spectrum: Spectrum, curve: Curve, ends: Sequence[arb], at: float) -
     raise InputError("eigenvalues", at, wanted)
 
 
-def _start(spectrum: Spectrum, M: acb, xi: NDArray[np.complex128]) -> Vector:
+def _start(law: Law, problem: Problem, M: acb, xi: NDArray[np.complex128]) -> Vector:
     """M and the x_k of the factors that have averages, in the law's order and units."""
-    problem, law = spectrum.problem, spectrum.law
     order = list(law.factors) if isinstance(law, Jacobian) else []
     points: dict[int, acb] = {}
     for group, factor, value in zip(problem.groups, problem.factors, xi, strict=True):
@@ -201,10 +147,6 @@ def _is_known(value: arb, precision: int) -> bool:
     return bool(value.is_finite() and value.rad() < abs(value).lower() * arb(10) ** -precision)
 
 
-def _two(pairs: Sequence[tuple[float, float]]) -> Array:
-    return np.array(pairs, float).reshape(-1, 2)
-
-
 _AXES: dict[str, tuple[str, ...]] = {
     "edges": ("interval", "end"),
     "atoms": ("atom",),
@@ -220,9 +162,10 @@ _MEANINGS = {
 }
 
 
-def _dataset(
-    spectrum: Spectrum, eigenvalues: Array, pairs: dict[str, Pair], about: dict[str, Any]
+def dataset(
+    law: Law, eigenvalues: Array, pairs: dict[str, Pair], about: dict[str, Any]
 ) -> xarray.Dataset:
+    """The table of these numbers and their errors; those that there are none of are left out."""
     arrays: dict[str, xarray.Variable] = {}
     for name, (values, errors) in pairs.items():
         if not values.size:
@@ -234,4 +177,4 @@ def _dataset(
     coordinates: dict[str, Any] = {"eigenvalue": eigenvalues}
     if "moments" in arrays:
         coordinates["order"] = np.arange(1, len(pairs["moments"][0]) + 1)
-    return xarray.Dataset(arrays, coordinates, {"law": str(spectrum.law), **about})
+    return xarray.Dataset(arrays, coordinates, {"law": str(law), **about})

@@ -160,17 +160,24 @@ def test_oscillation_is_resolved_at_any_variance(road):
 
 
 def test_the_step_keeps_its_bound():
-    module = emitted_module("tanh", *SINGLE)
-    growth = quadrature.growth(activations.tanh, [{(0, 0): 1}])
-    strips = quadrature.strips(activations.tanh)
+    growth = np.array(quadrature.growth(activations.tanh, [{(0, 0): 1}]))
+    strips = np.array(quadrature.strips(activations.tanh))
     for K, accuracy in itertools.product((1.0, 4.0, 40.0), (6.0, 9.0, 14.0, 20.0)):
-        h = module.step(math.sqrt(K), strips, growth, accuracy, math.inf)
+        h = float(quadrature.steps(np.sqrt(K), strips, growth, accuracy, math.inf))
         x = h * np.arange(-int(12 / h), int(12 / h) + 1)
         total = h * np.sum(np.tanh(math.sqrt(K) * x) ** 2 * np.exp(-(x**2) / 2))
         error = abs(
             total / math.sqrt(2 * math.pi) - exact(activations.tanh, SingleShape((0, 0)), K)
         )
         assert error < 2 * math.exp(-accuracy)
+
+
+def test_a_written_module_takes_that_step():
+    module = emitted_module("tanh", SingleShape((0, 0)), SingleShape((1, 1)))
+    tables = np.array(module.STRIPS), np.array(module.GROWTH)
+    for K in (1e-4, 1.0, 40.0, 1e4, 1e12):
+        h = quadrature.steps(np.sqrt(K), *tables, quadrature.ACCURACY[0], 0.5)
+        np.testing.assert_allclose(module.step(math.sqrt(K)), h, rtol=1e-14)
 
 
 @ROADS

@@ -12,14 +12,13 @@ import pytest
 
 from derive import activations
 from derive.gaussian import SingleShape
-from numeric.brackets import one_input, quadrature
+from numeric.brackets import one_input
 from numeric.emit import modules
 
 
 def brackets_source(activation: activations.Activation, shapes: Sequence[SingleShape]) -> str:
     """A module with the brackets of these shapes, as one that is written has them."""
-    parts = quadrature.support_source(activation), one_input.source(activation, shapes)
-    return "\n\n".join([modules.PRELUDE, *parts])
+    return "\n\n".join([modules.PRELUDE, one_input.source(activation, shapes)])
 
 
 def interpreted(source: str, name: str) -> ModuleType:

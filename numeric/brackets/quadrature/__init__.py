@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .drivers import support_source
 from .integrands import UNBOUNDED, Terms, degree, growth, rate, settled, strips
 from .panels import PANELS, Panels, legendre, panel_reach, smooth_width
 from .stretched import NEAR_REACH, STRETCHED, stretch, stretched_step
@@ -30,5 +29,4 @@ __all__ = [
     "stretch",
     "stretched_step",
     "strips",
-    "support_source",
 ]

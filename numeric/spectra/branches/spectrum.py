@@ -26,7 +26,7 @@ from ..contour import exact_powers, has_nodes, is_known, real_number
 from ..edges import Bulk
 from ..masses import LEAST_MISSING
 from ..solver import Complex, Solution
-from ..spectrum import Spectrum
+from ..spectrum import Spectrum, finite, upper
 from .bulks import Interval, Panels, Search, density
 from .paths import Paths
 from .systems import system
@@ -135,32 +135,18 @@ class Branched(Spectrum):
         """Refused: the edges of these laws are no critical points of one curve."""
         raise InputError("layer", str(self.law), _ONE_CURVE)
 
-    def log_density(self, heights: ArrayLike) -> Array:
-        """λ ρ(λ) at log λ = heights, of any shape; 0 where it is less than 1e-12 |M|.
-
-        Raises ArithmeticError as of any spectrum; at a pole of the density too.
-        """
-        t = _finite(heights)
-        found = np.zeros(t.shape)
-        inside = self._inside(t)
-        values = self._search.at(t[inside])
-        if not np.isfinite(values).all():
+    def _certify(self, solved: Solution, heights: Array) -> None:
+        lost = int((solved.status == kernel.NO_CONVERGENCE).sum())
+        if lost:
             raise ArithmeticError(
-                f"{int((~np.isfinite(values)).sum())} of {values.size} points of the spectrum are "
-                "not certified"
+                f"{lost} of {self._inside(heights).sum()} points of the spectrum are not certified"
             )
-        if not abs(self._missing) <= LEAST_MISSING:
-            raise ArithmeticError(
-                f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
-                "not 1"
-            )
-        _check_resolved(self._off)
-        found[inside] = values
-        return found
+        if abs(self._missing) <= LEAST_MISSING:
+            _check_resolved(self._off)
 
     def solve(self, heights: ArrayLike) -> Solution:
         """M at λ + i0 for log λ = heights; 0 outside the edges, where it is not solved."""
-        t = _finite(heights)
+        t = finite(heights)
         M, residual = np.zeros(t.shape, complex), np.zeros(t.shape)
         status = np.zeros(t.shape, np.int64)
         inside = self._inside(t)
@@ -168,7 +154,8 @@ class Branched(Spectrum):
             found = self._paths.above(t[inside], np.zeros(int(inside.sum())))
             rho = density(found)
         M[inside], residual[inside] = found.M, found.residual
-        status[inside] = np.where(np.isfinite(rho), kernel.SOLVED, kernel.NO_CONVERGENCE)
+        seen = np.where(rho > 0.0, kernel.SOLVED, kernel.UNRESOLVED)
+        status[inside] = np.where(np.isfinite(rho), seen, kernel.NO_CONVERGENCE)
         return Solution(M, residual, status)
 
     def density_error(self, eigenvalues: ArrayLike) -> Array:
@@ -212,17 +199,10 @@ class Branched(Spectrum):
         values = self.generating_function(points)
         return accuracy.departure(values, [self._generated(self._finer, points)])
 
-    def integrated_moments(self, order: int) -> Array:
-        """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
-        order = len(self.moments(order))
+    def _integrals(self, powers: NDArray[np.int_]) -> Array:
         _check_resolved(self._off)
-        powers = np.arange(order + 1)
-        total = np.zeros(order + 1)
-        for at, mass in self.atoms.items():
-            total += mass * at**powers if at else mass * (powers == 0)
-        for each in self._panels(max(order, 1)):
-            total += each.sums(powers)
-        return total
+        parts = (each.sums(powers) for each in self._panels(max(len(powers) - 1, 1)))
+        return sum(parts, np.zeros(len(powers)))
 
     def table(
         self, eigenvalues: ArrayLike = (), order: int = 4, *, precision: int | None = None
@@ -245,17 +225,13 @@ class Branched(Spectrum):
         other.__dict__["_off"] = self._off
         return other
 
-    def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
+    def _below(self, lam: Array, points: int) -> tuple[Array, float]:
         """By the panels that resolve mass and mean, whatever the number of points."""
         del points
         _check_resolved(self._off)
-        found, everything = np.zeros(lam.shape), sum(self.atoms.values(), 0.0)
-        for each in self._panels(1):
-            found += each.below(np.log(lam))
-            everything += float(each.sums(np.zeros(1))[0])
-        for at, mass in self.atoms.items():
-            found = found + mass * (lam >= at)
-        return found, everything
+        panels = self._panels(1)
+        masses = (float(each.sums(np.zeros(1))[0]) for each in panels)
+        return sum((each.below(np.log(lam)) for each in panels), np.zeros(lam.shape)), sum(masses)
 
     def _quantile(self, share: float) -> float:
         low, high = (each.span for each in (self._panels(1)[0], self._panels(1)[-1]))
@@ -275,9 +251,7 @@ class Branched(Spectrum):
         return found
 
     def _generated(self, paths: Paths, points: ArrayLike) -> Complex:
-        z = np.asarray(points, complex)
-        if not (z.imag > 0).all():
-            raise InputError("points", points, "numbers with positive imaginary part")
+        z = upper(points)
         with np.errstate(all="ignore"):
             found = paths.above(np.log(np.abs(z)).ravel(), np.angle(z).ravel())
         if not found.solved.all():
@@ -308,10 +282,3 @@ def _check_resolved(off: float) -> None:
 
 def _to(order: int) -> range:
     return range(1, order + 1)
-
-
-def _finite(heights: ArrayLike) -> Array:
-    t = np.asarray(heights, float)
-    if not np.isfinite(t).all():
-        raise InputError("heights", heights, "finite logarithms of eigenvalues")
-    return t
